@@ -1,0 +1,67 @@
+# Everything sets up what it needs. Setting up talks on standard error only, so that what a command
+# prints on standard output is its own (make demo ARGS=--json prints one object).
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CONNECTORS := jars_and_apps/connectors
+JAR := binders/jars/spark-mqtt.jar
+JAVA_SOURCES := $(shell find $(CONNECTORS) -name target -prune -o -type f \( -name '*.java' -o -name pom.xml -o -path '*/resources/*' \) -print)
+PIP := $(BIN)/pip --disable-pip-version-check -q install -c constraints.txt
+MAVEN := mvn -q -B -f $(CONNECTORS)/pom.xml
+
+.PHONY: help demo test check bench jars setup clean
+
+help:
+	@echo "make demo [ARGS='...']   the road-traffic demo (ARGS: see speck demo --help)"
+	@echo "make test [ARGS='...']   all tests (ARGS: for pytest)"
+	@echo "make check               lint, strict types, import direction"
+	@echo "make bench               all benchmarks"
+
+demo: setup jars
+	@$(BIN)/speck demo $(ARGS)
+
+test: $(VENV)/dev jars
+	@$(MAVEN) verify
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/dev
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@echo "check: all well"
+
+bench: $(VENV)/dev jars
+	@for name in plan store hop; do echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done
+
+jars: $(JAR)
+
+$(JAR): $(JAVA_SOURCES) | system
+	@echo "building the connectors (Maven)" >&2
+	@$(MAVEN) -DskipTests package >&2
+	@touch $(JAR)
+
+setup: $(VENV)/run
+
+$(VENV)/run: setup.cfg pyproject.toml constraints.txt | system
+	@echo "making the virtual environment" >&2
+	@[ -x $(BIN)/pip ] || $(PYTHON) -m venv $(VENV) >&2
+	@$(PIP) -e . >&2
+	@touch $@
+
+$(VENV)/dev: $(VENV)/run
+	@$(PIP) -e '.[dev]' >&2
+	@touch $@
+
+.PHONY: system
+system:
+	@PYTHON=$(PYTHON) scripts/system-packages.sh
+
+clean:
+	@rm -rf $(VENV) binders/jars/*.jar build *.egg-info
+	@find $(CONNECTORS) -name target -type d -prune -exec rm -rf {} +

@@ -1,0 +1,443 @@
+import java.io.BufferedReader;
+import java.io.DataInputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.InputStreamReader;
+import java.io.OutputStream;
+import java.net.Socket;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.BitSet;
+import java.util.HashMap;
+import java.util.Locale;
+import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+
+/**
+ * Publishes numbered messages to one topic of an MQTT broker, receives them from another, and counts.
+ *
+ * <p>{@code java Load PORT} reads one command a line from standard input and answers each with one JSON object a line:
+ *
+ * <pre>
+ * flood out=TOPIC in=TOPIC messages=N bytes=B [window=W]              as fast as the broker takes them
+ * paced out=TOPIC in=TOPIC rate=R seconds=S warmup=S bytes=B          R messages/s at even distances
+ * </pre>
+ *
+ * <p>MQTT 3.1.1 over two plain sockets, QoS 1 both ways. Nothing is allocated and nothing is logged for a message, and
+ * many packets share one write and one read, so that the broker and not this program is the limit. Times are
+ * {@code System.nanoTime()} of this process, and travel in the payload: run, number, time, padding, all in ASCII.
+ */
+public final class Load {
+    private static final int RUN_DIGITS = 6;
+    private static final int NUMBER_DIGITS = 9;
+    private static final int TIME_DIGITS = 19;
+    private static final int HEAD = RUN_DIGITS + NUMBER_DIGITS + TIME_DIGITS + 3;
+
+    private static final int CONNECT = 0x10;
+    private static final int CONNACK = 0x20;
+    private static final int PUBLISH_QOS_1 = 0x32;
+    private static final int PUBACK = 0x40;
+    private static final int SUBSCRIBE = 0x82;
+    private static final int SUBACK = 0x90;
+    private static final int DISCONNECT = 0xE0;
+
+    private static final int QUIET_SECONDS = 60;
+    private static final int WRITE_BYTES = 32 << 10;
+    private static final int READ_BYTES = 256 << 10;
+    private static final int PACKET_IDS = 65535;
+
+    private static int runs;
+
+    private Load() {}
+
+    public static void main(String[] arguments) throws Exception {
+        int port = Integer.parseInt(arguments[0]);
+        BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.US_ASCII));
+        for (String line = commands.readLine(); line != null; line = commands.readLine()) {
+            System.out.println(run(port, line.trim().split(" +")));
+        }
+    }
+
+    private static String run(int port, String[] words) {
+        Map<String, String> options = new HashMap<>();
+        for (String word : Arrays.asList(words).subList(1, words.length)) {
+            String[] pair = word.split("=", 2);
+            options.put(pair[0], pair[1]);
+        }
+        try {
+            return switch (words[0]) {
+                case "flood" -> flood(port, options);
+                case "paced" -> paced(port, options);
+                default -> throw new IllegalArgumentException("no such command: " + words[0]);
+            };
+        } catch (Exception e) {
+            return "{\"error\": \"" + e.toString().replaceAll("[\"\\\\\\p{Cntrl}]", "'") + "\"}";
+        }
+    }
+
+    private static String flood(int port, Map<String, String> options) throws Exception {
+        int messages = Integer.parseInt(options.get("messages"));
+        int window = Integer.parseInt(options.getOrDefault("window", "2000"));
+        int run = ++runs;
+        try (Receiver receiver = new Receiver(port, options.get("in"), run, messages);
+                Publisher publisher = new Publisher(port, options.get("out"), run, size(options), window)) {
+            long first = System.nanoTime();
+            for (int number = 0; number < messages; number++) {
+                publisher.publish(number);
+            }
+            publisher.awaitAcknowledged();
+            long published = System.nanoTime();
+            receiver.awaitAll();
+            return receiver.counts(messages) + String.format(Locale.ROOT,
+                    ", \"publish_seconds\": %.6f, \"seconds\": %.6f}",
+                    (published - first) / 1e9, (receiver.lastNanos - first) / 1e9);
+        }
+    }
+
+    private static String paced(int port, Map<String, String> options) throws Exception {
+        double rate = Double.parseDouble(options.get("rate"));
+        int messages = (int) (rate * Double.parseDouble(options.get("seconds")));
+        int unmeasured = (int) (rate * Double.parseDouble(options.getOrDefault("warmup", "0")));
+        int run = ++runs;
+        try (Receiver receiver = new Receiver(port, options.get("in"), run, unmeasured + messages);
+                Publisher publisher = new Publisher(port, options.get("out"), run, size(options), PACKET_IDS - 1)) {
+            long first = System.nanoTime();
+            for (int number = 0; number < unmeasured + messages; number++) {
+                long due = first + (long) (number * 1e9 / rate);
+                for (long left = due - System.nanoTime(); left > 0; left = due - System.nanoTime()) {
+                    LockSupport.parkNanos(left);
+                }
+                publisher.publish(number);
+                publisher.flush();
+            }
+            receiver.awaitAll();
+            return receiver.counts(unmeasured + messages) + receiver.percentiles(unmeasured) + "}";
+        }
+    }
+
+    private static int size(Map<String, String> options) {
+        int size = Integer.parseInt(options.get("bytes"));
+        if (size < HEAD) {
+            throw new IllegalArgumentException("bytes=" + size + " (expected " + HEAD + " or more)");
+        }
+        return size;
+    }
+
+    /** One connection with a clean session. */
+    private static class Connection implements AutoCloseable {
+        final Socket socket;
+        final InputStream in;
+        final OutputStream out;
+
+        Connection(int port, String clientId) throws IOException {
+            socket = new Socket("127.0.0.1", port);
+            socket.setTcpNoDelay(true);
+            socket.setSoTimeout(QUIET_SECONDS * 1000);
+            in = socket.getInputStream();
+            out = socket.getOutputStream();
+            byte[] id = utf8(clientId);
+            byte[] head = {0, 4, 'M', 'Q', 'T', 'T', 4, 2, 0, 0};
+            byte[] packet = {CONNECT, (byte) (head.length + id.length)};
+            out.write(join(packet, head, id));
+            expect(CONNACK, 0);
+        }
+
+        /** Reads a short packet, which must be of this type and have this code as its last byte. */
+        final void expect(int type, int code) throws IOException {
+            DataInputStream data = new DataInputStream(in);
+            int got = data.readUnsignedByte();
+            byte[] rest = new byte[data.readUnsignedByte()];
+            data.readFully(rest);
+            if (got != type || rest[rest.length - 1] != code) {
+                throw new IOException("the broker answers " + got + " " + Arrays.toString(rest) + ", not " + type);
+            }
+        }
+
+        @Override
+        public void close() throws IOException {
+            try (socket) {
+                out.write(new byte[] {(byte) DISCONNECT, 0});
+            }
+        }
+    }
+
+    /** Keeps at most {@code window} messages unacknowledged. */
+    private static final class Publisher extends Connection {
+        private final Semaphore window;
+        private final int windowSize;
+        private final byte[] packet;
+        private final int idAt;
+        private final int payloadAt;
+        private final byte[] pending;
+        private int pendingBytes;
+        private int reserved;
+        private int packetId;
+        private volatile IOException failure;
+
+        Publisher(int port, String topic, int run, int size, int windowSize) throws IOException {
+            super(port, "load-publisher");
+            this.windowSize = windowSize;
+            this.window = new Semaphore(windowSize);
+            byte[] name = utf8(topic);
+            int length = name.length + 2 + size;
+            if (length >= 1 << 14) {
+                throw new IllegalArgumentException("topic and payload are too long together: " + length);
+            }
+            byte[] head = length < 1 << 7
+                    ? new byte[] {PUBLISH_QOS_1, (byte) length}
+                    : new byte[] {PUBLISH_QOS_1, (byte) (length | 0x80), (byte) (length >> 7)};
+            packet = join(head, name, new byte[2 + size]);
+            idAt = head.length + name.length;
+            payloadAt = idAt + 2;
+            Arrays.fill(packet, payloadAt, packet.length, (byte) 'x');
+            digits(packet, payloadAt, RUN_DIGITS, run);
+            for (int at : new int[] {RUN_DIGITS, RUN_DIGITS + 1 + NUMBER_DIGITS, HEAD - 1}) {
+                packet[payloadAt + at] = ' ';
+            }
+            pending = new byte[Math.max(WRITE_BYTES, packet.length)];
+            Thread acknowledgements = new Thread(this::readAcknowledgements, "acknowledgements");
+            acknowledgements.setDaemon(true);
+            acknowledgements.start();
+        }
+
+        void publish(int number) throws IOException, InterruptedException {
+            reserve();
+            packetId = packetId % PACKET_IDS + 1;
+            packet[idAt] = (byte) (packetId >> 8);
+            packet[idAt + 1] = (byte) packetId;
+            int at = payloadAt + RUN_DIGITS + 1;
+            digits(packet, at, NUMBER_DIGITS, number);
+            digits(packet, at + NUMBER_DIGITS + 1, TIME_DIGITS, System.nanoTime());
+            if (pendingBytes + packet.length > pending.length) {
+                flush();
+            }
+            System.arraycopy(packet, 0, pending, pendingBytes, packet.length);
+            pendingBytes += packet.length;
+        }
+
+        /** Takes what is free of the window at once, rather than one permit for each message. */
+        private void reserve() throws IOException, InterruptedException {
+            if (reserved == 0) {
+                reserved = window.drainPermits();
+            }
+            if (reserved == 0) {
+                flush();
+                acquire(Math.max(1, windowSize / 8));
+                reserved = Math.max(1, windowSize / 8);
+            }
+            reserved--;
+        }
+
+        void flush() throws IOException {
+            out.write(pending, 0, pendingBytes);
+            pendingBytes = 0;
+        }
+
+        void awaitAcknowledged() throws IOException, InterruptedException {
+            flush();
+            acquire(windowSize - reserved);
+            window.release(windowSize - reserved);
+        }
+
+        private void acquire(int permits) throws IOException, InterruptedException {
+            boolean got = window.tryAcquire(permits, QUIET_SECONDS, TimeUnit.SECONDS);
+            if (failure != null) {
+                throw failure;
+            }
+            if (!got) {
+                throw new IOException("the broker acknowledged nothing in " + QUIET_SECONDS + " s");
+            }
+        }
+
+        private void readAcknowledgements() {
+            byte[] read = new byte[16 << 10];
+            int left = 0;
+            try {
+                for (int count = in.read(read); count >= 0; count = in.read(read)) {
+                    // A PUBACK of MQTT 3.1.1 has four bytes, and nothing else comes here.
+                    left += count;
+                    window.release(left / 4);
+                    left %= 4;
+                }
+                throw new IOException("the broker closed the connection");
+            } catch (IOException e) {
+                if (!socket.isClosed()) {
+                    failure = e;
+                    window.release(windowSize);
+                }
+            }
+        }
+    }
+
+    /** Counts the messages of one run; those of others are acknowledged only. */
+    private static final class Receiver extends Connection {
+        private final CountDownLatch all = new CountDownLatch(1);
+        private final BitSet seen;
+        private final int[] latencyMicros;
+        private final int run;
+        private final byte[] acknowledgements = new byte[READ_BYTES];
+        private int acknowledgementBytes;
+        private int missing;
+        private int duplicates;
+        private int outOfOrder;
+        private int highest = -1;
+        private volatile IOException failure;
+        volatile long lastNanos;
+
+        Receiver(int port, String topic, int run, int messages) throws IOException {
+            super(port, "load-receiver");
+            this.run = run;
+            this.missing = messages;
+            this.seen = new BitSet(messages);
+            this.latencyMicros = new int[messages];
+            byte[] name = utf8(topic);
+            byte[] head = {(byte) SUBSCRIBE, (byte) (name.length + 3), 0, 1};
+            out.write(join(head, name, new byte[] {1}));
+            expect(SUBACK, 1);
+            Thread reader = new Thread(this::read, "receiver");
+            reader.setDaemon(true);
+            reader.start();
+        }
+
+        /** Until everything came, or nothing more did for a while. */
+        void awaitAll() throws IOException, InterruptedException {
+            all.await();
+            if (failure != null) {
+                throw failure;
+            }
+        }
+
+        private void read() {
+            byte[] buffer = new byte[READ_BYTES];
+            int filled = 0;
+            try {
+                while (missing > 0) {
+                    int count = in.read(buffer, filled, buffer.length - filled);
+                    if (count < 0) {
+                        throw new IOException("the broker closed the connection");
+                    }
+                    int used = packets(buffer, filled + count, System.nanoTime());
+                    filled += count - used;
+                    System.arraycopy(buffer, used, buffer, 0, filled);
+                    out.write(acknowledgements, 0, acknowledgementBytes);
+                    acknowledgementBytes = 0;
+                }
+            } catch (java.net.SocketTimeoutException e) {
+                failure = new IOException(missing + " messages had not come when " + QUIET_SECONDS + " s were quiet");
+            } catch (IOException e) {
+                failure = e;
+            }
+            all.countDown();
+        }
+
+        /** Takes the whole packets at the start of the buffer; answers how many bytes they are. */
+        private int packets(byte[] buffer, int filled, long now) throws IOException {
+            int at = 0;
+            while (filled - at >= 2) {
+                int body = at + 1;
+                int length = buffer[body] & 0x7F;
+                for (int shift = 7; buffer[body++] < 0; shift += 7) {
+                    if (body == filled) {
+                        return at;
+                    }
+                    length |= (buffer[body] & 0x7F) << shift;
+                }
+                if (body + length > filled) {
+                    if (length > buffer.length - 5) {
+                        throw new IOException("a packet of " + length + " bytes");
+                    }
+                    return at;
+                }
+                if ((buffer[at] & 0xF0) == 0x30) {
+                    message(buffer, body, body + length, now);
+                }
+                at = body + length;
+            }
+            return at;
+        }
+
+        private void message(byte[] buffer, int body, int end, long now) {
+            int id = body + 2 + ((buffer[body] & 0xFF) << 8 | buffer[body + 1] & 0xFF);
+            acknowledgements[acknowledgementBytes++] = PUBACK;
+            acknowledgements[acknowledgementBytes++] = 2;
+            acknowledgements[acknowledgementBytes++] = buffer[id];
+            acknowledgements[acknowledgementBytes++] = buffer[id + 1];
+            int payload = id + 2;
+            if (end - payload >= HEAD && number(buffer, payload, RUN_DIGITS) == run) {
+                int number = (int) number(buffer, payload + RUN_DIGITS + 1, NUMBER_DIGITS);
+                long sent = number(buffer, payload + RUN_DIGITS + NUMBER_DIGITS + 2, TIME_DIGITS);
+                count(number, now - sent, now);
+            }
+        }
+
+        private void count(int number, long nanos, long now) {
+            if (seen.get(number)) {
+                duplicates++;
+                return;
+            }
+            seen.set(number);
+            latencyMicros[number] = (int) (nanos / 1000);
+            lastNanos = now;
+            missing--;
+            if (number < highest) {
+                outOfOrder++;
+            }
+            highest = Math.max(highest, number);
+        }
+
+        String counts(int messages) {
+            return String.format(Locale.ROOT,
+                    "{\"messages\": %d, \"received\": %d, \"duplicates\": %d, \"out_of_order\": %d",
+                    messages, seen.cardinality(), duplicates, outOfOrder);
+        }
+
+        String percentiles(int from) {
+            int[] sorted = Arrays.copyOfRange(latencyMicros, from, latencyMicros.length);
+            Arrays.sort(sorted);
+            StringBuilder text = new StringBuilder();
+            for (int percent : new int[] {50, 90, 99, 100}) {
+                // The nearest rank: the smallest value that at least so many percent do not exceed.
+                int rank = Math.max(0, (int) Math.ceil(sorted.length * percent / 100.0) - 1);
+                text.append(String.format(Locale.ROOT, ", \"p%d_ms\": %.3f", percent, sorted[rank] / 1e3));
+            }
+            return text.toString();
+        }
+    }
+
+    private static byte[] utf8(String text) {
+        byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
+        if (bytes.length > 120) {
+            throw new IllegalArgumentException("too long: " + text);
+        }
+        return join(new byte[] {0, (byte) bytes.length}, bytes);
+    }
+
+    private static byte[] join(byte[]... parts) {
+        byte[] joined = new byte[Arrays.stream(parts).mapToInt(part -> part.length).sum()];
+        int at = 0;
+        for (byte[] part : parts) {
+            System.arraycopy(part, 0, joined, at, part.length);
+            at += part.length;
+        }
+        return joined;
+    }
+
+    private static void digits(byte[] bytes, int at, int count, long value) {
+        long left = value;
+        for (int i = at + count - 1; i >= at; i--) {
+            bytes[i] = (byte) ('0' + left % 10);
+            left /= 10;
+        }
+    }
+
+    private static long number(byte[] bytes, int at, int count) {
+        long value = 0;
+        for (int i = at; i < at + count; i++) {
+            value = value * 10 + bytes[i] - '0';
+        }
+        return value;
+    }
+}

@@ -1,0 +1,1 @@
+"""The binders that come with SpecK, each found by its entry point."""

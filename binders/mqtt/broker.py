@@ -1,0 +1,202 @@
+"""The MQTT 5 broker as SpecK uses it: a persistent session for each job, and its fence.
+
+MQTT cannot be asked what a session is subscribed to.  So a retained note beside the session
+(``speck/session/<session>``) names every filter that the session may hold: it is widened before a
+subscription is added, and narrowed after one was taken back, which keeps it right whenever this process ends.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from typing import Any
+
+from binders.mqtt.address import BrokerAddress
+from binders.mqtt.connection import FOREVER, TIMEOUT, Connection
+from binders.mqtt.limits import probe_warnings, refuse_unfit, stated_warnings
+from speck.errors import Fault, InvalidInput
+from speck.model import Inventory, Login, fence_topic
+
+# Locks for sessions, shared by hash: two calls for one session would take it from each other.
+_STRIPES = 32
+
+# MQTT 5, 1.5.4: the length of a string is two bytes.
+_LONGEST_TOPIC = 65535
+
+
+def note_topic(session: str) -> str:
+    """The topic of the retained note of the filters that a session may be subscribed to."""
+    return f"speck/session/{session}"
+
+
+def probe_topic() -> str:
+    """A topic of one's own, for one purpose, used once."""
+    return f"speck/probe/{uuid.uuid4().hex}"
+
+
+class MqttBroker:
+    """The :class:`~speck.binder.BrokerBinder` of one MQTT 5 broker.
+
+    Each call makes the connections it needs and closes them, and takes ``timeout`` seconds a connection at
+    most.  Raises :class:`~speck.errors.Unreachable`, :class:`~speck.errors.NoAnswer` or
+    :class:`~speck.errors.Refused`, and :class:`~speck.errors.InvalidInput` for an address, a topic filter or
+    a reference to a secret that is none.
+    """
+
+    def __init__(self, address: str, inventory: Inventory, *, timeout: float = TIMEOUT) -> None:
+        """Remember where the broker is and how to log in; nothing is connected yet."""
+        self._address = BrokerAddress.parse(address)
+        self._inventory = inventory
+        self._timeout = timeout
+        self._locks = [threading.Lock() for _ in range(_STRIPES)]
+        self._warnings: list[str] | None = None
+        self._warnings_lock = threading.Lock()
+
+    @property
+    def address(self) -> str:
+        """The broker's address, as written."""
+        return self._address.text
+
+    def check(self) -> None:
+        """See :meth:`speck.binder.BrokerBinder.check`."""
+        with self._control() as connection:
+            refuse_unfit(connection)
+
+    def warnings(self) -> list[str]:
+        """See :meth:`speck.binder.BrokerBinder.warnings`; found out once, remembered until :meth:`close`.
+
+        What the broker states on connecting is taken as it is; the limits that the protocol does not tell
+        are tried out with a session of our own.  Whether a broker keeps sessions over its own restart
+        (Mosquitto's ``persistence``) can neither be asked nor tried, and is not said.
+        """
+        with self._warnings_lock:
+            if self._warnings is None:
+                self._warnings = self._find_warnings()
+            return list(self._warnings)
+
+    def ensure_session(self, session: str, topic: str) -> None:
+        """See :meth:`speck.binder.BrokerBinder.ensure_session`."""
+        _check_filter(topic)
+        with self._lock(session), self._control() as control:
+            refuse_unfit(control)
+            noted = _noted_filters(_retained(control, note_topic(session)))
+            if noted != [topic]:
+                _write(control, note_topic(session), {"topics": sorted({*noted, topic})})
+            self._subscribe(session, topic, [each for each in noted if each != topic])
+            if noted != [topic]:
+                _write(control, note_topic(session), {"topics": [topic]})
+
+    def session_exists(self, session: str) -> bool:
+        """See :meth:`speck.binder.BrokerBinder.session_exists`."""
+        with self._lock(session), self._session(session) as connection:
+            exists = connection.session_present
+            # Asking made a session where there was none: it goes with the connection.
+            connection.disconnect(None if exists else 0)
+            return exists
+
+    def delete_session(self, session: str) -> None:
+        """See :meth:`speck.binder.BrokerBinder.delete_session`."""
+        with self._lock(session), self._connection(session) as connection:
+            # A clean start without expiry: what the broker held is gone, and nothing is left behind.  The
+            # fence goes last, so that an older copy of the job stays out until then.
+            connection.publish(note_topic(session), b"", retain=True)
+            connection.publish(fence_topic(session), b"", retain=True)
+
+    def fence(self, session: str, attempt: int) -> None:
+        """See :meth:`speck.binder.BrokerBinder.fence`; a fence that names a newer attempt stays."""
+        with self._lock(session), self._control() as control:
+            refuse_unfit(control)
+            if _number(_retained(control, fence_topic(session)).get("attempt")) < attempt:
+                _write(control, fence_topic(session), {"attempt": attempt})
+
+    def close(self) -> None:
+        """Forget what was found out; there is no connection to let go of between calls."""
+        with self._warnings_lock:
+            self._warnings = None
+
+    # --- inside ------------------------------------------------------------------------------------
+
+    def _login(self) -> Login:
+        return self._inventory.broker_login(self._address.text)
+
+    def _lock(self, session: str) -> threading.Lock:
+        return self._locks[hash(session) % _STRIPES]
+
+    def _connection(self, client_id: str, **options: Any) -> Connection:
+        return Connection(self._address, self._login(), client_id, timeout=self._timeout, **options)
+
+    def _control(self) -> Connection:
+        return self._connection(f"speck-control-{uuid.uuid4().hex}")
+
+    def _session(self, session: str) -> Connection:
+        # Receive Maximum 1: what waits in the session is not ours, and as little of it as can be is sent.
+        return self._connection(session, clean_start=False, expiry=FOREVER, receive_maximum=1)
+
+    def _subscribe(self, session: str, topic: str, others: list[str]) -> None:
+        with self._session(session) as connection:
+            _refuse_short_expiry(connection)
+            connection.subscribe(topic)
+            for other in others:
+                connection.unsubscribe(other)
+
+    def _find_warnings(self) -> list[str]:
+        with self._control() as control:
+            stated = stated_warnings(control.limits)
+        return stated + probe_warnings(self._address, self._login(), probe_topic(), self._timeout)
+
+
+def _retained(control: Connection, topic: str) -> dict[str, Any]:
+    """The JSON object retained on a topic; empty when there is none, or another thing."""
+    echo = probe_topic()
+    control.subscribe(topic, echo, again=True)
+    control.round_trip(echo)
+    found = [message for message in control.received if message.topic == topic]
+    control.received.clear()
+    try:
+        content = json.loads(found[-1].payload) if found else {}
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _write(control: Connection, topic: str, content: dict[str, Any]) -> None:
+    control.publish(topic, json.dumps(content).encode(), retain=True)
+
+
+def _noted_filters(note: dict[str, Any]) -> list[str]:
+    topics = note.get("topics")
+    return [each for each in topics if isinstance(each, str)] if isinstance(topics, list) else []
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else -1
+
+
+def _refuse_short_expiry(connection: Connection) -> None:
+    # MQTT 5, 3.2.2.3.2: a server that keeps sessions for less than was asked for says for how long.
+    expiry = getattr(connection.limits, "SessionExpiryInterval", FOREVER)
+    if expiry != FOREVER:
+        raise connection.refused(
+            "to keep a session until it is deleted",
+            f"it keeps one for {expiry} s (raise the broker's limit for the expiry of sessions)",
+        )
+
+
+def _check_filter(topic: str) -> None:
+    levels = topic.split("/")
+    last = len(levels) - 1
+    faulty = (
+        not topic
+        or "\0" in topic
+        or len(topic.encode()) > _LONGEST_TOPIC
+        or any("#" in level and (level != "#" or place < last) for place, level in enumerate(levels))
+        or any("+" in level and level != "+" for level in levels)
+    )
+    if faulty:
+        shown = topic if len(topic) <= 100 else topic[:100] + "..."
+        message = (
+            f"{shown!r} is not a topic filter (1 to {_LONGEST_TOPIC} bytes; "
+            "'+' stands for a whole level, '#' for the whole rest)"
+        )
+        raise InvalidInput([Fault(message, field="source_topic", value=shown)], "topic filter")

@@ -1,0 +1,80 @@
+"""A Mosquitto on this machine with the sound configuration of a site, for :mod:`speck.local`."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+import shutil
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+import speck
+from speck.errors import LocalError
+
+CONFIGURATION = Path(speck.__file__).resolve().parent.parent / "pipelines" / "mosquitto.conf"
+
+# Where Debian and others put servers, which is not on every user's PATH.
+_SERVER_FOLDERS = ("/usr/sbin", "/usr/local/sbin", "/opt/homebrew/sbin")
+
+# MQTT 5, 3.1: a CONNECT with a clean start, keep alive 10 s, no properties, client id "ready".
+_CONNECT = b"\x10\x12\x00\x04MQTT\x05\x02\x00\x0a\x00\x00\x05ready"
+_CONNACK = b"\x20"
+
+
+class Mosquitto:
+    """The :class:`~speck.binder.LocalServer` of Mosquitto."""
+
+    def address(self, port: int) -> str:
+        """``tcp://127.0.0.1:PORT``."""
+        return f"tcp://127.0.0.1:{port}"
+
+    def command(self, port: int, directory: Path, heap: str) -> tuple[list[str], Mapping[str, str]]:
+        """See :meth:`speck.binder.LocalServer.command`; writes ``mosquitto.conf`` into the directory."""
+        program = find_mosquitto()
+        directory.mkdir(parents=True, exist_ok=True)
+        path = directory / "mosquitto.conf"
+        path.write_text(site_configuration(port, directory.resolve()), encoding="utf-8")
+        return [program, "-c", str(path)], dict(os.environ)
+
+    def ready(self, port: int) -> bool:
+        """Whether a CONNECT is answered."""
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
+                connection.sendall(_CONNECT)
+                return connection.recv(1) == _CONNACK
+        except OSError:
+            return False
+
+
+MOSQUITTO = Mosquitto()
+
+
+def find_mosquitto() -> str:
+    """The path of Mosquitto; raises :class:`~speck.errors.LocalError`, which says what to install."""
+    folders = [os.environ.get("PATH", os.defpath), *_SERVER_FOLDERS]
+    program = shutil.which("mosquitto", path=os.pathsep.join(folders))
+    if program is None:
+        raise LocalError(
+            "Mosquitto, the MQTT broker of a local site, is not installed: install the package mosquitto "
+            "(Debian, Ubuntu: sudo apt-get install mosquitto; Fedora: sudo dnf install mosquitto; "
+            "macOS: brew install mosquitto)"
+        )
+    return program
+
+
+def site_configuration(port: int, directory: Path) -> str:
+    """The sound configuration of a site, with this loopback port, and its files in ``directory``."""
+    text = CONFIGURATION.read_text(encoding="utf-8")
+    for option, value in {
+        "listener": f"{port} 127.0.0.1",
+        "persistence_location": f"{directory}/",
+    }.items():
+        text, replaced = re.subn(rf"^{option} .*$", lambda _: f"{option} {value}", text, flags=re.MULTILINE)  # noqa: B023
+        if replaced != 1:
+            raise LocalError(f"{CONFIGURATION} has {replaced} lines with {option!r} (expected one)")
+    if os.geteuid() == 0:
+        # Started by root, Mosquitto becomes the user "mosquitto", who may not write here.
+        text += f"\nuser {getpass.getuser()}\n"
+    return text

@@ -1,0 +1,18 @@
+"""The binder of Spark.  Importing it does not import PySpark, which takes a second; connecting does."""
+
+from __future__ import annotations
+
+from binders.spark.code import check_code
+from binders.spark.local import CONNECT_SERVER
+from speck.binder import EngineBinder, EngineKind
+from speck.model import Inventory
+
+
+def connect(address: str, inventory: Inventory) -> EngineBinder:
+    """The binder of the Spark Connect server at ``sc://HOST:PORT``; opens no connection yet."""
+    from binders.spark.connect import ConnectEngine
+
+    return ConnectEngine(address, inventory)
+
+
+CONNECT = EngineKind("spark", ("sc",), check_code, connect, local=CONNECT_SERVER)

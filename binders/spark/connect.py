@@ -1,0 +1,353 @@
+"""The binder of Spark Connect: one job is one streaming query in a session of its own.
+
+The session's id is the attempt's, so that whoever knows an attempt finds its query.  A session keeps its
+query when clients come and go, and ends when the job is stopped.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections import defaultdict
+from pathlib import Path
+
+from binders.spark.launcher import SHARED
+from binders.spark.observe import failure_line, metrics_of
+from binders.spark.orders import CHECKPOINT_SETTING, QUERY_SETTING, RUN_SETTING, Orders
+from binders.spark.probe import CONNECTOR_FORMAT, ServerProbe
+from binders.spark.wire import ConnectClient, Query, ServerRefused, endpoint_of
+from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, Unreachable
+from speck.model import (
+    Attempt,
+    Capacity,
+    Handle,
+    Inventory,
+    Job,
+    JobMetrics,
+    JobState,
+    JobStatus,
+    Login,
+    State,
+    fence_topic,
+)
+
+STATE_KIND = "spark-checkpoint"
+CHECKPOINT_DIRECTORY = "speck-checkpoints"
+
+BUILD_TIMEOUT = 60.0  # s, for a job's code and the analysis of its DataFrame
+FIND_PATIENCE = 10.0  # s, for a query that another launch of the same attempt starts
+STOP_GRACE = 30.0  # s, for the batch in hand
+
+# Settings of a job's session; what each is worth is measured in docs/spark-jobs.md.
+SETTINGS = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.streaming.numRecentProgressUpdates": "2",
+}
+
+_CALM = ("Getting offsets from", "Waiting for")  # of a query's status message: no batch is in hand
+_STARTING = ("Initializing",)
+
+
+class ConnectEngine:
+    """The engine at one ``sc://HOST:PORT``.  See :class:`speck.binder.EngineBinder` for the methods."""
+
+    def __init__(self, address: str, inventory: Inventory) -> None:
+        self.address = address
+        self.build_timeout = BUILD_TIMEOUT
+        self.stop_grace = STOP_GRACE
+        self._inventory = inventory
+        self._site = inventory.site_of_engine(address)
+        login = self._site.engine_login if self._site else Login()
+        token = login.token.reveal() if login.token else None
+        self._endpoint = endpoint_of(address, token, login.ca_file)
+        self._client = ConnectClient(address, self._endpoint)
+        self._launcher = SHARED.acquire()
+        self._closed = False
+        self._probe = ServerProbe(address, self._client)
+        self._attempts: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+
+    # -- the contract
+
+    def check(self, job: Job, state: State | None) -> None:
+        """Ask for the server's version, its connector, the state, and room; starts nothing.
+
+        Raises :class:`~speck.errors.NoCapacity` when the site's slots are taken by other jobs.  Whether the
+        server's Python fits is not asked: Spark says so when a job's first Python function runs.
+        """
+        self._launcher.warm_up()
+        self._probe.check_version()
+        self._probe.check_connector(job)
+        if state is not None:
+            self._check_state(state, job)
+        self._check_room(job)
+
+    def submit(self, job: Job, attempt: Attempt) -> Handle:
+        """Start the job's query in the attempt's session.
+
+        Raises :class:`~speck.errors.Refused` when the job's code or Spark refuses, in which case nothing
+        runs, and :class:`~speck.errors.NoAnswer` when it is not known whether the query runs.
+        """
+        with self._attempts[attempt.id]:
+            return self.find(attempt) or self._launch(job, attempt)
+
+    def find(self, attempt: Attempt) -> Handle | None:
+        """The query of the attempt, also one that has failed; asks nothing but the attempt's session."""
+        session = _session_of(attempt)
+        if not self._client.session_exists(session):
+            return None
+        names = [QUERY_SETTING, RUN_SETTING, CHECKPOINT_SETTING]
+        left = self._client.settings(session, names)
+        query = self._active(session, attempt.job_name)
+        if query is None and QUERY_SETTING in left and RUN_SETTING in left:
+            query = Query(left[QUERY_SETTING], left[RUN_SETTING])
+        if query is None:
+            return None
+        checkpoint = left.get(CHECKPOINT_SETTING) or self._checkpoint(attempt)
+        return self._handle(attempt, query, checkpoint)
+
+    def status(self, handle: Handle) -> JobStatus:
+        """What the server says of the query; LOST when it does not know the session or the query."""
+        try:
+            state, message = self._observe(handle)
+        except (Unreachable, NoAnswer) as error:
+            state, message = JobState.UNKNOWN, str(error)
+        except ServerRefused as error:
+            state, message = _state_of_refusal(error), str(error)
+        return JobStatus(state, time.time(), message)
+
+    def stop(self, handle: Handle, keep_state: bool) -> State | None:
+        """Let the batch in hand end (for ``stop_grace`` seconds), stop the query, end its session.
+
+        The state is the query's checkpoint; ``None`` when there is none at its place.
+        """
+        if self._client.session_exists(handle.engine_id):
+            self._end_query(handle)
+            self._client.release(handle.engine_id)
+        if not keep_state:
+            return None
+        state = State(STATE_KIND, handle.details["checkpoint"])
+        return state if self._probe.has_checkpoint(state.location) else None
+
+    def metrics(self, handle: Handle) -> JobMetrics:
+        """The numbers of the last progress report.  Raises :class:`~speck.errors.Refused` of a lost job."""
+        report = self._client.last_progress(handle.engine_id, _query_of(handle))
+        return metrics_of(report, time.time())
+
+    def capacity(self) -> Capacity:
+        """What the site and the server tell.
+
+        ``slots`` and ``memory`` are the inventory's where it has them; ``memory`` else the heap's limit of
+        the server's driver.  ``cores`` is Spark's default parallelism.  ``slots_free`` is told where the
+        server runs its queries in its own process (a local master).  ``memory_free`` is not told.
+        """
+        slots = self._site.slots if self._site else None
+        memory = self._site.memory if self._site else None
+        running = self._probe.running() if slots is not None else None
+        return Capacity(
+            slots=slots,
+            slots_free=max(0, slots - len(running)) if slots is not None and running is not None else None,
+            cores=self._probe.cores(),
+            memory=memory or self._probe.heap(),
+        )
+
+    def close(self) -> None:
+        """Close the channel and let go of the launcher; sessions and queries stay."""
+        if not self._closed:
+            self._closed = True
+            self._client.close()
+            SHARED.release()
+
+    # -- starting
+
+    def _launch(self, job: Job, attempt: Attempt) -> Handle:
+        orders = self._orders(job, attempt)
+        answer = self._launcher.launch(orders.to_json(), self.build_timeout)
+        kind, message = answer["kind"], answer.get("message", "")
+        if kind == "started":
+            return self._handle(attempt, Query(answer["query"], answer["run"]), orders.checkpoint)
+        found = self._await_found(attempt) if kind in ("exists", "no_answer") else None
+        if found is None:
+            raise self._undone(job, orders.session, kind, message)
+        return found
+
+    def _await_found(self, attempt: Attempt) -> Handle | None:
+        """The query that another launch of the same attempt has started or is about to."""
+        deadline = time.monotonic() + FIND_PATIENCE
+        while time.monotonic() < deadline:
+            try:
+                found = self.find(attempt)
+            except (Unreachable, NoAnswer):
+                return None
+            if found is not None:
+                return found
+            time.sleep(0.1)
+        return None
+
+    def _undone(self, job: Job, session: str, kind: str, message: str) -> BinderError:
+        # With its session ended, nothing that the launch may have started goes on.
+        what = f"job {job.job_name!r} ({job.entry_class} of {Path(job.job_path).name})"
+        try:
+            self._client.release(session)
+        except (Unreachable, NoAnswer) as error:
+            kind, message = "no_answer", f"{message} ({error})"
+        if kind == "no_answer":
+            reason = f"{what}: whether {self.address} has started it is not known: {message}"
+            return NoAnswer(reason, address=self.address)
+        if kind == "timeout":
+            message = f"its code did not come to a started query in {self.build_timeout:g} s"
+        elif kind == "died":
+            message = f"its code ended the process that ran it ({message})"
+        elif "SESSION_CLOSED" in message:
+            message = "this attempt has ended before (a new one is needed)"
+        return Refused(f"{what} cannot be started on {self.address}: {message}", address=self.address)
+
+    def _orders(self, job: Job, attempt: Attempt) -> Orders:
+        return Orders(
+            host=self._endpoint.host,
+            port=self._endpoint.port,
+            token=self._endpoint.token,
+            ca_file=self._endpoint.ca_file,
+            session=_session_of(attempt),
+            job_name=job.job_name,
+            path=str(Path(job.job_path).absolute()),
+            entry=job.entry_class,
+            arguments=dict(job.arguments),
+            trigger=job.trigger,
+            checkpoint=self._checkpoint(attempt),
+            settings=_settings(job),
+            source_format=CONNECTOR_FORMAT,
+            source_options=self._source_options(job, attempt),
+            sink_format=CONNECTOR_FORMAT,
+            sink_options=self._sink_options(job),
+        )
+
+    def _source_options(self, job: Job, attempt: Attempt) -> dict[str, str]:
+        options = {
+            "brokerUrl": job.source_broker,
+            "topic": job.source_topic,
+            "clientId": attempt.session,
+            "fenceTopic": fence_topic(attempt.session),
+            "attempt": str(attempt.number),
+        }
+        if job.parallelism is not None:
+            options["partitions"] = str(job.parallelism)
+        return options | self._login_options(job.source_broker)
+
+    def _sink_options(self, job: Job) -> dict[str, str]:
+        options = {"brokerUrl": job.sink_broker, "topic": job.sink_topic, "job": job.job_name}
+        return options | self._login_options(job.sink_broker)
+
+    def _login_options(self, broker: str) -> dict[str, str]:
+        login = self._inventory.broker_login(broker)
+        options = {
+            "username": login.username,
+            "password": login.password.reveal() if login.password else None,
+            "caFile": login.ca_file,
+        }
+        return {name: value for name, value in options.items() if value is not None}
+
+    def _checkpoint(self, attempt: Attempt) -> str:
+        if attempt.state is not None:
+            return attempt.state.location
+        base = (self._site.checkpoint_dir if self._site else None) or CHECKPOINT_DIRECTORY
+        return f"{base.rstrip('/')}/{attempt.job_name}/{attempt.id}"
+
+    def _handle(self, attempt: Attempt, query: Query, checkpoint: str) -> Handle:
+        details = {
+            "job": attempt.job_name,
+            "query": query.id,
+            "run": query.run_id,
+            "checkpoint": checkpoint,
+        }
+        return Handle(self.address, _session_of(attempt), details)
+
+    # -- before the start
+
+    def _check_state(self, state: State, job: Job) -> None:
+        if state.kind != STATE_KIND:
+            raise Refused(
+                f"job {job.job_name!r}: state of kind {state.kind!r} is not Spark's (expected {STATE_KIND})",
+                address=self.address,
+            )
+        if not self._probe.has_checkpoint(state.location):
+            raise Refused(
+                f"job {job.job_name!r}: {self.address} finds no checkpoint at {state.location!r} "
+                "(checkpoint_dir of the sites must be one that all of them see)",
+                address=self.address,
+            )
+
+    def _check_room(self, job: Job) -> None:
+        slots = self._site.slots if self._site else None
+        running = self._probe.running() if slots is not None else None
+        if slots is None or running is None:
+            return
+        others = [name for name in running if name != job.job_name]  # its own slot comes free first
+        if len(others) >= slots:
+            raise NoCapacity(
+                f"{self.address} has no room for job {job.job_name!r}: {slots} slots, {len(others)} in use",
+                address=self.address,
+            )
+
+    # -- observing and stopping
+
+    def _active(self, session: str, name: str) -> Query | None:
+        return next((query for query in self._client.active_queries(session) if query.name == name), None)
+
+    def _observe(self, handle: Handle) -> tuple[JobState, str]:
+        session, query = handle.engine_id, _query_of(handle)
+        if not self._client.session_exists(session):
+            return JobState.LOST, f"Spark Connect server {self.address} does not know the job's session"
+        status = self._client.query_status(session, query)
+        if status.active:
+            starting = status.message.startswith(_STARTING)
+            return JobState.STARTING if starting else JobState.RUNNING, status.message
+        failure = self._client.query_exception(session, query)
+        if failure is not None:
+            return JobState.FAILED, failure_line(failure)
+        return JobState.STOPPED, status.message
+
+    def _end_query(self, handle: Handle) -> None:
+        session, query = handle.engine_id, _query_of(handle)
+        try:
+            if self._await_calm(session, query):
+                self._client.stop_query(session, query)
+        except ServerRefused as error:
+            # Gone in between, or so long ended that Spark has forgotten it: there is nothing to stop.
+            if _state_of_refusal(error) is not JobState.LOST:
+                raise
+
+    def _await_calm(self, session: str, query: Query) -> bool:
+        """Wait until no batch is in hand, at most ``stop_grace`` seconds; False when the query has ended."""
+        deadline, pause = time.monotonic() + self.stop_grace, 0.01
+        while time.monotonic() < deadline:
+            status = self._client.query_status(session, query)
+            if not status.active:
+                return False
+            if not status.in_trigger or status.message.startswith(_CALM):
+                return True
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.2)
+        return True  # the batch is broken off, and comes again from the checkpoint
+
+
+def _session_of(attempt: Attempt) -> str:
+    return str(uuid.UUID(hex=attempt.id))
+
+
+def _query_of(handle: Handle) -> Query:
+    return Query(handle.details["query"], handle.details["run"], handle.details["job"])
+
+
+def _settings(job: Job) -> dict[str, str]:
+    if job.parallelism is None:
+        return SETTINGS
+    return SETTINGS | {"spark.sql.shuffle.partitions": str(job.parallelism)}
+
+
+def _state_of_refusal(error: ServerRefused) -> JobState:
+    lost = error.of_session or "STREAMING_QUERY" in error.error_class
+    return JobState.LOST if lost else JobState.UNKNOWN

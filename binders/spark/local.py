@@ -1,0 +1,41 @@
+"""A Spark Connect server on this machine, for :mod:`speck.local`."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+from binders.spark.server import CONNECTOR, connect_server_command, connect_server_environment
+
+# HTTP/2 (RFC 9113, section 3.4): the client's preface and an empty SETTINGS frame; the server's first frame
+# is a SETTINGS frame too (type 4).
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+_FRAME_HEADER = 9
+_SETTINGS = 4
+
+
+class ConnectServer:
+    """The :class:`~speck.binder.LocalServer` of Spark Connect; the connector goes along when it is built."""
+
+    def address(self, port: int) -> str:
+        """``sc://127.0.0.1:PORT``."""
+        return f"sc://127.0.0.1:{port}"
+
+    def command(self, port: int, directory: Path, heap: str) -> tuple[list[str], Mapping[str, str]]:
+        """See :meth:`speck.binder.LocalServer.command`."""
+        jars = [CONNECTOR] if CONNECTOR.exists() else []
+        return connect_server_command(port, jars, heap, directory=directory), connect_server_environment()
+
+    def ready(self, port: int) -> bool:
+        """Whether gRPC answers: the server opens its port last, after its Spark session is up."""
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
+                connection.sendall(_PREFACE)
+                answer = connection.recv(_FRAME_HEADER)
+        except OSError:
+            return False
+        return len(answer) == _FRAME_HEADER and answer[3] == _SETTINGS
+
+
+CONNECT_SERVER = ConnectServer()

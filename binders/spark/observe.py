@@ -1,0 +1,112 @@
+"""Reads what Spark tells of a query: its progress report, and the words with which it failed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from speck.model import JobMetrics, Scalar
+
+_PYTHON_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
+_PYTHON_ERROR = re.compile(r"^(?P<error>[A-Za-z_][\w.]*(?::\s.*)?)$")
+_CAUSE = re.compile(r"^\s*Caused by: (?P<cause>.+)$", re.MULTILINE)
+_TERMINATED = re.compile(r"terminated with exception: (?P<reason>.+)")
+_SQLSTATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
+_LIBRARY = re.compile(r"/(?:site|dist)-packages/|/pyspark(?:\.zip)?/|^<")
+
+
+def metrics_of(report: str | None, now: float) -> JobMetrics:
+    """The numbers of a ``StreamingQueryProgress`` (JSON); empty before the first report.
+
+    ``input_rows`` is the source's own count (its metric ``received``), ``None`` when the source tells none.
+    """
+    if report is None:
+        return JobMetrics(now)
+    progress: Mapping[str, Any] = json.loads(report)
+    sources = progress.get("sources", ())
+    details = _details(progress)
+    received = details.get("received")
+    return JobMetrics(
+        now,
+        input_rate=_total(sources, "inputRowsPerSecond"),
+        processing_rate=_total(sources, "processedRowsPerSecond"),
+        batch_duration_ms=_number(progress.get("durationMs", {}).get("triggerExecution")),
+        state_rows=sum(operator.get("numRowsTotal", 0) for operator in progress.get("stateOperators", ())),
+        input_rows=int(received) if isinstance(received, int | float) else None,
+        batch_id=progress.get("batchId"),
+        details=details,
+    )
+
+
+def failure_line(text: str) -> str:
+    """The line of a Spark failure that a user can act on: of a job's own Python error with its file and line.
+
+    ``text`` is what ``StreamingQueryException.toString`` gives: up to hundreds of lines of two languages.
+    """
+    return _python_error(text) or _last_cause(text) or _first_line(text)
+
+
+def _details(progress: Mapping[str, Any]) -> dict[str, Scalar]:
+    details: dict[str, Scalar] = {"batch_at": progress.get("timestamp", "")}
+    rows = _total(progress.get("sources", ()), "numInputRows")
+    if rows is not None:
+        details["batch_rows"] = int(rows)
+    for source in progress.get("sources", ()):
+        for name, value in (source.get("metrics") or {}).items():
+            details[name] = _scalar(value)
+    for name, value in progress.get("durationMs", {}).items():
+        details[f"duration_ms.{name}"] = value
+    return details
+
+
+def _total(sources: Iterable[Mapping[str, Any]], name: str) -> float | None:
+    numbers = [number for source in sources if (number := _number(source.get(name))) is not None]
+    return sum(numbers) if numbers else None
+
+
+def _scalar(value: object) -> Scalar:
+    # Sources tell their metrics as text.
+    text = str(value)
+    number = _number(text)
+    if number is None:
+        return text
+    return int(number) if number.is_integer() else number
+
+
+def _number(value: object) -> float | None:
+    # Spark writes "NaN" and "Infinity" for the rates of a batch that took no time.
+    try:
+        number = float(str(value))
+    except ValueError:
+        return None
+    return number if number - number == 0 else None
+
+
+def _python_error(text: str) -> str | None:
+    _, found, trace = text.rpartition("Traceback (most recent call last):")
+    if not found:
+        return None
+    where = ""
+    for line in trace.splitlines()[1:]:
+        frame = _PYTHON_FRAME.match(line)
+        if frame is not None and not _LIBRARY.search(frame["file"]):
+            where = f" ({frame['file'].rpartition('/')[2]}, line {frame['line']})"
+        error = _PYTHON_ERROR.match(line)
+        if error is not None:
+            return _SQLSTATE.sub("", error["error"]) + where
+    return None
+
+
+def _last_cause(text: str) -> str | None:
+    causes = _CAUSE.findall(text)
+    return _SQLSTATE.sub("", causes[-1].strip()) if causes else None
+
+
+def _first_line(text: str) -> str:
+    terminated = _TERMINATED.search(text)
+    line = (
+        terminated["reason"] if terminated else next((line for line in text.splitlines() if line.strip()), "")
+    )
+    return _SQLSTATE.sub("", line.strip())

@@ -1,0 +1,53 @@
+"""What the coordinator orders a launched process to start, as plain data between the two."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from speck.model import Scalar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orders:
+    """One streaming query to start.
+
+    ``host``, ``port``, ``token``, ``ca_file`` are the Connect server's; ``session`` is the UUID of the
+    session to run in.  ``path`` and ``entry`` name the job's code, ``arguments`` what it is called with.
+    ``trigger`` is a Spark interval or ``None``; ``settings`` are Spark's of the session.  What may hold a
+    secret is not shown by ``repr``.
+    """
+
+    host: str
+    port: int
+    session: str
+    job_name: str
+    path: str
+    entry: str
+    checkpoint: str
+    source_format: str
+    sink_format: str
+    source_options: Mapping[str, str] = field(repr=False)
+    sink_options: Mapping[str, str] = field(repr=False)
+    arguments: Mapping[str, Scalar] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    trigger: str | None = None
+    token: str | None = field(default=None, repr=False)
+    ca_file: str | None = None
+
+    def to_json(self) -> str:
+        """The orders as they travel; secrets included, so this is for the launched process alone."""
+        return json.dumps({each.name: getattr(self, each.name) for each in dataclasses.fields(self)})
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Orders:
+        """The inverse of :meth:`to_json`."""
+        return cls(**json.loads(text))
+
+
+# What a launched query leaves in the settings of its session, for who only knows the attempt.
+QUERY_SETTING = "spark.speck.query"
+RUN_SETTING = "spark.speck.run"
+CHECKPOINT_SETTING = "spark.speck.checkpoint"

@@ -1,0 +1,113 @@
+"""Questions to a Connect server that belong to no job: what it is, what it has, what runs there."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable
+from typing import TypeVar
+
+import pyspark
+import pyspark.sql.connect.proto as pb2
+
+from binders.spark.wire import ConnectClient, ServerRefused
+from speck.errors import Refused
+from speck.model import Job
+
+CONNECTOR_FORMAT = "mqtt"
+
+_COLUMNS = frozenset({"topic", "value", "timestamp"})
+_QUERY_THREAD = re.compile(r"stream execution thread for (\S+) \[id = ")
+_LOCAL_MASTER = re.compile(r"local\[(\d+)")
+_SPLITS = re.compile(r"splits=(?:Some\()?(\d+)")
+_SIZE = re.compile(r"(\d+)([kmgt]?)b?")
+_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+_T = TypeVar("_T")
+
+
+class ServerProbe:
+    """Asks one server, in a session of its own that holds no query."""
+
+    def __init__(self, address: str, client: ConnectClient) -> None:
+        self.address = address
+        self._client = client
+        # Always the same one: a coordinator that is killed leaves one session behind at a server, however
+        # often that happens.
+        self._session = str(uuid.uuid5(uuid.NAMESPACE_URL, "speck:coordinator"))
+
+    def check_version(self) -> None:
+        """Raise :class:`~speck.errors.Refused` when the server's Spark is not of PySpark's version here."""
+        theirs, ours = self._ask(self._client.spark_version), pyspark.__version__
+        if theirs.split(".")[:2] != ours.split(".")[:2]:
+            raise Refused(
+                f"Spark Connect server {self.address} is of version {theirs} (expected {ours})",
+                address=self.address,
+            )
+
+    def check_connector(self, job: Job) -> None:
+        """Raise :class:`~speck.errors.Refused` when the server has no MQTT source for the job."""
+        options = {"brokerUrl": job.source_broker, "topic": job.source_topic, "clientId": "speck-check"}
+        data_source = pb2.Read.DataSource(format=CONNECTOR_FORMAT, options=options)
+        source = pb2.Read(data_source=data_source, is_streaming=True)
+        try:
+            columns = self._ask(lambda session: self._client.columns(session, source))
+        except ServerRefused as error:
+            if error.error_class != "DATA_SOURCE_NOT_FOUND":
+                raise
+            columns = []
+        if not _COLUMNS.issubset(columns):
+            raise Refused(
+                f"Spark Connect server {self.address} has no data source {CONNECTOR_FORMAT!r} "
+                "(start it with spark-mqtt.jar on its class path: --jars, or spark.jars)",
+                address=self.address,
+            )
+
+    def has_checkpoint(self, location: str) -> bool:
+        """Whether the server finds a query's checkpoint there; the plan is analysed, and nothing runs."""
+        source = pb2.Read(data_source=pb2.Read.DataSource(format="text", paths=[f"{location}/metadata"]))
+        try:
+            self._ask(lambda session: self._client.columns(session, source))
+        except ServerRefused as error:
+            if error.error_class != "PATH_NOT_FOUND":
+                raise
+            return False
+        return True
+
+    def running(self) -> list[str] | None:
+        """The names of the queries of all sessions, or ``None`` where they cannot be told.
+
+        A session sees its own queries only.  Each query has a thread that bears its name, and SQL can ask for
+        the threads of the process that evaluates it: with a local master, that is the server.
+        """
+        if not self._setting("spark.master").startswith("local"):
+            return None
+        query = "SELECT java_method('java.lang.Thread', 'getAllStackTraces')"
+        return _QUERY_THREAD.findall(self._ask(lambda session: self._client.text(session, query)))
+
+    def cores(self) -> int | None:
+        """How many tasks Spark runs side by side."""
+        local = _LOCAL_MASTER.match(self._setting("spark.master"))
+        if local is not None:
+            return int(local[1])
+        # The plan of a range tells into how many parts Spark would cut it by default.
+        relation = pb2.Relation(range=pb2.Range(start=0, end=1, step=1))
+        splits = _SPLITS.search(self._ask(lambda session: self._client.explain(session, relation)))
+        return int(splits[1]) if splits else None
+
+    def heap(self) -> int | None:
+        """The limit of the server's heap, bytes."""
+        match = _SIZE.fullmatch(self._setting("spark.driver.memory", "1g").lower())
+        return int(match[1]) * _UNITS.get(match[2], _UNITS["m"]) if match else None
+
+    def _setting(self, name: str, default: str = "") -> str:
+        return self._ask(lambda session: self._client.settings(session, [name])).get(name, default)
+
+    def _ask(self, question: Callable[[str], _T]) -> _T:
+        try:
+            return question(self._session)
+        except ServerRefused as error:
+            if not error.of_session:
+                raise
+        self._session = str(uuid.uuid4())  # the server has closed the other for good
+        return question(self._session)

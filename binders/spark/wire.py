@@ -1,0 +1,324 @@
+"""The part of Spark Connect's gRPC protocol that SpecK speaks from the coordinator.
+
+The requests are made here and not by :class:`pyspark.sql.connect.session.SparkSession`, for three reasons:
+that client retries for ten minutes, where a coordinator needs a deadline; it opens a channel a session, where
+one a server is enough; and most of its requests create the session they name, so that asking after a lost job
+would leave a session behind at every look.  ``GetStatus`` creates none.
+
+The protocol: ``spark/connect/base.proto`` and ``commands.proto`` of Spark 4.3.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import grpc  # type: ignore[import-untyped]
+import pyspark.sql.connect.proto as pb2
+from google.rpc import error_details_pb2  # type: ignore[import-untyped]
+from grpc_status import rpc_status  # type: ignore[import-untyped]
+from pyspark.sql.connect.proto.base_pb2_grpc import SparkConnectServiceStub
+
+from speck.errors import BinderError, NoAnswer, Refused, Unreachable
+
+USER = "speck"
+DEFAULT_PORT = 15002
+
+QUICK = 10.0  # s, for what a server answers from memory
+SLOW = 45.0  # s, for what it has to analyse, or to load classes for
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_CONNECT_TIMEOUT = 3.0
+_MEGABYTE = 1 << 20
+
+_OPTIONS = (
+    ("grpc.max_receive_message_length", 64 * _MEGABYTE),
+    # A channel that failed would answer with its old failure for up to two minutes otherwise.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+)
+
+
+_SIMPLE = pb2.AnalyzePlanRequest.Explain.EXPLAIN_MODE_SIMPLE
+
+
+class ServerRefused(Refused):
+    """A refusal with Spark's own error class, such as ``DATA_SOURCE_NOT_FOUND``."""
+
+    def __init__(self, message: str, *, address: str, error_class: str) -> None:
+        self.error_class = error_class
+        super().__init__(message, address=address)
+
+    @property
+    def of_session(self) -> bool:
+        """Whether it is because the server does not know the session, or has closed it."""
+        return self.error_class.startswith("INVALID_HANDLE.SESSION")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a Connect server is, and what opens it; the token is never shown."""
+
+    host: str
+    port: int
+    token: str | None = None
+    ca_file: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.host}:{self.port})"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A streaming query: the id of its checkpoint, the id of this run, and its name."""
+
+    id: str
+    run_id: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryStatus:
+    """What a server says of a query (``StreamingQueryStatus`` of Spark)."""
+
+    active: bool
+    in_trigger: bool
+    message: str
+
+
+def endpoint_of(address: str, token: str | None = None, ca_file: str | None = None) -> Endpoint:
+    """The endpoint of ``sc://HOST[:PORT]``.  Raises :class:`~speck.errors.Refused` for any other address."""
+    try:
+        parts = urlsplit(address)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if host is None or parts.scheme != "sc" or parts.path.strip("/"):
+        raise Refused(f"{address!r} is no Spark Connect address (expected sc://HOST:PORT)", address=address)
+    return Endpoint(host, port or DEFAULT_PORT, token, ca_file)
+
+
+def open_channel(endpoint: Endpoint) -> grpc.Channel:
+    """A channel to a server.  A token is only ever sent over TLS, or to this machine itself."""
+    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+    target = f"{host}:{endpoint.port}"
+    if endpoint.ca_file is None and endpoint.token is None:
+        return grpc.insecure_channel(target, options=_OPTIONS)
+    if endpoint.ca_file is None and endpoint.host in _LOOPBACK:
+        credentials = grpc.local_channel_credentials()
+    else:
+        roots = Path(endpoint.ca_file).read_bytes() if endpoint.ca_file else None
+        credentials = grpc.ssl_channel_credentials(roots)
+    if endpoint.token is not None:
+        token = grpc.access_token_call_credentials(endpoint.token)
+        credentials = grpc.composite_channel_credentials(credentials, token)
+    return grpc.secure_channel(target, credentials, options=_OPTIONS)
+
+
+class ConnectClient:
+    """The calls to one server, over one channel that all sessions and threads share.
+
+    ``session`` is everywhere the UUID of a session of the user :data:`USER`.  Every call has a deadline, and
+    raises :class:`~speck.errors.Unreachable`, :class:`~speck.errors.NoAnswer` or :class:`ServerRefused`.
+    """
+
+    def __init__(self, address: str, endpoint: Endpoint) -> None:
+        self.address = address
+        self._endpoint = endpoint
+        self._lock = threading.Lock()
+        self._channel: grpc.Channel | None = None
+        self._trusted = False  # the last call found the server there
+
+    def close(self) -> None:
+        """Close the channel; no session is touched."""
+        with self._lock:
+            channel, self._channel, self._trusted = self._channel, None, False
+        if channel is not None:
+            channel.close()
+
+    # -- sessions
+
+    def session_exists(self, session: str) -> bool:
+        """Whether the server knows the session; never creates it."""
+        request = pb2.GetStatusRequest(session_id=session, user_context=_user())
+        request.operation_status.SetInParent()
+        try:
+            self._unary("GetStatus", request, QUICK)
+        except ServerRefused as error:
+            if not error.of_session:
+                raise
+            return False
+        return True
+
+    def release(self, session: str) -> None:
+        """End a session, its queries included; of one that the server does not know: nothing."""
+        request = pb2.ReleaseSessionRequest(session_id=session, user_context=_user())
+        self._unary("ReleaseSession", request, SLOW)
+
+    def settings(self, session: str, names: Sequence[str]) -> dict[str, str]:
+        """The settings of these names that have a value."""
+        wanted = pb2.ConfigRequest.GetOption(keys=list(names))
+        operation = pb2.ConfigRequest.Operation(get_option=wanted)
+        request = pb2.ConfigRequest(session_id=session, user_context=_user(), operation=operation)
+        answer = self._unary("Config", request, QUICK)
+        return {pair.key: pair.value for pair in answer.pairs if pair.HasField("value")}
+
+    # -- plans
+
+    def spark_version(self, session: str) -> str:
+        """The server's version of Spark."""
+        request = self._analysis(session, spark_version=pb2.AnalyzePlanRequest.SparkVersion())
+        return cast(str, self._unary("AnalyzePlan", request, SLOW).spark_version.version)
+
+    def columns(self, session: str, source: pb2.Read) -> list[str]:
+        """The names of a source's columns; analyses it, reads nothing of it."""
+        plan = pb2.Plan(root=pb2.Relation(read=source))
+        request = self._analysis(session, schema=pb2.AnalyzePlanRequest.Schema(plan=plan))
+        answer = self._unary("AnalyzePlan", request, SLOW)
+        return [field.name for field in answer.schema.schema.struct.fields]
+
+    def explain(self, session: str, relation: pb2.Relation) -> str:
+        """The physical plan of a relation, as text."""
+        explained = pb2.AnalyzePlanRequest.Explain(plan=pb2.Plan(root=relation), explain_mode=_SIMPLE)
+        request = self._analysis(session, explain=explained)
+        return cast(str, self._unary("AnalyzePlan", request, SLOW).explain.explain_string)
+
+    def text(self, session: str, query: str) -> str:
+        """The value of a SQL query that gives one row of one text."""
+        import pyarrow  # type: ignore[import-untyped]
+
+        plan = pb2.Plan(root=pb2.Relation(sql=pb2.SQL(query=query)))
+        for answer in self._execute(session, plan, SLOW):
+            if answer.HasField("arrow_batch"):
+                table = pyarrow.ipc.open_stream(answer.arrow_batch.data).read_all()
+                if table.num_rows:
+                    return str(table.column(0)[0].as_py())
+        raise NoAnswer(f"{self.address} gave no row for {query!r}", address=self.address)
+
+    # -- streaming queries
+
+    def active_queries(self, session: str) -> list[Query]:
+        """The queries that run in a session."""
+        command = pb2.StreamingQueryManagerCommand(active=True)
+        wrapped = pb2.Command(streaming_query_manager_command=command)
+        result = self._command(session, wrapped, "streaming_query_manager_command_result", QUICK)
+        return [Query(each.id.id, each.id.run_id, each.name) for each in result.active.active_queries]
+
+    def query_status(self, session: str, query: Query) -> QueryStatus:
+        """A query's status, also of one that ended, while its session lives."""
+        status = self._query(session, query, QUICK, status=True).status
+        return QueryStatus(status.is_active, status.is_trigger_active, status.status_message)
+
+    def query_exception(self, session: str, query: Query) -> str | None:
+        """Why a query failed, in Spark's words (many lines), or ``None``."""
+        result = self._query(session, query, QUICK, exception=True).exception
+        return result.exception_message if result.HasField("exception_message") else None
+
+    def last_progress(self, session: str, query: Query) -> str | None:
+        """The JSON of a query's last progress report, or ``None`` before the first."""
+        reports = self._query(session, query, QUICK, last_progress=True).recent_progress.recent_progress_json
+        return reports[-1] if reports else None
+
+    def stop_query(self, session: str, query: Query) -> None:
+        """Stop a query at once; returns when it has stopped."""
+        self._query(session, query, SLOW, stop=True)
+
+    # -- the calls themselves
+
+    def _query(self, session: str, query: Query, deadline: float, **command: Any) -> Any:
+        identity = pb2.StreamingQueryInstanceId(id=query.id, run_id=query.run_id)
+        message = pb2.StreamingQueryCommand(query_id=identity, **command)
+        wrapped = pb2.Command(streaming_query_command=message)
+        return self._command(session, wrapped, "streaming_query_command_result", deadline)
+
+    def _command(self, session: str, command: pb2.Command, result: str, deadline: float) -> Any:
+        for answer in self._execute(session, pb2.Plan(command=command), deadline):
+            if answer.HasField(result):
+                return getattr(answer, result)
+        raise NoAnswer(f"{self.address} gave no {result}", address=self.address)
+
+    def _execute(self, session: str, plan: pb2.Plan, deadline: float) -> Iterator[Any]:
+        request = pb2.ExecutePlanRequest(session_id=session, user_context=_user(), plan=plan)
+        stub = self._stub()
+        try:
+            yield from stub.ExecutePlan(request, timeout=deadline)
+        except grpc.RpcError as error:
+            raise self._translated(error) from error
+        self._trusted = True
+
+    def _analysis(self, session: str, **analysis: Any) -> pb2.AnalyzePlanRequest:
+        return pb2.AnalyzePlanRequest(session_id=session, user_context=_user(), **analysis)
+
+    def _unary(self, method: str, request: Any, deadline: float) -> Any:
+        stub = self._stub()
+        try:
+            answer = getattr(stub, method)(request, timeout=deadline)
+        except grpc.RpcError as error:
+            raise self._translated(error) from error
+        self._trusted = True
+        return answer
+
+    def _stub(self) -> Any:
+        if not self._trusted:
+            self._reach()
+        with self._lock:
+            if self._channel is None:
+                self._channel = open_channel(self._endpoint)
+            return SparkConnectServiceStub(self._channel)  # type: ignore[no-untyped-call]
+
+    def _reach(self) -> None:
+        # A gRPC call to a host that drops packets only tells that time is up, not that nobody is there.
+        endpoint = (self._endpoint.host, self._endpoint.port)
+        try:
+            socket.create_connection(endpoint, timeout=_CONNECT_TIMEOUT).close()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            message = f"Spark Connect server {self.address} cannot be reached: {reason.lower()}"
+            raise Unreachable(message, address=self.address) from error
+
+    def _translated(self, error: grpc.RpcError) -> BinderError:
+        call = cast(grpc.Call, error)
+        code, details = call.code(), first_line(call.details() or "")
+        error_class = error_info(error).get("errorClass", "")
+        if error_class or code not in _LOST_CALLS:
+            message = f"Spark Connect server {self.address}: {details or code.name}"
+            return ServerRefused(message, address=self.address, error_class=error_class)
+        self._trusted = False
+        if code is grpc.StatusCode.UNAVAILABLE and "failed to connect" in details.lower():
+            message = f"Spark Connect server {self.address} cannot be reached: {details}"
+            return Unreachable(message, address=self.address)
+        message = f"Spark Connect server {self.address} did not answer ({code.name.lower()}: {details})"
+        return NoAnswer(message, address=self.address)
+
+
+_LOST_CALLS = frozenset(
+    {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED}
+)
+
+
+def error_info(error: grpc.RpcError) -> Mapping[str, str]:
+    """What Spark attached to an error, ``errorClass`` among it (google.rpc.ErrorInfo); empty when nothing."""
+    status = rpc_status.from_call(error)
+    for detail in status.details if status is not None else ():
+        info = error_details_pb2.ErrorInfo()
+        if detail.Is(info.DESCRIPTOR):
+            detail.Unpack(info)
+            return dict(info.metadata)
+    return {}
+
+
+def first_line(text: str, limit: int = 500) -> str:
+    """The first line of a text that says something, cut to ``limit`` characters."""
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def _user() -> pb2.UserContext:
+    return pb2.UserContext(user_id=USER)

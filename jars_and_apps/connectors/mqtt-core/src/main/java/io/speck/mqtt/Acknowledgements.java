@@ -1,0 +1,118 @@
+package io.speck.mqtt;
+
+import io.netty.buffer.ByteBuf;
+import java.util.ArrayDeque;
+import java.util.Collection;
+import java.util.Deque;
+import java.util.List;
+import java.util.Queue;
+
+/**
+ * What was acknowledged, until it is certain that the broker knows.
+ *
+ * <p>The protocol has no answer to an acknowledgement, but a broker handles packets in order: its answer to a ping says
+ * that all acknowledgements written before the ping arrived. Not thread-safe; guarded by the reader's lock.
+ */
+final class Acknowledgements {
+    private static final int PACKET_BYTES = 4;
+    private static final int PUBACK = 0x40;
+
+    private final Deque<Message> unconfirmed = new ArrayDeque<>();
+    private final Queue<Long> pings = new ArrayDeque<>();
+    private long confirmed;
+
+    /** Those of an earlier process, whose acknowledgements may not have arrived. */
+    void restore(Collection<Message> earlier) {
+        earlier.forEach(this::add);
+    }
+
+    private void add(Message message) {
+        if (message.packetId != 0) {
+            unconfirmed.add(message);
+        }
+    }
+
+    /** Notes messages as done with, in order, and tells the broker of those that it sent on this connection. */
+    void send(List<Message> messages, Connection connection, int generation) {
+        int valid = 0;
+        for (Message message : messages) {
+            message.acknowledged = message.connection == generation && message.packetId != 0;
+            valid += message.acknowledged ? 1 : 0;
+            add(message);
+        }
+        if (valid > 0) {
+            write(messages, valid, connection);
+        }
+    }
+
+    /** Tells the broker once more; the message is noted already. */
+    void repeat(Message message, Connection connection) {
+        message.acknowledged = true;
+        write(List.of(message), 1, connection);
+    }
+
+    private static void write(List<Message> messages, int count, Connection connection) {
+        ByteBuf packets = connection.buffer(PACKET_BYTES * count);
+        for (Message message : messages) {
+            if (message.acknowledged) {
+                packets.writeByte(PUBACK).writeByte(2).writeShort(message.packetId);
+            }
+        }
+        connection.execute(() -> connection.writeAndFlush(packets));
+    }
+
+    /** Asks the broker whether all that was sent so far has arrived. */
+    void ask(Connection connection) {
+        long sent = 0;
+        for (Message message : unconfirmed) {
+            if (!message.acknowledged) {
+                break;
+            }
+            sent++;
+        }
+        if (sent > 0) {
+            pings.add(confirmed + sent);
+            connection.ping();
+        }
+    }
+
+    void answered() {
+        Long position = pings.poll();
+        while (position != null && confirmed < position) {
+            unconfirmed.remove();
+            confirmed++;
+        }
+    }
+
+    /** A new connection: no ping of the old one will be answered, no acknowledgement is certain. */
+    void reconnected() {
+        pings.clear();
+        unconfirmed.forEach(message -> message.acknowledged = false);
+    }
+
+    void forget() {
+        confirmed += unconfirmed.size();
+        unconfirmed.clear();
+        pings.clear();
+    }
+
+    /** Takes note that the broker sent one of these again, and answers it. */
+    void repeatOf(Message incoming, Connection connection) {
+        for (Message message : unconfirmed) {
+            if (message.same(incoming) && !message.acknowledged) {
+                repeat(message, connection);
+                return;
+            }
+        }
+        repeat(incoming, connection);
+    }
+
+    Collection<Message> unconfirmed() {
+        return unconfirmed;
+    }
+
+    /** The offset up to which the broker surely knows, given what is committed. */
+    long confirmedOffset(long committed) {
+        return unconfirmed.isEmpty() ? committed : Math.min(committed, unconfirmed.peek().offset);
+    }
+}

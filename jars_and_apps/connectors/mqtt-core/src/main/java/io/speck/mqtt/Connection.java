@@ -1,0 +1,224 @@
+package io.speck.mqtt;
+
+import io.netty.bootstrap.Bootstrap;
+import io.netty.buffer.ByteBuf;
+import io.netty.channel.Channel;
+import io.netty.channel.ChannelFuture;
+import io.netty.channel.ChannelInitializer;
+import io.netty.channel.ChannelOption;
+import io.netty.channel.socket.SocketChannel;
+import io.netty.channel.socket.nio.NioSocketChannel;
+import io.netty.handler.codec.mqtt.MqttDecoder;
+import io.netty.handler.codec.mqtt.MqttEncoder;
+import io.netty.handler.codec.mqtt.MqttFixedHeader;
+import io.netty.handler.codec.mqtt.MqttMessage;
+import io.netty.handler.codec.mqtt.MqttMessageType;
+import io.netty.handler.codec.mqtt.MqttProperties;
+import io.netty.handler.codec.mqtt.MqttProperties.IntegerProperty;
+import io.netty.handler.codec.mqtt.MqttQoS;
+import io.netty.handler.codec.mqtt.MqttReasonCodeAndPropertiesVariableHeader;
+import io.netty.handler.ssl.SslContext;
+import io.netty.handler.ssl.SslContextBuilder;
+import io.netty.handler.ssl.SslHandler;
+import java.io.File;
+import java.time.Duration;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import javax.net.ssl.SSLException;
+import javax.net.ssl.SSLParameters;
+
+/** One MQTT 5 connection, from CONNECT to its end; it never comes back by itself. */
+final class Connection {
+    static final int KEEP_ALIVE_SECONDS = 30;
+    /** The largest packet of the protocol (MQTT 5, 1.5.5). */
+    private static final int LARGEST_PACKET = 268_435_460;
+
+    private static final long LEAVE_SECONDS = 1;
+
+    private final Login login;
+    private final Session session;
+    private final ClientHandler handler;
+    private volatile Channel channel;
+
+    private Connection(Login login, Session session, ConnectionListener listener) {
+        this.login = login;
+        this.session = session;
+        this.handler = new ClientHandler(this, listener);
+    }
+
+    /**
+     * Connects and waits for the broker's consent.
+     *
+     * @throws BrokerException when the broker is out of reach, silent for the time given, or refuses
+     */
+    static Connection open(Login login, Session session, ConnectionListener listener, Duration timeout)
+            throws InterruptedException {
+        Connection connection = new Connection(login, session, listener);
+        try {
+            connection.connect(timeout);
+            return connection;
+        } catch (InterruptedException | RuntimeException e) {
+            connection.abandon();
+            throw e;
+        }
+    }
+
+    private void connect(Duration timeout) throws InterruptedException {
+        SslContext tls = login.address().tls() ? tls() : null;
+        ChannelFuture connecting = new Bootstrap()
+                .group(Runtime.LOOPS)
+                .channel(NioSocketChannel.class)
+                .option(ChannelOption.ALLOCATOR, Runtime.BUFFERS)
+                .option(ChannelOption.TCP_NODELAY, true)
+                .option(ChannelOption.CONNECT_TIMEOUT_MILLIS, (int) Math.min(timeout.toMillis(), Integer.MAX_VALUE))
+                .handler(new ChannelInitializer<SocketChannel>() {
+                    @Override
+                    protected void initChannel(SocketChannel opened) {
+                        fill(opened, tls);
+                    }
+                })
+                .connect(login.address().host(), login.address().port());
+        connecting.addListener(done -> {
+            if (!done.isSuccess()) {
+                handler.opened().completeExceptionally(done.cause());
+            }
+        });
+        await(handler.opened(), timeout, "connect");
+    }
+
+    private void fill(SocketChannel opened, SslContext tls) {
+        channel = opened;
+        if (tls != null) {
+            opened.pipeline().addLast(tlsHandler(opened, tls));
+        }
+        opened.pipeline().addLast(new MqttDecoder(LARGEST_PACKET), MqttEncoder.INSTANCE, handler);
+    }
+
+    private SslHandler tlsHandler(SocketChannel opened, SslContext tls) {
+        SslHandler added = tls.newHandler(opened.alloc(), login.address().host(), login.address().port());
+        SSLParameters parameters = added.engine().getSSLParameters();
+        parameters.setEndpointIdentificationAlgorithm("HTTPS");
+        added.engine().setSSLParameters(parameters);
+        return added;
+    }
+
+    private SslContext tls() {
+        try {
+            SslContextBuilder builder = SslContextBuilder.forClient();
+            return login.caFile() == null ? builder.build() : builder.trustManager(new File(login.caFile())).build();
+        } catch (SSLException | IllegalArgumentException e) {
+            throw new BrokerException("broker " + login + ": the trusted certificates cannot be used", e);
+        }
+    }
+
+    /**
+     * Subscribes at QoS 1; retained messages come only with a subscription that the session did not have.
+     *
+     * @throws BrokerException when the broker refuses, or does not answer in time
+     */
+    void subscribe(String filter, Duration timeout) throws InterruptedException {
+        await(handler.subscribe(channel, filter), timeout, "subscribe to '" + filter + "'");
+    }
+
+    private void await(Future<?> answer, Duration timeout, String what) throws InterruptedException {
+        try {
+            answer.get(timeout.toMillis(), TimeUnit.MILLISECONDS);
+        } catch (TimeoutException e) {
+            throw new BrokerException("broker " + login + " did not answer within " + timeout.toMillis()
+                    + " ms (" + what + " as client '" + session.clientId() + "')", false);
+        } catch (ExecutionException e) {
+            if (e.getCause() instanceof BrokerException refusal) {
+                throw new BrokerException(refusal.getMessage(), refusal.refused());
+            }
+            throw new BrokerException("cannot reach broker " + login + ": " + e.getCause().getMessage(), e.getCause());
+        }
+    }
+
+    Login login() {
+        return login;
+    }
+
+    Session session() {
+        return session;
+    }
+
+    /** Whether the broker had kept a session of this name. */
+    boolean sessionPresent() {
+        return handler.sessionPresent();
+    }
+
+    /** How many unacknowledged messages the broker takes from us. */
+    int receiveMaximum() {
+        return handler.receiveMaximum();
+    }
+
+    /** The largest packet that the broker takes, in bytes. */
+    long maximumPacketBytes() {
+        return handler.maximumPacketBytes();
+    }
+
+    /** Runs something in the event loop, in order with what is written from there. */
+    void execute(Runnable task) {
+        channel.eventLoop().execute(task);
+    }
+
+    void writeAndFlush(Object packet) {
+        channel.writeAndFlush(packet, channel.voidPromise());
+    }
+
+    void write(Object packet) {
+        channel.write(packet, channel.voidPromise());
+    }
+
+    void flush() {
+        channel.flush();
+    }
+
+    ByteBuf buffer(int bytes) {
+        return channel.alloc().ioBuffer(bytes);
+    }
+
+    /** Asks for an answer, which comes when all written before was handled. */
+    void ping() {
+        execute(() -> handler.ping(channel, true));
+    }
+
+    /** Stops or resumes reading from the socket: the broker then keeps what it has. */
+    void reading(boolean wanted) {
+        handler.reading(channel, wanted);
+    }
+
+    /**
+     * Takes leave of the broker, which keeps the session as agreed, or ends it now.
+     *
+     * <p>The broker closes the connection when it has read all; if we did so first, with something of its unread, the
+     * reset would destroy what it has not read yet, acknowledgements included.
+     */
+    void close(boolean endSession) {
+        handler.closing();
+        MqttProperties properties = new MqttProperties();
+        if (endSession) {
+            properties.add(new IntegerProperty(MqttProperties.SESSION_EXPIRY_INTERVAL, 0));
+        }
+        MqttMessage leave = new MqttMessage(
+                new MqttFixedHeader(MqttMessageType.DISCONNECT, false, MqttQoS.AT_MOST_ONCE, false, 0),
+                new MqttReasonCodeAndPropertiesVariableHeader((byte) 0, properties));
+        channel.eventLoop().execute(() -> {
+            channel.config().setAutoRead(true);
+            channel.writeAndFlush(leave).addListener(done -> ((SocketChannel) channel).shutdownOutput());
+        });
+        if (!channel.closeFuture().awaitUninterruptibly(LEAVE_SECONDS, TimeUnit.SECONDS)) {
+            channel.close();
+        }
+    }
+
+    /** Closes the socket without a word, as a crash would. */
+    void abandon() {
+        handler.closing();
+        if (channel != null) {
+            channel.close();
+        }
+    }
+}

@@ -1,0 +1,97 @@
+package io.speck.mqtt;
+
+import io.netty.handler.codec.mqtt.MqttPublishMessage;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/** The retained message that names the attempt that may read a session: {@code {"attempt": N}}. */
+final class Fence {
+    private static final Pattern ATTEMPT = Pattern.compile("\"attempt\"\\s*:\\s*(\\d{1,18})\\b");
+    /** A broker may send retained messages after its answer to the ping that follows the subscription. */
+    private static final long GRACE_MILLIS = 100;
+
+    private Fence() {}
+
+    /**
+     * Reads the fence over a connection of its own.
+     *
+     * @throws TakenOverException when it names a newer attempt than ours
+     * @throws BrokerException when it cannot be read
+     */
+    static void check(SourceSettings settings, Duration timeout) throws InterruptedException {
+        if (settings.fenceTopic() == null) {
+            return;
+        }
+        Long allowed = read(settings, timeout);
+        if (allowed != null && allowed > settings.attempt()) {
+            throw new TakenOverException("the session of " + settings.session() + " was taken over by attempt " + allowed
+                    + " (this is attempt " + settings.attempt() + ")");
+        }
+    }
+
+    private static Long read(SourceSettings settings, Duration timeout) throws InterruptedException {
+        Reader reader = new Reader();
+        String clientId = "fence-" + UUID.randomUUID().toString().replace("-", "");
+        Connection connection = Connection.open(settings.login(), Session.passing(clientId), reader, timeout);
+        try {
+            connection.subscribe(settings.fenceTopic(), timeout);
+            connection.ping();
+            String text = reader.text(timeout);
+            return text == null ? null : attempt(text, settings.fenceTopic());
+        } finally {
+            connection.close(true);
+        }
+    }
+
+    static long attempt(String text, String topic) {
+        Matcher matcher = ATTEMPT.matcher(text);
+        if (!matcher.find()) {
+            throw new BrokerException("the message at fence topic '" + topic + "' is '" + text
+                    + "' (expected {\"attempt\": N})", true);
+        }
+        return Long.parseLong(matcher.group(1));
+    }
+
+    private static final class Reader implements ConnectionListener {
+        private final CompletableFuture<String> text = new CompletableFuture<>();
+        private final CompletableFuture<Void> answered = new CompletableFuture<>();
+
+        @Override
+        public void published(Connection connection, MqttPublishMessage message) {
+            text.complete(message.payload().toString(StandardCharsets.UTF_8));
+        }
+
+        @Override
+        public void answered(Connection connection) {
+            answered.complete(null);
+        }
+
+        @Override
+        public void lost(Connection connection, String reason) {
+            BrokerException end = new BrokerException("broker " + connection.login() + ": " + reason, false);
+            text.completeExceptionally(end);
+            answered.completeExceptionally(end);
+        }
+
+        String text(Duration timeout) throws InterruptedException {
+            try {
+                CompletableFuture.anyOf(text, answered).get(timeout.toMillis(), TimeUnit.MILLISECONDS);
+                return text.get(GRACE_MILLIS, TimeUnit.MILLISECONDS);
+            } catch (TimeoutException e) {
+                if (answered.isDone()) {
+                    return null;
+                }
+                throw new BrokerException("the broker did not answer when asked for the fence", false);
+            } catch (ExecutionException e) {
+                throw new BrokerException("the fence cannot be read: " + e.getCause().getMessage(), e.getCause());
+            }
+        }
+    }
+}

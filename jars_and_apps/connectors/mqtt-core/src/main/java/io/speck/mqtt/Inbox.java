@@ -1,0 +1,136 @@
+package io.speck.mqtt;
+
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Deque;
+import java.util.Iterator;
+import java.util.List;
+
+/**
+ * The messages in hand, in order: received (or awaited again) and not committed. Gives each its offset, and drops what
+ * the stamps show to be a duplicate. Not thread-safe; guarded by the reader's lock.
+ */
+final class Inbox {
+    private final Deque<Message> messages = new ArrayDeque<>();
+    private StampMarks received = new StampMarks();
+    private StampMarks recorded = new StampMarks();
+    private long next;
+    private long bytes;
+    private int missing;
+
+    /** Begins after a restart: at this offset, with these marks, and the messages of a batch that will come again. */
+    void restore(long start, StampMarks marks, Collection<Message> awaited) {
+        next = start;
+        received = marks.copy();
+        recorded = marks.copy();
+        for (Message message : awaited) {
+            message.offset = next;
+            next += message.duplicate ? 0 : 1;
+            if (message.packetId != 0) {
+                messages.add(message);
+                missing++;
+            }
+        }
+    }
+
+    /** The offset that the next message will have. */
+    long next() {
+        return next;
+    }
+
+    long bytes() {
+        return bytes;
+    }
+
+    int missing() {
+        return missing;
+    }
+
+    int size() {
+        return messages.size();
+    }
+
+    Collection<Message> messages() {
+        return messages;
+    }
+
+    /** Whether a message repeats one that was received before, by its stamp; takes note of it otherwise. */
+    boolean repeats(Message message) {
+        return message.stamp != null && !received.advance(message.stamp);
+    }
+
+    void add(Message message, boolean duplicate) {
+        message.duplicate = duplicate;
+        message.offset = next;
+        next += duplicate ? 0 : 1;
+        bytes += message.bytes();
+        messages.add(message);
+    }
+
+    /** The awaited message came. */
+    void fill(Message awaited, Message incoming) {
+        awaited.topic = incoming.topic;
+        awaited.payload = incoming.payload;
+        bytes += awaited.bytes();
+        missing--;
+    }
+
+    /** Gives up what is still missing; the others keep their offsets. */
+    void dropMissing() {
+        messages.removeIf(Message::missing);
+        missing = 0;
+    }
+
+    /** Those given out under the offsets [start, end). */
+    List<Message> between(long start, long end) {
+        List<Message> found = new ArrayList<>((int) Math.min(end - start, messages.size()));
+        for (Message message : messages) {
+            if (message.offset >= end) {
+                break;
+            }
+            if (message.offset >= start && !message.duplicate) {
+                found.add(message);
+            }
+        }
+        return found;
+    }
+
+    /** All up to the offset, duplicates in between included; their stamps count as recorded from now on. */
+    List<Message> record(long end) {
+        List<Message> found = new ArrayList<>();
+        for (Message message : messages) {
+            if (message.offset >= end) {
+                break;
+            }
+            found.add(message);
+            if (message.stamp != null) {
+                recorded.advance(message.stamp);
+            }
+        }
+        return found;
+    }
+
+    StampMarks recordedMarks() {
+        return recorded;
+    }
+
+    /** Removes all before the offset, and the duplicates that follow at once. */
+    List<Message> removeUntil(long end) {
+        List<Message> removed = new ArrayList<>();
+        Iterator<Message> each = messages.iterator();
+        while (each.hasNext()) {
+            Message message = each.next();
+            if (message.offset >= end && !(message.offset == end && message.duplicate)) {
+                break;
+            }
+            each.remove();
+            if (!message.missing()) {
+                bytes -= message.bytes();
+                message.payload = null;
+            }
+            removed.add(message);
+        }
+        return removed;
+    }
+}

@@ -1,0 +1,86 @@
+package io.speck.mqtt;
+
+import java.nio.charset.StandardCharsets;
+import java.util.zip.CRC32C;
+
+/** One message as it was received; its identity towards the broker is (packet id, hash of its content). */
+public final class Message {
+    /** What a message costs in memory beside its payload, roughly: objects, references, topic. */
+    static final int OVERHEAD_BYTES = 160;
+
+    final int packetId;
+    final int hash;
+    final long receivedMillis;
+    final Stamp stamp;
+    /** Null, like the payload, for one that is awaited from the broker after a restart. */
+    String topic;
+    byte[] payload;
+
+    /** The count of messages given out before this one; of a dropped duplicate, that of the next one. */
+    long offset;
+    boolean duplicate;
+    /** The connection on which its acknowledgement is valid; 0 for none. */
+    int connection;
+    boolean acknowledged;
+
+    Message(int packetId, int hash, String topic, byte[] payload, long receivedMillis, Stamp stamp) {
+        this.packetId = packetId;
+        this.hash = hash;
+        this.topic = topic;
+        this.payload = payload;
+        this.receivedMillis = receivedMillis;
+        this.stamp = stamp;
+    }
+
+    static int hash(byte[] topic, byte[] payload, String job, String sequence) {
+        CRC32C crc = new CRC32C();
+        crc.update(topic);
+        crc.update(0);
+        crc.update(payload);
+        if (job != null) {
+            crc.update(0);
+            crc.update(job.getBytes(StandardCharsets.UTF_8));
+        }
+        if (sequence != null) {
+            crc.update(0);
+            crc.update(sequence.getBytes(StandardCharsets.UTF_8));
+        }
+        return (int) crc.getValue();
+    }
+
+    public String topic() {
+        return topic;
+    }
+
+    public byte[] payload() {
+        return payload;
+    }
+
+    /** When it was received for the first time, in milliseconds since 1970. */
+    public long receivedMillis() {
+        return receivedMillis;
+    }
+
+    public long offset() {
+        return offset;
+    }
+
+    /** One of which only the record is left. */
+    static Message awaited(int packetId, int hash, long receivedMillis, boolean duplicate) {
+        Message message = new Message(packetId, hash, null, null, receivedMillis, null);
+        message.duplicate = duplicate;
+        return message;
+    }
+
+    boolean missing() {
+        return payload == null;
+    }
+
+    boolean same(Message other) {
+        return packetId == other.packetId && hash == other.hash;
+    }
+
+    int bytes() {
+        return payload.length + OVERHEAD_BYTES;
+    }
+}

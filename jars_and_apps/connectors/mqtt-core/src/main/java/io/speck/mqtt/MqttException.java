@@ -1,0 +1,26 @@
+package io.speck.mqtt;
+
+/**
+ * The root of what this library throws.
+ *
+ * <pre>
+ * MqttException
+ *   InvalidSettingException   an address, option or topic that cannot be used
+ *   BrokerException           the broker is out of reach, or refuses
+ *   DataLossException         the broker no longer holds what the reader still needs
+ *   TakenOverException        a newer attempt reads this session
+ * </pre>
+ *
+ * No message holds a password.
+ */
+public class MqttException extends RuntimeException {
+    private static final long serialVersionUID = 1L;
+
+    public MqttException(String message) {
+        super(message);
+    }
+
+    public MqttException(String message, Throwable cause) {
+        super(message, cause);
+    }
+}

@@ -1,0 +1,409 @@
+package io.speck.mqtt;
+
+import io.netty.buffer.ByteBuf;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The one connection of this process to a broker for all that is written there.
+ *
+ * <p>The session is a passing one: what the broker has not acknowledged is kept here and sent again, in its order, on
+ * the next connection. It closes half a minute after the last writer left.
+ */
+final class Publisher implements ConnectionListener {
+    private static final Logger LOG = LoggerFactory.getLogger(Publisher.class);
+    private static final Map<Login, Publisher> SHARED = new HashMap<>();
+    private static final Duration CONNECT_TRY = Duration.ofSeconds(10);
+    private static final long IDLE_SECONDS = 30;
+    private static final int WINDOW = 1000;
+    private static final int QUEUE_MESSAGES = 4000;
+    private static final long QUEUE_BYTES = 8L << 20;
+    private static final int PACKET_IDS = 65535;
+    private static final int WRITE_BYTES = 64 << 10;
+
+    private final Login login;
+    private final ReentrantLock lock = new ReentrantLock();
+    private final Condition changed = lock.newCondition();
+    private final Deque<Outgoing> queue = new ArrayDeque<>();
+    private final Map<Integer, Outgoing> underWay = new LinkedHashMap<>();
+    private final Backoff backoff = new Backoff(100, 5_000);
+    private long queueBytes;
+    private int lastPacketId;
+    private int references;
+    private long uses;
+    private boolean pumping;
+    private boolean healing;
+    private boolean closed;
+    private Connection connection;
+    private BrokerException lastError;
+
+    private Publisher(Login login) {
+        this.login = login;
+    }
+
+    /** The publisher for this login, with one more writer. */
+    static Publisher share(Login login) {
+        synchronized (SHARED) {
+            Publisher publisher = SHARED.computeIfAbsent(login, Publisher::new);
+            publisher.references++;
+            publisher.uses++;
+            return publisher;
+        }
+    }
+
+    /** One writer less: what it had not got rid of is forgotten. */
+    void release(MqttSink writer) {
+        abort(writer);
+        synchronized (SHARED) {
+            references--;
+            if (references == 0) {
+                long then = uses;
+                Runtime.LOOPS.schedule(() -> closeIfIdle(then), IDLE_SECONDS, TimeUnit.SECONDS);
+            }
+        }
+    }
+
+    private void closeIfIdle(long then) {
+        synchronized (SHARED) {
+            if (references > 0 || uses != then) {
+                return;
+            }
+            SHARED.remove(login, this);
+        }
+        Connection leaving;
+        lock.lock();
+        try {
+            closed = true;
+            leaving = connection;
+            connection = null;
+            changed.signalAll();
+        } finally {
+            lock.unlock();
+        }
+        if (leaving != null) {
+            Runtime.BACKGROUND.execute(() -> leaving.close(true));
+        }
+    }
+
+    static int shared() {
+        synchronized (SHARED) {
+            return SHARED.size();
+        }
+    }
+
+    // ---- connecting ----
+
+    /** @throws BrokerException when there is no connection in time, or the broker refuses */
+    void awaitConnected(Duration timeout) throws InterruptedException {
+        lock.lockInterruptibly();
+        try {
+            long left = timeout.toNanos();
+            lastError = connection == null && !healing ? null : lastError;
+            startHealing();
+            while (connection == null) {
+                if (left <= 0 || lastError != null && lastError.refused()) {
+                    throw new BrokerException("cannot write to broker " + login + ": "
+                            + (lastError == null ? "no connection in time" : lastError.getMessage()), lastError);
+                }
+                left = changed.awaitNanos(left);
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void startHealing() {
+        if (connection == null && !healing && !closed) {
+            healing = true;
+            Runtime.BACKGROUND.execute(this::heal);
+        }
+    }
+
+    private void heal() {
+        try {
+            while (!tryConnect() && pause(backoff.nextMillis())) {
+                LOG.debug("broker {}: trying again", login);
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        } finally {
+            healed();
+        }
+    }
+
+    private void healed() {
+        lock.lock();
+        try {
+            healing = false;
+            startHealing();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private boolean tryConnect() throws InterruptedException {
+        String clientId = "speck-sink-" + UUID.randomUUID().toString().replace("-", "").substring(0, 16);
+        try {
+            Connection.open(login, Session.passing(clientId), this, CONNECT_TRY);
+            return true;
+        } catch (BrokerException e) {
+            LOG.info("{}", e.getMessage());
+            lock.lock();
+            try {
+                lastError = e;
+                changed.signalAll();
+            } finally {
+                lock.unlock();
+            }
+            return false;
+        }
+    }
+
+    /** Waits; false when nobody needs the connection any more. */
+    private boolean pause(long millis) throws InterruptedException {
+        lock.lock();
+        try {
+            long left = TimeUnit.MILLISECONDS.toNanos(millis);
+            while (!closed && left > 0) {
+                left = changed.awaitNanos(left);
+            }
+            return !closed;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    @Override
+    public void opened(Connection opened) {
+        lock.lock();
+        try {
+            if (closed) {
+                opened.abandon();
+                return;
+            }
+            connection = opened;
+            lastError = null;
+            backoff.reset();
+            changed.signalAll();
+            schedulePump();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    @Override
+    public void lost(Connection from, String reason) {
+        lock.lock();
+        try {
+            if (from == connection) {
+                LOG.warn("broker {}: connection for writing lost: {}", login, reason);
+                connection = null;
+                pumping = false;
+                takeBack();
+                startHealing();
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void takeBack() {
+        List<Outgoing> again = new ArrayList<>(underWay.values());
+        underWay.clear();
+        for (int i = again.size() - 1; i >= 0; i--) {
+            if (!again.get(i).writer.aborted) {
+                queue.addFirst(again.get(i));
+                queueBytes += again.get(i).bytes();
+            }
+        }
+    }
+
+    // ---- publishing ----
+
+    void publish(Outgoing message, Duration timeout) throws InterruptedException {
+        lock.lockInterruptibly();
+        try {
+            long left = timeout.toNanos();
+            while (queue.size() >= QUEUE_MESSAGES || queueBytes > QUEUE_BYTES) {
+                throwFailure(message.writer);
+                if (left <= 0) {
+                    throw late(timeout, message.topic);
+                }
+                left = changed.awaitNanos(left);
+            }
+            throwFailure(message.writer);
+            queue.add(message);
+            queueBytes += message.bytes();
+            message.writer.outstanding++;
+            schedulePump();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    void flush(MqttSink writer, Duration timeout) throws InterruptedException {
+        lock.lockInterruptibly();
+        try {
+            long left = timeout.toNanos();
+            while (writer.outstanding > 0) {
+                throwFailure(writer);
+                if (left <= 0) {
+                    throw late(timeout, topicOf(writer));
+                }
+                left = changed.awaitNanos(left);
+            }
+            throwFailure(writer);
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private BrokerException late(Duration timeout, String topic) {
+        String state = connection != null ? "connected"
+                : lastError == null ? "not connected" : "not connected: " + lastError.getMessage();
+        return new BrokerException("broker " + login + " did not take what was written to topic '" + topic
+                + "' within " + timeout.toMillis() + " ms (flushTimeout; " + state + ")", false);
+    }
+
+    private String topicOf(MqttSink writer) {
+        for (Iterable<Outgoing> each : List.of(underWay.values(), queue)) {
+            for (Outgoing message : each) {
+                if (message.writer == writer) {
+                    return message.topic;
+                }
+            }
+        }
+        return "";
+    }
+
+    private static void throwFailure(MqttSink writer) {
+        if (writer.failure != null) {
+            throw writer.failure;
+        }
+    }
+
+    private void abort(MqttSink writer) {
+        lock.lock();
+        try {
+            writer.aborted = true;
+            if (writer.outstanding > 0) {
+                queue.removeIf(message -> message.writer == writer);
+                queueBytes = queue.stream().mapToLong(Outgoing::bytes).sum();
+                changed.signalAll();
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void schedulePump() {
+        if (!pumping && connection != null && !queue.isEmpty()) {
+            pumping = true;
+            Connection target = connection;
+            target.execute(() -> pump(target));
+        }
+    }
+
+    /** Sends as much as the window allows, in pieces that are each one write. */
+    private void pump(Connection target) {
+        lock.lock();
+        try {
+            if (target != connection) {
+                return;
+            }
+            pumping = false;
+            boolean wasFull = full();
+            int window = Math.min(WINDOW, target.receiveMaximum());
+            while (!queue.isEmpty() && underWay.size() < window) {
+                send(target, window);
+            }
+            target.flush();
+            if (wasFull && !full()) {
+                changed.signalAll();
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private boolean full() {
+        return queue.size() >= QUEUE_MESSAGES || queueBytes > QUEUE_BYTES;
+    }
+
+    private void send(Connection target, int window) {
+        ByteBuf piece = target.buffer(Math.max(WRITE_BYTES, queue.peek().bytes()));
+        while (!queue.isEmpty() && underWay.size() < window) {
+            Outgoing message = queue.peek();
+            int bytes = message.bytes();
+            if (bytes > target.maximumPacketBytes()) {
+                queueBytes -= bytes;
+                refuse(queue.remove(), "its " + bytes + " bytes are more than the broker's maximum packet size of "
+                        + target.maximumPacketBytes());
+                continue;
+            }
+            if (piece.isReadable() && bytes > piece.writableBytes()) {
+                break;
+            }
+            queue.remove();
+            queueBytes -= bytes;
+            int id = nextPacketId();
+            underWay.put(id, message);
+            message.encode(id, piece);
+        }
+        target.write(piece);
+    }
+
+    private int nextPacketId() {
+        do {
+            lastPacketId = lastPacketId % PACKET_IDS + 1;
+        } while (underWay.containsKey(lastPacketId));
+        return lastPacketId;
+    }
+
+    @Override
+    public void acknowledged(Connection from, int packetId, int reason) {
+        lock.lock();
+        try {
+            Outgoing message = from == connection ? underWay.remove(packetId) : null;
+            if (message == null) {
+                return;
+            }
+            if (reason >= 0x80) {
+                refuse(message, Reasons.text(reason));
+            } else {
+                settle(message);
+            }
+            schedulePump();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void refuse(Outgoing message, String why) {
+        if (message.writer.failure == null) {
+            message.writer.failure = new BrokerException("broker " + login + " does not take a message to topic '"
+                    + message.topic + "': " + why, true);
+        }
+        settle(message);
+        changed.signalAll();
+    }
+
+    private void settle(Outgoing message) {
+        message.writer.outstanding--;
+        if (message.writer.outstanding == 0) {
+            changed.signalAll();
+        }
+    }
+}

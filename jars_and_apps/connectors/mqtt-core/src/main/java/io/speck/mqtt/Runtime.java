@@ -1,0 +1,33 @@
+package io.speck.mqtt;
+
+import io.netty.buffer.ByteBufAllocator;
+import io.netty.buffer.PooledByteBufAllocator;
+import io.netty.channel.EventLoopGroup;
+import io.netty.channel.MultiThreadIoEventLoopGroup;
+import io.netty.channel.nio.NioIoHandler;
+import io.netty.util.concurrent.DefaultThreadFactory;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.SynchronousQueue;
+import java.util.concurrent.ThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
+
+/** Threads and buffers that all connections of a process share, so that one more costs next to nothing. */
+final class Runtime {
+    private static final int EVENT_LOOPS = 2;
+    private static final int PAGE = 8192;
+    private static final int CHUNK_ORDER = 6;
+
+    static final EventLoopGroup LOOPS = new MultiThreadIoEventLoopGroup(
+            EVENT_LOOPS, new DefaultThreadFactory("mqtt", true), NioIoHandler.newFactory());
+
+    /** Small arenas: netty's own defaults would take megabytes for each thread. */
+    static final ByteBufAllocator BUFFERS =
+            new PooledByteBufAllocator(true, 0, EVENT_LOOPS, PAGE, CHUNK_ORDER, 64, 32, false);
+
+    /** Threads for what blocks (connecting again, reading the fence); they end ten seconds after their work. */
+    static final ExecutorService BACKGROUND = new ThreadPoolExecutor(
+            0, Integer.MAX_VALUE, 10, TimeUnit.SECONDS, new SynchronousQueue<>(),
+            new DefaultThreadFactory("mqtt-connect", true));
+
+    private Runtime() {}
+}

@@ -1,0 +1,24 @@
+package io.speck.mqtt;
+
+import java.util.SortedMap;
+import java.util.TreeMap;
+
+/** Records that outlive a reader, but not the test. */
+final class MemoryJournal implements BatchJournal {
+    final SortedMap<Long, byte[]> records = new TreeMap<>();
+
+    @Override
+    public SortedMap<Long, byte[]> read() {
+        return new TreeMap<>(records);
+    }
+
+    @Override
+    public void write(long start, byte[] record) {
+        records.put(start, record);
+    }
+
+    @Override
+    public void delete(long start) {
+        records.remove(start);
+    }
+}

@@ -1,0 +1,77 @@
+package io.speck.spark.mqtt;
+
+import io.speck.mqtt.BatchJournal;
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.util.SortedMap;
+import java.util.TreeMap;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.LocalFileSystem;
+import org.apache.hadoop.fs.Path;
+
+/** The records of the batches as files below the source's part of the checkpoint. */
+final class HadoopBatchJournal implements BatchJournal {
+    private static final String SUFFIX = ".batch";
+
+    private final FileSystem files;
+    private final Path folder;
+
+    HadoopBatchJournal(String checkpointLocation, Configuration configuration) throws IOException {
+        this.folder = new Path(checkpointLocation, "mqtt-batches");
+        FileSystem found = folder.getFileSystem(configuration);
+        // Records have a check sum of their own; the local file system would write a second file for one.
+        this.files = found instanceof LocalFileSystem local ? local.getRawFileSystem() : found;
+        files.mkdirs(folder);
+    }
+
+    @Override
+    public SortedMap<Long, byte[]> read() throws IOException {
+        SortedMap<Long, byte[]> records = new TreeMap<>();
+        for (FileStatus status : files.listStatus(folder)) {
+            String name = status.getPath().getName();
+            if (name.endsWith(SUFFIX)) {
+                long start = Long.parseLong(name.substring(0, name.length() - SUFFIX.length()));
+                records.put(start, read(status.getPath()));
+            }
+        }
+        return records;
+    }
+
+    private byte[] read(Path path) throws IOException {
+        try (InputStream in = files.open(path)) {
+            return in.readAllBytes();
+        }
+    }
+
+    @Override
+    public void write(long start, byte[] record) throws IOException {
+        Path whole = path(start);
+        Path part = new Path(folder, "." + start + ".part");
+        try (OutputStream out = files.create(part, true)) {
+            out.write(record);
+        }
+        if (!files.rename(part, whole)) {
+            files.delete(whole, false);
+            if (!files.rename(part, whole)) {
+                throw new IOException("cannot write batch record " + whole);
+            }
+        }
+    }
+
+    @Override
+    public void delete(long start) throws IOException {
+        try {
+            files.delete(path(start), false);
+        } catch (FileNotFoundException e) {
+            return;
+        }
+    }
+
+    private Path path(long start) {
+        return new Path(folder, start + SUFFIX);
+    }
+}

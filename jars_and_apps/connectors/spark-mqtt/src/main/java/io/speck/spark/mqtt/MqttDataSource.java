@@ -1,0 +1,33 @@
+package io.speck.spark.mqtt;
+
+import java.util.Map;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableProvider;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.sources.DataSourceRegister;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** The data source "mqtt" of Spark Structured Streaming: {@code spark.readStream.format("mqtt")}. */
+public final class MqttDataSource implements TableProvider, DataSourceRegister {
+    @Override
+    public String shortName() {
+        return "mqtt";
+    }
+
+    /** Spark asks this of sources only, so that a wrong option shows when the stream is loaded, not when it runs. */
+    @Override
+    public StructType inferSchema(CaseInsensitiveStringMap options) {
+        return Rows.schema(ReadOptions.parse(options).binaryValue());
+    }
+
+    @Override
+    public boolean supportsExternalMetadata() {
+        return true;
+    }
+
+    @Override
+    public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> properties) {
+        return new MqttTable(schema);
+    }
+}

@@ -1,0 +1,124 @@
+package io.speck.spark.mqtt;
+
+import io.speck.mqtt.InvalidSettingException;
+import io.speck.mqtt.MqttSink;
+import io.speck.mqtt.Stamp;
+import java.io.IOException;
+import java.io.InterruptedIOException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.List;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.write.DataWriter;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * Writes one partition of one batch. The stamp of a row is its place among the rows, so the rows must come in the same
+ * order when the batch is run again: as they are without a shuffle, sorted by their bytes after one.
+ */
+final class MqttDataWriter implements DataWriter<InternalRow> {
+    private record Row(String topic, byte[] key, byte[] value) {
+        static final Comparator<Row> BY_BYTES = Comparator.comparing(Row::value, Arrays::compareUnsigned)
+                .thenComparing(Row::topic)
+                .thenComparing(Row::key, Comparator.nullsFirst(Arrays::compareUnsigned));
+    }
+
+    private static final WriterCommitMessage DONE = new WriterCommitMessage() {};
+
+    private final WriterSettings settings;
+    private final List<Row> held = new ArrayList<>();
+    private final byte[] job;
+    private final byte[] prefix;
+    private MqttSink sink;
+    private long index;
+    private UTF8String lastTopic;
+    private String lastTopicText;
+
+    MqttDataWriter(WriterSettings settings, int partition, long epoch) {
+        this.settings = settings;
+        this.job = settings.job() == null ? null : settings.job().getBytes(StandardCharsets.UTF_8);
+        this.prefix = Stamp.prefix(settings.run(), partition, epoch).getBytes(StandardCharsets.UTF_8);
+    }
+
+    @Override
+    public void write(InternalRow row) throws IOException {
+        Row read = new Row(topic(row), settings.layout().keyOf(row), settings.layout().valueOf(row));
+        if (settings.sorted()) {
+            held.add(read);
+        } else {
+            send(read);
+        }
+    }
+
+    private String topic(InternalRow row) {
+        UTF8String topic = settings.layout().topicOf(row);
+        if (topic == null) {
+            if (settings.topic() == null) {
+                throw new InvalidSettingException("mqtt sink: a row has no topic, and there is no option 'topic'");
+            }
+            return settings.topic();
+        }
+        if (!topic.equals(lastTopic)) {
+            lastTopic = topic.clone();
+            lastTopicText = topic.toString();
+        }
+        return lastTopicText;
+    }
+
+    private void send(Row row) throws IOException {
+        try {
+            if (sink == null) {
+                sink = new MqttSink(settings.sink());
+            }
+            sink.send(row.topic(), row.value(), row.key(), job, job == null ? null : sequence());
+        } catch (InterruptedException e) {
+            throw interrupted(e);
+        }
+    }
+
+    private byte[] sequence() {
+        byte[] digits = Long.toString(index++).getBytes(StandardCharsets.ISO_8859_1);
+        byte[] sequence = Arrays.copyOf(prefix, prefix.length + digits.length);
+        System.arraycopy(digits, 0, sequence, prefix.length, digits.length);
+        return sequence;
+    }
+
+    @Override
+    public WriterCommitMessage commit() throws IOException {
+        held.sort(Row.BY_BYTES);
+        for (Row row : held) {
+            send(row);
+        }
+        held.clear();
+        try {
+            if (sink != null) {
+                sink.flush();
+            }
+        } catch (InterruptedException e) {
+            throw interrupted(e);
+        }
+        return DONE;
+    }
+
+    private static InterruptedIOException interrupted(InterruptedException cause) {
+        Thread.currentThread().interrupt();
+        InterruptedIOException stopped = new InterruptedIOException("the task was stopped");
+        stopped.initCause(cause);
+        return stopped;
+    }
+
+    @Override
+    public void abort() {
+        held.clear();
+    }
+
+    @Override
+    public void close() {
+        if (sink != null) {
+            sink.close();
+        }
+    }
+}

@@ -1,0 +1,211 @@
+package io.speck.spark.mqtt;
+
+import io.speck.mqtt.Message;
+import io.speck.mqtt.MqttSource;
+import io.speck.mqtt.SourceMetrics;
+import java.io.IOException;
+import java.io.InterruptedIOException;
+import java.io.UncheckedIOException;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
+import org.apache.spark.sql.connector.read.streaming.Offset;
+import org.apache.spark.sql.connector.read.streaming.ReadAllAvailable;
+import org.apache.spark.sql.connector.read.streaming.ReadLimit;
+import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
+import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
+import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
+
+/**
+ * The stream of one query.
+ *
+ * <p>Connects at Spark's first question, since only that shows whether a batch of before a restart is to come again:
+ * Spark asks for its rows then, and for a new end offset otherwise. Spark asks for a new end only when all before the
+ * start is committed, so that is when the source acknowledges, a batch earlier than by {@link #commit}.
+ */
+final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics {
+    private static final int ROWS_WORTH_A_PARTITION = 500;
+
+    private final ReadOptions options;
+    private final MqttSource source;
+    private final Pacing pacing;
+    private final int defaultPartitions;
+    private boolean opened;
+    private boolean availableNow;
+    private long availableEnd = -1;
+
+    MqttMicroBatchStream(ReadOptions options, String checkpointLocation) {
+        SparkSession spark = SparkSession.active();
+        this.options = options;
+        this.pacing = new Pacing(options.pacing());
+        this.defaultPartitions = spark.sparkContext().defaultParallelism();
+        try {
+            this.source = new MqttSource(options.source(),
+                    new HadoopBatchJournal(checkpointLocation, spark.sessionState().newHadoopConf()));
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    @Override
+    public Offset initialOffset() {
+        return new MqttOffset(0);
+    }
+
+    @Override
+    public Offset deserializeOffset(String json) {
+        return MqttOffset.parse(json);
+    }
+
+    @Override
+    public ReadLimit getDefaultReadLimit() {
+        return ReadLimit.maxRows(options.maxRows());
+    }
+
+    @Override
+    public void prepareForTriggerAvailableNow() {
+        availableNow = true;
+    }
+
+    @Override
+    public Offset latestOffset() {
+        throw new UnsupportedOperationException("latestOffset(start, limit) is the one to call");
+    }
+
+    @Override
+    public Offset latestOffset(Offset startOffset, ReadLimit limit) {
+        long start = ((MqttOffset) startOffset).position();
+        return translated(() -> {
+            open(start, start);
+            source.commit(start);
+            pacing.ends(System.nanoTime());
+            long end = gather(start, rows(limit));
+            if (end > start) {
+                source.close(start, end, partitions(end - start));
+                pacing.begins(System.nanoTime());
+            }
+            return new MqttOffset(end);
+        });
+    }
+
+    private long rows(ReadLimit limit) {
+        return limit instanceof ReadMaxRows most ? most.maxRows()
+                : limit instanceof ReadAllAvailable ? Integer.MAX_VALUE : options.maxRows();
+    }
+
+    private long gather(long start, long most) throws InterruptedException {
+        if (availableNow) {
+            return Math.min(availableEnd(start), start + most);
+        }
+        long there = source.await(start + 1, options.pacing().idleWait().toNanos());
+        if (there > start) {
+            there = source.await(start + Math.min(most, options.maxRows()), pacing.lingerNanos(System.nanoTime()));
+        }
+        return Math.min(there, start + most);
+    }
+
+    /** Brokers do not tell how much is queued: all has arrived when nothing more came for a while. */
+    private long availableEnd(long start) throws InterruptedException {
+        long quiet = options.pacing().quietTime().toNanos();
+        while (availableEnd < 0) {
+            long before = source.await(0, 0);
+            long after = source.await(Math.max(before, start) + 1, quiet);
+            if (after <= Math.max(before, start) || after - start >= options.source().receiveMaximum() / 2) {
+                availableEnd = after;
+            }
+        }
+        return Math.max(start, availableEnd);
+    }
+
+    private int partitions(long rows) {
+        int most = options.partitions() > 0 ? options.partitions() : defaultPartitions;
+        long useful = options.partitions() > 0 ? rows : (rows + ROWS_WORTH_A_PARTITION - 1) / ROWS_WORTH_A_PARTITION;
+        return (int) Math.max(1, Math.min(most, useful));
+    }
+
+    @Override
+    public InputPartition[] planInputPartitions(Offset startOffset, Offset endOffset) {
+        long start = ((MqttOffset) startOffset).position();
+        long end = ((MqttOffset) endOffset).position();
+        return translated(() -> {
+            if (end <= start) {
+                return new InputPartition[0];
+            }
+            open(start, end);
+            source.awaitWhole();
+            int recorded = source.recordedPartitions(start);
+            return split(source.messages(start, end), recorded > 0 ? recorded : partitions(end - start));
+        });
+    }
+
+    private static InputPartition[] split(List<Message> messages, int partitions) {
+        InputPartition[] parts = new InputPartition[partitions];
+        for (int i = 0; i < partitions; i++) {
+            int from = (int) ((long) messages.size() * i / partitions);
+            int to = (int) ((long) messages.size() * (i + 1) / partitions);
+            parts[i] = Rows.pack(messages.subList(from, to));
+        }
+        return parts;
+    }
+
+    private void open(long committed, long uncommittedEnd) throws IOException, InterruptedException {
+        if (!opened) {
+            source.open(committed, uncommittedEnd);
+            opened = true;
+        }
+    }
+
+    @Override
+    public PartitionReaderFactory createReaderFactory() {
+        return new Rows.Factory(options.binaryValue());
+    }
+
+    @Override
+    public void commit(Offset end) {
+        translated(() -> {
+            source.commit(((MqttOffset) end).position());
+            return null;
+        });
+    }
+
+    @Override
+    public Map<String, String> metrics(Optional<Offset> latestConsumedOffset) {
+        SourceMetrics metrics = source.metrics();
+        Map<String, String> shown = new LinkedHashMap<>();
+        shown.put("queued", Long.toString(metrics.queued()));
+        shown.put("received", Long.toString(metrics.received()));
+        shown.put("redelivered", Long.toString(metrics.redelivered()));
+        shown.put("duplicatesDropped", Long.toString(metrics.duplicatesDropped()));
+        shown.put("reconnections", Long.toString(metrics.reconnections()));
+        shown.put("connected", Boolean.toString(metrics.connected()));
+        return shown;
+    }
+
+    @Override
+    public void stop() {
+        source.close();
+    }
+
+    private interface Work<T> {
+        T run() throws IOException, InterruptedException;
+    }
+
+    /** Spark takes an interrupted read for the end of a query that was stopped, and nothing else. */
+    private static <T> T translated(Work<T> work) {
+        try {
+            return work.run();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            InterruptedIOException stopped = new InterruptedIOException("the query was stopped");
+            stopped.initCause(e);
+            throw new UncheckedIOException(stopped);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+package io.speck.spark.mqtt;
+
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.write.BatchWrite;
+import org.apache.spark.sql.connector.write.DataWriter;
+import org.apache.spark.sql.connector.write.DataWriterFactory;
+import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
+import org.apache.spark.sql.connector.write.SupportsTruncate;
+import org.apache.spark.sql.connector.write.Write;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
+import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
+import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
+import org.apache.spark.sql.types.StructType;
+
+/** Writes in every output mode: each row becomes a message; "complete" sends the whole result each time. */
+final class MqttWriteBuilder implements SupportsTruncate, SupportsStreamingUpdateAsAppend {
+    private static final int RUN_LENGTH = 8;
+
+    private final StructType schema;
+    private final String queryId;
+    private final WriteOptions options;
+    private boolean truncated;
+
+    MqttWriteBuilder(StructType schema, String queryId, WriteOptions options) {
+        this.schema = schema;
+        this.queryId = queryId;
+        this.options = options;
+    }
+
+    @Override
+    public WriteBuilder truncate() {
+        truncated = true;
+        return this;
+    }
+
+    @Override
+    public Write build() {
+        RowLayout layout = RowLayout.of(schema, options.topic() != null);
+        boolean sorted = options.order() == null ? truncated : options.order().equals("value");
+        WriterSettings settings = new WriterSettings(options.sink(), options.topic(), options.job(), run(), sorted,
+                layout);
+        return new TopicWrite(settings);
+    }
+
+    /** A query's id stays with its checkpoint, so it is the lineage of what is written. */
+    private String run() {
+        String whole = options.incarnation() != null ? options.incarnation() : queryId.replace("-", "");
+        return options.incarnation() != null || whole.length() < RUN_LENGTH ? whole : whole.substring(0, RUN_LENGTH);
+    }
+
+    private record TopicWrite(WriterSettings settings) implements Write {
+        @Override
+        public String description() {
+            return "mqtt " + settings.topic() + " at " + settings.sink().login();
+        }
+
+        @Override
+        public BatchWrite toBatch() {
+            return new TopicBatchWrite(settings);
+        }
+
+        @Override
+        public StreamingWrite toStreaming() {
+            return new TopicStreamingWrite(settings);
+        }
+    }
+
+    private record Factory(WriterSettings settings) implements DataWriterFactory, StreamingDataWriterFactory {
+        @Override
+        public DataWriter<InternalRow> createWriter(int partition, long task) {
+            return new MqttDataWriter(settings, partition, 0);
+        }
+
+        @Override
+        public DataWriter<InternalRow> createWriter(int partition, long task, long epoch) {
+            return new MqttDataWriter(settings, partition, epoch);
+        }
+    }
+
+    /** All is published when the tasks have ended, so there is nothing left to do on commit. */
+    private record TopicBatchWrite(WriterSettings settings) implements BatchWrite {
+        @Override
+        public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
+            return new Factory(settings);
+        }
+
+        @Override
+        public boolean useCommitCoordinator() {
+            return false;
+        }
+
+        @Override
+        public void commit(WriterCommitMessage[] messages) {}
+
+        @Override
+        public void abort(WriterCommitMessage[] messages) {}
+    }
+
+    private record TopicStreamingWrite(WriterSettings settings) implements StreamingWrite {
+        @Override
+        public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo info) {
+            return new Factory(settings);
+        }
+
+        @Override
+        public boolean useCommitCoordinator() {
+            return false;
+        }
+
+        @Override
+        public void commit(long epoch, WriterCommitMessage[] messages) {}
+
+        @Override
+        public void abort(long epoch, WriterCommitMessage[] messages) {}
+    }
+}

@@ -1,0 +1,97 @@
+package io.speck.spark.mqtt;
+
+import io.speck.mqtt.InvalidSettingException;
+import io.speck.mqtt.Login;
+import io.speck.mqtt.SourceSettings;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.HashSet;
+import java.util.Set;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * The options of the source.
+ *
+ * @param source what the reader of the topic needs
+ * @param maxRows rows of a batch at most
+ * @param partitions input partitions of a batch at most; 0 for the session's default parallelism
+ * @param pacing how long to gather rows before a batch closes
+ * @param binaryValue whether the column {@code value} is BINARY in place of STRING
+ */
+record ReadOptions(SourceSettings source, long maxRows, int partitions, Pacing.Settings pacing, boolean binaryValue) {
+    static final Set<String> NAMES = names();
+    private static final long MEBIBYTE = 1L << 20;
+    private static final int LONGEST_CLIENT_ID = 65535;
+
+    private static Set<String> names() {
+        Set<String> names = new HashSet<>(OptionReader.LOGIN);
+        names.addAll(Set.of("topic", "clientId", "receiveMaximum", "bufferMegabytes", "maxRowsPerBatch", "partitions",
+                "fenceTopic", "attempt", "failOnDataLoss", "connectTimeout", "maxDelay", "lingerRatio", "idleWait",
+                "quietTime", "valueType"));
+        return Set.copyOf(names);
+    }
+
+    /** @throws InvalidSettingException naming every fault */
+    static ReadOptions parse(CaseInsensitiveStringMap options) {
+        OptionReader reader = new OptionReader("source", options, NAMES);
+        SourceSettings source = source(reader);
+        ReadOptions parsed = new ReadOptions(
+                source,
+                reader.number("maxRowsPerBatch", Math.max(1, source.receiveMaximum() / 2), 1, Integer.MAX_VALUE),
+                (int) reader.number("partitions", 0, 1, 10_000),
+                new Pacing.Settings(
+                        reader.duration("idleWait", Duration.ofSeconds(1)),
+                        reader.duration("maxDelay", Duration.ofSeconds(3)),
+                        reader.ratio("lingerRatio", 1, 100),
+                        reader.duration("quietTime", Duration.ofSeconds(1))),
+                binary(reader));
+        reader.done();
+        return parsed;
+    }
+
+    private static SourceSettings source(OptionReader reader) {
+        Login login = reader.login();
+        reader.required("topic", "the topic or topic filter to read");
+        reader.required("clientId", "the name of the persistent session at the broker; one for each query");
+        String fence = reader.text("fenceTopic", null);
+        long attempt = reader.number("attempt", -1, 0, Long.MAX_VALUE);
+        if ((fence == null) != (attempt < 0)) {
+            reader.fault("options 'fenceTopic' and 'attempt' belong together");
+        }
+        return new SourceSettings(
+                login,
+                reader.parsed("clientId", ReadOptions::clientId, null),
+                reader.parsed("topic", ReadOptions::filter, null),
+                (int) reader.number("receiveMaximum", SourceSettings.LARGEST_RECEIVE_MAXIMUM, 1,
+                        SourceSettings.LARGEST_RECEIVE_MAXIMUM),
+                reader.number("bufferMegabytes", 32, 1, 4096) * MEBIBYTE,
+                fence, attempt,
+                reader.flag("failOnDataLoss", true),
+                reader.duration("connectTimeout", Duration.ofSeconds(30)));
+    }
+
+    private static String clientId(String text) {
+        if (text.getBytes(StandardCharsets.UTF_8).length > LONGEST_CLIENT_ID || text.indexOf(0) >= 0) {
+            throw new InvalidSettingException("not a client id (expected at most 65535 bytes without U+0000)");
+        }
+        return text;
+    }
+
+    /** A topic filter by MQTT 5, 4.7.1: '#' only as last level, '+' only as a whole level. */
+    private static String filter(String text) {
+        String[] levels = text.split("/", -1);
+        for (int i = 0; i < levels.length; i++) {
+            boolean hash = levels[i].contains("#") && !(levels[i].equals("#") && i == levels.length - 1);
+            boolean plus = levels[i].contains("+") && !levels[i].equals("+");
+            if (hash || plus) {
+                throw new InvalidSettingException("'" + text + "' is not a topic filter"
+                        + " (expected '+' as a whole level, and '#' as the last one)");
+            }
+        }
+        return text;
+    }
+
+    private static boolean binary(OptionReader reader) {
+        return reader.choice("valueType", "string", "string", "binary").equals("binary");
+    }
+}

@@ -1,0 +1,58 @@
+package io.speck.spark.mqtt;
+
+import io.speck.mqtt.InvalidSettingException;
+import io.speck.mqtt.Login;
+import io.speck.mqtt.MqttSink;
+import io.speck.mqtt.SinkSettings;
+import java.io.Serializable;
+import java.time.Duration;
+import java.util.HashSet;
+import java.util.Set;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * The options of the sink.
+ *
+ * @param sink broker, login and time-out
+ * @param topic where rows go that name no topic of their own; null for none
+ * @param job name for the stamps; null for messages without stamps
+ * @param incarnation lineage for the stamps; null to take it from the query's checkpoint
+ * @param order "input", "value", or null to choose by the output mode
+ */
+record WriteOptions(SinkSettings sink, String topic, String job, String incarnation, String order)
+        implements Serializable {
+    static final Set<String> NAMES = names();
+
+    private static Set<String> names() {
+        Set<String> names = new HashSet<>(OptionReader.LOGIN);
+        names.addAll(Set.of("topic", "job", "incarnation", "order", "flushTimeout"));
+        return Set.copyOf(names);
+    }
+
+    /** @throws InvalidSettingException naming every fault */
+    static WriteOptions parse(CaseInsensitiveStringMap options) {
+        OptionReader reader = new OptionReader("sink", options, NAMES);
+        Login login = reader.login();
+        WriteOptions parsed = new WriteOptions(
+                new SinkSettings(login, reader.duration("flushTimeout", Duration.ofSeconds(60))),
+                reader.parsed("topic", WriteOptions::topic, null),
+                reader.text("job", null),
+                reader.parsed("incarnation", WriteOptions::incarnation, null),
+                reader.choice("order", null, "input", "value"));
+        reader.done();
+        return parsed;
+    }
+
+    private static String topic(String text) {
+        MqttSink.checked(text);
+        return text;
+    }
+
+    private static String incarnation(String text) {
+        if (text.length() > 64 || !text.matches("[\\w.-]+")) {
+            throw new InvalidSettingException("'" + text
+                    + "' is not an incarnation (expected 1 to 64 letters, digits, '.', '_' or '-')");
+        }
+        return text;
+    }
+}

@@ -1,0 +1,100 @@
+package io.speck.spark.mqtt;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import io.speck.mqtt.Await;
+import io.speck.mqtt.Mosquitto;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Kills the whole Spark process at random moments under load: in the end every message is counted once. */
+class KillTest {
+    private static final int KILLS = Integer.getInteger("speck.kills", 3);
+    private static final int ROUND = 300;
+
+    @TempDir
+    Path folder;
+
+    @Test
+    @Timeout(600)
+    void everyMessageIsCountedOnce() throws Exception {
+        Map<String, Integer> sent = new HashMap<>();
+        Random random = new Random();
+        try (Mosquitto broker = Mosquitto.start(folder);
+                Topic in = new Topic(broker.url(), "counts-in");
+                Topic middle = new Topic(broker.url(), "counts-middle")) {
+            Process process = spark(broker);
+            try {
+                Await.until("first counts", () -> {
+                    send(broker, sent);
+                    Thread.sleep(500);
+                    return !in.all().isEmpty() && !middle.all().isEmpty();
+                });
+                for (int kill = 0; kill < KILLS; kill++) {
+                    loadFor(broker, sent, 500 + random.nextInt(2_500));
+                    process.destroyForcibly().waitFor();
+                    send(broker, sent);
+                    int before = in.all().size();
+                    process = spark(broker);
+                    Await.until("counting again", () -> in.all().size() > before);
+                }
+                assertCounts(sent, in);
+                assertCounts(sent, middle);
+            } finally {
+                process.destroyForcibly().waitFor();
+            }
+        }
+    }
+
+    private Process spark(Mosquitto broker) throws Exception {
+        List<String> command = new ArrayList<>(List.of(Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                "-Xmx400m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:+IgnoreUnrecognizedVMOptions"));
+        command.addAll(List.of(System.getProperty("speck.jvmOptions", "").split(" ")));
+        command.removeIf(String::isEmpty);
+        command.addAll(List.of("-cp", System.getProperty("java.class.path"), CountingQuery.class.getName(),
+                broker.url(), folder.resolve("checkpoints").toString()));
+        return new ProcessBuilder(command).redirectErrorStream(true)
+                .redirectOutput(ProcessBuilder.Redirect.appendTo(folder.resolve("spark.log").toFile())).start();
+    }
+
+    private static void loadFor(Mosquitto broker, Map<String, Integer> sent, long millis) throws Exception {
+        AtomicBoolean over = new AtomicBoolean();
+        long end = System.nanoTime() + millis * 1_000_000;
+        while (!over.get()) {
+            send(broker, sent);
+            Thread.sleep(20);
+            over.set(System.nanoTime() > end);
+        }
+    }
+
+    /** Many messages are alike, so a message taken for a repetition of another would show. */
+    private static void send(Mosquitto broker, Map<String, Integer> sent) throws Exception {
+        List<String> payloads = new ArrayList<>();
+        for (int i = 0; i < ROUND; i++) {
+            String payload = "v" + i % 3;
+            payloads.add(payload);
+            sent.merge(payload, 1, Integer::sum);
+        }
+        Topic.publish(broker.url(), "in", payloads);
+    }
+
+    private static void assertCounts(Map<String, Integer> sent, Topic counts) throws Exception {
+        Map<String, Integer> last = new HashMap<>();
+        Await.until("all counts, of " + sent, () -> {
+            for (String each : counts.all()) {
+                last.put(each.split("=")[0], Integer.valueOf(each.split("=")[1]));
+            }
+            return last.values().stream().mapToInt(each -> each).sum()
+                    >= sent.values().stream().mapToInt(each -> each).sum();
+        });
+        assertEquals(sent, last);
+    }
+}

@@ -1,0 +1,248 @@
+package io.speck.spark.mqtt;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.speck.mqtt.Await;
+import io.speck.mqtt.Mosquitto;
+import io.speck.mqtt.TakenOverException;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.IntStream;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.streaming.DataStreamReader;
+import org.apache.spark.sql.streaming.DataStreamWriter;
+import org.apache.spark.sql.streaming.StreamingQuery;
+import org.apache.spark.sql.streaming.StreamingQueryException;
+import org.apache.spark.sql.streaming.StreamingQueryProgress;
+import org.apache.spark.sql.streaming.Trigger;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Queries of a local Spark, against a real Mosquitto. */
+@Timeout(120)
+class MqttQueryTest {
+    private static SparkSession spark;
+
+    @TempDir
+    Path folder;
+    private Mosquitto broker;
+
+    @BeforeAll
+    static void startSpark() {
+        spark = Sessions.local();
+        spark.sparkContext().setLogLevel("ERROR");
+    }
+
+    @AfterAll
+    static void stopSpark() {
+        spark.stop();
+    }
+
+    @BeforeEach
+    void start() throws IOException {
+        broker = Mosquitto.start(folder);
+    }
+
+    @AfterEach
+    void stop() throws Exception {
+        for (StreamingQuery query : spark.streams().active()) {
+            query.stop();
+        }
+        broker.close();
+    }
+
+    private DataStreamReader reader() {
+        return spark.readStream().format("mqtt").option("brokerUrl", broker.url()).option("topic", "in/#")
+                .option("clientId", "query").option("idleWait", "200ms");
+    }
+
+    private DataStreamWriter<Row> writer(Dataset<Row> rows) {
+        return rows.writeStream().format("mqtt").option("brokerUrl", broker.url()).option("topic", "out")
+                .option("checkpointLocation", folder.resolve("checkpoint").toString());
+    }
+
+    private static List<String> numbers(int from, int to) {
+        return IntStream.range(from, to).mapToObj(Integer::toString).toList();
+    }
+
+    private void awaitConnected(StreamingQuery query) {
+        Await.until("connected", () -> {
+            assertTrue(query.isActive(), () -> String.valueOf(query.exception()));
+            return progress(query, "connected").contains("true");
+        });
+    }
+
+    private static List<String> progress(StreamingQuery query, String metric) {
+        return Arrays.stream(query.recentProgress()).map(each -> each.sources()[0].metrics().get(metric)).toList();
+    }
+
+    @Test
+    void aMapKeepsOrderAndContinuesAfterAStop() throws Exception {
+        try (Topic out = new Topic(broker.url(), "out")) {
+            StreamingQuery query = writer(reader().load().selectExpr("concat(topic, ':', value) AS value"))
+                    .option("job", "map").start();
+            awaitConnected(query);
+            Topic.publish(broker.url(), "in/a", numbers(0, 3000));
+            out.take(3000);
+            query.stop();
+            Topic.publish(broker.url(), "in/b", numbers(0, 100));
+            StreamingQuery again = writer(reader().load().selectExpr("concat(topic, ':', value) AS value"))
+                    .option("job", "map").start();
+            List<String> seen = out.take(3100);
+            again.stop();
+            List<String> expected = new ArrayList<>(numbers(0, 3000).stream().map(each -> "in/a:" + each).toList());
+            expected.addAll(numbers(0, 100).stream().map(each -> "in/b:" + each).toList());
+            if (seen.subList(0, 3000).equals(expected.subList(0, 3000))) {
+                assertEquals(expected, seen);
+            } else {
+                assertEquals(expected.stream().sorted().toList(), seen.stream().sorted().toList());
+            }
+            assertEquals(3100, out.all().size());
+        }
+    }
+
+    @Test
+    void updateAndCompleteModesWrite() throws Exception {
+        for (String mode : List.of("update", "complete")) {
+            try (Topic out = new Topic(broker.url(), "out-" + mode)) {
+                StreamingQuery query = reader().option("clientId", mode).load().groupBy("value").count()
+                        .selectExpr("value AS key", "concat(value, '=', count) AS value")
+                        .writeStream().format("mqtt").outputMode(mode).option("brokerUrl", broker.url())
+                        .option("topic", "out-" + mode).option("job", mode)
+                        .option("checkpointLocation", folder.resolve(mode).toString()).start();
+                awaitConnected(query);
+                Topic.publish(broker.url(), "in/a", List.of("x", "y", "x"));
+                Await.until("counts", () -> out.all().containsAll(List.of("x=2", "y=1")));
+                query.stop();
+            }
+        }
+    }
+
+    @Test
+    void availableNowTakesAllThereIsInLimitedBatches() throws Exception {
+        StreamingQuery first = available(10);
+        Topic.publish(broker.url(), "in/a", numbers(0, 25));
+        try (Topic out = new Topic(broker.url(), "out")) {
+            StreamingQuery second = available(10);
+            assertEquals(numbers(0, 25), out.take(25));
+            List<Long> rows = Arrays.stream(second.recentProgress()).map(StreamingQueryProgress::numInputRows)
+                    .filter(each -> each > 0).toList();
+            assertEquals(List.of(10L, 10L, 5L), rows);
+        }
+        assertEquals(0, Arrays.stream(first.recentProgress()).mapToLong(StreamingQueryProgress::numInputRows).sum());
+    }
+
+    private StreamingQuery available(int limit) throws Exception {
+        StreamingQuery query = writer(reader().option("maxRowsPerBatch", limit).option("quietTime", "500ms").load()
+                .selectExpr("value")).trigger(Trigger.AvailableNow()).start();
+        query.awaitTermination();
+        return query;
+    }
+
+    @Test
+    void aBatchIsWritten() throws Exception {
+        try (Topic out = new Topic(broker.url(), "one")) {
+            spark.range(100).selectExpr("cast(id AS STRING) AS value", "'one' AS topic").coalesce(1)
+                    .write().format("mqtt").mode("append").option("brokerUrl", broker.url()).save();
+            assertEquals(numbers(0, 100), out.take(100));
+        }
+    }
+
+    @Test
+    void bytesPassUnchangedAndBrokenTextIsMended() throws Exception {
+        StreamingQuery query = reader().option("valueType", "binary").load().selectExpr("hex(value) AS value")
+                .writeStream().format("mqtt").option("brokerUrl", broker.url()).option("topic", "out")
+                .option("checkpointLocation", folder.resolve("binary").toString()).start();
+        try (Topic out = new Topic(broker.url(), "out")) {
+            awaitConnected(query);
+            Topic.publish(broker.url(), "in/a", List.of("\u0000é"));
+            assertEquals(List.of("00C3A9"), out.take(1));
+        }
+    }
+
+    @Test
+    void aTakeoverEndsTheQueryAndSaysSo() throws Exception {
+        fence(1);
+        StreamingQuery query = writer(fenced(1).load()).start();
+        awaitConnected(query);
+        fence(2);
+        StreamingQuery newer = fenced(2).load().writeStream().format("noop")
+                .option("checkpointLocation", folder.resolve("newer").toString()).start();
+        StreamingQueryException end = assertThrows(StreamingQueryException.class, () -> query.awaitTermination(60_000));
+        assertTrue(causes(end).stream().anyMatch(TakenOverException.class::isInstance), end::toString);
+        assertTrue(end.getMessage().contains("taken over by attempt 2"), end::getMessage);
+        newer.stop();
+    }
+
+    private DataStreamReader fenced(int attempt) {
+        return reader().option("fenceTopic", "fence").option("attempt", attempt);
+    }
+
+    private void fence(int attempt) throws Exception {
+        Process process = new ProcessBuilder("mosquitto_pub", "-p", Integer.toString(broker.port()), "-t", "fence",
+                "-q", "1", "-r", "-m", "{\"attempt\": " + attempt + "}").start();
+        assertEquals(0, process.waitFor());
+    }
+
+    private static List<Throwable> causes(Throwable error) {
+        List<Throwable> causes = new ArrayList<>();
+        for (Throwable each = error; each != null; each = each.getCause()) {
+            causes.add(each);
+        }
+        return causes;
+    }
+
+    @Test
+    void allFaultsOfTheOptionsAreNamedAtOnce() {
+        Exception fault = assertThrows(Exception.class, () -> spark.readStream().format("mqtt")
+                .options(Map.of("brokerURL", "tcp:/x", "clientid", "c", "topik", "a", "receiveMaximum", "70000",
+                        "attempt", "1", "maxDelay", "soon"))
+                .load());
+        String all = causes(fault).toString();
+        for (String part : List.of("'tcp:/x' is not a broker address", "'topik' (did you mean 'topic'?)",
+                "'topic' is missing", "'70000' (expected a whole number from 1 to 65535)",
+                "'fenceTopic' and 'attempt' belong together", "'soon' (expected a duration")) {
+            assertTrue(all.contains(part), () -> part + " is not in " + all);
+        }
+    }
+
+    @Test
+    void aSchemaWithoutValueIsRefused() {
+        Exception fault = assertThrows(Exception.class, () -> spark.range(1).write().format("mqtt").mode("append")
+                .option("brokerUrl", broker.url()).save());
+        assertTrue(causes(fault).toString().contains("no column 'value'"), fault::toString);
+    }
+
+    @Test
+    void anIdleQueryStopsAtOnceAndKeepsNothing() throws Exception {
+        StreamingQuery query = writer(reader().option("idleWait", "60s").load()).start();
+        try (Topic out = new Topic(broker.url(), "out")) {
+            Await.until("x", () -> {
+                Topic.publish(broker.url(), "in/a", List.of("x"));
+                return out.all().contains("x");
+            });
+            Await.until("waits", () -> query.status().message().startsWith("Getting offsets")
+                    || query.status().message().startsWith("Waiting"));
+            query.stop();
+            assertTrue(query.exception().isEmpty());
+            StreamingQuery again = writer(reader().load()).start();
+            Topic.publish(broker.url(), "in/a", List.of("y"));
+            Await.until("y", () -> out.all().contains("y"));
+            assertEquals(1, out.all().stream().filter("y"::equals).count());
+            again.stop();
+        }
+    }
+}

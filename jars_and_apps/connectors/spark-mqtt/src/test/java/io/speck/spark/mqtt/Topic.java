@@ -1,0 +1,71 @@
+package io.speck.spark.mqtt;
+
+import io.speck.mqtt.Await;
+import io.speck.mqtt.BatchJournal;
+import io.speck.mqtt.Login;
+import io.speck.mqtt.Message;
+import io.speck.mqtt.MqttSink;
+import io.speck.mqtt.MqttSource;
+import io.speck.mqtt.SinkSettings;
+import io.speck.mqtt.SourceSettings;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.List;
+import java.util.SortedMap;
+import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
+
+/** Writes to a topic, and reads from one, on behalf of a test. */
+final class Topic implements AutoCloseable {
+    private static final Duration PATIENCE = Duration.ofSeconds(30);
+
+    private final MqttSource source;
+
+    /** Collects what comes to the topic from now on; what repeats a stamp is dropped. */
+    Topic(String url, String topic) throws Exception {
+        source = new MqttSource(new SourceSettings(Login.anonymous(url), "collector-" + topic, topic, 65535, 256L << 20,
+                null, -1, true, PATIENCE), new Nowhere());
+        source.open(0, 0);
+    }
+
+    List<String> take(int count) {
+        Await.until(count + " messages (of " + source.metrics().received() + ")",
+                () -> source.await(count, TimeUnit.SECONDS.toNanos(1)) >= count);
+        return texts(source.messages(0, count));
+    }
+
+    List<String> all() {
+        return texts(source.messages(0, Long.MAX_VALUE));
+    }
+
+    private static List<String> texts(List<Message> messages) {
+        return messages.stream().map(each -> new String(each.payload(), StandardCharsets.UTF_8)).toList();
+    }
+
+    static void publish(String url, String topic, Iterable<String> payloads) throws InterruptedException {
+        try (MqttSink sink = new MqttSink(new SinkSettings(Login.anonymous(url), PATIENCE))) {
+            for (String payload : payloads) {
+                sink.send(topic, payload.getBytes(StandardCharsets.UTF_8), null, null, null);
+            }
+            sink.flush();
+        }
+    }
+
+    @Override
+    public void close() {
+        source.close();
+    }
+
+    private static final class Nowhere implements BatchJournal {
+        @Override
+        public SortedMap<Long, byte[]> read() {
+            return new TreeMap<>();
+        }
+
+        @Override
+        public void write(long start, byte[] record) {}
+
+        @Override
+        public void delete(long start) {}
+    }
+}

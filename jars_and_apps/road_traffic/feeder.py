@@ -1,0 +1,246 @@
+"""Replays a file of readings from the sensors of four sites, and keeps the accounts of it.
+
+    python feeder.py readings.csv.gz --broker A=tcp://127.0.0.1:1883 --broker B=... --broker C=... [...]
+
+The sensors are divided over the sites and, at each, over two streams; stream 1 goes to the topic
+``sensors/1`` of its site's broker.  At the end, one JSON object on standard output::
+
+    {"sent": {"readings": N, "vehicles": N}, "malformed": N, "seconds": S,
+     "streams": {"A/1": {"readings": N, "vehicles": N, "malformed": N}, ...}}
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+
+from publisher import Publisher, PublishError
+from replay import (
+    Line,
+    Stream,
+    first_readings,
+    in_time_order,
+    part,
+    raw_lines,
+    sites_of_segments,
+    with_malformed,
+)
+
+
+@dataclass
+class Account:
+    """What was sent: well-formed readings, their vehicles, and malformed lines."""
+
+    readings: int = 0
+    vehicles: int = 0
+    malformed: int = 0
+
+    def add(self, line: Line) -> None:
+        """Enter one line."""
+        if line.well_formed:
+            self.readings += 1
+            self.vehicles += line.vehicles
+        else:
+            self.malformed += 1
+
+
+@dataclass
+class Accounts:
+    """The account of each stream."""
+
+    streams: dict[Stream, Account] = field(default_factory=dict)
+
+    def add(self, line: Line) -> None:
+        """Enter one line."""
+        self.streams.setdefault(line.stream, Account()).add(line)
+
+    def report(self, seconds: float) -> dict[str, object]:
+        """The accounts as plain data; ``seconds`` is how long it took."""
+        total = self.streams.values()
+        return {
+            "sent": {
+                "readings": sum(account.readings for account in total),
+                "vehicles": sum(account.vehicles for account in total),
+            },
+            "malformed": sum(account.malformed for account in total),
+            "seconds": round(seconds, 3),
+            "streams": {str(stream): vars(account) for stream, account in sorted(self.streams.items())},
+        }
+
+
+@dataclass
+class Pace:
+    """When a line is due: by its place at ``rate`` lines/s, and by its time at ``speedup`` (0: no bound)."""
+
+    rate: float = 0.0
+    speedup: float = 0.0
+    _first: datetime | None = None
+
+    def due(self, number: int, line: Line) -> float:
+        """Seconds from the start at which the ``number``-th line (from 0) is due."""
+        by_rate = number / self.rate if self.rate else 0.0
+        return max(by_rate, self._by_time(line)) if self.speedup and line.time else by_rate
+
+    def _by_time(self, line: Line) -> float:
+        time = datetime.fromisoformat(line.time.decode("ascii").partition(".")[0])
+        self._first = self._first or time
+        return (time - self._first).total_seconds() / self.speedup
+
+
+class Feeder:
+    """Publishes lines, each to its site's broker on its stream's topic, at a pace."""
+
+    def __init__(self, publishers: Mapping[str, Publisher], topics: Mapping[Stream, str], pace: Pace) -> None:
+        self._publishers, self._topics, self._pace = publishers, topics, pace
+        self._start = 0.0
+
+    def feed(self, lines: Iterable[Line]) -> Accounts:
+        """Publish all of them, and wait until all are acknowledged.  Raises :class:`PublishError`."""
+        accounts = Accounts()
+        self._start = time.monotonic()
+        for number, line in enumerate(lines):
+            self._wait(self._pace.due(number, line))
+            topic = self._topics.get(line.stream) or f"sensors/{line.stream.number}"
+            self._publishers[line.stream.site].publish(topic, line.text)
+            accounts.add(line)
+        for publisher in self._publishers.values():
+            publisher.flush()
+        return accounts
+
+    def _wait(self, due: float) -> None:
+        while (left := self._start + due - time.monotonic()) > 0:
+            # Acknowledgements are taken, and connections kept alive, in the pauses.
+            for publisher in self._publishers.values():
+                publisher.turn(0.0)
+            time.sleep(min(left, 0.02))
+
+
+def selected(lines: Sequence[Line], options: argparse.Namespace) -> Iterator[Line]:
+    """The lines of the streams and of the part that the options ask for, malformed ones mixed in."""
+    chosen = [
+        line
+        for line in lines
+        if (not options.only or line.stream in options.only) and line.stream not in options.without
+    ]
+    return with_malformed(part(chosen, *options.part), options.malformed, options.seed)
+
+
+def replay_of(options: argparse.Namespace) -> list[Line]:
+    """All lines of the file that count, in time order."""
+    sites = sites_of_segments(options.sensors) if options.sensors else {}
+    return in_time_order(first_readings(raw_lines(options.file), options.limit), sites)
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    name, found, value = text.partition("=")
+    if not (name and found and value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+def _stream(text: str) -> Stream:
+    try:
+        return Stream.of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _routed(text: str) -> tuple[Stream, str]:
+    stream, topic = _assignment(text)
+    return _stream(stream), topic
+
+
+def _part(text: str) -> tuple[int, int]:
+    number, _, of = text.partition("/")
+    if not (number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a part (expected K/N, such as 1/2)")
+    return int(number), int(of)
+
+
+def _share(text: str) -> float:
+    share = float(text)
+    if not 0 <= share < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share (expected 0 up to 1, 1 itself excluded)")
+    return share
+
+
+def _not_negative(text: str) -> float:
+    number = float(text)
+    if not 0 <= number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is negative or not finite (expected 0 or more)")
+    return number
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is negative (expected 0 or more)")
+    return count
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of the program."""
+    assert __doc__ is not None  # noqa: S101 - it stands above
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("file", type=Path, help="readings, one CSV line each (plain or gzip)")
+    add(
+        "--broker",
+        type=_assignment,
+        action="append",
+        required=True,
+        metavar="SITE=ADDRESS",
+        help="one a site",
+    )
+    add("--sensors", type=Path, metavar="FILE", help="CSV file with columns REPORT_ID and site")
+    add("--limit", type=_count, metavar="N", help="the first N well-formed readings of the file only")
+    add("--rate", type=_not_negative, default=0.0, metavar="N", help="lines/s (0: as fast as possible)")
+    add(
+        "--speedup",
+        type=_not_negative,
+        default=0.0,
+        metavar="X",
+        help="times as fast as it was (0: no bound)",
+    )
+    add("--malformed", type=_share, default=0.02, metavar="SHARE", help="share of lines malformed on purpose")
+    add("--seed", type=int, default=1, help="of the malformed lines")
+    several = partial(add, action="append", default=[])
+    several("--only", type=_stream, metavar="SITE/STREAM", help="these streams only")
+    several("--except", type=_stream, dest="without", metavar="SITE/STREAM", help="all but these streams")
+    add("--part", type=_part, default=(1, 1), metavar="K/N", help="the K-th N-th of these lines in time")
+    several("--topic", type=_routed, metavar="SITE/STREAM=TOPIC", help="this topic instead of sensors/STREAM")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; answers its exit code."""
+    options = parser().parse_args(arguments)
+    publishers: dict[str, Publisher] = {}
+    try:
+        lines = list(selected(replay_of(options), options))
+        brokers = dict(options.broker)
+        for site in sorted({line.stream.site for line in lines}):
+            if site not in brokers:
+                raise PublishError(f"no broker for site {site!r} (expected --broker {site}=tcp://HOST:PORT)")
+            publishers[site] = Publisher(brokers[site])
+        start = time.monotonic()
+        accounts = Feeder(publishers, dict(options.topic), Pace(options.rate, options.speedup)).feed(lines)
+        print(json.dumps(accounts.report(time.monotonic() - start)))
+    except (OSError, ValueError, PublishError) as error:
+        print(f"feeder: {error}", file=sys.stderr)
+        return 1
+    finally:
+        for publisher in publishers.values():
+            publisher.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,159 @@
+"""Follows the statistics of the road-traffic jobs at all sites, and adds them up.
+
+    python watch.py --local A=tcp://127.0.0.1:1883 --local B=... --overall tcp://127.0.0.1:1893
+
+First prints ``{"ready": true}``, when it misses nothing any more; then, whenever something changed::
+
+    {"local": {"readings": N, "vehicles": N}, "overall": {...}, "sites": {"A": {...}}, "latest": {...}}
+
+``latest`` holds the newest window of each site (and ``*``) as its job wrote it.  The jobs write running
+totals of a window, so the one with the most readings counts, however often and in whatever order they come.
+The program ends when its standard input does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import select
+import sys
+import threading
+import uuid
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from paho.mqtt.client import Client, MQTTMessage
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+LOCAL_TOPIC, OVERALL_TOPIC, OVERALL = "local-stats", "global-stats", "*"
+_INTERVAL = 0.2  # s between two objects
+
+
+class Totals:
+    """The newest statistics of each window of each site; may be used from several threads."""
+
+    def __init__(self) -> None:
+        self._windows: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
+        self._lock = threading.Lock()
+        self.changed = threading.Event()
+
+    def add(self, site: str, payload: bytes | bytearray) -> None:
+        """Take one statistics object; whatever is none is passed over."""
+        try:
+            window = json.loads(payload)
+            start, readings = str(window["start"]), int(window["readings"])
+        except (ValueError, KeyError, TypeError):
+            return
+        with self._lock:
+            known = self._windows[site].get(start)
+            if known is None or known["readings"] < readings:
+                self._windows[site][start] = window
+                self.changed.set()
+
+    def report(self) -> dict[str, Any]:
+        """The totals as plain data."""
+        with self._lock:
+            sites = {
+                site: _sum(windows) for site, windows in sorted(self._windows.items()) if site != OVERALL
+            }
+            return {
+                "local": {
+                    name: sum(site[name] for site in sites.values()) for name in ("readings", "vehicles")
+                },
+                "overall": _sum(self._windows.get(OVERALL, {})),
+                "sites": sites,
+                "latest": {site: windows[max(windows)] for site, windows in sorted(self._windows.items())},
+            }
+
+
+def _sum(windows: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+    return {name: sum(int(window[name]) for window in windows.values()) for name in ("readings", "vehicles")}
+
+
+class Subscription:
+    """A persistent subscription, so that a connection that is lost for a moment loses no statistics."""
+
+    def __init__(self, address: str, topic: str, site: str, totals: Totals) -> None:
+        self._site, self._topic, self._totals = site, topic, totals
+        self.ready = threading.Event()
+        url = urlsplit(address)
+        self._client = Client(
+            CallbackAPIVersion.VERSION2, f"watch-{uuid.uuid4().hex[:12]}", protocol=MQTTProtocolVersion.MQTTv5
+        )
+        self._client.on_connect = self._on_connect
+        self._client.on_subscribe = self._on_subscribe
+        self._client.on_message = self._on_message
+        properties = _properties(PacketTypes.CONNECT, 600)
+        # Mosquitto does not save a session that was made by a clean start, whatever its expiry.
+        self._client.connect(url.hostname or "", url.port or 1883, clean_start=False, properties=properties)
+        self._client.loop_start()
+
+    def close(self) -> None:
+        """End the connection, and the session with it."""
+        self._client.disconnect(properties=_properties(PacketTypes.DISCONNECT, 0))
+        self._client.loop_stop()
+
+    def _on_connect(self, client: Client, *_: Any) -> None:
+        client.subscribe(self._topic, qos=1)
+
+    def _on_subscribe(self, *_: Any) -> None:
+        self.ready.set()
+
+    def _on_message(self, client: Client, data: Any, message: MQTTMessage) -> None:
+        self._totals.add(self._site, message.payload)
+
+
+def _properties(packet: int, session_expiry: int) -> Properties:
+    properties = Properties(packet)  # type: ignore[no-untyped-call]
+    properties.SessionExpiryInterval = session_expiry
+    return properties
+
+
+def _show(value: Mapping[str, Any]) -> None:
+    print(json.dumps(value), flush=True)
+
+
+def follow(totals: Totals) -> None:
+    """Print the totals whenever they changed, until standard input ends."""
+    while not select.select([sys.stdin], [], [], _INTERVAL)[0]:
+        if totals.changed.is_set():
+            totals.changed.clear()
+            _show(totals.report())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; answers its exit code."""
+    parser = argparse.ArgumentParser(
+        description="Follows and adds up the statistics of the road-traffic jobs."
+    )
+    parser.add_argument(
+        "--local", action="append", default=[], metavar="SITE=ADDRESS", help="a site's broker"
+    )
+    parser.add_argument(
+        "--overall", required=True, metavar="ADDRESS", help="the broker of the global statistics"
+    )
+    options = parser.parse_args(arguments)
+    totals, subscriptions = Totals(), []
+    try:
+        for site, _, address in (each.partition("=") for each in options.local):
+            subscriptions.append(Subscription(address, LOCAL_TOPIC, site, totals))
+        subscriptions.append(Subscription(options.overall, OVERALL_TOPIC, OVERALL, totals))
+        if not all(subscription.ready.wait(30) for subscription in subscriptions):
+            raise TimeoutError("a broker did not answer the subscription in 30 s")
+        _show({"ready": True})
+        follow(totals)
+    except OSError as error:
+        print(f"watch: {error}", file=sys.stderr)
+        return 1
+    finally:
+        for subscription in subscriptions:
+            subscription.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

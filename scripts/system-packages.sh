@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Makes sure of what does not come from pip: Java 17 with its compiler, Maven, Mosquitto, Python's venv.
+# Installs what is missing by the system's package manager, or says exactly what to install.
+# All output goes to standard error.
+set -euo pipefail
+exec 1>&2
+PATH="$PATH:/usr/sbin:/usr/local/sbin"
+PYTHON="${PYTHON:-python3}"
+
+java_new_enough() {
+    local major
+    command -v java >/dev/null && command -v javac >/dev/null || return 1
+    major=$(javac -version 2>&1 | sed -E 's/^javac ([0-9]+).*/\1/')
+    [ "${major:-0}" -ge 17 ]
+}
+
+missing=()
+java_new_enough || missing+=(java)
+command -v mvn >/dev/null || missing+=(maven)
+command -v mosquitto >/dev/null || missing+=(mosquitto)
+"$PYTHON" -c 'import ensurepip, venv' 2>/dev/null || missing+=(venv)
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+packages() {  # the manager's own names of what is missing
+    local name
+    for name in "${missing[@]}"; do
+        case "$1:$name" in
+            apt-get:java) echo openjdk-17-jdk-headless ;;
+            dnf:java) echo java-17-openjdk-devel ;;
+            apt-get:venv) echo python3-venv ;;
+            dnf:venv) echo python3 ;;
+            *) echo "$name" ;;
+        esac
+    done
+}
+
+for manager in apt-get dnf; do
+    command -v "$manager" >/dev/null || continue
+    mapfile -t wanted < <(packages "$manager")
+    if [ "$(id -u)" -eq 0 ]; then
+        rights=()
+    elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+        rights=(sudo -n)
+    else
+        echo "SpecK needs: ${missing[*]}. Install them first:  sudo $manager install ${wanted[*]}"
+        exit 1
+    fi
+    echo "installing ${wanted[*]}"
+    [ "$manager" = apt-get ] && "${rights[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -qq
+    "${rights[@]}" env DEBIAN_FRONTEND=noninteractive "$manager" install -y -q "${wanted[@]}" </dev/null
+    exit 0
+done
+echo "SpecK needs: ${missing[*]} (Java 17 or newer with javac, Maven 3.8, Mosquitto 2, Python's venv)."
+echo "No package manager known here (apt-get, dnf) was found; install them, then run make again."
+exit 1

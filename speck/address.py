@@ -1,0 +1,110 @@
+"""Addresses of engines and brokers in one canonical form, so that equal places compare equal.
+
+Scheme and host are in lower case, MQTT's and Spark Connect's default ports are written out, and one of two
+names of the same scheme is used (``tcp`` for ``mqtt``, ``mqtts`` for ``ssl``).  HTTP addresses end in a slash
+(RFC 3986, section 6.2.3: an empty path is ``/``) and no other does.  A host is never looked up.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from functools import lru_cache
+from urllib.parse import SplitResult, urlsplit
+
+SAME_SCHEME = {"mqtt": "tcp", "ssl": "mqtts"}
+_PORT_MADE_EXPLICIT = {"tcp": 1883, "mqtts": 8883, "sc": 15002}
+_PORT_LEFT_OUT = {"http": 80, "https": 443}
+_HOST = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*\.?\Z")
+_MAX_LENGTH = 2048
+
+
+class BadAddress(ValueError):
+    """What is wrong with an address, as the end of a sentence; it never repeats the address."""
+
+
+@lru_cache(maxsize=4096)
+def canonical(address: str) -> str:
+    """The canonical form of ``SCHEME://HOST[:PORT][/PATH]``.  Raises :class:`BadAddress`."""
+    parts = _split(address)
+    scheme = SAME_SCHEME.get(parts.scheme, parts.scheme)
+    return f"{scheme}://{_host(parts)}{_port(parts, scheme)}{_path(parts, scheme)}"
+
+
+def redacted(address: str) -> str:
+    """The address as it may be shown: without a user name, a password or a token written into it."""
+    shown = re.sub(r"//[^/\s]*@", "//***@", address)
+    return re.sub(r"(?i)((?:token|password|secret|key)=)[^;&\s]*", r"\1***", shown)
+
+
+def _split(address: str) -> SplitResult:
+    # urlsplit would silently drop tabs and line breaks.
+    if len(address) > _MAX_LENGTH or not address.isprintable() or " " in address:
+        raise BadAddress("is no address: it is too long, or holds a space or a control character")
+    try:
+        parts = urlsplit(address)
+    except ValueError as error:
+        raise BadAddress("is not an address") from error
+    if not parts.scheme or not address[len(parts.scheme) :].startswith("://"):
+        raise BadAddress("is not an address")
+    if "@" in parts.netloc:
+        raise BadAddress("holds a user name or password (log in through the site inventory instead)")
+    if parts.query or parts.fragment or address.endswith(("?", "#")):
+        raise BadAddress("has a query or a fragment")
+    return parts
+
+
+def _host(parts: SplitResult) -> str:
+    host = (parts.hostname or "").lower()
+    if parts.netloc.startswith("["):
+        try:
+            return f"[{ipaddress.IPv6Address(host)}]"
+        except ValueError as error:
+            raise BadAddress("has no valid IPv6 address in its brackets") from error
+    if not _HOST.match(host):
+        raise BadAddress("has no valid host name" if host else "has no host")
+    if re.fullmatch(r"[0-9.]+", host):
+        _check_ipv4(host)
+    return host.removesuffix(".")
+
+
+def _check_ipv4(host: str) -> None:
+    try:
+        ipaddress.IPv4Address(host)
+    except ValueError as error:
+        raise BadAddress("has no valid IPv4 address (expected four numbers from 0 to 255)") from error
+
+
+def _port(parts: SplitResult, scheme: str) -> str:
+    try:
+        port = parts.port
+    except ValueError as error:
+        raise BadAddress("has a bad port (expected 1 to 65535)") from error
+    if port == 0:
+        raise BadAddress("has port 0 (expected 1 to 65535)")
+    if port is None:
+        port = _PORT_MADE_EXPLICIT.get(scheme)
+    return "" if port is None or port == _PORT_LEFT_OUT.get(scheme) else f":{port}"
+
+
+def _path(parts: SplitResult, scheme: str) -> str:
+    path = parts.path.rstrip("/")
+    if scheme in _PORT_LEFT_OUT:
+        return f"{path}/"
+    if scheme == "sc":
+        return _spark_parameters(path)
+    if path and scheme in _PORT_MADE_EXPLICIT:
+        raise BadAddress("has a path")
+    return path
+
+
+def _spark_parameters(path: str) -> str:
+    """The parameters of a Spark Connect connection string; what SpecK sets itself is refused."""
+    pairs = [each for each in path.removeprefix("/").split(";") if each]
+    if path and not path.startswith("/;"):
+        raise BadAddress("has a path (expected sc://HOST:PORT or sc://HOST:PORT/;use_ssl=true)")
+    for pair in pairs:
+        if pair not in ("use_ssl=true", "use_ssl=false"):
+            name = pair.partition("=")[0]
+            raise BadAddress(f"has the parameter {name!r} (only use_ssl may be given here)")
+    return "/;use_ssl=true" if "use_ssl=true" in pairs else ""

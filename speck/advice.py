@@ -1,0 +1,90 @@
+"""What in a composition is allowed and looks like a slip: topics that nothing writes or nothing reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from speck.errors import Fault
+from speck.graph import Endpoint, Graph, Members
+from speck.model import client_id, fence_topic
+from speck.report import Report, Suggestions
+from speck.topic import is_filter, matches
+
+
+def advice(graph: Graph, texts: Mapping[str, Mapping[str, Any]]) -> list[Fault]:
+    """The warnings of a composition; ``texts`` holds each job as written, for the lines."""
+    faults: list[Fault] = []
+    brokers_written, brokers_read = _brokers(graph.writers), _brokers(graph.readers)
+    written = Suggestions(dict.fromkeys(each.topic for each in graph.writers))
+    read = Suggestions(dict.fromkeys(each.topic for each in graph.readers))
+    unwritten = _by_topic(graph.sources, lambda each: _unwritten(each, brokers_written, written))
+    unread = _by_topic(graph.sinks, lambda each: _unread(each, brokers_read, read))
+    for message, readers in unwritten:
+        _add(faults, texts, readers, "source_topic", message, "read")
+    for message, writers in unread:
+        _add(faults, texts, writers, "sink_topic", message, "written")
+    faults.extend(_reads_fences(graph, texts))
+    return sorted(faults, key=lambda fault: fault.line or 0)
+
+
+def _brokers(endpoints: Iterable[Endpoint]) -> dict[str, list[str]]:
+    """The brokers at which each topic is found."""
+    found: dict[str, list[str]] = {}
+    for endpoint in endpoints:
+        found.setdefault(endpoint.topic, []).append(endpoint.broker)
+    return found
+
+
+def _unwritten(endpoint: Endpoint, elsewhere: Mapping[str, list[str]], names: Suggestions) -> str:
+    if brokers := elsewhere.get(endpoint.topic):
+        return f"is written at {_listed(brokers)} and read at {endpoint.broker}: no data crosses over"
+    return f"is written by no job here: a source of the composition, or a slip{_near(names, endpoint.topic)}"
+
+
+def _unread(endpoint: Endpoint, elsewhere: Mapping[str, list[str]], names: Suggestions) -> str:
+    if brokers := elsewhere.get(endpoint.topic):
+        return f"is read at {_listed(brokers)} and written at {endpoint.broker}: no data crosses over"
+    return f"is read by no job here: a sink of the composition, or a slip{_near(names, endpoint.topic)}"
+
+
+def _listed(brokers: list[str]) -> str:
+    return ", ".join(brokers[:3]) + (f" and {len(brokers) - 3} more" if len(brokers) > 3 else "")
+
+
+def _near(names: Suggestions, topic: str) -> str:
+    near = [] if is_filter(topic) else names.near(topic)
+    return f" for {' or '.join(repr(each) for each in near)}?" if near else ""
+
+
+def _by_topic(ends: Members, worded: Callable[[Endpoint], str]) -> Iterator[tuple[str, list[str]]]:
+    """The messages with their jobs, the same one of the same topic at several brokers once."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for endpoint, names in ends.items():
+        found.setdefault((endpoint.topic, worded(endpoint)), []).extend(names)
+    for (_, message), members in found.items():
+        yield message, sorted(members)
+
+
+def _add(
+    faults: list[Fault],
+    texts: Mapping[str, Mapping[str, Any]],
+    names: list[str],
+    field: str,
+    message: str,
+    verb: str,
+) -> None:
+    more = len(names) - 1
+    others = f" ({verb} by {more} more job{'s' if more > 1 else ''})" if more else ""
+    Report(faults, texts[names[0]], job=names[0]).add(field, message + others)
+
+
+def _reads_fences(graph: Graph, texts: Mapping[str, Mapping[str, Any]]) -> Iterator[Fault]:
+    for name, job in graph.jobs.items():
+        if is_filter(job.source_topic) and matches(job.source_topic, fence_topic(client_id(name))):
+            found: list[Fault] = []
+            message = (
+                "takes in SpecK's own fence messages too (expected a filter that leaves out speck/fence/)"
+            )
+            Report(found, texts[name], job=name).add("source_topic", message)
+            yield from found

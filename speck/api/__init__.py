@@ -1,0 +1,60 @@
+"""The REST interface: a Flask application around one coordinator."""
+
+from __future__ import annotations
+
+import hmac
+
+from flask import Flask, Response, request
+from flask_smorest import Api
+from werkzeug.exceptions import HTTPException
+
+import speck
+from speck.api import problems
+from speck.api.routes import blueprint
+from speck.api.schemas import ProblemSchema
+from speck.coordinator import Coordinator
+from speck.schema import CompositionSchema, JobSchema
+
+MAX_BODY = 64 * 1024 * 1024  # bytes; the limit of a composition's text is checked, and named, by its loader
+
+
+class _ProblemApi(Api):  # type: ignore[misc]
+    """flask-smorest's API, with errors as problem+json."""
+
+    ERROR_SCHEMA = ProblemSchema
+
+    def handle_http_exception(self, error: HTTPException) -> Response:
+        return problems.of_http(error)
+
+
+def create_app(coordinator: Coordinator, token: str | None = None) -> Flask:
+    """The application.  With a ``token``, every request but the liveness check must bear it."""
+    app = Flask("speck")
+    app.config |= {
+        "API_TITLE": "SpecK",
+        "API_VERSION": speck.__version__,
+        "OPENAPI_VERSION": "3.0.3",
+        "OPENAPI_URL_PREFIX": "/",
+        "OPENAPI_JSON_PATH": "openapi.json",
+        "MAX_CONTENT_LENGTH": MAX_BODY,
+    }
+    app.extensions["coordinator"] = coordinator
+    problems.register(app)
+    api = _ProblemApi(app)
+    api.spec.components.schema("Job", schema=JobSchema)
+    api.spec.components.schema("Composition", schema=CompositionSchema)
+    api.register_blueprint(blueprint)
+    if token:
+        _demand_token(app, token)
+    return app
+
+
+def _demand_token(app: Flask, token: str) -> None:
+    expected = f"Bearer {token}".encode()
+
+    @app.before_request
+    def check() -> Response | None:
+        given = request.headers.get("Authorization", "").encode()
+        if request.path == "/healthz" or hmac.compare_digest(given, expected):
+            return None
+        return problems.problem(401, "a bearer token is needed (Authorization: Bearer TOKEN)")

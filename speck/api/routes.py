@@ -1,0 +1,237 @@
+"""The routes.  Each reads its request, asks the coordinator, and answers plain data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from flask import Response, current_app, request
+from flask_smorest import Blueprint
+
+from speck.api import metrics, schemas
+from speck.api.problems import fault_data
+from speck.coordinator import Coordinator
+from speck.errors import Fault, InvalidInput
+from speck.operation import Operation, plan_data
+from speck.schema import Loaded, load_composition, load_job
+from speck.yamltext import parse
+
+blueprint = Blueprint("speck", __name__, description="Jobs, compositions, operations")
+
+_JSON = "application/json"
+_YAML = ("application/yaml", "application/x-yaml", "text/yaml", "text/plain")
+_STREAM_PAUSE = 15.0  # s; an idle event stream sends a comment so often
+
+
+def _body(schema: str, *, yaml: bool) -> dict[str, Any]:
+    reference = {"schema": {"$ref": f"#/components/schemas/{schema}"}}
+    content: dict[str, Any] = {_JSON: reference}
+    if yaml:
+        content["application/yaml"] = {"schema": {"type": "string"}}
+    return {"required": True, "content": content}
+
+
+def _coordinator() -> Coordinator:
+    coordinator: Coordinator = current_app.extensions["coordinator"]
+    return coordinator
+
+
+def _answer(operation: Operation, wait: float) -> tuple[dict[str, Any], int, dict[str, str]]:
+    ended = operation.wait(wait) if wait else operation.state != "running"
+    return operation.to_dict(), 200 if ended else 202, {"Location": f"/operations/{operation.id}"}
+
+
+def _load(name: str) -> Loaded:
+    coordinator = _coordinator()
+    return load_composition(
+        request.get_data(),
+        inventory=coordinator.inventory,
+        registry=coordinator.registry,
+        root=coordinator.roots,
+        default_name=name,
+        format=_format(),
+    )
+
+
+def _format() -> str:
+    mimetype = request.mimetype or "application/yaml"
+    if mimetype == _JSON:
+        return "json"
+    if mimetype in _YAML:
+        return "yaml"
+    message = f"content type {mimetype!r} is not understood (expected {_JSON} or {_YAML[0]})"
+    raise InvalidInput([Fault(message)], "request")
+
+
+@blueprint.route("/compositions", methods=["POST"])
+@blueprint.doc(requestBody=_body("Composition", yaml=True))
+@blueprint.arguments(schemas.ApplyQuery, location="query")
+@blueprint.response(202, schemas.OperationSchema, description="begun (200: ended within `wait`)")
+@blueprint.alt_response(200, schema=schemas.PlanSchema, description="the plan, for `dry_run`")
+@blueprint.alt_response(409, schema=schemas.ProblemSchema, description="stale base_revision, or busy")
+@blueprint.alt_response(422, schema=schemas.ProblemSchema, description="every fault of the file")
+def apply_composition(query: dict[str, Any]) -> Any:
+    """Apply a composition, or plan it"""
+    loaded = _load(query["name"])
+    if query["dry_run"]:
+        plan = _coordinator().plan(loaded.composition, query["base_revision"])
+        warnings = [fault_data(each) for each in loaded.warnings]
+        return current_app.json.response(plan_data(plan) | {"warnings": warnings})
+    operation, _ = _coordinator().apply(
+        loaded.composition,
+        base_revision=query["base_revision"],
+        warnings=[str(each) for each in loaded.warnings],
+        author=query["author"],
+        message=query["message"],
+    )
+    return _answer(operation, query["wait"])
+
+
+@blueprint.route("/compositions", methods=["GET"])
+@blueprint.response(200, schemas.CompositionSummarySchema(many=True))
+def list_compositions() -> Any:
+    """All compositions"""
+    return _coordinator().compositions()
+
+
+@blueprint.route("/compositions/<name>", methods=["GET"])
+@blueprint.response(200, schemas.CompositionViewSchema)
+@blueprint.alt_response(404, schema=schemas.ProblemSchema)
+def show_composition(name: str) -> Any:
+    """One composition with its jobs and revisions"""
+    return _coordinator().composition(name)
+
+
+@blueprint.route("/compositions/<name>", methods=["DELETE"])
+@blueprint.arguments(schemas.WaitQuery, location="query")
+@blueprint.response(202, schemas.OperationSchema)
+@blueprint.alt_response(404, schema=schemas.ProblemSchema)
+@blueprint.alt_response(409, schema=schemas.ProblemSchema)
+def delete_composition(query: dict[str, Any], name: str) -> Any:
+    """Stop and forget all jobs of a composition"""
+    return _answer(_coordinator().delete_composition(name), query["wait"])
+
+
+@blueprint.route("/compositions/<name>/revisions", methods=["GET"])
+@blueprint.response(200, schemas.RevisionSchema(many=True))
+@blueprint.alt_response(404, schema=schemas.ProblemSchema)
+def list_revisions(name: str) -> Any:
+    """A composition's history"""
+    return _coordinator().revisions(name)
+
+
+@blueprint.route("/jobs", methods=["POST"])
+@blueprint.doc(requestBody=_body("Job", yaml=True))
+@blueprint.arguments(schemas.JobQuery, location="query")
+@blueprint.response(202, schemas.OperationSchema)
+@blueprint.alt_response(409, schema=schemas.ProblemSchema)
+@blueprint.alt_response(422, schema=schemas.ProblemSchema)
+def deploy_job(query: dict[str, Any]) -> Any:
+    """Deploy and register one job"""
+    coordinator = _coordinator()
+    document = parse(request.get_data(), format=_format())
+    if document.faults:
+        raise InvalidInput(document.faults, "job")
+    job = load_job(
+        document.value,
+        inventory=coordinator.inventory,
+        registry=coordinator.registry,
+        root=coordinator.roots,
+    )
+    operation, _ = coordinator.apply_job(job, query["composition"])
+    return _answer(operation, query["wait"])
+
+
+@blueprint.route("/jobs", methods=["GET"])
+@blueprint.response(200, schemas.JobViewSchema(many=True))
+def list_jobs() -> Any:
+    """What runs, as last observed, with when"""
+    return _coordinator().jobs()
+
+
+@blueprint.route("/jobs/<name>", methods=["GET"])
+@blueprint.response(200, schemas.JobViewSchema)
+@blueprint.alt_response(404, schema=schemas.ProblemSchema)
+def show_job(name: str) -> Any:
+    """One job, asked of its engine now"""
+    return _coordinator().job(name)
+
+
+@blueprint.route("/jobs/<name>", methods=["DELETE"])
+@blueprint.arguments(schemas.WaitQuery, location="query")
+@blueprint.response(202, schemas.OperationSchema)
+@blueprint.alt_response(404, schema=schemas.ProblemSchema)
+@blueprint.alt_response(409, schema=schemas.ProblemSchema)
+def delete_job(query: dict[str, Any], name: str) -> Any:
+    """Stop and forget one job"""
+    return _answer(_coordinator().delete_job(name), query["wait"])
+
+
+@blueprint.route("/operations/<identifier>", methods=["GET"])
+@blueprint.response(200, schemas.OperationSchema)
+@blueprint.alt_response(404, schema=schemas.ProblemSchema)
+def show_operation(identifier: str) -> Any:
+    """The progress of one apply, action by action"""
+    return _coordinator().operation(identifier)
+
+
+@blueprint.route("/operations/<identifier>/events", methods=["GET"])
+@blueprint.response(200, content_type="text/event-stream", description="the operation at each change")
+@blueprint.alt_response(404, schema=schemas.ProblemSchema)
+def follow_operation(identifier: str) -> Response:
+    """The progress of one apply as server-sent events, until it ends"""
+    operation = _coordinator().live_operation(identifier)
+    if operation is None:
+        ended = _coordinator().operation(identifier)
+        return Response(_event(ended), content_type="text/event-stream")
+    return Response(_follow(operation), content_type="text/event-stream")
+
+
+def _event(data: dict[str, Any]) -> str:
+    return f"data: {json.dumps(data)}\n\n"
+
+
+def _follow(operation: Operation) -> Iterator[str]:
+    seen = -1
+    while True:
+        changed = operation.wait_change(seen, _STREAM_PAUSE)
+        if not changed:
+            yield ": still here\n\n"
+            continue
+        seen = operation.version
+        data = operation.to_dict()
+        yield _event(data)
+        if data["state"] != "running":
+            return
+
+
+@blueprint.route("/events", methods=["GET"])
+@blueprint.arguments(schemas.EventsQuery, location="query")
+@blueprint.response(200, schemas.EventSchema(many=True))
+def list_events(query: dict[str, Any]) -> Any:
+    """The audit log's last entries"""
+    return _coordinator().events(query["limit"])
+
+
+@blueprint.route("/sites", methods=["GET"])
+@blueprint.response(200, schemas.SiteViewSchema(many=True))
+def list_sites() -> Any:
+    """The inventory, and what of it can be reached"""
+    return _coordinator().sites()
+
+
+@blueprint.route("/healthz", methods=["GET"])
+@blueprint.response(200, description="alive")
+def healthz() -> Response:
+    """Liveness"""
+    return Response('{"status": "ok"}', content_type=_JSON)
+
+
+@blueprint.route("/metrics", methods=["GET"])
+@blueprint.response(200, content_type="text/plain", description="Prometheus's text format")
+def show_metrics() -> Response:
+    """Metrics for Prometheus"""
+    return Response(metrics.exposition(_coordinator()), content_type="text/plain; version=0.0.4")
+
+

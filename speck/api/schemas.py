@@ -1,0 +1,208 @@
+"""What the REST interface answers, and the query parameters it takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from marshmallow import Schema, fields, validate
+
+_KINDS = ("start", "stop", "update", "move", "keep")
+_UNIX = {"description": "Unix time, s"}
+
+
+def _text(description: str = "", **kwargs: Any) -> fields.String:
+    return fields.String(metadata={"description": description}, **kwargs)
+
+
+class ChangeSchema(Schema):
+    """One field that differs between what is deployed and what is wanted."""
+
+    field = _text()
+    before = fields.Raw(allow_none=True)
+    after = fields.Raw(allow_none=True)
+
+
+class ActionSchema(Schema):
+    """What is to be done with one job."""
+
+    job = _text("the job's name")
+    kind = fields.String(validate=validate.OneOf(_KINDS))
+    reason = _text("why")
+    changes = fields.List(fields.Nested(ChangeSchema))
+
+
+class WarningSchema(Schema):
+    """Something in a composition that is allowed, and may be a mistake."""
+
+    job = _text(allow_none=True)
+    field = _text(allow_none=True)
+    value = fields.Raw(allow_none=True)
+    line = fields.Integer(allow_none=True)
+    message = _text()
+
+
+class PlanSchema(Schema):
+    """The actions from what runs to what is wanted."""
+
+    composition = _text()
+    base_revision = fields.Integer(metadata={"description": "the revision it was made from (0: none yet)"})
+    counts = fields.Dict(keys=fields.String(), values=fields.Integer())
+    actions = fields.List(fields.Nested(ActionSchema))
+    warnings = fields.List(fields.Nested(WarningSchema))
+
+
+class ProgressSchema(ActionSchema):
+    """One action of an operation, and how it went."""
+
+    state = fields.String(
+        validate=validate.OneOf(("pending", "running", "done", "failed", "skipped", "kept"))
+    )
+    error = _text()
+    started = fields.Float(allow_none=True, metadata=_UNIX)
+    ended = fields.Float(allow_none=True, metadata=_UNIX)
+
+
+class OperationSchema(Schema):
+    """One apply or delete at work, or ended."""
+
+    id = _text()
+    composition = _text()
+    revision = fields.Integer()
+    kind = fields.String(validate=validate.OneOf(("apply", "delete")))
+    state = fields.String(validate=validate.OneOf(("running", "succeeded", "failed")))
+    started = fields.Float(metadata=_UNIX)
+    ended = fields.Float(allow_none=True, metadata=_UNIX)
+    error = _text()
+    warnings = fields.List(fields.String())
+    engine_calls = fields.Dict(
+        keys=fields.String(),
+        values=fields.Integer(),
+        metadata={"description": "calls made to engines, by method"},
+    )
+    actions = fields.List(fields.Nested(ProgressSchema))
+
+
+class SessionSchema(Schema):
+    """A persistent session at a broker."""
+
+    broker = _text()
+    name = _text()
+    topic = _text()
+
+
+class JobViewSchema(Schema):
+    """A job, wanted and as last observed."""
+
+    job_name = _text()
+    composition = _text()
+    wanted = fields.String(validate=validate.OneOf(("running", "stopped")))
+    state = _text("as its engine said, or pending, lost or unknown")
+    observed_at = fields.Float(metadata=_UNIX)
+    message = _text("the engine's own words")
+    error = _text("what went wrong last in SpecK's own work on it")
+    up_to_date = fields.Boolean(metadata={"description": "whether it runs in the form that is wanted"})
+    attempt = fields.Integer(allow_none=True)
+    job = fields.Dict(allow_none=True, metadata={"description": "its fields"})
+    sessions = fields.List(fields.Nested(SessionSchema))
+    metrics = fields.Dict(allow_none=True)
+
+
+class RevisionSchema(Schema):
+    """An accepted version of a composition."""
+
+    number = fields.Integer()
+    at = fields.Float(metadata=_UNIX)
+    author = _text()
+    message = _text()
+    jobs = fields.List(fields.String(), metadata={"description": "names"})
+
+
+class CompositionSummarySchema(Schema):
+    """A composition in a list."""
+
+    name = _text()
+    revision = fields.Integer()
+    jobs = fields.Integer(metadata={"description": "number of wanted jobs"})
+    deleting = fields.Boolean()
+    operation = _text("the operation at work on it", allow_none=True)
+
+
+class CompositionViewSchema(CompositionSummarySchema):
+    """A composition with its jobs and revisions."""
+
+    jobs = fields.List(fields.Nested(JobViewSchema))
+    revisions = fields.List(fields.Nested(RevisionSchema))
+
+
+class SiteViewSchema(Schema):
+    """A site of the inventory, and whether its engine and broker can be reached now."""
+
+    name = _text()
+    spe_address = _text()
+    broker_address = _text()
+    engine = fields.Dict()
+    broker = fields.Dict()
+
+
+class EventSchema(Schema):
+    """A line of the audit log."""
+
+    at = fields.Float(metadata=_UNIX)
+    kind = _text()
+    message = _text()
+    composition = _text()
+    job = _text()
+    operation = _text()
+
+
+class ProblemSchema(Schema):
+    """An error (RFC 9457)."""
+
+    type = _text()
+    title = _text()
+    status = fields.Integer()
+    detail = _text()
+    faults = fields.List(fields.Nested(WarningSchema))
+
+
+def _wait() -> fields.Float:
+    return fields.Float(
+        load_default=0.0,
+        validate=validate.Range(0, 3600),
+        metadata={"description": "wait up to so many seconds for the operation's end before answering"},
+    )
+
+
+class WaitQuery(Schema):
+    """Query parameters of a request that begins an operation."""
+
+    wait = _wait()
+
+
+class JobQuery(WaitQuery):
+    """Query parameters of the deployment of one job."""
+
+    composition = fields.String(load_default="jobs", metadata={"description": "the composition it joins"})
+
+
+class ApplyQuery(WaitQuery):
+    """Query parameters of an apply."""
+
+    name = fields.String(
+        load_default="composition", metadata={"description": "the name of a composition that has none"}
+    )
+    dry_run = fields.Boolean(load_default=False, metadata={"description": "answer with the plan only"})
+    base_revision = fields.Integer(
+        load_default=None,
+        allow_none=True,
+        validate=validate.Range(0),
+        metadata={"description": "refuse when this is not the last revision"},
+    )
+    author = fields.String(load_default="", validate=validate.Length(max=200))
+    message = fields.String(load_default="", validate=validate.Length(max=1000))
+
+
+class EventsQuery(Schema):
+    """Query parameters of the audit log."""
+
+    limit = fields.Integer(load_default=100, validate=validate.Range(1, 10_000))

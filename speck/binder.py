@@ -1,0 +1,174 @@
+"""What an adapter to one kind of engine, or of broker, must offer; and how it is found.
+
+A binder is found by its entry point in the group ``speck.binders``: the entry point's object is an
+:class:`EngineKind` or a :class:`BrokerKind`.  SpecK imports no binder by name.
+
+All methods may be called from several threads at once.  They raise only errors of
+:mod:`speck.errors`, mostly :class:`~speck.errors.BinderError` and its children, with the cause chained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from speck.model import (
+    Attempt,
+    Capacity,
+    Handle,
+    Inventory,
+    Job,
+    JobMetrics,
+    JobStatus,
+    State,
+)
+
+ENTRY_POINT_GROUP = "speck.binders"
+
+
+class EngineBinder(Protocol):
+    """The adapter to one engine (one address)."""
+
+    def check(self, job: Job, state: State | None) -> None:
+        """Say whether the engine could take the job now: reached, has room, can read the state.
+
+        Changes nothing there.  Raises the :class:`~speck.errors.BinderError` that a submit would meet.
+        """
+
+    def submit(self, job: Job, attempt: Attempt) -> Handle:
+        """Start the job.  Asked again with the same attempt, answers the same, and starts nothing more."""
+
+    def find(self, attempt: Attempt) -> Handle | None:
+        """The handle of an attempt that the engine runs (recovers a submit whose answer was lost)."""
+
+    def status(self, handle: Handle) -> JobStatus:
+        """What the engine says of the job.  LOST and UNKNOWN are answers, not errors."""
+
+    def stop(self, handle: Handle, keep_state: bool) -> State | None:
+        """Finish the work in hand and stop; answers where the state is.  Of a job that is gone: no error."""
+
+    def metrics(self, handle: Handle) -> JobMetrics:
+        """The job's rates, durations and counts as last told by the engine."""
+
+    def capacity(self) -> Capacity:
+        """The engine's room, used and free."""
+
+    def close(self) -> None:
+        """Let go of connections and helper processes; jobs go on."""
+
+
+class BrokerBinder(Protocol):
+    """The adapter to one broker (one address).  A session belongs to one job and outlives its attempts."""
+
+    def check(self) -> None:
+        """Raise the :class:`~speck.errors.BinderError` that says why the broker cannot be used."""
+
+    def warnings(self) -> list[str]:
+        """What in the broker's limits or settings will lose messages, one sentence each."""
+
+    def ensure_session(self, session: str, topic: str) -> None:
+        """Make the persistent session, subscribed to this topic filter and no other; keep what it holds.
+
+        To be called only while no job reads through the session: it takes the session over.
+        """
+
+    def session_exists(self, session: str) -> bool:
+        """Whether the broker keeps the session.  The same caution as for :meth:`ensure_session`."""
+
+    def delete_session(self, session: str) -> None:
+        """Delete the session, what waits in it, and its fence.  Of none: no error."""
+
+    def fence(self, session: str, attempt: int) -> None:
+        """Say, for good, that only this attempt (or a newer one) may read through the session."""
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+
+class LocalServer(Protocol):
+    """How to start an engine or a broker of one kind on this machine, for :mod:`speck.local`."""
+
+    def address(self, port: int) -> str:
+        """The address of a server on this loopback port, as an inventory has it."""
+
+    def command(self, port: int, directory: Path, heap: str) -> tuple[list[str], Mapping[str, str]]:
+        """The command line and the whole environment of a server that keeps its files in ``directory``.
+
+        ``heap`` is a size as Java has it, such as ``600m``; a server without a Java heap ignores it.  The
+        server stays in the foreground.  Raises :class:`~speck.errors.LocalError`, which says what to install.
+        """
+
+    def ready(self, port: int) -> bool:
+        """Whether the server on this loopback port answers in its protocol; takes seconds at most."""
+
+
+@dataclass(frozen=True)
+class EngineKind:
+    """A kind of engine.
+
+    ``check_code(path, entry_class)`` says in a sentence what is wrong with a job's file without running
+    it, or ``None``.  ``connect(address, inventory)`` makes the binder and opens no connection yet.
+    ``local`` starts one on a developer's machine, where that is possible.
+    """
+
+    name: str
+    schemes: tuple[str, ...]
+    check_code: Callable[[Path, str], str | None]
+    connect: Callable[[str, Inventory], EngineBinder]
+    bound: int = 4  # actions at a time on one engine
+    local: LocalServer | None = None
+
+
+@dataclass(frozen=True)
+class BrokerKind:
+    """A kind of broker; ``connect`` as for :class:`EngineKind`."""
+
+    name: str
+    schemes: tuple[str, ...]
+    connect: Callable[[str, Inventory], BrokerBinder]
+    local: LocalServer | None = None
+
+
+# The engine that an address means when a job names none (see the design's table of fields).
+ENGINE_OF_SCHEME: Mapping[str, str] = {"sc": "spark", "spark": "spark", "http": "flink", "https": "flink"}
+
+
+def scheme_of(address: str) -> str:
+    """The scheme of an address, in lower case; empty when it has none."""
+    return urlsplit(address).scheme.lower()
+
+
+@dataclass(frozen=True)
+class Registry:
+    """The kinds of engines and brokers that are installed."""
+
+    engines: tuple[EngineKind, ...] = ()
+    brokers: tuple[BrokerKind, ...] = field(default=())
+
+    def engine_kind(self, engine: str, address: str) -> EngineKind | None:
+        """The kind that serves this engine at this kind of address."""
+        scheme = scheme_of(address)
+        return next((kind for kind in self.engines if kind.name == engine and scheme in kind.schemes), None)
+
+    def broker_kind(self, address: str) -> BrokerKind | None:
+        """The kind of broker at this address."""
+        scheme = scheme_of(address)
+        return next((kind for kind in self.brokers if scheme in kind.schemes), None)
+
+    @classmethod
+    def of(cls, kinds: Iterable[EngineKind | BrokerKind]) -> Registry:
+        """A registry of just these kinds."""
+        found = list(kinds)
+        return cls(
+            tuple(kind for kind in found if isinstance(kind, EngineKind)),
+            tuple(kind for kind in found if isinstance(kind, BrokerKind)),
+        )
+
+
+def installed() -> Registry:
+    """The binders of all installed packages, by their entry points."""
+    return Registry.of(entry.load() for entry in entry_points(group=ENTRY_POINT_GROUP))

@@ -1,0 +1,135 @@
+"""The server's REST interface, as the command line uses it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import requests
+
+from speck.errors import ServerError
+
+DEFAULT_URL = "http://127.0.0.1:8180"
+_CONNECT = 5.0  # s
+_READ = 60.0  # s, beyond what the server was asked to wait
+
+
+class RequestRefused(ServerError):
+    """The server answered with a problem: its HTTP ``status``, and ``faults`` where input was at fault."""
+
+    def __init__(self, status: int, detail: str, faults: list[dict[str, Any]]) -> None:
+        self.status, self.faults = status, faults
+        super().__init__(detail)
+
+
+class Client:
+    """A connection to one server.  Answers are plain data, as the OpenAPI document describes them.
+
+    Raises :class:`~speck.errors.ServerError` when there is no answer, :class:`RequestRefused` when the
+    answer is an error.
+    """
+
+    def __init__(self, url: str = DEFAULT_URL, token: str | None = None) -> None:
+        self.url = url.rstrip("/")
+        self._session = requests.Session()
+        if token:
+            self._session.headers["Authorization"] = f"Bearer {token}"
+
+    def plan(self, text: bytes, name: str, base_revision: int | None = None) -> dict[str, Any]:
+        """The plan of a composition's text."""
+        return self._apply(text, name, dry_run="true", base_revision=base_revision)
+
+    def apply(
+        self, text: bytes, name: str, *, base_revision: int | None = None, wait: float = 0, **extra: str
+    ) -> dict[str, Any]:
+        """Apply a composition's text; answers the operation."""
+        return self._apply(text, name, base_revision=base_revision, wait=wait, **extra)
+
+    def _apply(self, text: bytes, name: str, **query: Any) -> dict[str, Any]:
+        headers = {"Content-Type": "application/yaml"}
+        answer: dict[str, Any] = self._ask(
+            "POST", "/compositions", query={"name": name, **query}, data=text, headers=headers
+        )
+        return answer
+
+    def operation(self, identifier: str) -> dict[str, Any]:
+        """One operation."""
+        return self._one("GET", f"/operations/{identifier}")
+
+    def follow(self, identifier: str, pause: float = 0.25) -> Iterator[dict[str, Any]]:
+        """The operation again and again, ``pause`` seconds apart, the last time when it has ended."""
+        while True:
+            operation = self.operation(identifier)
+            yield operation
+            if operation["state"] != "running":
+                return
+            time.sleep(pause)
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """All jobs."""
+        return self._many("/jobs")
+
+    def job(self, name: str) -> dict[str, Any]:
+        """One job."""
+        return self._one("GET", f"/jobs/{_quoted(name)}")
+
+    def delete_job(self, name: str, wait: float = 0) -> dict[str, Any]:
+        """Stop and forget one job; answers the operation."""
+        return self._one("DELETE", f"/jobs/{_quoted(name)}", wait=wait)
+
+    def compositions(self) -> list[dict[str, Any]]:
+        """All compositions."""
+        return self._many("/compositions")
+
+    def composition(self, name: str) -> dict[str, Any]:
+        """One composition."""
+        return self._one("GET", f"/compositions/{_quoted(name)}")
+
+    def revisions(self, name: str) -> list[dict[str, Any]]:
+        """A composition's history."""
+        return self._many(f"/compositions/{_quoted(name)}/revisions")
+
+    def delete_composition(self, name: str, wait: float = 0) -> dict[str, Any]:
+        """Stop and forget all jobs of a composition; answers the operation."""
+        return self._one("DELETE", f"/compositions/{_quoted(name)}", wait=wait)
+
+    def sites(self) -> list[dict[str, Any]]:
+        """The site inventory with what can be reached."""
+        return self._many("/sites")
+
+    def events(self, limit: int = 100) -> list[dict[str, Any]]:
+        """The audit log's last entries."""
+        return self._many("/events", limit=limit)
+
+    def _one(self, method: str, path: str, **query: Any) -> dict[str, Any]:
+        answer: dict[str, Any] = self._ask(method, path, query=query)
+        return answer
+
+    def _many(self, path: str, **query: Any) -> list[dict[str, Any]]:
+        answer: list[dict[str, Any]] = self._ask("GET", path, query=query)
+        return answer
+
+    def _ask(self, method: str, path: str, *, query: Mapping[str, Any], **kwargs: Any) -> Any:
+        sent = {key: value for key, value in query.items() if value is not None and value != ""}
+        timeout = (_CONNECT, _READ + float(query.get("wait") or 0))
+        try:
+            answer = self._session.request(method, self.url + path, params=sent, timeout=timeout, **kwargs)
+            body = answer.json()
+        except requests.ConnectionError as error:
+            raise ServerError(
+                f"no SpecK server at {self.url} (start one with `speck serve`, or name it with --server)"
+            ) from error
+        except requests.JSONDecodeError as error:
+            raise ServerError(f"{self.url} does not answer as a SpecK server does") from error
+        except requests.RequestException as error:
+            raise ServerError(f"{self.url}: {error}") from error
+        if answer.ok:
+            return body
+        detail = body.get("detail", answer.reason)
+        raise RequestRefused(answer.status_code, str(detail), list(body.get("faults", ())))
+
+
+def _quoted(name: str) -> str:
+    return quote(name, safe="")

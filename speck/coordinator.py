@@ -1,0 +1,473 @@
+"""The coordinator: accepts compositions, has them carried out, and answers what is wanted and what is.
+
+It decides nothing about single jobs (:mod:`speck.plan` does) and calls no engine itself
+(:mod:`speck.runner` and :mod:`speck.reconcile` do).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from speck.binder import ENGINE_OF_SCHEME, Registry, scheme_of
+from speck.errors import BinderError, Busy, Conflict, Fault, InvalidInput, NotFound, SpeckError, StaleRevision
+from speck.model import Composition, Inventory, Job, JobMetrics, JobState, JobStatus, Site
+from speck.operation import Operation
+from speck.plan import Deployed, Keep, Plan, Start, make_plan
+from speck.pool import BinderPool
+from speck.reconcile import PERIOD, Deployment, Observer
+from speck.runner import Runner
+from speck.schema import client_id_conflicts
+from speck.store import AttemptRecord, Event, Head, JobRecord, Revision, Store, Transaction
+
+_log = logging.getLogger(__name__)
+
+KEPT_OPERATIONS = 200  # ended ones that stay in memory; the store keeps all
+
+
+@dataclass
+class Coordinator:
+    """One per store.  Safe to use from several threads.
+
+    ``roots`` are the directories under which job files may lie.  ``mint`` makes ids, ``clock`` tells
+    Unix time (s), ``period`` is the time between two rounds of observation (s; 0: none).
+    """
+
+    store: Store
+    registry: Registry
+    inventory: Inventory = field(default_factory=Inventory)
+    roots: Sequence[Path] = ()
+    mint: Callable[[], str] = field(default=lambda: uuid.uuid4().hex)
+    clock: Callable[[], float] = time.time
+    period: float = PERIOD
+
+    def __post_init__(self) -> None:
+        self.pool = BinderPool(self.registry, self.inventory)
+        self.observer = Observer(self.pool, self._deployed, self.clock)
+        self._operations: dict[str, Operation] = {}
+        self._at_work: dict[str, Operation] = {}
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.RLock()
+        self._closing = False
+
+    def start(self) -> None:
+        """Go on with what a crash or a stop interrupted, and begin to observe."""
+        for data in self.store.operations():
+            if data["state"] == "running":
+                self._resume(data)
+        if self.period:
+            self.observer.start(self.period)
+
+    def close(self) -> None:
+        """Finish the actions in hand; what is not begun is gone on with at the next start."""
+        self._closing = True
+        self.observer.close()
+        for thread in self._threads:
+            thread.join()
+        self.pool.close()
+
+    # --- planning
+
+    def plan(self, composition: Composition, base_revision: int | None = None) -> Plan:
+        """The plan from what runs to this composition.  Nothing is changed."""
+        head = self._head(composition.name)
+        _refuse_stale(head, base_revision)
+        self._refuse_taken(composition)
+        return self._plan(head, composition.jobs)
+
+    def _plan(self, head: Head, desired: Mapping[str, Job]) -> Plan:
+        observed = self.observer.observe(self._deployed(head.name))
+        return make_plan(head.name, head.revision, desired, self._stored(head), observed)
+
+    def _stored(self, head: Head) -> dict[str, Deployed]:
+        """The composition's jobs as the store holds them."""
+        attempts = {each.attempt.job_name: each for each in self.store.attempts()}
+        wanted = self.store.revision(head.name, head.revision).jobs if head.revision else {}
+        stored: dict[str, Deployed] = {}
+        for record in self.store.jobs(head.name):
+            attempt = attempts.get(record.name)
+            job = wanted.get(record.name) if attempt is None else self._form(head.name, attempt)
+            if job is None:  # it went in an earlier revision, and its end was not carried out yet
+                job = self._last_form(head, record.name)
+            stored[record.name] = Deployed(job, attempt is not None and attempt.phase == "running")
+        return stored
+
+    def _form(self, composition: str, record: AttemptRecord) -> Job:
+        return self.store.revision(composition, record.revision).jobs[record.attempt.job_name]
+
+    def _last_form(self, head: Head, name: str) -> Job:
+        for number in range(head.revision, 0, -1):
+            job = self.store.revision(head.name, number).jobs.get(name)
+            if job is not None:
+                return job
+        raise NotFound(f"composition {head.name!r} never had a job {name!r}")
+
+    def _refuse_taken(self, composition: Composition) -> None:
+        """A job's name, and so its session, belongs to one composition."""
+        owners = {record.name: record.composition for record in self.store.jobs()}
+        faults = [
+            Fault(
+                f"job_name {name!r} is a job of composition {owners[name]!r} already (choose another name)",
+                job=name,
+                field="job_name",
+                value=name,
+            )
+            for name in composition.jobs
+            if owners.get(name, composition.name) != composition.name
+        ]
+        others = self._wanted_elsewhere(composition.name)
+        faults += client_id_conflicts([*others, *composition.jobs.values()])
+        if faults:
+            raise InvalidInput(faults, f"composition {composition.name!r}")
+
+    def _wanted_elsewhere(self, name: str) -> list[Job]:
+        return [
+            job
+            for head in self.store.heads()
+            if head.name != name and head.revision
+            for job in self.store.revision(head.name, head.revision).jobs.values()
+        ]
+
+    # --- applying
+
+    def apply(
+        self,
+        composition: Composition,
+        *,
+        base_revision: int | None = None,
+        warnings: Iterable[str] = (),
+        author: str = "",
+        message: str = "",
+    ) -> tuple[Operation, Plan]:
+        """Accept a composition as its next revision, and have it carried out in the background.
+
+        A composition that is as it is wanted already makes no revision.  Raises
+        :class:`~speck.errors.StaleRevision`, :class:`~speck.errors.Busy`,
+        :class:`~speck.errors.InvalidInput`.
+        """
+        with self._lock:
+            self._refuse_busy(composition.name)
+            head = self._head(composition.name)
+            if head.deleting:
+                raise Conflict(f"composition {head.name!r} is being deleted (delete it again, or wait)")
+            plan = self.plan(composition, base_revision)
+            same = head.revision and self.store.revision(head.name, head.revision).jobs == composition.jobs
+            number = head.revision if same else head.revision + 1
+            operation = self._operation(composition.name, number, "apply")
+            operation.warnings.extend(warnings)
+            operation.plan(plan)
+            revision = Revision(head.name, number, self.clock(), composition.jobs, author, message)
+            self._accept(operation, plan, None if same else revision)
+            self._begin(operation, composition.jobs, plan)
+        return operation, plan
+
+    def _accept(self, operation: Operation, plan: Plan, revision: Revision | None) -> None:
+        """The intent, in one write: the revision, its jobs that are new, and the operation."""
+        attempts = {each.attempt.job_name: each for each in self.store.attempts()}
+        with self.store.transaction() as transaction:
+            if revision is not None:
+                transaction.put_revision(revision)
+                transaction.put_head(Head(revision.composition, revision.number))
+            for action in plan.actions:
+                name = action.job.job_name
+                if isinstance(action, Start) and self.store.job(name) is None:
+                    transaction.put_job(JobRecord(name, plan.composition))
+                if isinstance(action, Keep) and action.changes and revision is not None:
+                    transaction.put_attempt(replace(attempts[name], revision=revision.number))
+            self._put_operation(transaction, operation)
+
+    def delete_composition(self, name: str) -> Operation:
+        """Stop all of a composition's jobs, then forget it."""
+        with self._lock:
+            self._refuse_busy(name)
+            head = self._known_head(name)
+            plan = self._plan(head, {})
+            operation = self._operation(name, head.revision, "delete")
+            operation.plan(plan)
+            with self.store.transaction() as transaction:
+                transaction.put_head(replace(head, deleting=True))
+                self._put_operation(transaction, operation)
+            self._begin(operation, {}, plan)
+        return operation
+
+    def apply_job(self, job: Job, composition: str) -> tuple[Operation, Plan]:
+        """Deploy one job: a revision of its composition with this job put in, the others as they are."""
+        with self._lock:
+            return self.apply(Composition(composition, {**self._wanted(composition), job.job_name: job}))
+
+    def delete_job(self, name: str) -> Operation:
+        """Stop and forget one job: a revision of its composition without it."""
+        with self._lock:
+            record = self._known_job(name)
+            jobs = {key: job for key, job in self._wanted(record.composition).items() if key != name}
+            return self.apply(Composition(record.composition, jobs))[0]
+
+    def _wanted(self, composition: str) -> Mapping[str, Job]:
+        head = self._head(composition)
+        return self.store.revision(composition, head.revision).jobs if head.revision else {}
+
+    def _refuse_busy(self, composition: str) -> None:
+        if self._closing:
+            raise Busy("the server is shutting down (try again when it is up)")
+        at_work = self._at_work.get(composition)
+        if at_work is not None:
+            raise Busy(f"composition {composition!r}: operation {at_work.id} is at work (wait for its end)")
+
+    def _operation(self, composition: str, revision: int, kind: str) -> Operation:
+        now = self.clock()
+        # Ids sort by time, so that the store finds the oldest without reading them all.
+        identifier = f"{int(now * 1000):011x}{self.mint()[:9]}"
+        return Operation(identifier, composition, revision, kind, now, self.clock)
+
+    def _put_operation(self, transaction: Transaction, operation: Operation) -> None:
+        transaction.put_operation(operation.id, operation.to_dict())
+
+    def _begin(self, operation: Operation, wanted: Mapping[str, Job], plan: Plan) -> None:
+        """Carry out a plan in a thread of its own."""
+        self._operations[operation.id] = operation
+        self._at_work[operation.composition] = operation
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        work = threading.Thread(
+            target=self._work, args=(operation, wanted, plan), name=f"operation-{operation.id}"
+        )
+        self._threads.append(work)
+        work.start()
+
+    def _work(self, operation: Operation, wanted: Mapping[str, Job], plan: Plan) -> None:
+        error = ""
+        try:
+            runner = Runner(self.store, self.pool, operation, wanted, self.mint, self.clock)
+            runner.run(plan)
+        except Exception as problem:
+            _log.exception("operation %s", operation.id)
+            error = f"internal error: {problem!r}"
+        try:
+            self._end(operation, plan, error)
+        except Exception:
+            _log.exception("operation %s could not be ended", operation.id)
+
+    def _end(self, operation: Operation, plan: Plan, error: str) -> None:
+        self.observer.forget(each.job.job_name for each in plan.changes)
+        with self._lock:
+            failed = error or any(p.state in ("failed", "skipped") for p in operation.actions.values())
+            state = "failed" if failed else "succeeded"
+            with self.store.transaction() as transaction:
+                data = operation.to_dict() | {"state": state, "ended": self.clock(), "error": error}
+                transaction.put_operation(operation.id, data)
+                message = f"{operation.kind} of {operation.composition!r} {state}"
+                transaction.add_event(
+                    Event(self.clock(), state, message, operation.composition, "", operation.id)
+                )
+                if operation.kind == "delete" and not failed:
+                    transaction.delete_composition(operation.composition)
+            self.store.trim_operations()
+            self.store.compact()
+            del self._at_work[operation.composition]
+            self._trim_operations()
+            operation.end(error)
+
+    def _trim_operations(self) -> None:
+        ended = [key for key, each in self._operations.items() if each.state != "running"]
+        for key in ended[:-KEPT_OPERATIONS]:
+            del self._operations[key]
+
+    def _resume(self, data: Mapping[str, Any]) -> None:
+        """Go on with an operation that did not end: plan again from what the store and the engines say."""
+        name, kind = data["composition"], data["kind"]
+        head = self.store.head(name)
+        operation = Operation(
+            data["id"], name, data["revision"], kind, data["started"], self.clock, list(data["warnings"])
+        )
+        if head is None:
+            operation.end()
+            self._operations[operation.id] = operation
+            return
+        wanted = {} if kind == "delete" else self.store.revision(name, head.revision).jobs
+        plan = self._plan(head, wanted)
+        operation.plan(plan)
+        self._begin(operation, wanted, plan)
+
+    # --- looking
+
+    def operation(self, identifier: str) -> dict[str, Any]:
+        """An operation as plain data."""
+        live = self._operations.get(identifier)
+        data = live.to_dict() if live is not None else self.store.operation(identifier)
+        if data is None:
+            raise NotFound(f"there is no operation {identifier!r}")
+        return data
+
+    def live_operation(self, identifier: str) -> Operation | None:
+        """An operation that is, or lately was, at work in this process."""
+        return self._operations.get(identifier)
+
+    def compositions(self) -> list[dict[str, Any]]:
+        """Each composition: name, last revision, number of wanted jobs, whether one is at work on it."""
+        return [self._composition_summary(head) for head in self.store.heads()]
+
+    def _composition_summary(self, head: Head) -> dict[str, Any]:
+        jobs = self.store.revision(head.name, head.revision).jobs if head.revision else {}
+        at_work = self._at_work.get(head.name)
+        return {
+            "name": head.name,
+            "revision": head.revision,
+            "jobs": len(jobs),
+            "deleting": head.deleting,
+            "operation": at_work.id if at_work else None,
+        }
+
+    def composition(self, name: str) -> dict[str, Any]:
+        """One composition with its jobs, wanted and real, and its revisions."""
+        head = self._known_head(name)
+        summary = self._composition_summary(head)
+        jobs = [each for each in self.jobs() if each["composition"] == name]
+        return summary | {"jobs": jobs, "revisions": self.revisions(name)}
+
+    def revisions(self, name: str) -> list[dict[str, Any]]:
+        """A composition's revisions, oldest first."""
+        self._known_head(name)
+        return [
+            {
+                "number": each.number,
+                "at": each.at,
+                "author": each.author,
+                "message": each.message,
+                "jobs": sorted(each.jobs),
+            }
+            for each in self.store.revisions(name)
+        ]
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """Every job, wanted and as last observed, by name."""
+        attempts = {each.attempt.job_name: each for each in self.store.attempts()}
+        wanted = {head.name: self._wanted(head.name) for head in self.store.heads()}
+        deleting = {head.name for head in self.store.heads() if head.deleting}
+        return [
+            self._job_data(
+                record,
+                None if record.composition in deleting else wanted[record.composition].get(record.name),
+                attempts.get(record.name),
+            )
+            for record in self.store.jobs()
+        ]
+
+    def job(self, name: str) -> dict[str, Any]:
+        """One job: wanted and real, its attempt, and its metrics when its engine tells them."""
+        record = self._known_job(name)
+        attempts = self.store.attempts(name)
+        if attempts and attempts[-1].handle is not None:
+            form = self._form(record.composition, attempts[-1])
+            self.observer.observe([(form, attempts[-1].handle)])
+        data = next(each for each in self.jobs() if each["job_name"] == name)
+        if attempts:
+            data["metrics"] = self._metrics(record, attempts[-1])
+        return data
+
+    def _job_data(
+        self, record: JobRecord, wanted: Job | None, attempt: AttemptRecord | None
+    ) -> dict[str, Any]:
+        form = self._form(record.composition, attempt) if attempt else wanted
+        status = self._status(record, attempt)
+        return {
+            "job_name": record.name,
+            "composition": record.composition,
+            "wanted": "stopped" if wanted is None else "running",
+            "state": status.state.value,
+            "observed_at": status.observed_at,
+            "message": status.message,
+            "error": record.error,
+            "up_to_date": form == wanted and attempt is not None and attempt.phase == "running",
+            "attempt": None if attempt is None else attempt.attempt.number,
+            "job": None if form is None else form.to_dict(),
+            "sessions": [asdict(each) for each in record.sessions],
+        }
+
+    def _status(self, record: JobRecord, attempt: AttemptRecord | None) -> JobStatus:
+        if attempt is None:
+            return JobStatus(JobState.PENDING, self.clock(), "not started")
+        if attempt.phase == "intended":
+            return JobStatus(JobState.STARTING, self.clock(), "given to its engine, no answer yet")
+        unseen = JobStatus(JobState.UNKNOWN, self.clock(), "not observed yet")
+        return self.observer.seen().get(record.name, unseen)
+
+    def _metrics(self, record: JobRecord, attempt: AttemptRecord) -> dict[str, Any] | None:
+        if attempt.handle is None:
+            return None
+        form = self._form(record.composition, attempt)
+        try:
+            metrics: JobMetrics = self.pool.engine(form).metrics(attempt.handle)
+        except BinderError as error:
+            return {"error": str(error)}
+        return asdict(metrics)
+
+    def sites(self) -> list[dict[str, Any]]:
+        """The inventory, and whether each engine and broker can be reached now."""
+        sites = list(self.inventory.sites.values())
+        if not sites:
+            return []
+        with ThreadPoolExecutor(min(16, len(sites))) as threads:
+            return list(threads.map(self._site_data, sites))
+
+    def _site_data(self, site: Site) -> dict[str, Any]:
+        data: dict[str, Any] = {
+            "name": site.name,
+            "spe_address": site.spe_address,
+            "broker_address": site.broker_address,
+            "engine": {"reached": True, "error": "", "capacity": None},
+            "broker": {"reached": True, "error": "", "warnings": []},
+        }
+        try:
+            name = ENGINE_OF_SCHEME.get(scheme_of(site.spe_address), "")
+            engine = self.pool.engine_at(name, site.spe_address)
+            data["engine"]["capacity"] = asdict(engine.capacity())
+        except SpeckError as error:
+            data["engine"] |= {"reached": False, "error": str(error)}
+        try:
+            broker = self.pool.broker(site.broker_address)
+            broker.check()
+            data["broker"]["warnings"] = broker.warnings()
+        except SpeckError as error:
+            data["broker"] |= {"reached": False, "error": str(error)}
+        return data
+
+    def events(self, limit: int = 100) -> list[dict[str, Any]]:
+        """The last entries of the audit log, oldest first."""
+        return [asdict(each) for each in self.store.events(limit)]
+
+    # --- small things
+
+    def _deployed(self, composition: str | None = None) -> list[Deployment]:
+        """What is thought to run (of one composition)."""
+        owners = {each.name: each.composition for each in self.store.jobs(composition)}
+        return [
+            (self._form(owners[each.attempt.job_name], each), each.handle)
+            for each in self.store.attempts()
+            if each.handle is not None and each.phase == "running" and each.attempt.job_name in owners
+        ]
+
+    def _head(self, name: str) -> Head:
+        return self.store.head(name) or Head(name, 0)
+
+    def _known_head(self, name: str) -> Head:
+        head = self.store.head(name)
+        if head is None:
+            raise NotFound(f"there is no composition {name!r}")
+        return head
+
+    def _known_job(self, name: str) -> JobRecord:
+        record = self.store.job(name)
+        if record is None:
+            raise NotFound(f"there is no job {name!r}")
+        return record
+
+
+def _refuse_stale(head: Head, base_revision: int | None) -> None:
+    if base_revision is not None and base_revision != head.revision:
+        raise StaleRevision(head.name, base_revision, head.revision)

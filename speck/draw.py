@@ -1,0 +1,100 @@
+"""Draws the graph of a composition by site: as text for a terminal, as a picture for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from speck.errors import Fault, InvalidInput
+from speck.graph import Graph
+from speck.model import Inventory, Job
+
+OUTSIDE = "(outside)"
+PICTURE_SUFFIXES = (".svg", ".png")
+
+
+@dataclass(frozen=True)
+class SiteGroup:
+    """The jobs at one engine, in the order of the data; ``name`` is the address where no site is known."""
+
+    name: str
+    address: str
+    jobs: tuple[str, ...]
+
+
+def draw_text(jobs: Iterable[Job], inventory: Inventory) -> str:
+    """A table for each site: each job with the topic that it reads, the one that it writes, and its readers.
+
+    ``(outside)`` marks topics that no job here writes, or reads.
+
+    Raises :class:`InvalidInput` for a cycle.
+    """
+    graph = Graph.of(jobs)
+    groups = by_site(graph, inventory)
+    places = {name: group.name for group in groups for name in group.jobs}
+    rows = {name: _row(graph, name, places) for name in graph.jobs}
+    widths = [max((len(row[column]) for row in rows.values()), default=0) for column in range(3)]
+    return "\n\n".join(_block(group, rows, widths) for group in groups)
+
+
+def draw_image(jobs: Iterable[Job], inventory: Inventory, path: str | Path) -> None:
+    """Write an SVG or a PNG, by the suffix of ``path``; the same jobs make the same file.
+
+    Raises :class:`InvalidInput` for another suffix, a cycle, or a path that cannot be written.
+    """
+    target = Path(path)
+    if target.suffix.lower() not in PICTURE_SUFFIXES:
+        message = f"picture {str(path)!r} is of no known kind (expected {' or '.join(PICTURE_SUFFIXES)})"
+        raise InvalidInput([Fault(message, value=str(path))], "picture")
+    graph = Graph.of(jobs)
+    from speck.picture import paint  # matplotlib takes a second to import, and few commands draw
+
+    try:
+        paint(graph, by_site(graph, inventory), target)
+    except OSError as error:
+        message = f"picture {str(path)!r} cannot be written: {error.strerror}"
+        raise InvalidInput([Fault(message, value=str(path))], "picture") from error
+
+
+def by_site(graph: Graph, inventory: Inventory) -> list[SiteGroup]:
+    """The jobs by where their engine is, sites in the order in which data first reaches them.
+
+    Raises :class:`InvalidInput` for a cycle.
+    """
+    names = {site.spe_address: site.name for site in inventory.sites.values()}
+    found: dict[str, list[str]] = {}
+    for job_name in graph.order():
+        found.setdefault(graph.jobs[job_name].spe_address, []).append(job_name)
+    groups = []
+    for address, members in found.items():
+        declared = graph.jobs[members[0]].site
+        known = names.get(address) or (declared if declared not in inventory.sites else None)
+        groups.append(SiteGroup(known or address, address, tuple(members)))
+    return groups
+
+
+def _row(graph: Graph, name: str, places: Mapping[str, str]) -> tuple[str, str, str, str]:
+    job = graph.jobs[name]
+    outside = "" if graph.writers_of(job) else f"{OUTSIDE} "
+    readers = _others(graph.readers_of(job), name, places) or OUTSIDE
+    return (outside + job.source_topic, name, job.sink_topic, readers)
+
+
+def _others(names: Sequence[str], here: str, places: Mapping[str, str]) -> str:
+    """The jobs at the other end, with their site where it is another."""
+    shown = [
+        name if places[name] == places[here] else f"{name} @ {places[name].rpartition('://')[2].rstrip('/')}"
+        for name in names
+    ]
+    return ", ".join(shown[:4]) + (f" and {len(shown) - 4} more" if len(shown) > 4 else "")
+
+
+def _block(group: SiteGroup, rows: Mapping[str, tuple[str, ...]], widths: Sequence[int]) -> str:
+    title = group.name if group.name == group.address else f"{group.name}  {group.address}"
+    return "\n".join([title, *(_line(rows[name], widths) for name in group.jobs)])
+
+
+def _line(row: tuple[str, ...], widths: Sequence[int]) -> str:
+    columns = [text.ljust(width) for text, width in zip(row, widths, strict=False)]
+    return "  " + " --> ".join([*columns, row[-1]])

@@ -1,0 +1,169 @@
+"""What a user writes, described field by field: jobs, compositions, the site inventory.
+
+The schemas check each field by itself, and make the OpenAPI description; what takes a second look (at the
+sites, the installed binders, the files, the other jobs) is done in :mod:`speck.schema`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from marshmallow import fields
+
+from speck.fields import (
+    Arguments,
+    Choice,
+    Labels,
+    Quantity,
+    SecretReference,
+    StrictSchema,
+    Text,
+    WholeNumber,
+)
+from speck.model import JOB_NAME
+from speck.quantity import BIT_RATE, BYTES, MILLISECONDS, spark_interval
+from speck.topic import filter_fault, name_fault
+
+_DOTTED = re.compile(r"[^\W\d][\w$]*(\.[^\W\d][\w$]*)*\Z")
+_NAME = "1 to 100 letters, digits, '.', '_', '-', the first a letter or a digit"
+_CLASS = "the dotted name of a class or function"
+
+
+def check_name(value: str) -> str | None:
+    """What is wrong with the name of a job, a composition or a site, as the end of a sentence."""
+    return None if JOB_NAME.match(value) else f"is not a name (expected {_NAME})"
+
+
+def _check_class(value: str) -> str | None:
+    right = len(value) <= 1000 and _DOTTED.match(value.replace("$", "_"))
+    return None if right else f"is no name of code (expected {_CLASS})"
+
+
+def _check_trigger(value: str) -> str | None:
+    try:
+        spark_interval(value)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+class JobSchema(StrictSchema):
+    """One job: code, the engine it runs on, the topic it reads and the one it writes."""
+
+    job_name = Text("unique name", required=True, expected=_NAME, check=check_name, example="A")
+    spe_address = Text(
+        "address of the engine, or the name of a site; by default that of `site`",
+        expected="an engine's address",
+        example="http://172.16.39.7:8081/",
+    )
+    source_broker = Text(
+        "address of the broker that is read from, or the name of a site; by default that of `site`",
+        expected="a broker's address",
+        example="tcp://172.16.39.7:1883",
+    )
+    source_topic = Text(
+        "MQTT topic or topic filter that is read",
+        required=True,
+        expected="a topic",
+        check=filter_fault,
+        example="T-1",
+    )
+    sink_broker = Text(
+        "address of the broker that is written to, or the name of a site; by default that of `site`",
+        expected="a broker's address",
+        example="tcp://172.16.192.18:1883",
+    )
+    sink_topic = Text(
+        "MQTT topic that is written",
+        required=True,
+        expected="a topic",
+        check=name_fault,
+        example="T-C-filter",
+    )
+    entry_class = Text(
+        "class or function in the job's file",
+        required=True,
+        expected=_CLASS,
+        check=_check_class,
+        example="package.ExampleJob",
+    )
+    job_path = Text(
+        "the job's file, relative to the server's directory of job files",
+        required=True,
+        expected="a path",
+        example="jars_and_apps/test-1.jar",
+    )
+    engine = Text(
+        "kind of engine; by default from the scheme of `spe_address` (sc, spark: Spark; http, https: Flink)",
+        expected="spark or flink",
+        enum=["spark", "flink"],
+    )
+    site = Text("a site, in place of the addresses that are not given", expected="a site's name", example="A")
+    arguments = Arguments("handed to the job", example={"window": "5 minutes", "limit": 10})
+    parallelism = WholeNumber("tasks of the job; by default the engine's own", at_most=32_768, example=2)
+    upgrade = Choice("whether state is carried over an update or a move", ["stateful", "stateless"])
+    trigger = Text(
+        "interval of Spark's micro-batches; by default as fast as possible",
+        check=_check_trigger,
+        example="2 seconds",
+    )
+    restart = Choice("what heals a job that died", ["always", "never"])
+    labels = Labels("free text for people; a change of it touches no engine", example={"owner": "traffic"})
+    code_hash = fields.String(
+        dump_only=True, metadata={"description": "SHA-256 of the job's file, in hexadecimal"}
+    )
+
+
+class CompositionSchema(StrictSchema):
+    """A named graph of jobs, tied by topics."""
+
+    name = Text("by default the file's stem", expected=_NAME, check=check_name, example="figure-3")
+    jobs = fields.List(fields.Nested(JobSchema), required=True, metadata={"description": "the jobs"})
+
+
+class UplinkSchema(StrictSchema):
+    """A site's link to the others."""
+
+    bandwidth = Quantity("bit/s, or with a unit", BIT_RATE)
+    latency = Quantity("one way; ms, or with a unit", MILLISECONDS)
+
+
+class LoginSchema(StrictSchema):
+    """How to log in; secrets are references, never the secrets themselves."""
+
+    username = Text("user name", example="speck")
+    password = SecretReference("reference to the password: `${NAME}` of the environment, or `file:PATH`")
+    token = SecretReference("reference to a bearer token")
+    ca_file = Text(
+        "PEM file of the authority that signed the server's certificate", example="/etc/ssl/ca.pem"
+    )
+
+
+class SiteSchema(StrictSchema):
+    """A place with one engine and one broker."""
+
+    name = fields.String(dump_only=True, metadata={"description": "the site's name"})
+    spe_address = Text(
+        "address of the engine", required=True, expected="an engine's address", example="sc://10.0.0.4:15002"
+    )
+    broker_address = Text(
+        "address of the broker", required=True, expected="a broker's address", example="tcp://10.0.0.4:1883"
+    )
+    slots = WholeNumber("tasks that the engine has room for", at_most=1_000_000, example=8)
+    memory = Quantity("bytes, or with a unit", BYTES, int)
+    checkpoint_dir = Text("where Spark checkpoints go, as the engine sees it", example="/var/lib/speck")
+    savepoint_dir = Text("where Flink savepoints go, as the engine sees it", example="/var/lib/speck")
+    uplink = fields.Nested(UplinkSchema)
+    engine_login = fields.Nested(LoginSchema)
+    broker_login = fields.Nested(LoginSchema)
+
+
+class InventorySchema(StrictSchema):
+    """The sites, by name."""
+
+    sites = fields.Dict(
+        keys=Text("the site's name", check=check_name),
+        values=fields.Nested(SiteSchema),
+        required=True,
+        metadata={"description": "the sites, by name"},
+    )

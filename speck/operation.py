@@ -1,0 +1,146 @@
+"""One apply at work: what it does, action by action, for whoever looks at it meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from speck.plan import Action, Keep, Plan, kind_of
+
+
+@dataclass
+class Progress:
+    """One action: ``state`` is ``pending``, ``running``, ``done``, ``failed``, ``skipped`` or ``kept``.
+
+    ``started`` and ``ended`` are Unix times, s.
+    """
+
+    job: str
+    kind: str
+    reason: str
+    changes: list[dict[str, Any]]
+    state: str = "pending"
+    error: str = ""
+    started: float | None = None
+    ended: float | None = None
+
+
+def action_data(action: Action) -> dict[str, Any]:
+    """An action as plain data: ``job``, ``kind``, ``reason``, ``changes`` (each field, before, after)."""
+    return {
+        "job": action.job.job_name,
+        "kind": kind_of(action),
+        "reason": action.reason,
+        "changes": [
+            {"field": each.field, "before": _plain(each.before), "after": _plain(each.after)}
+            for each in action.changes
+        ],
+    }
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def plan_data(plan: Plan) -> dict[str, Any]:
+    """A plan as plain data."""
+    return {
+        "composition": plan.composition,
+        "base_revision": plan.base_revision,
+        "counts": plan.counts(),
+        "actions": [action_data(each) for each in plan.actions],
+    }
+
+
+@dataclass
+class Operation:
+    """An apply or a delete.  ``state`` is ``running``, ``succeeded`` or ``failed``; times are Unix times, s.
+
+    ``calls`` counts the calls made to engines, by method.  Safe to use from several threads.
+    """
+
+    id: str
+    composition: str
+    revision: int
+    kind: str
+    started: float
+    clock: Callable[[], float]
+    warnings: list[str] = field(default_factory=list)
+    actions: dict[str, Progress] = field(default_factory=dict)
+    state: str = "running"
+    ended: float | None = None
+    error: str = ""
+    calls: Counter[str] = field(default_factory=Counter)
+    version: int = 0
+    _changed: threading.Condition = field(default_factory=threading.Condition, repr=False)
+
+    def plan(self, plan: Plan) -> None:
+        """Take up the actions of a plan; those kept are ended at once."""
+        with self._changed:
+            for action in plan.actions:
+                progress = Progress(**action_data(action))
+                progress.state = "kept" if isinstance(action, Keep) else "pending"
+                self.actions[progress.job] = progress
+            self._notify()
+
+    def count(self, call: str) -> None:
+        """Count one call to an engine."""
+        with self._changed:
+            self.calls[call] += 1
+
+    def begin(self, job: str) -> None:
+        """The action of a job has begun."""
+        with self._changed:
+            progress = self.actions[job]
+            if progress.state == "pending":
+                progress.state, progress.started = "running", self.clock()
+            self._notify()
+
+    def finish(self, job: str, state: str, error: str = "") -> None:
+        """The action of a job has ended as ``done``, ``failed`` or ``skipped``; the first end counts."""
+        with self._changed:
+            progress = self.actions[job]
+            if progress.state in ("pending", "running"):
+                progress.state, progress.error, progress.ended = state, error, self.clock()
+            self._notify()
+
+    def end(self, error: str = "") -> None:
+        """The operation is over; it failed when an action did, or when there is an error of its own."""
+        with self._changed:
+            failed = error or any(each.state in ("failed", "skipped") for each in self.actions.values())
+            self.state, self.error, self.ended = "failed" if failed else "succeeded", error, self.clock()
+            self._notify()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until the operation is over; answers whether it is."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.state != "running", seconds)
+
+    def wait_change(self, version: int, seconds: float) -> bool:
+        """Wait until something changed since ``version``; answers whether it did."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.version != version, seconds)
+
+    def _notify(self) -> None:
+        self.version += 1
+        self._changed.notify_all()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The operation as plain data."""
+        with self._changed:
+            return {
+                "id": self.id,
+                "composition": self.composition,
+                "revision": self.revision,
+                "kind": self.kind,
+                "state": self.state,
+                "started": self.started,
+                "ended": self.ended,
+                "error": self.error,
+                "warnings": list(self.warnings),
+                "engine_calls": dict(self.calls),
+                "actions": [asdict(each) for each in self.actions.values()],
+            }

@@ -1,0 +1,339 @@
+"""Paints the graph of a composition: sites as shaded boxes, jobs in them, data flowing from left to right.
+
+All lengths are inches.  A job writes one topic, so that the edges which leave it share a trunk, and the
+topic's name stands on it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import networkx as nx
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
+from matplotlib.path import Path as Curve
+from matplotlib.textpath import TextPath
+
+from speck.draw import SiteGroup
+from speck.graph import Graph
+
+TEXT, SMALL = 9.0, 7.5  # points
+ROW, NODE_HEIGHT = 0.62, 0.34
+PADDING, TITLE, GAP, SITE_GAP, LANE = 0.2, 0.36, 0.55, 0.9, 0.2
+MARGIN = 0.25
+BOLD = 1.15  # how much wider bold letters are
+FILLS = ("#e8f1fa", "#eaf5e6", "#fdf1dd", "#f3eaf7", "#fbe9e7", "#e6f4f3")
+INK, LINE, PAPER = "#22303c", "#5b6b79", "#ffffff"
+DOTS_PER_INCH = 150
+
+
+# A free row at the foot of a site, for edges that would run behind other jobs: into a job, or out of one.
+Lane = tuple[str, str]
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Box:
+    """A rectangle: its left edge and its middle height, its width and height."""
+
+    left: float
+    middle: float
+    width: float
+    height: float
+
+    @property
+    def right(self) -> float:
+        """The right edge."""
+        return self.left + self.width
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where everything lies, upwards from the origin."""
+
+    sites: Mapping[str, Box]
+    jobs: Mapping[str, Box]
+    lanes: Mapping[Lane, float]
+    columns: Sequence[Sequence[Box]]
+    width: float
+    height: float
+
+    def passages(self, left: Point, right: Point) -> Iterator[tuple[Point, Point]]:
+        """The level ways past the sites between two points, each the nearest that runs behind no site."""
+        for column in self.columns:
+            begin, end = column[0].left, max(box.right for box in column)
+            if left[0] < begin and end < right[0]:
+                share = ((begin + end) / 2 - left[0]) / (right[0] - left[0])
+                wanted = left[1] + share * (right[1] - left[1])
+                at = min(_free_heights(column), key=lambda height: abs(height - wanted))
+                yield (begin, at), (end, at)
+
+
+@dataclass(frozen=True)
+class _SitePlan:
+    """A site before it has a place: its jobs in columns, the widths of these and of their topics."""
+
+    group: SiteGroup
+    columns: tuple[tuple[str, ...], ...]
+    job_widths: tuple[float, ...]
+    topic_widths: tuple[float, ...]
+    inlet: float
+    lanes: tuple[Lane, ...]
+
+    @property
+    def width(self) -> float:
+        inner = self.inlet + sum(self.job_widths) + sum(each + GAP for each in self.topic_widths)
+        return max(inner + PADDING, BOLD * _width(_title(self.group), TEXT) + 2 * PADDING)
+
+    @property
+    def height(self) -> float:
+        return TITLE + ROW * max(len(column) for column in self.columns) + LANE * len(self.lanes)
+
+
+def paint(graph: Graph, groups: Sequence[SiteGroup], path: Path) -> None:
+    """Write the picture; the suffix of ``path`` names the format.  Raises ``OSError``."""
+    layout = lay_out(graph, groups)
+    figure = Figure(figsize=(layout.width, layout.height))
+    axes: Axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(0, layout.width), ylim=(0, layout.height))
+    axes.set_axis_off()
+    for index, group in enumerate(groups):
+        _paint_site(axes, layout.sites[group.address], _title(group), FILLS[index % len(FILLS)])
+    for name, box in layout.jobs.items():
+        _paint_edges(axes, graph, name, layout)
+        _paint_job(axes, name, box)
+    with mpl.rc_context({"svg.hashsalt": "speck"}):  # else ids in the file would differ from run to run
+        metadata: dict[str, Any] = {"Date": None} if path.suffix.lower() == ".svg" else {}
+        figure.savefig(path, dpi=DOTS_PER_INCH, metadata=metadata, facecolor=PAPER)
+
+
+# --- where things lie -----------------------------------------------------------------------------
+
+
+def lay_out(graph: Graph, groups: Sequence[SiteGroup]) -> Layout:
+    """Sites in columns by how far down the stream they are, jobs in columns within their site."""
+    plans = {group.address: _plan_site(graph, group) for group in groups}
+    columns = [[plans[address] for address in column] for column in _site_columns(graph, groups)]
+    height = max((_stack_height(column) for column in columns), default=ROW) + 2 * MARGIN
+    sites: dict[str, Box] = {}
+    left = MARGIN
+    for column in columns:
+        top = (height + _stack_height(column)) / 2
+        width = max(plan.width for plan in column)
+        for plan in column:
+            sites[plan.group.address] = Box(left, top - plan.height / 2, width, plan.height)
+            top -= plan.height + ROW / 2
+        left += width + SITE_GAP
+    jobs = {name: box for address, site in sites.items() for name, box in _place_jobs(plans[address], site)}
+    lanes = {lane: at for address, site in sites.items() for lane, at in _place_lanes(plans[address], site)}
+    boxes = [[sites[plan.group.address] for plan in column] for column in columns]
+    return Layout(sites, jobs, lanes, boxes, max(left - SITE_GAP, ROW) + MARGIN, height)
+
+
+def _free_heights(column: Sequence[Box]) -> list[float]:
+    """Above, between and below the sites of a column, from the top down."""
+    tops = [box.middle + box.height / 2 for box in column]
+    bottoms = [box.middle - box.height / 2 for box in column]
+    between = [(bottom + top) / 2 for bottom, top in zip(bottoms, tops[1:], strict=False)]
+    return [tops[0] + MARGIN / 2, *between, bottoms[-1] - MARGIN / 2]
+
+
+def _stack_height(column: Sequence[_SitePlan]) -> float:
+    return sum(plan.height for plan in column) + ROW / 2 * (len(column) - 1)
+
+
+def _site_columns(graph: Graph, groups: Sequence[SiteGroup]) -> Iterator[list[str]]:
+    """Engine addresses, column by column; sites that feed each other share one."""
+    sites: nx.DiGraph[str] = nx.DiGraph()
+    sites.add_nodes_from(group.address for group in groups)
+    for job in graph.jobs.values():
+        for reader in graph.readers_of(job):
+            sites.add_edge(job.spe_address, graph.jobs[reader].spe_address)
+    rank = {group.address: index for index, group in enumerate(groups)}
+    condensed = nx.condensation(sites)
+    for generation in nx.topological_generations(condensed):
+        members = [address for node in generation for address in condensed.nodes[node]["members"]]
+        yield sorted(members, key=rank.__getitem__)
+
+
+def _plan_site(graph: Graph, group: SiteGroup) -> _SitePlan:
+    columns = _job_columns(graph, group)
+    jobs = [[graph.jobs[name] for name in column] for column in columns]
+    fed_from_outside = [job.source_topic for job in jobs[0] if not graph.writers_of(job)]
+    return _SitePlan(
+        group,
+        columns,
+        tuple(_widest((job.job_name for job in column), TEXT) + 0.24 for column in jobs),
+        tuple(_widest((job.sink_topic for job in column), SMALL) + 0.1 for column in jobs),
+        _widest(fed_from_outside, SMALL) + GAP if fed_from_outside else GAP,
+        tuple(_lanes(graph, columns)),
+    )
+
+
+def _lanes(graph: Graph, columns: Sequence[Sequence[str]]) -> Iterator[Lane]:
+    place = {name: index for index, column in enumerate(columns) for name in column}
+    for name, index in place.items():
+        job = graph.jobs[name]
+        if any(place.get(writer, -1) < index - 1 for writer in graph.writers_of(job)):
+            yield ("in", name)
+        if index < len(columns) - 1 and any(reader not in place for reader in graph.readers_of(job)):
+            yield ("out", name)
+
+
+def _job_columns(graph: Graph, group: SiteGroup) -> tuple[tuple[str, ...], ...]:
+    """Jobs column by column, each near the middle of those that feed it, so that few edges cross."""
+    here: nx.DiGraph[str] = nx.DiGraph()
+    here.add_nodes_from(group.jobs)
+    here.add_edges_from(
+        (name, reader)
+        for name in group.jobs
+        for reader in graph.readers_of(graph.jobs[name])
+        if reader in here
+    )
+    columns: list[tuple[str, ...]] = []
+    heights: dict[str, float] = {}
+    for generation in nx.topological_generations(here):
+        column = sorted(generation, key=lambda name: (_mean(heights, here.predecessors(name)), name))
+        heights |= {name: index - (len(column) - 1) / 2 for index, name in enumerate(column)}
+        columns.append(tuple(column))
+    return tuple(columns)
+
+
+def _mean(heights: Mapping[str, float], names: Iterable[str]) -> float:
+    found = [heights[name] for name in names]
+    return sum(found) / len(found) if found else 0.0
+
+
+def _place_jobs(plan: _SitePlan, site: Box) -> Iterator[tuple[str, Box]]:
+    left = site.left + plan.inlet
+    middle = site.middle - (TITLE - LANE * len(plan.lanes)) / 2
+    for column, width, topic_width in zip(plan.columns, plan.job_widths, plan.topic_widths, strict=True):
+        for index, name in enumerate(column):
+            at = middle + ((len(column) - 1) / 2 - index) * ROW
+            yield name, Box(left, at, width, NODE_HEIGHT)
+        left += width + topic_width + GAP
+
+
+def _place_lanes(plan: _SitePlan, site: Box) -> Iterator[tuple[Lane, float]]:
+    for index, lane in enumerate(plan.lanes):
+        yield lane, site.middle - site.height / 2 + (index + 0.75) * LANE
+
+
+def _title(group: SiteGroup) -> str:
+    return group.name if group.name == group.address else f"{group.name}   {group.address}"
+
+
+@cache
+def _width(text: str, points: float) -> float:
+    # '$' would be taken for mathematics, here and below.
+    return float(TextPath((0, 0), text.replace("$", "S") or " ", size=points).get_extents().width) / 72
+
+
+def _widest(texts: Iterable[str], points: float) -> float:
+    return max((_width(text, points) for text in texts), default=0.0)
+
+
+# --- what is painted ------------------------------------------------------------------------------
+
+
+def _paint_site(axes: Axes, box: Box, title: str, fill: str) -> None:
+    _paint_box(axes, box, fill, edge="#c3ccd4", rounding=0.08, zorder=0)
+    at = (box.left + PADDING, box.middle + box.height / 2 - TITLE / 2)
+    axes.text(*at, title, size=TEXT, weight="bold", color=INK, va="center", zorder=5, parse_math=False)
+
+
+def _paint_job(axes: Axes, name: str, box: Box) -> None:
+    _paint_box(axes, box, PAPER, edge=INK, rounding=0.1, zorder=3)
+    at = (box.left + box.width / 2, box.middle)
+    axes.text(*at, name, size=TEXT, color=INK, ha="center", va="center_baseline", zorder=4, parse_math=False)
+
+
+def _paint_box(axes: Axes, box: Box, fill: str, *, edge: str, rounding: float, zorder: int) -> None:
+    corner = (box.left, box.middle - box.height / 2)
+    style = f"round,pad=0,rounding_size={rounding}"
+    axes.add_patch(
+        FancyBboxPatch(corner, box.width, box.height, boxstyle=style, fc=fill, ec=edge, lw=0.9, zorder=zorder)
+    )
+
+
+def _paint_edges(axes: Axes, graph: Graph, name: str, layout: Layout) -> None:
+    job, box = graph.jobs[name], layout.jobs[name]
+    end = box.right + _width(job.sink_topic, SMALL) + 0.1
+    _paint_topic(axes, job.sink_topic, box.right + 0.05, box.middle)
+    readers = graph.readers_of(job)
+    for reader in readers:
+        _paint_path(axes, _curve([(box.right, box.middle), *_way(graph, name, reader, end, layout)]))
+    if not readers:
+        _paint_path(axes, Curve([(box.right, box.middle), (end + 0.15, box.middle)]))
+        _paint_outside(axes, end + 0.2, box.middle)
+    if not graph.writers_of(job):
+        start = box.left - _width(job.source_topic, SMALL) - 0.25
+        _paint_topic(axes, job.source_topic, start + 0.1, box.middle)
+        _paint_outside(axes, start, box.middle)
+        _paint_path(axes, Curve([(start + 0.05, box.middle), (box.left, box.middle)]))
+
+
+def _paint_topic(axes: Axes, topic: str, left: float, middle: float) -> None:
+    style: dict[str, Any] = {"size": SMALL, "color": LINE, "va": "bottom", "zorder": 4, "parse_math": False}
+    axes.text(left, middle + 0.03, topic, **style)
+
+
+def _paint_outside(axes: Axes, x: float, y: float) -> None:
+    """The open circle of what comes from, or goes to, beyond the composition."""
+    axes.add_patch(Circle((x, y), 0.045, fc=PAPER, ec=LINE, lw=1.0, zorder=3))
+
+
+def _way(graph: Graph, name: str, reader: str, trunk_end: float, layout: Layout) -> Iterator[Point]:
+    """The corners of an edge, from the end of its trunk to the reader."""
+    start, to = layout.jobs[name], layout.jobs[reader]
+    here, there = (layout.sites[graph.jobs[each].spe_address] for each in (name, reader))
+    at = (trunk_end, start.middle)
+    yield at
+    if here is there:
+        entry = (trunk_end + GAP, layout.lanes.get(("in", reader), to.middle))
+    else:
+        if ("out", name) in layout.lanes:
+            yield (trunk_end + GAP, layout.lanes["out", name])
+            yield (at := (here.right, layout.lanes["out", name]))
+        entry = (there.left, layout.lanes.get(("in", reader), to.middle))
+        for passage in layout.passages(at, entry):
+            yield from passage
+    if ("in", reader) in layout.lanes and entry[0] < to.left - 2 * GAP:
+        yield entry
+        yield (to.left - GAP, entry[1])
+    yield (to.left, to.middle)
+
+
+def _curve(points: Sequence[Point]) -> Curve:
+    """Level lines where two points are level, and curves that start and end level where they are not."""
+    corners, codes = [points[0]], [Curve.MOVETO]
+    for before, after in pairwise(points):
+        bend = max((after[0] - before[0]) / 2, 0.3)
+        if before[1] == after[1] and after[0] >= before[0]:
+            corners, codes = [*corners, after], [*codes, Curve.LINETO]
+        else:
+            corners += [(before[0] + bend, before[1]), (after[0] - bend, after[1]), after]
+            codes += [Curve.CURVE4] * 3
+    return Curve(corners, codes)
+
+
+def _paint_path(axes: Axes, curve: Curve) -> None:
+    axes.add_patch(
+        FancyArrowPatch(
+            path=curve,
+            arrowstyle="-|>",
+            mutation_scale=8,
+            lw=0.9,
+            color=LINE,
+            fc=LINE,
+            zorder=2,
+            capstyle="butt",
+        )
+    )

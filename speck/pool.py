@@ -1,0 +1,73 @@
+"""The binders in use: one for each engine and each broker, made when first needed, and their lanes."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from speck.binder import BrokerBinder, EngineBinder, Registry
+from speck.errors import BinderError
+from speck.model import Inventory, Job
+
+BROKER_BOUND = 4
+
+
+@dataclass
+class BinderPool:
+    """Binders by address.  A lane bounds how many actions are at one engine, or at one broker, at a time."""
+
+    registry: Registry
+    inventory: Inventory
+    _engines: dict[tuple[str, str], EngineBinder] = field(default_factory=dict, init=False)
+    _brokers: dict[str, BrokerBinder] = field(default_factory=dict, init=False)
+    _lanes: dict[str, ThreadPoolExecutor] = field(default_factory=dict, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def engine_at(self, engine: str, address: str) -> EngineBinder:
+        """The binder of the engine at an address."""
+        kind = self.registry.engine_kind(engine, address)
+        if kind is None:
+            raise BinderError(f"no binder serves engine {engine!r} at {address!r}", address=address)
+        with self._lock:
+            if (engine, address) not in self._engines:
+                self._engines[engine, address] = kind.connect(address, self.inventory)
+            return self._engines[engine, address]
+
+    def engine(self, job: Job) -> EngineBinder:
+        """The binder of the engine that a job is for."""
+        return self.engine_at(job.engine, job.spe_address)
+
+    def broker(self, address: str) -> BrokerBinder:
+        """The binder of the broker at an address."""
+        kind = self.registry.broker_kind(address)
+        if kind is None:
+            raise BinderError(f"no binder serves the broker at {address!r}", address=address)
+        with self._lock:
+            if address not in self._brokers:
+                self._brokers[address] = kind.connect(address, self.inventory)
+            return self._brokers[address]
+
+    def engine_lane(self, job: Job) -> Executor:
+        """The lane of the engine that a job is for."""
+        kind = self.registry.engine_kind(job.engine, job.spe_address)
+        return self._lane(job.spe_address, kind.bound if kind else 1)
+
+    def broker_lane(self, address: str) -> Executor:
+        """The lane of a broker."""
+        return self._lane(address, BROKER_BOUND)
+
+    def _lane(self, address: str, bound: int) -> Executor:
+        with self._lock:
+            if address not in self._lanes:
+                self._lanes[address] = ThreadPoolExecutor(bound, thread_name_prefix=f"lane-{address}")
+            return self._lanes[address]
+
+    def close(self) -> None:
+        """Finish what is in hand, then let go of all engines and brokers."""
+        for lane in self._lanes.values():
+            lane.shutdown(wait=True, cancel_futures=False)
+        for engine in self._engines.values():
+            engine.close()
+        for broker in self._brokers.values():
+            broker.close()

@@ -1,0 +1,76 @@
+"""Quantities with units as people write them: bytes, bits a second, milliseconds, intervals."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+_NUMBER = re.compile(r"(?P<number>\d{1,15}(?:\.\d{1,9})?)\s*(?P<unit>[A-Za-z/]*)\Z")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A kind of quantity: its units' sizes in the base unit, and an example that is right."""
+
+    sizes: Mapping[str, Fraction]
+    example: str
+
+    def parse(self, value: str | int | float) -> Fraction:
+        """The quantity in the base unit; a bare number is one already.  Raises ``ValueError``."""
+        if isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value)):
+            raise ValueError(self._wrong())
+        if isinstance(value, int | float):
+            return self._positive(Fraction(value))
+        match = _NUMBER.match(value.strip())
+        if match is None or match["unit"] not in self.sizes:
+            raise ValueError(self._wrong())
+        return self._positive(Fraction(match["number"]) * self.sizes[match["unit"]])
+
+    def _positive(self, quantity: Fraction) -> Fraction:
+        if quantity < 0 or quantity >= 2**63:
+            raise ValueError(self._wrong())
+        return quantity
+
+    def _wrong(self) -> str:
+        return f"is not a quantity that fits here (expected, for example, {self.example})"
+
+
+def _decimal(name: str) -> dict[str, Fraction]:
+    return {f"{prefix}{name}": Fraction(1000**power) for power, prefix in enumerate(("", "k", "M", "G", "T"))}
+
+
+BYTES = Unit(
+    {"": Fraction(1), "KB": Fraction(1000), **_decimal("B")}
+    | {f"{prefix}iB": Fraction(1024**power) for power, prefix in enumerate(("K", "M", "G", "T"), 1)},
+    "1 GiB",
+)
+BIT_RATE = Unit({"": Fraction(1), **_decimal("bit/s"), **_decimal("bps")}, "10 Mbit/s")
+_MILLISECONDS = {
+    ("us", "microsecond", "microseconds"): Fraction(1, 1000),
+    ("ms", "msec", "millisecond", "milliseconds"): Fraction(1),
+    ("s", "sec", "second", "seconds"): Fraction(1000),
+    ("m", "min", "minute", "minutes"): Fraction(60_000),
+    ("h", "hour", "hours"): Fraction(3_600_000),
+}
+MILLISECONDS = Unit(
+    {"": Fraction(1)} | {name: size for names, size in _MILLISECONDS.items() for name in names}, "20 ms"
+)
+
+
+def spark_interval(text: str) -> str:
+    """An interval in the one form that Spark's parser takes, equal for equal times.  Raises ``ValueError``.
+
+    ``500 ms`` is ``500 milliseconds`` (Spark knows no ``ms``), ``2000 ms`` and ``2s`` are ``2 seconds``.
+    """
+    wrong = "is not an interval (expected, for example, '2 seconds' or '500 ms')"
+    try:
+        span = MILLISECONDS.parse(text)
+    except ValueError as error:
+        raise ValueError(wrong) from error
+    if text.strip().replace(".", "").isdigit() or span < 1 or span.denominator != 1:
+        raise ValueError(f"{wrong[:-1]}, of at least 1 ms; leave it out for as fast as possible)")
+    whole = int(span)
+    return f"{whole // 1000} seconds" if whole % 1000 == 0 else f"{whole} milliseconds"

@@ -1,0 +1,86 @@
+"""Work that goes side by side, each piece as soon as what it needs is done."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from dataclasses import dataclass
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One piece of work.  ``needs`` are the keys of tasks that must have succeeded before.
+
+    ``lane`` is the executor that runs it: what shares a lane shares its bound.  ``skip`` is called in
+    its place, with the key and the error of what failed, when one of its needs did not succeed.
+    """
+
+    key: Hashable
+    lane: Executor
+    work: Callable[[], None]
+    skip: Callable[[Hashable, Exception], None]
+    needs: frozenset[Hashable] = frozenset()
+
+
+class Skipped(Exception):
+    """Stands for a task that was not run; ``cause`` is the error of the task that failed."""
+
+    def __init__(self, cause: Exception) -> None:
+        self.cause = cause
+        super().__init__(str(cause))
+
+
+def run_tasks(tasks: Iterable[Task]) -> None:
+    """Run all tasks and return when each has ended.  An error of one is handed to those that need it only.
+
+    Needs that name no task are taken as done.  The needs must not form a cycle.
+    """
+    waiting = {task.key: task for task in tasks}
+    missing = {key: {need for need in task.needs if need in waiting} for key, task in waiting.items()}
+    dependents: dict[Hashable, list[Hashable]] = {}
+    for key, needs in missing.items():
+        for need in needs:
+            dependents.setdefault(need, []).append(key)
+    running: dict[Future[None], Hashable] = {}
+    ready = [key for key, needs in missing.items() if not needs]
+    while ready or running:
+        for key in ready:
+            task = waiting.pop(key)
+            running[task.lane.submit(task.work)] = key
+        ready = []
+        ended, _ = wait(running, return_when=FIRST_COMPLETED)
+        for future in ended:
+            key = running.pop(future)
+            error = future.exception()
+            if error is not None and not isinstance(error, Exception):
+                raise error
+            ready += _settle(key, error, waiting, missing, dependents)
+
+
+def _settle(
+    key: Hashable,
+    error: Exception | None,
+    waiting: dict[Hashable, Task],
+    missing: dict[Hashable, set[Hashable]],
+    dependents: dict[Hashable, list[Hashable]],
+) -> list[Hashable]:
+    """Take note that a task has ended; answers the keys that became ready."""
+    ready: list[Hashable] = []
+    ended: list[tuple[Hashable, Exception | None]] = [(key, error)]
+    while ended:
+        done, failure = ended.pop()
+        for dependent in dependents.get(done, ()):
+            if dependent not in waiting:
+                continue
+            if failure is not None:
+                cause = failure.cause if isinstance(failure, Skipped) else failure
+                waiting.pop(dependent).skip(done, cause)
+                ended.append((dependent, Skipped(cause)))
+                continue
+            missing[dependent].discard(done)
+            if not missing[dependent]:
+                ready.append(dependent)
+    return ready

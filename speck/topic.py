@@ -1,0 +1,64 @@
+"""MQTT topic names and topic filters (MQTT 5.0, section 4.7)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+MAX_TOPIC_BYTES = 65_535  # section 4.7.3
+RESERVED = "speck/fence/"
+_NOT_ALLOWED = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # sections 1.5.4 and 4.7.3
+
+
+def name_fault(topic: str) -> str | None:
+    """What is wrong with a topic to write to, as the end of a sentence; ``None`` when nothing is."""
+    if any(wildcard in topic for wildcard in "+#"):
+        return "has a wildcard (expected a topic without '+' and '#': a job writes one topic)"
+    if topic.startswith("$"):
+        return "starts with '$' (expected another name: such topics belong to the broker)"
+    if topic.startswith(RESERVED):
+        return f"starts with {RESERVED!r} (expected another name: SpecK itself writes there)"
+    return _text_fault(topic)
+
+
+def filter_fault(topic: str) -> str | None:
+    """What is wrong with a topic filter to read from; ``None`` when nothing is."""
+    if topic.startswith("$share/"):
+        return "is a shared subscription (expected a plain topic: each job reads through its own session)"
+    levels = topic.split("/")
+    if any("+" in level and level != "+" for level in levels):
+        return "has a misplaced '+' (expected it alone between slashes, as in 'a/+/b')"
+    if "#" in topic and (topic.count("#") > 1 or levels[-1] != "#"):
+        return "has a misplaced '#' (expected it alone at the end, as in 'a/#')"
+    return _text_fault(topic)
+
+
+def _text_fault(topic: str) -> str | None:
+    if not topic:
+        return "is empty (expected a topic)"
+    if _NOT_ALLOWED.search(topic):
+        return "holds NUL, another control character, or one that is not Unicode text"
+    if len(topic.encode()) > MAX_TOPIC_BYTES:
+        return f"is too long (expected at most {MAX_TOPIC_BYTES:,} bytes of UTF-8)"
+    return None
+
+
+def is_filter(topic: str) -> bool:
+    """Whether a topic has wildcards."""
+    return "+" in topic or "#" in topic
+
+
+def matches(topic_filter: str, topic: str) -> bool:
+    """Whether a message on ``topic`` goes to who subscribes to ``topic_filter`` (section 4.7.1)."""
+    if topic.startswith("$") and topic_filter[:1] in ("+", "#"):
+        return False  # section 4.7.2
+    return _levels_match(topic_filter.split("/"), topic.split("/"))
+
+
+def _levels_match(wanted: Sequence[str], given: Sequence[str]) -> bool:
+    for index, level in enumerate(wanted):
+        if level == "#":
+            return True  # also of the parent level itself: 'a/#' matches 'a'
+        if index == len(given) or level not in ("+", given[index]):
+            return False
+    return len(wanted) == len(given)

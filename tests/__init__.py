@@ -1,0 +1,1 @@
+"""Tests, against real engines and brokers wherever one is involved."""

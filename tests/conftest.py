@@ -1,0 +1,5 @@
+"""The fixtures that several test modules share."""
+
+from __future__ import annotations
+
+pytest_plugins = ["tests.mosquitto_server", "tests.rest_server", "tests.spark_server"]

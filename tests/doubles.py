@@ -1,0 +1,422 @@
+"""An engine and a broker in memory, for tests of what lies above the binders.
+
+A :class:`World` holds what exists outside of the coordinator, by address: engines with their jobs, brokers
+with their sessions.  It outlives any coordinator, so that a test can throw one away and start the next.
+Binders made by :func:`double_kinds` keep the contract of ``speck/binder.py``; messages are not simulated.
+
+Trouble is arranged on the world: :meth:`World.fail`, :meth:`World.hold`, :meth:`World.down`,
+:meth:`World.restart`, :meth:`World.crash`.  What was asked of the binders is in ``World.calls``, and
+what must never happen but did (two copies of a job, a start without a session) in ``World.violations``.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from speck.binder import BrokerKind, EngineKind, Registry
+from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, Unreachable
+from speck.model import (
+    Attempt,
+    Capacity,
+    Handle,
+    Inventory,
+    Job,
+    JobMetrics,
+    JobState,
+    JobStatus,
+    State,
+)
+
+CHANGES = frozenset({"submit", "stop"})  # the engine calls that change an engine
+LIVE = frozenset({JobState.STARTING, JobState.RUNNING})
+STATE_KIND = {"spark": "spark-checkpoint", "flink": "flink-savepoint"}
+
+Call = tuple[str, str, str]
+CheckCode = Callable[[Path, str], str | None]
+
+
+@dataclass
+class RunningJob:
+    """A job as an engine double holds it."""
+
+    job: Job
+    attempt: Attempt
+    state: JobState = JobState.RUNNING
+    message: str = ""
+
+
+@dataclass
+class EngineState:
+    """One engine: its jobs by attempt id."""
+
+    jobs: dict[str, RunningJob] = field(default_factory=dict)
+    slots: int | None = None
+    reachable: bool = True
+
+    def live(self) -> list[RunningJob]:
+        return [running for running in self.jobs.values() if running.state in LIVE]
+
+
+@dataclass
+class BrokerState:
+    """One broker: the topic of each session, the attempt that each fence names."""
+
+    sessions: dict[str, str] = field(default_factory=dict)
+    fences: dict[str, int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    reachable: bool = True
+
+
+@dataclass
+class Trouble:
+    """A failure to come: ``times`` calls that match raise ``error`` (``after``: when the work is done)."""
+
+    method: str
+    address: str | None
+    name: str | None
+    error: BinderError
+    times: int | None
+    after: bool
+
+    def matches(self, call: Call, after: bool) -> bool:
+        method, address, name = call
+        return (
+            self.after == after
+            and self.times != 0
+            and self.method == method
+            and self.address in (None, address)
+            and self.name in (None, name)
+        )
+
+
+@dataclass
+class Hold:
+    """Calls that match wait until ``release`` is called; ``reached`` is set when the first one has come."""
+
+    method: str
+    name: str | None
+    reached: threading.Event = field(default_factory=threading.Event)
+    _gate: threading.Event = field(default_factory=threading.Event)
+
+    def release(self) -> None:
+        self._gate.set()
+
+    def pass_through(self, call: Call) -> None:
+        if call[0] == self.method and self.name in (None, call[2]):
+            self.reached.set()
+            if not self._gate.wait(60):
+                raise AssertionError(f"nobody released the hold on {self.method}")
+
+
+class World:
+    """Engines and brokers by address; made on first use.  Safe for use from several threads."""
+
+    def __init__(self) -> None:
+        self.engines: dict[str, EngineState] = {}
+        self.brokers: dict[str, BrokerState] = {}
+        self.states: set[str] = set()
+        self.calls: list[Call] = []
+        self.violations: list[str] = []
+        self.lock = threading.RLock()
+        self._troubles: list[Trouble] = []
+        self._holds: list[Hold] = []
+
+    # -- what a test arranges
+
+    def fail(
+        self,
+        method: str,
+        error: BinderError,
+        *,
+        address: str | None = None,
+        name: str | None = None,
+        times: int | None = 1,
+        after: bool = False,
+    ) -> None:
+        """Let calls of a method fail (``name``: the job's; of a broker call, the session's).
+
+        ``times=None`` means every time.  ``after=True`` does the work first: a lost answer.
+        """
+        with self.lock:
+            self._troubles.append(Trouble(method, address, name, error, times, after))
+
+    def heal(self) -> None:
+        """Forget every failure that was arranged."""
+        with self.lock:
+            self._troubles.clear()
+
+    def hold(self, method: str, name: str | None = None) -> Hold:
+        """Let calls of a method wait until the hold is released."""
+        hold = Hold(method, name)
+        with self.lock:
+            self._holds.append(hold)
+        return hold
+
+    def down(self, address: str) -> None:
+        """Make an engine or broker unreachable; what it holds stays."""
+        self._set_reachable(address, False)
+
+    def up(self, address: str) -> None:
+        """Make an engine or broker reachable again."""
+        self._set_reachable(address, True)
+
+    def restart(self, address: str) -> None:
+        """Start an engine anew: it knows no job any more, what it wrote as state is still there."""
+        with self.lock:
+            for running in self.engine(address).jobs.values():
+                self.states.add(checkpoint(running.attempt))
+            self.engine(address).jobs.clear()
+            self.up(address)
+
+    def crash(self, job_name: str, message: str = "it crashed") -> None:
+        """Let the running copies of a job fail."""
+        with self.lock:
+            for running in self.running(job_name):
+                running.state, running.message = JobState.FAILED, message
+
+    # -- what a test looks at
+
+    def running(self, job_name: str | None = None) -> list[RunningJob]:
+        """The copies that run now, of one job or of all, on whatever engine, reachable or not."""
+        with self.lock:
+            return [
+                running
+                for engine in self.engines.values()
+                for running in engine.live()
+                if job_name in (None, running.job.job_name)
+            ]
+
+    def where(self) -> dict[str, str]:
+        """The engine's address of each running job, by job name."""
+        with self.lock:
+            return {
+                running.job.job_name: address
+                for address, engine in self.engines.items()
+                for running in engine.live()
+            }
+
+    def changes(self) -> list[Call]:
+        """The calls so far that change an engine."""
+        with self.lock:
+            return [call for call in self.calls if call[0] in CHANGES]
+
+    def counts(self) -> Counter[str]:
+        """How often each method was called."""
+        with self.lock:
+            return Counter(method for method, _, _ in self.calls)
+
+    # -- what the binders use
+
+    def engine(self, address: str) -> EngineState:
+        with self.lock:
+            return self.engines.setdefault(address, EngineState())
+
+    def broker(self, address: str) -> BrokerState:
+        with self.lock:
+            return self.brokers.setdefault(address, BrokerState())
+
+    @contextmanager
+    def call(self, method: str, address: str, name: str, *, broker: bool = False) -> Iterator[None]:
+        """One call of a binder: logged, held, failed as arranged; the work inside holds the world's lock."""
+        call = (method, address, name)
+        with self.lock:
+            self.calls.append(call)
+            holds = list(self._holds)
+        for hold in holds:
+            hold.pass_through(call)
+        with self.lock:
+            self._raise_trouble(call, after=False)
+            place = self.broker(address) if broker else self.engine(address)
+            if not place.reachable:
+                raise Unreachable(f"{address} cannot be reached: connection refused", address=address)
+            yield
+            self._raise_trouble(call, after=True)
+
+    def _raise_trouble(self, call: Call, after: bool) -> None:
+        for trouble in self._troubles:
+            if trouble.matches(call, after):
+                if trouble.times is not None:
+                    trouble.times -= 1
+                raise trouble.error
+
+    def _set_reachable(self, address: str, reachable: bool) -> None:
+        with self.lock:
+            # A place that is not known yet may turn out to be either.
+            unknown = address not in self.engines and address not in self.brokers
+            if unknown or address in self.engines:
+                self.engine(address).reachable = reachable
+            if unknown or address in self.brokers:
+                self.broker(address).reachable = reachable
+
+
+def checkpoint(attempt: Attempt) -> str:
+    """Where the double says that an attempt's state is."""
+    return attempt.state.location if attempt.state else f"memory:/{attempt.job_name}/{attempt.id}"
+
+
+class InMemoryEngine:
+    """The engine binder of one address of a world."""
+
+    def __init__(self, world: World, address: str, kind: str = "spark") -> None:
+        self.world, self.address, self.kind = world, address, kind
+
+    def check(self, job: Job, state: State | None) -> None:
+        with self.world.call("check", self.address, job.job_name):
+            self._admit(job.job_name, state)
+
+    def submit(self, job: Job, attempt: Attempt) -> Handle:
+        with self.world.call("submit", self.address, job.job_name):
+            engine = self.world.engine(self.address)
+            if attempt.id not in engine.jobs:
+                self._admit(job.job_name, attempt.state)
+                self._note_violations(job, attempt)
+                engine.jobs[attempt.id] = RunningJob(job, attempt)
+            return self._handle(attempt)
+
+    def find(self, attempt: Attempt) -> Handle | None:
+        with self.world.call("find", self.address, attempt.job_name):
+            known = attempt.id in self.world.engine(self.address).jobs
+            return self._handle(attempt) if known else None
+
+    def status(self, handle: Handle) -> JobStatus:
+        now = time.time()
+        try:
+            with self.world.call("status", self.address, handle.details.get("job", "")):
+                running = self.world.engine(self.address).jobs.get(handle.engine_id)
+                if running is None:
+                    return JobStatus(JobState.LOST, now, f"{self.address} does not know the job")
+                self._end_when_fenced(running)
+                return JobStatus(running.state, now, running.message)
+        except (Unreachable, NoAnswer) as error:
+            return JobStatus(JobState.UNKNOWN, now, str(error))
+
+    def stop(self, handle: Handle, keep_state: bool) -> State | None:
+        with self.world.call("stop", self.address, handle.details.get("job", "")):
+            running = self.world.engine(self.address).jobs.pop(handle.engine_id, None)
+            location = handle.details.get("checkpoint", "")
+            if running is not None:
+                self.world.states.add(location)
+            kept = keep_state and location in self.world.states
+            return State(STATE_KIND[self.kind], location) if kept else None
+
+    def metrics(self, handle: Handle) -> JobMetrics:
+        with self.world.call("metrics", self.address, handle.details.get("job", "")):
+            if handle.engine_id not in self.world.engine(self.address).jobs:
+                raise Refused(f"{self.address} does not know job {handle.engine_id}", address=self.address)
+            return JobMetrics(time.time(), input_rate=0.0, processing_rate=0.0, input_rows=0, batch_id=0)
+
+    def capacity(self) -> Capacity:
+        with self.world.call("capacity", self.address, ""):
+            engine = self.world.engine(self.address)
+            free = None if engine.slots is None else max(0, engine.slots - len(engine.live()))
+            return Capacity(slots=engine.slots, slots_free=free, cores=2)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _handle(self, attempt: Attempt) -> Handle:
+        details = {"job": attempt.job_name, "checkpoint": checkpoint(attempt)}
+        return Handle(self.address, attempt.id, details)
+
+    def _admit(self, job_name: str, state: State | None) -> None:
+        engine = self.world.engine(self.address)
+        others = [running for running in engine.live() if running.job.job_name != job_name]
+        if engine.slots is not None and len(others) >= engine.slots:
+            message = f"{self.address} has no room for job {job_name!r}: {engine.slots} slots, none free"
+            raise NoCapacity(message, address=self.address)
+        if state is not None and state.location not in self.world.states:
+            message = f"{self.address}: state {state.location!r} of job {job_name!r} cannot be read"
+            raise Refused(message, address=self.address)
+
+    def _note_violations(self, job: Job, attempt: Attempt) -> None:
+        world = self.world
+        world.violations.extend(
+            f"job {job.job_name!r} started while attempt {other.attempt.id} of it runs"
+            for other in world.running(job.job_name)
+        )
+        if attempt.session not in world.broker(job.source_broker).sessions:
+            world.violations.append(f"job {job.job_name!r} started without its session {attempt.session!r}")
+
+    def _end_when_fenced(self, running: RunningJob) -> None:
+        fence = self.world.broker(running.job.source_broker).fences.get(running.attempt.session, 0)
+        if running.state in LIVE and fence > running.attempt.number:
+            running.state, running.message = JobState.FAILED, f"taken over by attempt {fence}"
+
+
+class InMemoryBroker:
+    """The broker binder of one address of a world."""
+
+    def __init__(self, world: World, address: str) -> None:
+        self.world, self.address = world, address
+
+    def check(self) -> None:
+        with self._call("check", ""):
+            pass
+
+    def warnings(self) -> list[str]:
+        with self._call("warnings", ""):
+            return list(self._state.warnings)
+
+    def ensure_session(self, session: str, topic: str) -> None:
+        with self._call("ensure_session", session):
+            self._state.sessions[session] = topic
+
+    def session_exists(self, session: str) -> bool:
+        with self._call("session_exists", session):
+            return session in self._state.sessions
+
+    def delete_session(self, session: str) -> None:
+        with self._call("delete_session", session):
+            self._state.sessions.pop(session, None)
+            self._state.fences.pop(session, None)
+
+    def fence(self, session: str, attempt: int) -> None:
+        with self._call("fence", session):
+            self._state.fences[session] = max(attempt, self._state.fences.get(session, 0))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    @property
+    def _state(self) -> BrokerState:
+        return self.world.broker(self.address)
+
+    @contextmanager
+    def _call(self, method: str, session: str) -> Iterator[None]:
+        with self.world.call(method, self.address, session, broker=True):
+            yield
+
+
+def accept_any_code(path: Path, entry_class: str) -> str | None:
+    """The double runs no code, so any will do."""
+    return None
+
+
+def double_kinds(world: World, *, check_code: CheckCode = accept_any_code, bound: int = 4) -> Registry:
+    """A world's kinds: ``spark`` (``sc``), ``flink`` (``http``, ``https``), an MQTT broker (``tcp``)."""
+
+    def spark(address: str, inventory: Inventory) -> InMemoryEngine:
+        return _engine(world, address, inventory, "spark")
+
+    def flink(address: str, inventory: Inventory) -> InMemoryEngine:
+        return _engine(world, address, inventory, "flink")
+
+    def broker(address: str, inventory: Inventory) -> InMemoryBroker:
+        return InMemoryBroker(world, address)
+
+    sparks = EngineKind("spark", ("sc",), check_code, spark, bound=bound)
+    flinks = replace(sparks, name="flink", schemes=("http", "https"), connect=flink)
+    return Registry.of([sparks, flinks, BrokerKind("mqtt", ("tcp", "mqtt"), broker)])
+
+
+def _engine(world: World, address: str, inventory: Inventory, kind: str) -> InMemoryEngine:
+    site = inventory.site_of_engine(address)
+    if site is not None and site.slots is not None:
+        world.engine(address).slots = site.slots
+    return InMemoryEngine(world, address, kind)

@@ -1,0 +1,95 @@
+"""The real application on the real WSGI server, over engines and brokers in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from waitress import wasyncore
+from waitress.server import create_server
+
+from speck.api import create_app
+from speck.client import Client
+from speck.coordinator import Coordinator
+from speck.model import Inventory
+from speck.store import Store
+from tests.doubles import World, double_kinds
+
+
+@dataclass(frozen=True)
+class RestServer:
+    """A server that answers at ``url``; ``root`` is where job files lie, ``work.py`` among them."""
+
+    url: str
+    world: World
+    coordinator: Coordinator
+    root: Path
+
+    @property
+    def client(self) -> Client:
+        return Client(self.url)
+
+
+@contextlib.contextmanager
+def rest_server(
+    directory: Path, inventory: Inventory | None = None, token: str | None = None
+) -> Iterator[RestServer]:
+    """Serve on a free loopback port until the block ends."""
+    root = directory / "root"
+    root.mkdir(parents=True, exist_ok=True)
+    (root / "work.py").write_text("def work(messages):\n    return messages\n")
+    world = World()
+    with Store(directory / "store") as store:
+        coordinator = Coordinator(
+            store, double_kinds(world), inventory or Inventory(), [root], period=0
+        )
+        listener = socket.create_server(("127.0.0.1", 0))
+        server = create_server(create_app(coordinator, token), sockets=[listener], threads=8)
+        thread = threading.Thread(target=_serve, args=(server,))
+        coordinator.start()
+        thread.start()
+        try:
+            yield RestServer(
+                f"http://127.0.0.1:{listener.getsockname()[1]}", world, coordinator, root
+            )
+        finally:
+            server.trigger.pull_trigger(lambda: wasyncore.close_all(server._map))  # ends its loop, at once
+            thread.join()
+            coordinator.close()
+    assert world.violations == []
+
+
+def _serve(server: object) -> None:
+    with contextlib.suppress(OSError):  # its sockets are closed under it: that is how it ends
+        server.run()  # type: ignore[attr-defined]
+
+
+@pytest.fixture(name="rest")
+def rest_fixture(tmp_path: Path) -> Iterator[RestServer]:
+    """One server for one test."""
+    with rest_server(tmp_path) as server:
+        yield server
+
+
+def yaml_of(*jobs: str) -> str:
+    """A composition of jobs that are each ``NAME READS WRITES [FIELD: VALUE; ...]``."""
+    lines = ["jobs:"] if jobs else ["jobs: []"]
+    for job in jobs:
+        name, reads, writes, *rest = job.split(maxsplit=3)
+        lines += [
+            f"- job_name: {name}",
+            f"  source_topic: {reads}",
+            f"  sink_topic: {writes}",
+            "  spe_address: sc://e1:15002",
+            "  source_broker: tcp://b1:1883",
+            "  sink_broker: tcp://b1:1883",
+            "  entry_class: work",
+            "  job_path: work.py",
+        ]
+        lines += [f"  {each.strip()}" for each in "".join(rest).split(";") if each.strip()]
+    return "\n".join(lines) + "\n"

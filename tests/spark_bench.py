@@ -1,0 +1,150 @@
+"""A real Spark Connect server and a real broker as the bench of the contract, and of tests of the binder."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+import uuid
+from pathlib import Path
+
+import paho.mqtt.client as paho
+
+from binders.mqtt import MqttBroker
+from binders.spark.connect import ConnectEngine
+from binders.spark.probe import ServerProbe
+from binders.spark.wire import ConnectClient, endpoint_of
+from speck.model import Inventory, Job, Scalar, Site, client_id
+from tests.mosquitto_server import MosquittoServer, free_port
+from tests.spark_server import SparkServer
+
+JOBS = Path(__file__).parent / "jobs"
+
+# What the contract's behaviours are called in tests/jobs/simple.py.
+BEHAVIOURS = {"good": "count", "missing": "count_nothing"}
+
+
+class SparkBench:
+    """One site: a server, a broker, and the directory of its checkpoints."""
+
+    def __init__(self, server: SparkServer, broker: MosquittoServer, directory: Path) -> None:
+        self.server, self.broker = server, broker
+        self.site = Site(
+            name="A",
+            spe_address=server.address,
+            broker_address=broker.address,
+            slots=40,
+            checkpoint_dir=str(directory / "checkpoints"),
+        )
+        self.inventory = Inventory({"A": self.site})
+        self._engines: list[ConnectEngine] = []
+        self._broker = MqttBroker(broker.address, self.inventory)
+        self._client = ConnectClient(server.address, endpoint_of(server.address))
+        self.mqtt = MqttFriend(broker.port)
+
+    def close(self) -> None:
+        for engine in self._engines:
+            engine.close()
+        self._client.close()
+        self._broker.close()
+        self.mqtt.close()
+
+    def binder(self) -> ConnectEngine:
+        return self._binder(self.server.address)
+
+    def dead_binder(self) -> ConnectEngine:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            return self._binder(f"sc://127.0.0.1:{free_port()}")
+
+    def job(
+        self,
+        name: str,
+        behaviour: str = "good",
+        path: Path = JOBS / "simple.py",
+        **arguments: Scalar,
+    ) -> Job:
+        self._broker.ensure_session(client_id(name), f"in/{name}")
+        return Job(
+            job_name=name,
+            spe_address=self.server.address,
+            source_broker=self.broker.address,
+            source_topic=f"in/{name}",
+            sink_broker=self.broker.address,
+            sink_topic=f"out/{name}",
+            entry_class=BEHAVIOURS.get(behaviour, behaviour),
+            job_path=str(path),
+            engine="spark",
+            arguments=arguments,
+        )
+
+    def feed(self, job: Job) -> None:
+        self.mqtt.send(job.source_topic, ["a"])
+
+    def running(self, job_name: str) -> int:
+        names = ServerProbe(self.server.address, self._client).running()
+        assert names is not None
+        return names.count(job_name)
+
+    def fault_place(self) -> str:
+        source = (JOBS / "simple.py").read_text(encoding="utf-8").splitlines()
+        line = next(number for number, text in enumerate(source, 1) if '"no such street")' in text)
+        return f"simple.py, line {line}"
+
+    def session_exists(self, attempt_id: str) -> bool:
+        return self._client.session_exists(str(uuid.UUID(attempt_id)))
+
+    def _binder(self, address: str) -> ConnectEngine:
+        engine = ConnectEngine(address, self.inventory)
+        self._engines.append(engine)
+        return engine
+
+
+class MqttFriend:
+    """Sends messages to a broker, and keeps those that the jobs send."""
+
+    def __init__(self, port: int) -> None:
+        self.received: list[tuple[str, str]] = []
+        self._lock = threading.Lock()
+        self._client = paho.Client(
+            paho.CallbackAPIVersion.VERSION2, f"friend-{uuid.uuid4().hex}", protocol=paho.MQTTv5
+        )
+        subscribed = threading.Event()
+        self._client.on_message = self._keep
+        self._client.on_subscribe = lambda *_: subscribed.set()
+        self._client.connect("127.0.0.1", port)
+        self._client.loop_start()
+        self._client.subscribe("out/#", 1)
+        assert subscribed.wait(30)
+
+    def send(self, topic: str, values: list[str]) -> None:
+        sent = [self._client.publish(topic, value, 1) for value in values]
+        for each in sent:
+            each.wait_for_publish(30)
+
+    def got(self, job: Job) -> list[str]:
+        """What came from a job so far, in order."""
+        with self._lock:
+            return [value for topic, value in self.received if topic == job.sink_topic]
+
+    def close(self) -> None:
+        self._client.disconnect()
+        self._client.loop_stop()
+
+    def _keep(self, client: paho.Client, data: object, message: paho.MQTTMessage) -> None:
+        with self._lock:
+            self.received.append((message.topic, message.payload.decode()))
+
+
+def gone(pid: int, patience: float = 30.0) -> bool:
+    """Whether a process ends within a time."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.05)
+    return False

@@ -1,0 +1,211 @@
+"""The command line, against the real application."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from speck import cli
+from tests.rest_server import RestServer, yaml_of
+
+TWO = yaml_of("a t0 t1", "b t1 t2")
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command printed, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.out)
+
+
+Speck = Callable[..., Said]
+
+
+@pytest.fixture
+def speck(
+    rest: RestServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Speck:
+    def run(*arguments: str) -> Said:
+        monkeypatch.setattr(sys, "argv", ["speck", "--server", rest.url, *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        captured = capsys.readouterr()
+        return Said(int(ended.value.code or 0), captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> str:
+    path = tmp_path / "two.yaml"
+    path.write_text(TWO)
+    return str(path)
+
+
+def test_plan_says_everything_and_exits_2_for_changes(speck: Speck, two: str) -> None:
+    said = speck("plan", two)
+    assert said.code == 2
+    assert said.out.splitlines() == [
+        "two (from revision 0): 2 to start, 0 to stop, 0 to update, 0 to move, 0 to keep",
+        "  + start   a  new in the composition",
+        "  + start   b  new in the composition",
+    ]
+    assert "warning: " in said.err
+
+
+def test_plan_exits_0_when_there_is_nothing_to_do(speck: Speck, two: str) -> None:
+    assert speck("apply", two).code == 0
+    said = speck("plan", two)
+    assert said.code == 0
+    assert "    keep    a  unchanged" in said.out
+
+
+def test_plan_shows_each_changed_field(speck: Speck, two: str) -> None:
+    speck("apply", two)
+    Path(two).write_text(yaml_of("a t0 t1 trigger: 2 seconds", "b t1 t3"))
+    lines = speck("plan", two).out.splitlines()
+    assert lines[1:] == [
+        "  ~ update  a  trigger changed",
+        "      trigger: (none) -> 2 seconds",
+        "  ~ update  b  sink_topic changed",
+        "      sink_topic: t2 -> t3",
+    ]
+
+
+def test_apply_shows_how_each_action_ended(speck: Speck, two: str, rest: RestServer) -> None:
+    said = speck("apply", two)
+    assert said.code == 0
+    assert "apply of two succeeded: 2 done" in said.out
+    assert "start   a: done" in said.err
+    assert sorted(rest.world.where()) == ["a", "b"]
+
+
+def test_apply_that_fails_names_job_engine_and_reason(speck: Speck, two: str, rest: RestServer) -> None:
+    from speck.errors import Refused
+
+    rest.world.fail("submit", Refused("NameError: name 'x' (work.py:3)"), name="a")
+    said = speck("apply", two)
+    assert said.code == 1
+    assert "job 'a' at sc://e1:15002: NameError: name 'x' (work.py:3)" in said.err
+    assert "1 failed, 1 done" in said.out
+
+
+def test_json_prints_one_object_and_nothing_else(speck: Speck, two: str) -> None:
+    assert speck("plan", two, "--json").data["counts"]["start"] == 2
+    assert speck("apply", two, "--json").data["state"] == "succeeded"
+    assert [each["job_name"] for each in speck("jobs", "--json").data] == ["a", "b"]
+    assert speck("show", "a", "--json").data["state"] == "running"
+    assert speck("compositions", "--json").data[0]["name"] == "two"
+    assert speck("history", "two", "--json").data[0]["number"] == 1
+    assert speck("sites", "--json").data == []
+    assert speck("events", "--json").data[-1]["kind"] == "succeeded"
+    assert speck("delete", "two", "--json").data["state"] == "succeeded"
+
+
+def test_tables_name_what_is_there(speck: Speck, two: str) -> None:
+    speck("apply", two, "-m", "the first one")
+    speck("show", "a")
+    assert "a    two          sc://e1:15002  running  running" in speck("jobs").out
+    assert "source_topic: t0" in speck("show", "a").out
+    assert "two          1         2" in speck("compositions").out
+    assert "the first one" in speck("history", "two").out
+    assert "job 'a' runs at sc://e1:15002 (attempt 1)" in speck("events").out
+    assert speck("delete", "a", "--job").code == 0
+    assert "a" not in [each["job_name"] for each in speck("jobs", "--json").data]
+
+
+def test_faults_are_listed_without_a_stack_trace(speck: Speck, tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(yaml_of("a t0 t1 upgrade: maybe; colour: red"))
+    said = speck("plan", str(path))
+    assert (said.code, said.out) == (1, "")
+    errors = said.err.splitlines()
+    assert len(errors) == 2
+    assert errors[0].startswith("error: line 10: job 'a': upgrade 'maybe'")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["show", "none"], ["delete", "none"], ["history", "none"], ["plan", "missing.yaml"], ["fly"]],
+    ids=lambda arguments: " ".join(arguments),
+)
+def test_errors_exit_1_and_go_to_standard_error(speck: Speck, arguments: list[str]) -> None:
+    said = speck(*arguments)
+    assert (said.code, said.out) == (1, "")
+    assert said.err
+
+
+def test_server_that_is_not_there_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as ended:
+        patch.setattr(sys, "argv", ["speck", "--server", "http://127.0.0.1:1", "jobs"])
+        cli.main()
+    assert ended.value.code == 1
+    assert "no SpecK server at http://127.0.0.1:1 (start one with `speck serve`" in capsys.readouterr().err
+
+
+def test_every_command_has_help() -> None:
+    for name, command in cli.cli.commands.items():
+        assert command.help, name
+        for parameter in command.params:
+            if parameter.param_type_name == "option":
+                assert getattr(parameter, "help", None), f"{name} --{parameter.name}"
+
+
+def test_interrupt_leaves_the_operation_running(rest: RestServer, two: str) -> None:
+    hold = rest.world.hold("submit")
+    command = [sys.executable, "-m", "speck.cli", "--server", rest.url, "apply", two]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        assert hold.reached.wait(30)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        said = process.stderr.read()
+    assert process.returncode == 130
+    (operation,) = rest.coordinator.compositions()
+    assert f"speck operation {operation['operation']} --follow" in said
+    hold.release()
+
+
+def test_serve_announces_itself_and_ends_on_a_signal(tmp_path: Path) -> None:
+    data = tmp_path / "store"
+    command = [sys.executable, "-m", "speck.cli", "serve", "--port", "0", "--data-dir", str(data)]
+    environment = {key: value for key, value in os.environ.items() if key != "SPECK_TOKEN"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment
+    ) as server:
+        try:
+            assert server.stdout is not None
+            assert server.stdout.readline().startswith("SpecK serves http://127.0.0.1:")
+            second = subprocess.run(
+                [*command[:-1], str(data)], capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60
+            )
+            assert second.returncode == 1
+            assert f"is held by process {server.pid}" in second.stderr
+            server.terminate()
+            assert server.wait(60) == 0
+        finally:
+            server.kill()
+
+
+def test_listening_beyond_loopback_needs_a_token(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "speck.cli", "serve", "--host", "192.0.2.1", "--data-dir", "store"]
+    environment = {key: value for key, value in os.environ.items() if key != "SPECK_TOKEN"}
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment, timeout=60
+    )
+    assert done.returncode == 1
+    assert "set SPECK_TOKEN first" in done.stderr

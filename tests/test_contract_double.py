@@ -1,0 +1,156 @@
+"""The in-memory double keeps the contract of the real engines, so tests on it mean something."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from speck.binder import EngineBinder
+from speck.errors import NoAnswer, NoCapacity, Refused, Unreachable
+from speck.model import Inventory, Job, JobState, Site, client_id
+from tests.binder_contract import EngineContract, attempt_of
+from tests.doubles import InMemoryBroker, InMemoryEngine, World, double_kinds
+
+ENGINE = "sc://127.0.0.1:15002"
+DEAD = "sc://127.0.0.1:15003"
+BROKER = "tcp://127.0.0.1:1883"
+
+
+class DoubleBench:
+    """A world with one engine that runs and one that does not."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.world.down(DEAD)
+
+    def binder(self) -> EngineBinder:
+        return InMemoryEngine(self.world, ENGINE)
+
+    def dead_binder(self) -> EngineBinder:
+        return InMemoryEngine(self.world, DEAD)
+
+    def job(self, name: str, behaviour: str = "good") -> Job:
+        InMemoryBroker(self.world, BROKER).ensure_session(client_id(name), name)
+        if behaviour == "fails_at_build":
+            error = Refused(f"{ENGINE}: ValueError: no such street", address=ENGINE)
+            self.world.fail("submit", error, name=name, times=None)
+        elif behaviour == "missing":
+            self.world.fail("submit", Refused(f"{ENGINE} finds no missing"), name=name, times=None)
+        return Job(
+            job_name=name,
+            spe_address=ENGINE,
+            source_broker=BROKER,
+            source_topic=name,
+            sink_broker=BROKER,
+            sink_topic=f"{name}-out",
+            entry_class=behaviour,
+            job_path="job.py",
+            engine="spark",
+        )
+
+    def feed(self, job: Job) -> None:
+        if job.entry_class == "fails_at_run":
+            self.world.crash(job.job_name, "RuntimeError: no such street")
+
+    def running(self, job_name: str) -> int:
+        return len(self.world.running(job_name))
+
+    def fault_place(self) -> str:
+        return ""
+
+
+class TestDouble(EngineContract):
+    @pytest.fixture
+    def bench(self) -> DoubleBench:
+        return DoubleBench()
+
+    def test_nothing_forbidden_happens_in_good_use(self, bench: DoubleBench) -> None:
+        job = bench.job("a")
+        engine = bench.binder()
+        engine.stop(engine.submit(job, attempt_of(job)), keep_state=True)
+        assert bench.world.violations == []
+
+
+def test_two_copies_and_a_missing_session_are_violations() -> None:
+    bench = DoubleBench()
+    job = bench.job("a")
+    for number in (1, 2):
+        bench.binder().submit(job, attempt_of(job, number))
+    InMemoryBroker(bench.world, BROKER).delete_session(client_id("a"))
+    bench.binder().submit(job, attempt_of(job, 3))
+    assert [what.split(" while ")[0] for what in bench.world.violations] == [
+        "job 'a' started",
+        "job 'a' started",
+        "job 'a' started",
+        "job 'a' started without its session 'speck-a'",
+    ]
+
+
+def test_a_fence_ends_the_older_copy() -> None:
+    bench = DoubleBench()
+    job, engine = bench.job("a"), bench.binder()
+    handle = engine.submit(job, attempt_of(job, 1))
+    broker = InMemoryBroker(bench.world, BROKER)
+    broker.fence(client_id("a"), 2)
+    broker.fence(client_id("a"), 1)
+    status = engine.status(handle)
+    assert (status.state, status.message) == (JobState.FAILED, "taken over by attempt 2")
+
+
+def test_a_restarted_engine_has_lost_its_jobs_and_kept_their_state() -> None:
+    bench = DoubleBench()
+    job, engine = bench.job("a"), bench.binder()
+    handle = engine.submit(job, attempt_of(job))
+    bench.world.down(ENGINE)
+    assert engine.status(handle).state is JobState.UNKNOWN
+    bench.world.restart(ENGINE)
+    assert engine.status(handle).state is JobState.LOST
+    assert engine.stop(handle, keep_state=True) is not None
+
+
+def test_a_lost_answer_and_a_full_engine() -> None:
+    world = World()
+    site = Site(name="A", spe_address=ENGINE, broker_address=BROKER, slots=1)
+    kinds = double_kinds(world)
+    kind = kinds.engine_kind("spark", ENGINE)
+    assert kind is not None
+    assert kind.check_code(Path("job.py"), "clean") is None
+    engine = kind.connect(ENGINE, Inventory({"A": site}))
+    first, second = (DoubleBench().job(name) for name in ("a", "b"))
+    world.fail("submit", NoAnswer("no answer", address=ENGINE), name="a", after=True)
+    attempt = attempt_of(first)
+    with pytest.raises(NoAnswer):
+        engine.submit(first, attempt)
+    assert engine.find(attempt) is not None
+    engine.check(first, None)  # its own slot comes free first
+    with pytest.raises(NoCapacity, match="1 slots"):
+        engine.check(second, None)
+
+
+def test_calls_wait_at_a_hold() -> None:
+    import threading
+
+    bench = DoubleBench()
+    hold = bench.world.hold("capacity")
+    thread = threading.Thread(target=bench.binder().capacity)
+    thread.start()
+    assert hold.reached.wait(10)
+    assert thread.is_alive()
+    hold.release()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert bench.world.counts()["capacity"] == 1
+    assert bench.world.changes() == []
+
+
+def test_a_broker_that_is_down() -> None:
+    world = World()
+    world.down(BROKER)
+    broker = InMemoryBroker(world, BROKER)
+    with pytest.raises(Unreachable):
+        broker.check()
+    world.up(BROKER)
+    broker.check()
+    assert not broker.session_exists("speck-a")
+    assert broker.warnings() == []

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from speck.errors import InvalidInput
+from speck.model import JOB_FIELDS, Change, FieldChange, Inventory, Job, Login, Secret, Site, changed_fields
+from tests.examples import job
+
+FULL: dict[str, Any] = {
+    "site": "A",
+    "arguments": {"window": "5 minutes", "limit": 3},
+    "parallelism": 2,
+    "upgrade": "stateless",
+    "trigger": "2 seconds",
+    "restart": "never",
+    "labels": {"owner": "traffic"},
+}
+
+
+@pytest.mark.parametrize("fields", [{}, FULL])
+def test_a_job_survives_being_stored_as_json(fields: dict[str, Any]) -> None:
+    before = job("A", **fields)
+    assert Job.from_dict(json.loads(json.dumps(before.to_dict()))) == before
+
+
+def test_fields_at_their_default_are_not_stored() -> None:
+    assert not job("A").to_dict().keys() & FULL.keys()
+
+
+def test_every_field_but_the_name_declares_what_its_change_costs() -> None:
+    assert set(JOB_FIELDS) == {each.name for each in dataclasses.fields(Job)} - {"job_name"}
+
+
+def test_changed_fields_come_in_the_order_of_the_declaration() -> None:
+    changes = changed_fields(job("A"), job("A", sink_topic="new", spe_address="http://cloud:8081/"))
+    assert changes == (
+        FieldChange("spe_address", "http://edge:8081/", "http://cloud:8081/"),
+        FieldChange("sink_topic", "out", "new"),
+    )
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, True), (1, 1.0), (0, False), (1, "1")])
+def test_an_argument_of_another_type_is_a_change(before: Any, after: Any) -> None:
+    changes = changed_fields(job("A", arguments={"limit": before}), job("A", arguments={"limit": after}))
+    assert [each.field for each in changes] == ["arguments"]
+    assert JOB_FIELDS["arguments"] is Change.UPDATE
+
+
+def test_the_order_of_arguments_is_no_change() -> None:
+    before, after = job("A", arguments={"a": 1, "b": 2}), job("A", arguments={"b": 2, "a": 1})
+    assert changed_fields(before, after) == ()
+
+
+def test_a_secret_written_out_is_refused_without_being_repeated() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        Secret("hunter2")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_secret_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BROKER_PASSWORD", "hunter2")
+    secret = Secret("${BROKER_PASSWORD}")
+    assert secret.reveal() == "hunter2"
+    assert "hunter2" not in repr(secret)
+
+
+def test_a_secret_is_read_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("hunter2\n")
+    assert Secret(f"file:{tmp_path / 'password'}").reveal() == "hunter2"
+
+
+@pytest.mark.parametrize("reference", ["${SPECK_NO_SUCH_VARIABLE}", "file:/no/such/file"])
+def test_a_reference_that_leads_nowhere_is_named(reference: str) -> None:
+    with pytest.raises(InvalidInput, match="leads nowhere"):
+        Secret(reference).reveal()
+
+
+def test_the_inventory_knows_the_site_of_an_engine_and_the_login_of_a_broker() -> None:
+    login = Login(username="speck")
+    site = Site(name="A", spe_address="sc://a:15002", broker_address="tcp://a:1883", broker_login=login)
+    inventory = Inventory({"A": site})
+    assert inventory.site_of_engine("sc://a:15002") is site
+    assert inventory.site_of_engine("sc://b:15002") is None
+    assert inventory.broker_login("tcp://a:1883") is login
+    assert inventory.broker_login("tcp://b:1883") == Login()
