@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from rich.console import Console, RenderableType
@@ -25,6 +25,10 @@ import speck
 from speck import render
 from speck.client import DEFAULT_URL, Client, RequestRefused
 from speck.errors import InvalidInput, SpeckError
+from speck.model import Inventory
+
+if TYPE_CHECKING:
+    from speck.local import LocalSites
 
 NOTHING_TO_DO, ERROR, CHANGES, INTERRUPTED = 0, 1, 2, 130
 DEFAULT_DIRECTORY = Path(".speck")
@@ -228,6 +232,90 @@ def events(client: Client, limit: int, as_json: bool) -> None:
     """Show the audit log."""
     data = client.events(limit)
     _show(data, [render.events_table(data)], as_json)
+
+
+@cli.command()
+@_file
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="An .svg or .png file.")
+@click.option(
+    "--sites",
+    "inventory",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The site inventory [default: that of `speck local up`, if there].",
+)
+def graph(file: Path, output: Path | None, inventory: Path | None) -> None:
+    """Draw a composition's graph by site, as text or as a picture."""
+    from speck.binder import installed
+    from speck.draw import draw_image, draw_text
+    from speck.schema import load_composition, load_inventory
+
+    path = inventory or _default_sites()
+    sites = load_inventory(path.read_bytes()) if path else Inventory()
+    loaded = load_composition(
+        file.read_bytes(), inventory=sites, registry=installed(), root=Path(), default_name=file.stem
+    )
+    jobs = loaded.composition.jobs.values()
+    if output is None:
+        click.echo(draw_text(jobs, sites))
+    else:
+        draw_image(jobs, sites, output)
+
+
+@cli.group()
+def local() -> None:
+    """Engines and brokers of several sites on this machine, for development."""
+
+
+_directory = click.option(
+    "--directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=DEFAULT_DIRECTORY / "local",
+    show_default=True,
+    help="Where they keep everything.",
+)
+
+
+@local.command()
+@click.option("--sites", default=4, show_default=True, help="How many.")
+@click.option("--heap", default="600m", show_default=True, help="Java heap of each engine.")
+@_directory
+@_json_option
+def up(sites: int, heap: str, directory: Path, as_json: bool) -> None:
+    """Start an engine and a broker for each site, and write the site inventory."""
+    from speck import local as machine
+
+    started = machine.up(directory, sites, heap=heap, progress=lambda text: err.print(text, markup=False))
+    _show_local(started, as_json)
+    if not as_json:
+        err.print(f"site inventory: {started.inventory}\nnow: speck serve --sites {started.inventory}")
+
+
+@local.command()
+@_directory
+def down(directory: Path) -> None:
+    """Stop what `speck local up` started, also after a crash."""
+    from speck import local as machine
+
+    stopped = machine.down(directory, progress=lambda text: err.print(text, markup=False))
+    err.print(f"{len(stopped)} processes stopped")
+
+
+@local.command()
+@_directory
+@_json_option
+def status(directory: Path, as_json: bool) -> None:
+    """Show the sites of this machine."""
+    from speck import local as machine
+
+    _show_local(machine.status(directory), as_json)
+
+
+def _show_local(sites: LocalSites, as_json: bool) -> None:
+    servers = [
+        {"site": each.site, "role": each.role, "address": each.address, "state": each.state, "pid": each.pid}
+        for each in sites.servers
+    ]
+    _show(servers, [render.servers_table(servers)], as_json)
 
 
 def _warn(faults: Iterable[dict[str, Any]]) -> None:

@@ -175,6 +175,12 @@ def _site_row(site: Data) -> Sequence[Any]:
     )
 
 
+def servers_table(servers: Iterable[Data]) -> Table:
+    """Engines and brokers of this machine."""
+    rows = ((each["site"], each["role"], each["address"], each["state"], each["pid"]) for each in servers)
+    return _table(("SITE", "ROLE", "ADDRESS", "STATE", "PID"), rows)
+
+
 def events_table(events: Iterable[Data]) -> Table:
     """The audit log."""
     return _table(

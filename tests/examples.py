@@ -6,8 +6,13 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+from hypothesis import settings
+
 from speck.binder import BrokerBinder, BrokerKind, EngineBinder, EngineKind, Registry
 from speck.model import Inventory, Job
+
+# A busy machine must not fail a test: no deadline for an example.
+property_test = settings(deadline=None, max_examples=60)
 
 PIPELINES = Path(__file__).resolve().parent.parent / "pipelines"
 

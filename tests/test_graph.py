@@ -8,7 +8,7 @@ from speck.errors import InvalidInput
 from speck.graph import Endpoint, Graph
 from speck.model import Job
 from speck.topic import filter_fault, matches, name_fault
-from tests.examples import job
+from tests.examples import job, property_test
 
 
 def chain(*names: str) -> list[Job]:
@@ -133,6 +133,7 @@ filters = some.lists(some.sampled_from(["a", "b", "", "+", "$s"]), min_size=1, m
 )
 
 
+@property_test
 @given(some.lists(words, min_size=1, max_size=6, unique=True), filters)
 def test_the_walk_finds_what_pairwise_matching_finds(topics: list[str], topic_filter: str) -> None:
     reader = job("reader", topic_filter, "never/read/by/anyone")

@@ -12,7 +12,7 @@ from speck.errors import InvalidInput
 from speck.model import JOB_FIELDS, Change, FieldChange, Inventory, Job, JobState, JobStatus
 from speck.plan import Action, Deployed, Keep, Move, Plan, Start, Stop, Update, kind_of, make_plan
 from speck.schema import load_composition
-from tests.examples import PIPELINES, REGISTRY, job, make_jar
+from tests.examples import PIPELINES, REGISTRY, job, make_jar, property_test
 
 
 def by_name(*jobs: Job) -> dict[str, Job]:
@@ -265,6 +265,7 @@ def carried_out(plan: Plan, stored: dict[str, Deployed]) -> dict[str, Deployed]:
     return after
 
 
+@property_test
 @given(compositions, stores, statuses)
 def test_a_plan_carried_out_reaches_what_is_wanted(
     wanted: dict[str, Job], stored: dict[str, Deployed], seen: dict[str, JobStatus]
@@ -279,6 +280,7 @@ def test_a_plan_carried_out_reaches_what_is_wanted(
         assert each.job == wanted[name]
 
 
+@property_test
 @given(compositions, stores, statuses)
 def test_planning_again_gives_nothing_to_do(
     wanted: dict[str, Job], stored: dict[str, Deployed], seen: dict[str, JobStatus]
@@ -290,6 +292,7 @@ def test_planning_again_gives_nothing_to_do(
     assert all(isinstance(each, Keep) for each in again.actions)
 
 
+@property_test
 @given(compositions, stores, statuses, some.randoms(use_true_random=False))
 def test_the_order_of_the_file_does_not_matter(
     wanted: dict[str, Job], stored: dict[str, Deployed], seen: dict[str, JobStatus], random: Any
@@ -300,6 +303,7 @@ def test_the_order_of_the_file_does_not_matter(
     assert make_plan("test", 1, reordered, stored, seen) == make_plan("test", 1, wanted, stored, seen)
 
 
+@property_test
 @given(compositions, stores, statuses)
 def test_planning_changes_nothing_and_names_each_job_once(
     wanted: dict[str, Job], stored: dict[str, Deployed], seen: dict[str, JobStatus]
@@ -311,6 +315,7 @@ def test_planning_changes_nothing_and_names_each_job_once(
     assert sum(plan.counts().values()) == len(plan.actions)
 
 
+@property_test
 @given(compositions, stores)
 def test_every_restart_names_a_field_that_costs_one(
     wanted: dict[str, Job], stored: dict[str, Deployed]

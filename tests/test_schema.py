@@ -9,7 +9,7 @@ from marshmallow import Schema
 
 from speck.binder import Registry
 from speck.errors import Fault, InvalidInput
-from speck.model import Inventory, Job, Login, Secret, Site, Uplink
+from speck.model import Inventory, Job, Site
 from speck.schema import (
     CompositionSchema,
     InventorySchema,
@@ -18,7 +18,6 @@ from speck.schema import (
     SiteSchema,
     client_id_conflicts,
     load_composition,
-    load_inventory,
     load_job,
     load_jobs,
 )
@@ -539,105 +538,6 @@ def test_a_warning_has_its_line(root: Path) -> None:
         assert str(fault.value) in lines[fault.line - 1]
 
 
-# --- the site inventory -----------------------------------------------------------------------------
-
-SITES_YAML = """\
-sites:
-  A:
-    spe_address: sc://10.0.0.1
-    broker_address: mqtt://10.0.0.1
-    slots: 8
-    memory: 1 GiB
-    checkpoint_dir: /var/lib/speck
-    savepoint_dir: /var/lib/flink
-    uplink: {bandwidth: 10 Mbit/s, latency: 20 ms}
-    engine_login: {token: "${SPARK_TOKEN}", ca_file: /etc/ssl/ca.pem}
-    broker_login: {username: speck, password: file:/run/secrets/broker}
-  D:
-    spe_address: http://10.0.0.4:8081
-    broker_address: mqtts://10.0.0.4
-    memory: 536870912
-"""
-
-
-def test_the_site_inventory() -> None:
-    assert load_inventory(SITES_YAML) == Inventory(
-        {
-            "A": Site(
-                name="A",
-                spe_address="sc://10.0.0.1:15002",
-                broker_address="tcp://10.0.0.1:1883",
-                slots=8,
-                memory=2**30,
-                checkpoint_dir="/var/lib/speck",
-                savepoint_dir="/var/lib/flink",
-                uplink=Uplink(bandwidth=10e6, latency=20.0),
-                engine_login=Login(token=Secret("${SPARK_TOKEN}"), ca_file="/etc/ssl/ca.pem"),
-                broker_login=Login(username="speck", password=Secret("file:/run/secrets/broker")),
-            ),
-            "D": Site(
-                name="D",
-                spe_address="http://10.0.0.4:8081/",
-                broker_address="mqtts://10.0.0.4:8883",
-                memory=2**29,
-            ),
-        }
-    )
-
-
-SITE = "sites:\n  A:\n    spe_address: sc://a\n    broker_address: tcp://a\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("name: x\n", "unknown field 'name' (the fields are sites)"),
-        ("sites:\n", "line 1: sites is empty (expected a mapping of names to sites)"),
-        ("sites: [a]\n", "line 1: sites is a list"),
-        ("sites: {A: }\n", "line 1: site 'A': is empty (expected a mapping)"),
-        ("sites: {A: {broker_address: tcp://a}}\n", "spe_address is missing (expected an engine's address)"),
-        (SITE.replace("A:", "a b:"), "line 2: site 'a b': is not a name"),
-        (SITE + "    memory: lots\n", "line 5: site 'A': memory 'lots' is not a quantity that fits here"),
-        (SITE + "    memory: -1\n", "memory -1 is not a quantity"),
-        (SITE + "    memory: .inf\n", "memory inf is not a quantity"),
-        (SITE + "    slots: 0\n", "line 5: site 'A': slots 0 is not a whole number"),
-        (SITE + "    uplink: fast\n", "line 5: site 'A': uplink 'fast'"),
-        (SITE + "    uplink:\n      latency: 3 bit/s\n", "line 6: site 'A': uplink.latency '3 bit/s'"),
-        (SITE + "    uplink: {latncy: 3}\n", "unknown field 'uplink.latncy' (did you mean 'latency'?)"),
-        (
-            SITE + "  B:\n    spe_address: SC://A:15002\n    broker_address: tcp://b\n",
-            "is that of site 'A' too",
-        ),
-        (SITE.replace("tcp://a", "tcp:/a"), "line 4: site 'A': broker_address 'tcp:/a' is not an address"),
-    ],
-)
-def test_bad_inventory(text: str, message: str) -> None:
-    with pytest.raises(InvalidInput) as caught:
-        load_inventory(text)
-    assert message in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "login",
-    [
-        "{password: hunter2}",
-        "{token: hunter2}",
-        "{pasword: hunter2}",
-        "{username: {a: hunter2}}",
-        '{username: "hunter2\\x07"}',
-        "hunter2",
-        "{password: [hunter2]}",
-        "{password: 2020-99-99}",
-    ],
-)
-def test_a_secret_written_out_is_not_repeated(login: str) -> None:
-    with pytest.raises(InvalidInput) as caught:
-        load_inventory(SITE + f"    broker_login: {login}\n")
-    assert "hunter2" not in repr(caught.value.faults) + str(caught.value)
-    assert "2020-99-99" not in repr(caught.value.faults)
-    assert caught.value.faults[0].line == 5
-
-
 # --- what the API is described by -------------------------------------------------------------------
 
 
@@ -657,14 +557,6 @@ def test_a_job_is_shown_as_it_was_read(root: Path) -> None:
     assert shown["trigger"] == "500 milliseconds"
     again = {name: value for name, value in shown.items() if name != "code_hash"}
     assert load(root, again).composition.jobs["A"] == found
-
-
-def test_a_site_is_shown_with_the_reference_and_not_the_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPARK_TOKEN", "hunter2")
-    shown = InventorySchema().dump(load_inventory(SITES_YAML))
-    assert shown["sites"]["A"]["engine_login"]["token"] == "${SPARK_TOKEN}"
-    assert shown["sites"]["A"]["memory"] == 2**30
-    assert "hunter2" not in json.dumps(shown)
 
 
 def test_faults_are_values() -> None:

@@ -117,17 +117,20 @@ class RevisionSchema(Schema):
     jobs = fields.List(fields.String(), metadata={"description": "names"})
 
 
-class CompositionSummarySchema(Schema):
-    """A composition in a list."""
-
+class _CompositionSchema(Schema):
     name = _text()
     revision = fields.Integer()
-    jobs = fields.Integer(metadata={"description": "number of wanted jobs"})
     deleting = fields.Boolean()
     operation = _text("the operation at work on it", allow_none=True)
 
 
-class CompositionViewSchema(CompositionSummarySchema):
+class CompositionSummarySchema(_CompositionSchema):
+    """A composition in a list."""
+
+    jobs = fields.Integer(metadata={"description": "number of wanted jobs"})
+
+
+class CompositionViewSchema(_CompositionSchema):
     """A composition with its jobs and revisions."""
 
     jobs = fields.List(fields.Nested(JobViewSchema))

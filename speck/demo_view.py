@@ -1,0 +1,107 @@
+"""What a person sees of the demo: lines as it goes on, and the statistics, live where there is a terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from speck import render
+
+_PAUSE = 2.0  # s between two lines of statistics where there is no terminal
+
+Data = Mapping[str, Any]
+
+
+class View:
+    """Writes to a console; as a context manager it shows the statistics meanwhile."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live: Live | None = None
+        self._begun = self._said = 0.0
+
+    def say(self, text: str, style: str = "") -> None:
+        """One line."""
+        self._console.print(Text(text, style=style))
+
+    def phase(self, text: str) -> None:
+        """A heading."""
+        self.say(f"\n{text}", "bold cyan")
+
+    def plan(self, plan: Data, kept: bool = True) -> None:
+        """A plan, every job with its verdict; those that stay only if ``kept``."""
+        shown = [each for each in plan["actions"] if kept or each["kind"] != "keep"]
+        for line in render.plan_lines({**plan, "actions": shown}):
+            self._console.print(line)
+
+    def operation(self, operation: Data, said: set[str]) -> None:
+        """The actions of an operation that have ended and were not ``said`` yet."""
+        for action in operation["actions"]:
+            if action["ended"] is not None and action["job"] not in said:
+                said.add(action["job"])
+                self._console.print(render.action_line(action))
+        if operation["state"] != "running":
+            self._console.print(render.operation_summary(operation))
+
+    def statistics(self, totals: Data, note: str) -> None:
+        """The statistics as they are now."""
+        if self._live is not None:
+            self._live.update(statistics_table(totals, note), refresh=True)
+        elif totals and time.monotonic() - self._said >= _PAUSE:
+            self._said = time.monotonic()
+            self.say(f"{self._said - self._begun:6.1f} s  {statistics_line(totals)}  ({note})")
+
+    def __enter__(self) -> View:
+        self._begun = self._said = time.monotonic()
+        if self._console.is_terminal:
+            self._live = Live(console=self._console, auto_refresh=False)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+
+def statistics_line(totals: Data) -> str:
+    """The totals in one line."""
+    local, overall = totals["local"], totals["overall"]
+    return (
+        f"at the sites {local['readings']:,} readings, {local['vehicles']:,} vehicles; "
+        f"over all {overall['readings']:,}, {overall['vehicles']:,}"
+    )
+
+
+def statistics_table(totals: Data, note: str) -> Table:
+    """The totals, and the newest window of each site."""
+    table = Table(title=note, title_justify="left")
+    for column in ("site", "readings", "vehicles", "window", "mean speed", "slowest segments"):
+        table.add_column(
+            column, justify="right" if column in {"readings", "vehicles", "mean speed"} else "left"
+        )
+    sites = {**totals.get("sites", {}), "*": totals["overall"]} if totals else {}
+    for site, counted in sites.items():
+        window = totals["latest"].get(site, {})
+        table.add_row(
+            "all" if site == "*" else site,
+            f"{counted['readings']:,}",
+            f"{counted['vehicles']:,}",
+            _clock(window),
+            "" if window.get("mean_speed") is None else f"{window['mean_speed']:.1f} km/h",
+            ", ".join(window.get("slowest") or ()),
+        )
+    return table
+
+
+def _clock(window: Data) -> str:
+    return f"{window['start'][11:16]} to {window['end'][11:16]}" if window else ""
