@@ -51,8 +51,8 @@ class DemoOptions:
 
     ``data`` is a file of readings (``None``: a day is generated), of which the first ``limit`` count;
     ``sensors`` a CSV file that names each sensor's site.  ``rate`` is in lines/s (0: as fast as possible;
-    ``None``: that for a file, a pace to watch for the generated day), ``speedup`` against the time in the data
-    (0: no bound).
+    ``None``: that for a file, a pace to watch for the generated day), ``speedup`` against the time in the
+    data (0: no bound).
     ``malformed`` is the share of malformed lines mixed in, ``heap`` the Java heap of each engine.
     """
 
@@ -102,20 +102,21 @@ def run_demo(options: DemoOptions) -> int:
     """
     console = Console(stderr=options.as_json, soft_wrap=True, highlight=False)
     directory = Path(tempfile.mkdtemp(prefix="speck-demo-"))
+    cleanup = ExitStack()
     try:
-        with _signals_interrupt(), _Cleanup() as cleanup:
+        with _handled(_interrupt):
             return _Demo(options, directory, View(console), cleanup).run()
     except KeyboardInterrupt:
-        console.print("interrupted; everything was stopped")
+        console.print("interrupted; what was started is stopped")
         return INTERRUPTED
+    finally:
+        # Another Ctrl-C does not cut this short.
+        with _handled(signal.SIG_IGN):
+            cleanup.close()
 
 
-class _Cleanup(ExitStack):
-    """Stops what was started, in reverse, and is not cut short by another Ctrl-C."""
-
-    def __exit__(self, *details: Any) -> bool:
-        with _signals_ignored():
-            return bool(super().__exit__(*details))
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 @contextmanager
@@ -131,17 +132,6 @@ def _handled(handler: Callable[[int, FrameType | None], None] | signal.Handlers)
     finally:
         for number, previous in zip(numbers, before, strict=True):
             signal.signal(number, previous)
-
-
-def _signals_interrupt() -> Any:
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    return _handled(interrupt)
-
-
-def _signals_ignored() -> Any:
-    return _handled(signal.SIG_IGN)
 
 
 class _Demo:
@@ -194,8 +184,8 @@ class _Demo:
         with self._stage("deploy", "The plan, and its 17 jobs"):
             self._view.plan(self._client.plan(text, COMPOSITION))
             said: set[str] = set()
-            operation = self._client.apply(text, COMPOSITION)
-            for operation in self._client.follow(operation["id"], _POLL):
+            begun = self._client.apply(text, COMPOSITION)
+            for operation in self._client.follow(begun["id"], _POLL):
                 self._view.operation(operation, said)
             _refuse_failed(operation)
 
@@ -213,7 +203,7 @@ class _Demo:
             self._edit()
             options = ("--only", STREAM, "--part", "2/2", "--topic", f"{STREAM}={TOPIC}")
             self._feed("feeder-second", file, 1 / STREAMS, *options)
-            self._until("data flows", lambda: all([feeder.ended() for feeder in self._feeders]))
+            self._until("data flows", self._all_sent)
 
     def _feed(self, name: str, file: Path, share: float, *options: object) -> Feeder:
         """Replay some streams in the background, at their share of the rate."""
@@ -228,6 +218,9 @@ class _Demo:
         self._cleanup.callback(feeder.stop)
         self._feeders.append(feeder)
         return feeder
+
+    def _all_sent(self) -> bool:
+        return all(feeder.ended() for feeder in self._feeders)
 
     def _taken(self, lines: int) -> bool:
         """Whether the cleaner that is about to be removed has worked through so many lines."""

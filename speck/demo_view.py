@@ -20,12 +20,16 @@ Data = Mapping[str, Any]
 
 
 class View:
-    """Writes to a console; as a context manager it shows the statistics meanwhile."""
+    """Writes to a console; as a context manager it shows the statistics meanwhile.
+
+    The seconds that it shows are those since it was made.
+    """
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live: Live | None = None
-        self._begun = self._said = 0.0
+        self._begun = time.monotonic()
+        self._said = 0.0
 
     def say(self, text: str, style: str = "") -> None:
         """One line."""
@@ -59,7 +63,6 @@ class View:
             self.say(f"{self._said - self._begun:6.1f} s  {statistics_line(totals)}  ({note})")
 
     def __enter__(self) -> View:
-        self._begun = self._said = time.monotonic()
         if self._console.is_terminal:
             self._live = Live(console=self._console, auto_refresh=False)
             self._live.start()

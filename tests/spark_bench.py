@@ -62,6 +62,7 @@ class SparkBench:
         name: str,
         behaviour: str = "good",
         path: Path = JOBS / "simple.py",
+        /,
         **arguments: Scalar,
     ) -> Job:
         self._broker.ensure_session(client_id(name), f"in/{name}")

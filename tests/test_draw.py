@@ -5,11 +5,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from speck.draw import by_site, draw_image, draw_text
+from speck.draw import draw_image, draw_text
+from speck.draw.grouping import by_site
+from speck.draw.picture import lay_out
 from speck.errors import InvalidInput
 from speck.graph import Graph
 from speck.model import Inventory, Job, Site
-from speck.picture import lay_out
 from tests.examples import job
 
 INVENTORY = Inventory(

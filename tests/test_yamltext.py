@@ -9,9 +9,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as some
 
-from speck import yamltext
 from speck.errors import InvalidInput
-from speck.yamltext import LinedDict, line_of, parse
+from speck.schema import yamltext
+from speck.schema.yamltext import LinedDict, line_of, parse
 from tests.examples import property_test
 
 scalars = (

@@ -6,7 +6,6 @@ to print this command.  What is set here beyond Spark's defaults, and why, stand
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import os
 import shutil
@@ -95,9 +94,6 @@ def connect_server_command(
         options.append(f"-Djava.io.tmpdir={temporary}")
         settings["spark.sql.warehouse.dir"] = str(_made(directory / "warehouse"))
     settings |= extra_conf or {}
-    archive = class_archive()
-    if archive.exists():
-        options.append(f"-XX:SharedArchiveFile={archive}")
     return [
         java(),
         *options,
@@ -122,19 +118,6 @@ def connect_server_environment() -> dict[str, str]:
         "SPARK_HOME": str(_spark_home()),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
-
-
-def class_archive() -> Path:
-    """Where the archive of shared classes for this Java and this Spark belongs, in the user's cache.
-
-    :mod:`binders.spark.archive` makes it; servers use it when it is there.
-    """
-    fingerprint = hashlib.sha256()
-    for path in [Path(java()).resolve(), *map(Path, _spark_jars())]:
-        found = path.stat()
-        fingerprint.update(f"{path} {found.st_size} {found.st_mtime_ns}\n".encode())
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "speck" / f"spark-classes-{fingerprint.hexdigest()[:16]}.jsa"
 
 
 def java() -> str:
@@ -164,7 +147,6 @@ def _spark_home() -> Path:
 
 
 def _spark_jars() -> list[str]:
-    # In a fixed order and without a wildcard, so that an archive of shared classes fits the next start.
     jars = sorted(str(jar) for jar in (_spark_home() / "jars").glob("*.jar"))
     if not jars:
         raise LocalError(f"{_spark_home()} holds no jars (expected the pyspark package with Spark inside)")

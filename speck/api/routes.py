@@ -15,7 +15,7 @@ from speck.coordinator import Coordinator
 from speck.errors import Fault, InvalidInput
 from speck.operation import Operation, plan_data
 from speck.schema import Loaded, load_composition, load_job
-from speck.yamltext import parse
+from speck.schema.yamltext import parse
 
 blueprint = Blueprint("speck", __name__, description="Jobs, compositions, operations")
 

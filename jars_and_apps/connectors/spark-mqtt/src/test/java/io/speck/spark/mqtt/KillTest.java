@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.speck.mqtt.Await;
 import io.speck.mqtt.Mosquitto;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -33,7 +34,9 @@ class KillTest {
                 Topic middle = new Topic(broker.url(), "counts-middle")) {
             Process process = spark(broker);
             try {
+                Process first = process;
                 Await.until("first counts", () -> {
+                    assertAlive(first);
                     send(broker, sent);
                     Thread.sleep(500);
                     return !in.all().isEmpty() && !middle.all().isEmpty();
@@ -54,9 +57,15 @@ class KillTest {
         }
     }
 
+    private void assertAlive(Process process) throws Exception {
+        if (!process.isAlive()) {
+            throw new AssertionError("spark ended: " + Files.readString(folder.resolve("spark.log")));
+        }
+    }
+
     private Process spark(Mosquitto broker) throws Exception {
         List<String> command = new ArrayList<>(List.of(Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "-Xmx400m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:+IgnoreUnrecognizedVMOptions"));
+                "-Xmx600m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dspark.local.dir=" + folder));
         command.addAll(List.of(System.getProperty("speck.jvmOptions", "").split(" ")));
         command.removeIf(String::isEmpty);
         command.addAll(List.of("-cp", System.getProperty("java.class.path"), CountingQuery.class.getName(),

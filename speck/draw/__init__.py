@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from speck.draw.grouping import SiteGroup, by_site
 from speck.errors import Fault, InvalidInput
 from speck.graph import Graph
 from speck.model import Inventory, Job
 
+__all__ = ["draw_image", "draw_text"]
+
 OUTSIDE = "(outside)"
 PICTURE_SUFFIXES = (".svg", ".png")
-
-
-@dataclass(frozen=True)
-class SiteGroup:
-    """The jobs at one engine, in the order of the data; ``name`` is the address where no site is known."""
-
-    name: str
-    address: str
-    jobs: tuple[str, ...]
 
 
 def draw_text(jobs: Iterable[Job], inventory: Inventory) -> str:
@@ -48,30 +41,13 @@ def draw_image(jobs: Iterable[Job], inventory: Inventory, path: str | Path) -> N
         message = f"picture {str(path)!r} is of no known kind (expected {' or '.join(PICTURE_SUFFIXES)})"
         raise InvalidInput([Fault(message, value=str(path))], "picture")
     graph = Graph.of(jobs)
-    from speck.picture import paint  # matplotlib takes a second to import, and few commands draw
+    from speck.draw.picture import paint  # matplotlib takes a second to import, and few commands draw
 
     try:
         paint(graph, by_site(graph, inventory), target)
     except OSError as error:
         message = f"picture {str(path)!r} cannot be written: {error.strerror}"
         raise InvalidInput([Fault(message, value=str(path))], "picture") from error
-
-
-def by_site(graph: Graph, inventory: Inventory) -> list[SiteGroup]:
-    """The jobs by where their engine is, sites in the order in which data first reaches them.
-
-    Raises :class:`InvalidInput` for a cycle.
-    """
-    names = {site.spe_address: site.name for site in inventory.sites.values()}
-    found: dict[str, list[str]] = {}
-    for job_name in graph.order():
-        found.setdefault(graph.jobs[job_name].spe_address, []).append(job_name)
-    groups = []
-    for address, members in found.items():
-        declared = graph.jobs[members[0]].site
-        known = names.get(address) or (declared if declared not in inventory.sites else None)
-        groups.append(SiteGroup(known or address, address, tuple(members)))
-    return groups
 
 
 def _row(graph: Graph, name: str, places: Mapping[str, str]) -> tuple[str, str, str, str]:

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from speck.errors import Fault
-from speck.yamltext import line_of
+from speck.schema.yamltext import line_of
 
 _SHOWN_LENGTH = 100
 _UNREADABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")

@@ -10,7 +10,8 @@ import re
 
 from marshmallow import fields
 
-from speck.fields import (
+from speck.model import JOB_NAME
+from speck.schema.fields import (
     Arguments,
     Choice,
     Labels,
@@ -20,8 +21,7 @@ from speck.fields import (
     Text,
     WholeNumber,
 )
-from speck.model import JOB_NAME
-from speck.quantity import BIT_RATE, BYTES, MILLISECONDS, spark_interval
+from speck.schema.quantity import BIT_RATE, BYTES, MILLISECONDS, spark_interval
 from speck.topic import filter_fault, name_fault
 
 _DOTTED = re.compile(r"[^\W\d][\w$]*(\.[^\W\d][\w$]*)*\Z")

@@ -8,7 +8,7 @@ from typing import Any
 from speck.errors import Fault
 from speck.graph import Endpoint, Graph, Members
 from speck.model import client_id, fence_topic
-from speck.report import Report, Suggestions
+from speck.schema.report import Report, Suggestions
 from speck.topic import is_filter, matches
 
 

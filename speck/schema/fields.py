@@ -13,8 +13,8 @@ from marshmallow import Schema, ValidationError, fields, pre_load
 
 from speck.errors import InvalidInput
 from speck.model import Secret
-from speck.quantity import Unit
-from speck.report import not_scalar, not_text, show, unreadable
+from speck.schema.quantity import Unit
+from speck.schema.report import not_scalar, not_text, show, unreadable
 
 MAX_TEXT = 4096
 MAX_MAPPING_TEXT = 64 * 1024

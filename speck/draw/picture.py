@@ -21,7 +21,7 @@ from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
 from matplotlib.path import Path as Curve
 from matplotlib.textpath import TextPath
 
-from speck.draw import SiteGroup
+from speck.draw.grouping import SiteGroup
 from speck.graph import Graph
 
 TEXT, SMALL = 9.0, 7.5  # points

@@ -1,7 +1,7 @@
 """Reads compositions, jobs and the site inventory: the entry points, which report all faults at once.
 
-The form of each field is in :mod:`speck.forms` (offered here too), what a job resolves to in
-:mod:`speck.resolve`, what is worth a warning in :mod:`speck.advice`.
+The form of each field is in :mod:`speck.schema.forms` (offered here too), what a job resolves to in
+:mod:`speck.schema.resolve`, what is worth a warning in :mod:`speck.schema.advice`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from typing import Any
 
 from marshmallow import ValidationError
 
-from speck.address import BadAddress, canonical, redacted
-from speck.advice import advice
 from speck.binder import Registry
 from speck.errors import Fault, InvalidInput
-from speck.fields import StrictSchema
-from speck.forms import (
+from speck.graph import Graph, cycle_fault
+from speck.model import Composition, Inventory, Job, Login, Site, Uplink, client_id
+from speck.schema.address import BadAddress, canonical, redacted
+from speck.schema.advice import advice
+from speck.schema.fields import StrictSchema
+from speck.schema.forms import (
     CompositionSchema,
     InventorySchema,
     JobSchema,
@@ -27,11 +29,9 @@ from speck.forms import (
     UplinkSchema,
     check_name,
 )
-from speck.graph import Graph, cycle_fault
-from speck.model import Composition, Inventory, Job, Login, Site, Uplink, client_id
-from speck.report import Report, kind_of_value
-from speck.resolve import Resolver, Surroundings
-from speck.yamltext import MAX_BYTES, line_of, parse
+from speck.schema.report import Report, kind_of_value
+from speck.schema.resolve import Resolver, Surroundings
+from speck.schema.yamltext import MAX_BYTES, line_of, parse
 
 __all__ = [
     "CompositionSchema",

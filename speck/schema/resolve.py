@@ -8,12 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from speck.address import SAME_SCHEME, BadAddress, canonical, redacted
 from speck.binder import ENGINE_OF_SCHEME, EngineKind, Registry, scheme_of
-from speck.jobfile import BadFile, content_hash, locate, type_fault
 from speck.model import JOB_NAME, Inventory, Job, Site
-from speck.quantity import spark_interval
-from speck.report import Report
+from speck.schema.address import SAME_SCHEME, BadAddress, canonical, redacted
+from speck.schema.jobfile import BadFile, content_hash, locate, type_fault
+from speck.schema.quantity import spark_interval
+from speck.schema.report import Report
 
 
 @dataclass(frozen=True)

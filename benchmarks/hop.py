@@ -1,0 +1,418 @@
+"""One hop of an engine against a plain relay: ``python -m benchmarks.hop [--json] [--runs 5] [--engine spark]``.
+
+A hop is MQTT in, MQTT out, with nothing done in between.  In one run, on the same Mosquitto, with QoS 1 and
+messages of 100 bytes: an engine's job started by SpecK's own binder, and a relay written with paho in
+Python (:mod:`benchmarks.paho_relay`).  The two, and the broker without a hop, take turns.  What is measured,
+and what came out where, stands in ``benchmarks/README.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+import benchmarks
+from benchmarks.common import Figure
+from benchmarks.load.generator import Generator, generator, tool
+from benchmarks.load.processes import Running, running, server
+from binders.mqtt import MOSQUITTO, MQTT
+from binders.spark import CONNECT
+from binders.spark.local import CONNECT_SERVER
+from speck.binder import EngineBinder
+from speck.model import Attempt, Handle, Inventory, Job, Site, client_id
+
+JOB_FILE = Path(__file__).with_name("load") / "pass_through.py"
+HEAP = "600m"  # of the engine's server
+DIRECT = "direct/in"  # the topic of the runs without a hop
+
+RATE = 1000  # messages/s of the latency runs
+LATENCY_WARMUP = 5  # s
+SETTLE = 5.0  # s, after work, before the idle server is looked at
+TOUCH = 200  # messages through each job before it counts as idle
+
+MIB = 1 << 20
+
+Rounds = dict[str, list[dict[str, float]]]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is run: messages a throughput run, seconds a latency or idle run, jobs that are idle."""
+
+    runs: int
+    messages: int
+    latency_seconds: int
+    idle_seconds: int
+    idle_jobs: int
+
+
+@dataclass(frozen=True)
+class Hop:
+    """A way from topic ``out`` to topic ``back``, and the process that does it (none: the broker alone)."""
+
+    name: str
+    out: str
+    back: str
+    process: Running | None
+
+
+class Engine:
+    """A server of the engine and the binder to it, as a coordinator uses it."""
+
+    def __init__(self, process: Running, binder: EngineBinder, address: str, broker: str) -> None:
+        """The engine at an address, with its jobs reading and writing at one broker."""
+        self.process = process
+        self._binder = binder
+        self._address = address
+        self._broker = broker
+        self._sessions = MQTT.connect(broker, Inventory())
+
+    def start(self, name: str) -> tuple[Hop, Handle]:
+        """A new job that passes messages on, through a session and with a fence like any other's."""
+        session = client_id(name)
+        hop = Hop("spark", f"{name}/in", f"{name}/out", self.process)
+        attempt = Attempt(id=uuid.uuid4().hex, job_name=name, number=1, session=session)
+        self._sessions.ensure_session(session, hop.out)
+        self._sessions.fence(session, attempt.number)
+        return hop, self._binder.submit(self._job(name, hop), attempt)
+
+    def stop(self, name: str, handle: Handle) -> None:
+        """End a job and its session."""
+        self._binder.stop(handle, False)
+        self._sessions.delete_session(client_id(name))
+
+    def progress(self, handle: Handle) -> dict[str, Any]:
+        """The last report of the job: the batch's number, its rows, and how long each part of it took (ms)."""
+        metrics = self._binder.metrics(handle)
+        return {"batch": metrics.batch_id, **metrics.details}
+
+    def _job(self, name: str, hop: Hop) -> Job:
+        return Job(
+            job_name=name,
+            spe_address=self._address,
+            source_broker=self._broker,
+            source_topic=hop.out,
+            sink_broker=self._broker,
+            sink_topic=hop.back,
+            entry_class="pass_through",
+            job_path=str(JOB_FILE),
+            engine="spark",
+        )
+
+
+@contextlib.contextmanager
+def spark(directory: Path, broker: str) -> Iterator[Engine]:
+    """A Spark Connect server as ``speck local`` starts it."""
+    with server("spark", CONNECT_SERVER, directory, HEAP) as (process, port):
+        address = CONNECT_SERVER.address(port)
+        site = Site(
+            name="site",
+            spe_address=address,
+            broker_address=broker,
+            checkpoint_dir=str(directory / "checkpoints"),
+        )
+        binder = CONNECT.connect(address, Inventory({"site": site}))
+        try:
+            yield Engine(process, binder, address, broker)
+        finally:
+            binder.close()
+
+
+ENGINES = {"spark": spark}
+
+
+@contextlib.contextmanager
+def relay(directory: Path, port: int) -> Iterator[Hop]:
+    """The paho relay, subscribed."""
+    hop = Hop("relay", "relay/in", "relay/out", None)
+    command = [sys.executable, "-m", "benchmarks.paho_relay", str(port), hop.out, hop.back]
+    root = str(Path(benchmarks.__file__).resolve().parent.parent)
+    with running("relay", command, directory, {**os.environ, "PYTHONPATH": root}) as process:
+        assert process.process.stdout is not None
+        if process.process.stdout.readline().strip() != "ready":
+            log = (directory / "relay.log").read_text(errors="replace")
+            raise RuntimeError(f"the relay does not come up:\n{log[-2000:]}")
+        yield Hop(hop.name, hop.out, hop.back, process)
+
+
+# --- throughput and latency -----------------------------------------------------------------------
+
+
+class Bench:
+    """What all measurements share: one broker, one load generator, and where progress is told."""
+
+    def __init__(self, broker: Running, load: Generator) -> None:
+        """Measure with this broker and this generator."""
+        self.broker = broker
+        self.load = load
+
+    def throughput(self, hops: list[Hop], options: Options) -> Rounds:
+        """Flood each in turn, ``runs`` times, after one warm-up."""
+        return self._turns(hops, options, "messages/s", lambda hop: self._flood(hop, options.messages))
+
+    def latency(self, hops: list[Hop], options: Options) -> Rounds:
+        """The same at a fixed rate; the warm-up is part of each run."""
+        return self._turns(hops, options, "latency", lambda hop: self._paced(hop, options.latency_seconds))
+
+    def touch(self, hop: Hop) -> None:
+        """A few messages through it."""
+        self.load.flood(hop.out, hop.back, TOUCH)
+
+    def _turns(
+        self, hops: list[Hop], options: Options, what: str, run: Callable[[Hop], dict[str, float]]
+    ) -> Rounds:
+        rounds: Rounds = {hop.name: [] for hop in hops}
+        for number in range(options.runs + 1):
+            for hop in hops:
+                say(f"{what}, {f'run {number} of {options.runs}' if number else 'warm-up'}, {hop.name} ...")
+                result = run(hop)
+                say("    " + ", ".join(f"{name} {value:g}" for name, value in result.items()))
+                if number:
+                    rounds[hop.name].append(result)
+        return rounds
+
+    def _flood(self, hop: Hop, messages: int) -> dict[str, float]:
+        processes = {"broker": self.broker, "generator": self.load.process}
+        if hop.process is not None:
+            processes["hop"] = hop.process
+        before = {name: process.cpu_seconds() for name, process in processes.items()}
+        result = self.load.flood(hop.out, hop.back, messages)
+        for name, process in processes.items():
+            used = process.cpu_seconds() - before[name]
+            result[f"{name}_cpu_us_per_message"] = round(used / messages * 1e6, 2)
+        return result | {"messages_per_s": messages / result["seconds"]}
+
+    def _paced(self, hop: Hop, seconds: int) -> dict[str, float]:
+        return self.load.paced(hop.out, hop.back, rate=RATE, seconds=seconds, warmup=LATENCY_WARMUP)
+
+
+def traffic_figures(throughput: Rounds, latency: Rounds, engine: str) -> dict[str, Figure]:
+    """The figures of the runs that took turns; those of one round are compared with each other."""
+    figures = {
+        "throughput_ratio": Figure.of(
+            ours["messages_per_s"] / theirs["messages_per_s"]
+            for ours, theirs in zip(throughput[engine], throughput["relay"], strict=True)
+        )
+    }
+    for percentile in ("p50", "p99"):
+        figures[f"added_latency_ms_{percentile}"] = added(latency, engine, percentile)
+        figures[f"relay_added_latency_ms_{percentile}"] = added(latency, "relay", percentile)
+        figures[f"direct_latency_ms_{percentile}"] = figure(latency["ceiling"], f"{percentile}_ms")
+    for name, rounds in throughput.items():
+        for measured in sorted({key for each in rounds for key in each}):
+            if measured == "messages_per_s" or "_cpu_" in measured:
+                figures[f"{name}_{measured}"] = figure(rounds, measured)
+    return figures
+
+
+def added(latency: Rounds, name: str, percentile: str) -> Figure:
+    """What the hop adds to a percentile: that with it less that without it, of the same round."""
+    key = f"{percentile}_ms"
+    return Figure.of(
+        hop[key] - direct[key] for hop, direct in zip(latency[name], latency["ceiling"], strict=True)
+    )
+
+
+def figure(rounds: list[dict[str, float]], name: str) -> Figure:
+    """One measured quantity of all rounds."""
+    return Figure.of(each[name] for each in rounds)
+
+
+# --- where the time goes --------------------------------------------------------------------------
+
+
+def profile(engine: Engine, handle: Handle, work: Callable[[], object]) -> dict[str, float]:
+    """The medians of the parts of a micro-batch (ms), and of its rows, as the engine tells them during ``work``.
+
+    The progress is asked for every 20 ms, so this is a run of its own, and no other figure comes from it.
+    """
+    seen: dict[int, dict[str, Any]] = {}
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.02):
+            report = engine.progress(handle)
+            if report["batch"] is not None:
+                seen[report["batch"]] = report
+
+    first = engine.progress(handle)["batch"]
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        work()
+    finally:
+        done.set()
+        watcher.join()
+    seen.pop(first, None)
+    return batch_medians([each for each in seen.values() if each.get("batch_rows")])
+
+
+def batch_medians(batches: list[dict[str, Any]]) -> dict[str, float]:
+    """The median of each part of these batches."""
+    parts = sorted({name for each in batches for name in each if name.startswith("duration_ms.")})
+    medians = {"batches_seen": float(len(batches))}
+    for name in ["batch_rows", *parts] if batches else []:
+        medians[name.removeprefix("duration_ms.")] = statistics.median(each.get(name, 0) for each in batches)
+    return medians
+
+
+# --- idle jobs ------------------------------------------------------------------------------------
+
+
+def idle_figures(bench: Bench, start: Callable[[], Any], options: Options) -> dict[str, Figure]:
+    """What one more idle job costs a site, each time on a new server: memory, and processor time."""
+    rounds = []
+    for number in range(options.runs):
+        say(f"idle jobs, run {number + 1} of {options.runs} ...")
+        with start() as engine:
+            rounds.append(idle_round(bench, engine, options))
+        say("    " + ", ".join(f"{name} {value:.4g}" for name, value in rounds[-1].items()))
+    return {name: figure(rounds, name) for name in rounds[0]}
+
+
+def idle_round(bench: Bench, engine: Engine, options: Options) -> dict[str, float]:
+    """A server with one job, then with ``idle_jobs`` more; each has done some work before it is idle."""
+    jobs = [("idle-0", start_idle(bench, engine, "idle-0"))]
+    memory, processor = at_rest(engine.process, options.idle_seconds)
+    for number in range(1, options.idle_jobs + 1):
+        jobs.append((f"idle-{number}", start_idle(bench, engine, f"idle-{number}")))
+    memory_all, processor_all = at_rest(engine.process, options.idle_seconds)
+    for name, handle in jobs:
+        engine.stop(name, handle)
+    return {
+        "rss_mb_per_job": (memory_all - memory) / options.idle_jobs / MIB,
+        "idle_cpu_percent_per_job": (processor_all - processor) / options.idle_jobs * 100,
+        "server_mb_with_1_job": memory / MIB,
+        f"server_mb_with_{options.idle_jobs + 1}_jobs": memory_all / MIB,
+        "server_idle_cpu_percent_with_1_job": processor * 100,
+    }
+
+
+def start_idle(bench: Bench, engine: Engine, name: str) -> Handle:
+    """A job that has worked a little."""
+    hop, handle = engine.start(name)
+    bench.touch(hop)
+    return handle
+
+
+def at_rest(process: Running, seconds: int) -> tuple[int, float]:
+    """Bytes (PSS, after a garbage collection) and share of a core of a server that has nothing to do."""
+    time.sleep(SETTLE)
+    before, began = process.cpu_seconds(), time.monotonic()
+    time.sleep(seconds)
+    share = (process.cpu_seconds() - before) / (time.monotonic() - began)
+    for _ in range(2):  # what a first collection frees may have kept other things
+        subprocess.run([tool("jcmd"), str(process.pid), "GC.run"], check=True, stdout=subprocess.DEVNULL)
+    time.sleep(1)
+    return process.proportional_memory(), share
+
+
+# --- the whole ------------------------------------------------------------------------------------
+
+
+def measure(options: Options, engine_name: str, directory: Path) -> dict[str, Any]:
+    """All figures, by name; everything that is started ends before this returns or raises."""
+    with contextlib.ExitStack() as stack:
+        broker, port = stack.enter_context(server("mosquitto", MOSQUITTO, directory / "broker", HEAP))
+        bench = Bench(broker, stack.enter_context(generator(port, directory)))
+
+        def start(name: str = "idle") -> contextlib.AbstractContextManager[Engine]:
+            return ENGINES[engine_name](directory / f"{name}-{uuid.uuid4().hex[:6]}", MOSQUITTO.address(port))
+
+        figures, where = traffic(bench, start, directory, port, options, engine_name)
+        figures |= idle_figures(bench, start, options)
+    result: dict[str, Any] = {}
+    for name, each in figures.items():
+        result |= {key: round(value, 3) for key, value in each.named(name)}
+    return {**result, "runs": options.runs, "messages": options.messages, "profile": where}
+
+
+def traffic(
+    bench: Bench,
+    start: Callable[[str], contextlib.AbstractContextManager[Engine]],
+    directory: Path,
+    port: int,
+    options: Options,
+    engine_name: str,
+) -> tuple[dict[str, Figure], dict[str, dict[str, float]]]:
+    """The figures of throughput and latency, and the parts of a micro-batch under either load."""
+    with start("traffic") as engine, relay(directory, port) as other:
+        hop, handle = engine.start("hop")
+        hops = [hop, other, Hop("ceiling", DIRECT, DIRECT, None)]
+        throughput = bench.throughput(hops, options)
+        latency = bench.latency(hops, options)
+        say("where the time goes ...")
+        where = {
+            "flood": profile(engine, handle, lambda: bench.load.flood(hop.out, hop.back, options.messages)),
+            f"{RATE}_messages_per_s": profile(
+                engine,
+                handle,
+                lambda: bench.load.paced(hop.out, hop.back, rate=RATE, seconds=10, warmup=1),
+            ),
+        }
+        engine.stop("hop", handle)
+    return traffic_figures(throughput, latency, engine_name), where
+
+
+def table(result: dict[str, Any]) -> Table:
+    """The figures for people: median, least and greatest."""
+    shown = Table("figure", "median", "min", "max", title=f"One hop, {result['runs']} runs")
+    for name, value in result.items():
+        if f"{name}_min" in result:
+            shown.add_row(name, *(f"{each:g}" for each in (value, result[f"{name}_min"], result[f"{name}_max"])))
+    for load, parts in result["profile"].items():
+        for part, value in parts.items():
+            shown.add_row(f"micro-batch, {load}: {part}", f"{value:g}", "", "")
+    return shown
+
+
+def say(text: str) -> None:
+    """Tell of progress."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    parser.add_argument("--engine", choices=sorted(ENGINES), default="spark")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--messages", type=int, default=200_000, help="of one throughput run")
+    parser.add_argument("--latency-seconds", type=int, default=20)
+    parser.add_argument("--idle-seconds", type=int, default=30)
+    parser.add_argument("--idle-jobs", type=int, default=8)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure, and show the figures."""
+    given = vars(arguments())
+    as_json, engine = given.pop("json"), given.pop("engine")
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))  # so that what was started is stopped
+    with tempfile.TemporaryDirectory(prefix="speck-hop-") as directory:
+        result = measure(Options(**given), engine, Path(directory))
+    if as_json:
+        print(json.dumps(result))
+    else:
+        Console().print(table(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""Drives the load generator (``Load.java``): compiled once, one JVM for all runs, so that it is warm."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.load.processes import Running, running
+from binders.spark.server import java
+from speck.errors import LocalError
+
+SOURCE = Path(__file__).with_name("Load.java")
+
+PAYLOAD = 100  # bytes
+
+_OPTIONS = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:-UsePerfData")
+
+
+class Generator:
+    """A running load generator; each call is one run, and raises ``RuntimeError`` when a message is missing."""
+
+    def __init__(self, process: Running) -> None:
+        """Talk to this process."""
+        self.process = process
+
+    def flood(self, out: str, back: str, messages: int) -> dict[str, float]:
+        """Publish ``messages`` to the topic ``out``, as fast as the broker takes them; receive from ``back``.
+
+        Answers ``seconds`` (first publish to last receipt), ``publish_seconds``, ``received``,
+        ``duplicates`` and ``out_of_order``.
+        """
+        return self._run(f"flood out={out} in={back} messages={messages} bytes={PAYLOAD}")
+
+    def paced(self, out: str, back: str, *, rate: int, seconds: int, warmup: int) -> dict[str, float]:
+        """The same at ``rate`` messages/s; measured for ``seconds`` after ``warmup`` seconds.
+
+        Answers ``p50_ms``, ``p90_ms``, ``p99_ms``, ``p100_ms`` of receive time - send time, in place of seconds.
+        """
+        return self._run(
+            f"paced out={out} in={back} rate={rate} seconds={seconds} warmup={warmup} bytes={PAYLOAD}"
+        )
+
+    def _run(self, command: str) -> dict[str, float]:
+        pipe = self.process.process
+        assert pipe.stdin is not None and pipe.stdout is not None
+        pipe.stdin.write(command + "\n")
+        pipe.stdin.flush()
+        line = pipe.stdout.readline()
+        answer = json.loads(line) if line else {"error": "the load generator has ended"}
+        if "error" in answer:
+            raise RuntimeError(f"{command}: {answer['error']}")
+        return {str(name): float(value) for name, value in answer.items()}
+
+
+@contextlib.contextmanager
+def generator(port: int, directory: Path) -> Iterator[Generator]:
+    """A load generator at the broker on this loopback port; its classes and its log go to the directory."""
+    compiler = tool("javac")
+    subprocess.run([compiler, "--release", "17", "-d", str(directory), str(SOURCE)], check=True)
+    command = [java(), *_OPTIONS, "-cp", str(directory), "Load", str(port)]
+    with running("generator", command, directory) as process:
+        yield Generator(process)
+
+
+def tool(name: str) -> str:
+    """The path of a program of the JDK whose Java is used; raises :class:`~speck.errors.LocalError`."""
+    program = Path(java()).resolve().with_name(name)
+    if not program.exists():
+        raise LocalError(f"{program} is missing: the benchmark needs a whole JDK 17 or newer, not only a JRE")
+    return str(program)
