@@ -1,4 +1,4 @@
-"""One hop of an engine against a plain relay: ``python -m benchmarks.hop [--json] [--runs 5] [--engine spark]``.
+"""One hop of an engine against a plain relay: ``python -m benchmarks.hop [--json] [--runs 5]``.
 
 A hop is MQTT in, MQTT out, with nothing done in between.  In one run, on the same Mosquitto, with QoS 1 and
 messages of 100 bytes: an engine's job started by SpecK's own binder, and a relay written with paho in
@@ -32,7 +32,8 @@ import benchmarks
 from benchmarks.common import Figure
 from benchmarks.load.generator import Generator, generator, tool
 from benchmarks.load.processes import Running, running, server
-from binders.mqtt import MOSQUITTO, MQTT
+from binders.mqtt import MQTT
+from binders.mqtt.mosquitto import MOSQUITTO
 from binders.spark import CONNECT
 from binders.spark.local import CONNECT_SERVER
 from speck.binder import EngineBinder
@@ -99,7 +100,7 @@ class Engine:
         self._sessions.delete_session(client_id(name))
 
     def progress(self, handle: Handle) -> dict[str, Any]:
-        """The last report of the job: the batch's number, its rows, and how long each part of it took (ms)."""
+        """The last report of the job: the batch's number, its rows, and how long its parts took (ms)."""
         metrics = self._binder.metrics(handle)
         return {"batch": metrics.batch_id, **metrics.details}
 
@@ -239,7 +240,7 @@ def figure(rounds: list[dict[str, float]], name: str) -> Figure:
 
 
 def profile(engine: Engine, handle: Handle, work: Callable[[], object]) -> dict[str, float]:
-    """The medians of the parts of a micro-batch (ms), and of its rows, as the engine tells them during ``work``.
+    """The medians of the parts of a micro-batch (ms) and of its rows, as told by the engine during ``work``.
 
     The progress is asked for every 20 ms, so this is a run of its own, and no other figure comes from it.
     """
@@ -376,7 +377,8 @@ def table(result: dict[str, Any]) -> Table:
     shown = Table("figure", "median", "min", "max", title=f"One hop, {result['runs']} runs")
     for name, value in result.items():
         if f"{name}_min" in result:
-            shown.add_row(name, *(f"{each:g}" for each in (value, result[f"{name}_min"], result[f"{name}_max"])))
+            spread = (value, result[f"{name}_min"], result[f"{name}_max"])
+            shown.add_row(name, *(f"{each:g}" for each in spread))
     for load, parts in result["profile"].items():
         for part, value in parts.items():
             shown.add_row(f"micro-batch, {load}: {part}", f"{value:g}", "", "")
@@ -390,7 +392,9 @@ def say(text: str) -> None:
 
 def arguments() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.hop", description=(__doc__ or "").split("\n")[0]
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
     parser.add_argument("--engine", choices=sorted(ENGINES), default="spark")
     parser.add_argument("--runs", type=int, default=5)
@@ -405,7 +409,8 @@ def main() -> None:
     """Measure, and show the figures."""
     given = vars(arguments())
     as_json, engine = given.pop("json"), given.pop("engine")
-    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))  # so that what was started is stopped
+    # As an exception, so that what was started is stopped.
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="speck-hop-") as directory:
         result = measure(Options(**given), engine, Path(directory))
     if as_json:

@@ -22,6 +22,7 @@ from speck.coordinator import Coordinator
 from speck.model import Composition, Job
 from speck.store import Store
 from tests.doubles import World, double_kinds
+from tests.jobs_by_hand import code_hash, write_code
 
 RUNS = 5
 
@@ -42,10 +43,10 @@ def composition(count: int, seed: int) -> Composition:
             sink_broker=f"tcp://{address}:1883",
             sink_topic=f"clean/{number}",
             entry_class=dice.choice(["clean", "forward", "local_stats"]),
-            job_path="jars_and_apps/road_traffic/jobs.py",
+            job_path="jobs.py",
             engine="spark",
             site=f"site-{site}",
-            code_hash=f"{dice.getrandbits(256) if number == 0 else 7:064x}",
+            code_hash=code_hash("jobs.py"),
         )
     return Composition("city", jobs)
 
@@ -58,7 +59,7 @@ def size(directory: Path) -> int:
 def deployed(jobs: Composition, directory: Path) -> float:
     """Bytes a job in SpecK's store, after an apply of the whole composition."""
     with Store(directory) as store:
-        coordinator = Coordinator(store, double_kinds(World()), period=0)
+        coordinator = Coordinator(store, double_kinds(World()), roots=[write_code(directory)], period=0)
         operation, _ = coordinator.apply(jobs)
         operation.wait(600)
         assert operation.state == "succeeded", operation.to_dict()

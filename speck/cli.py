@@ -310,6 +310,32 @@ def status(directory: Path, as_json: bool) -> None:
     _show_local(machine.status(directory), as_json)
 
 
+_readable = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@cli.command()
+@click.option("--data", type=_readable, help="CityPulse readings, plain or gzip [default: a generated day].")
+@click.option("--sensors", type=_readable, help="CSV of sensors with the site of each.")
+@click.option("--limit", type=click.IntRange(1), help="Only the first so many readings.")
+@click.option("--rate", type=click.FloatRange(0), help="Readings a second; 0: as fast as possible.")
+@click.option("--speedup", type=click.FloatRange(0), default=0.0, help="Against the time in the data.")
+@click.option(
+    "--malformed",
+    type=click.FloatRange(0, 0.9),
+    default=0.02,
+    show_default=True,
+    help="Share of malformed lines to mix in.",
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Of what is random.")
+@click.option("--keep", is_flag=True, help="Leave everything running, and say where.")
+@_json_option
+def demo(**options: Any) -> None:
+    """Road traffic over four sites: 17 jobs, an edit while data flows, counted to the last vehicle."""
+    from speck.demo import DemoOptions, run_demo
+
+    raise SystemExit(run_demo(DemoOptions(**options)))
+
+
 def _show_local(sites: LocalSites, as_json: bool) -> None:
     servers = [
         {"site": each.site, "role": each.role, "address": each.address, "state": each.state, "pid": each.pid}

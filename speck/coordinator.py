@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from speck.artifacts import Artifacts
 from speck.binder import ENGINE_OF_SCHEME, Registry, scheme_of
 from speck.errors import BinderError, Busy, Conflict, Fault, InvalidInput, NotFound, SpeckError, StaleRevision
 from speck.model import Composition, Inventory, Job, JobMetrics, JobState, JobStatus, Site
@@ -49,6 +50,7 @@ class Coordinator:
     period: float = PERIOD
 
     def __post_init__(self) -> None:
+        self.artifacts = Artifacts(self.store.directory / "artifacts", self.roots)
         self.pool = BinderPool(self.registry, self.inventory)
         self.observer = Observer(self.pool, self._deployed, self.clock)
         self._operations: dict[str, Operation] = {}
@@ -159,6 +161,7 @@ class Coordinator:
                 raise Conflict(f"composition {head.name!r} is being deleted (delete it again, or wait)")
             plan = self.plan(composition, base_revision)
             same = head.revision and self.store.revision(head.name, head.revision).jobs == composition.jobs
+            self.artifacts.keep(composition.jobs.values())
             number = head.revision if same else head.revision + 1
             operation = self._operation(composition.name, number, "apply")
             operation.warnings.extend(warnings)
@@ -243,7 +246,9 @@ class Coordinator:
     def _work(self, operation: Operation, wanted: Mapping[str, Job], plan: Plan) -> None:
         error = ""
         try:
-            runner = Runner(self.store, self.pool, operation, wanted, self.mint, self.clock)
+            runner = Runner(
+                self.store, self.pool, operation, wanted, self.artifacts.placed, self.mint, self.clock
+            )
             runner.run(plan)
         except Exception as problem:
             _log.exception("operation %s", operation.id)
@@ -267,11 +272,18 @@ class Coordinator:
                 )
                 if operation.kind == "delete" and not failed:
                     transaction.delete_composition(operation.composition)
+            if operation.kind == "delete" and not failed:
+                self.artifacts.forget_all_but(self._all_forms())
             self.store.trim_operations()
             self.store.compact()
             del self._at_work[operation.composition]
             self._trim_operations()
             operation.end(error)
+
+    def _all_forms(self) -> Iterable[Job]:
+        for head in self.store.heads():
+            for revision in self.store.revisions(head.name):
+                yield from revision.jobs.values()
 
     def _trim_operations(self) -> None:
         ended = [key for key, each in self._operations.items() if each.state != "running"]

@@ -40,12 +40,17 @@ _FIND_TRIES = 3
 
 @dataclass
 class Runner:
-    """Carries out the plan of one operation.  ``mint`` makes attempt ids; ``clock`` tells Unix time, s."""
+    """Carries out the plan of one operation.
+
+    ``placed`` answers a job with the path where its code is kept; ``mint`` makes attempt ids; ``clock``
+    tells Unix time, s.
+    """
 
     store: Store
     pool: BinderPool
     operation: Operation
     wanted: Mapping[str, Job]
+    placed: Callable[[Job], Job]
     mint: Callable[[], str]
     clock: Callable[[], float] = time.time
 
@@ -123,7 +128,7 @@ class Runner:
         if isinstance(action, Start) and self._settle(job):
             self.operation.finish(job.job_name, "done")
             return
-        self._call("check", partial(self.pool.engine(job).check, job, _carried(job, record)))
+        self._call("check", partial(self.pool.engine(job).check, self.placed(job), _carried(job, record)))
         self._make_session(job, record)
 
     def _settle(self, job: Job) -> bool:
@@ -214,7 +219,7 @@ class Runner:
     def _submit(self, job: Job, attempt: Attempt) -> Handle:
         engine = self.pool.engine(job)
         try:
-            return self._call("submit", partial(engine.submit, job, attempt))
+            return self._call("submit", partial(engine.submit, self.placed(job), attempt))
         except NoAnswer as error:
             found = self._find(job, attempt)
             if found is not None:

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
 from typing import Any
 
 from speck.model import Composition, Job
+
+CODE = {"jobs.py": "def work(messages): return messages\n", "other.py": "def work(messages): return None\n"}
+
+
+def code_hash(name: str) -> str:
+    """The hash of one of the files that :func:`write_code` writes."""
+    return hashlib.sha256(CODE[name].encode()).hexdigest()
+
+
+def write_code(root: Path) -> Path:
+    """Write the files that the jobs name; answers the root."""
+    for name, text in CODE.items():
+        (root / name).write_text(text)
+    return root
 
 
 def make_job(name: str, reads: str = "in", writes: str = "out", **fields: Any) -> Job:
@@ -16,7 +32,7 @@ def make_job(name: str, reads: str = "in", writes: str = "out", **fields: Any) -
         "entry_class": "work",
         "job_path": "jobs.py",
         "engine": "spark",
-        "code_hash": "00" * 32,
+        "code_hash": code_hash(fields.get("job_path", "jobs.py")),
     }
     return Job(job_name=name, source_topic=reads, sink_topic=writes, **(defaults | fields))
 

@@ -14,7 +14,7 @@ from speck.model import Composition
 from speck.operation import Operation
 from speck.store import Store
 from tests.doubles import World, double_kinds
-from tests.jobs_by_hand import chain, composition, make_job
+from tests.jobs_by_hand import CODE, chain, code_hash, composition, make_job, write_code
 
 ENGINE, OTHER, BROKER = "sc://e1:1", "sc://e2:1", "tcp://b1:1883"
 A, B, C = chain("a", "b", "c")
@@ -42,7 +42,7 @@ def begin(tmp_path: Path, world: World) -> Iterator[Callable[[], Coordinator]]:
     def start() -> Coordinator:
         end()
         store = Store(tmp_path / "store")
-        coordinator = Coordinator(store, double_kinds(world), period=0)
+        coordinator = Coordinator(store, double_kinds(world), roots=[write_code(tmp_path)], period=0)
         running.append((coordinator, store))
         coordinator.start()
         return coordinator
@@ -191,13 +191,14 @@ def test_broker_that_is_down_fails_only_who_needs_it(coordinator: Coordinator, w
 def test_update_that_fails_puts_the_old_version_back(coordinator: Coordinator, world: World) -> None:
     carry_out(coordinator, composition(A))
     world.fail("submit", Refused("NameError in jobs.py:3", address=ENGINE), name="a")
-    changed = composition(replace(A, code_hash="11" * 32, source_topic="other"))
+    other = {"job_path": "other.py", "code_hash": code_hash("other.py"), "source_topic": "other"}
+    changed = composition(replace(A, **other))
     operation = carry_out(coordinator, changed)
     assert operation.actions["a"].error == (
         "job 'a' at sc://e1:1: NameError in jobs.py:3; the previous version was put back and runs"
     )
     (running,) = world.running("a")
-    assert (running.job, running.attempt.session) == (A, "speck-a")
+    assert (running.job.code_hash, running.attempt.session) == (A.code_hash, "speck-a")
     assert running.attempt.state is not None
     assert world.broker(BROKER).sessions == {"speck-a": "t0"}
     assert [each.job.job_name for each in coordinator.plan(changed).changes] == ["a"]
@@ -361,7 +362,9 @@ def test_single_jobs_join_and_leave_a_composition(coordinator: Coordinator, worl
 
 def test_actions_on_one_engine_are_bounded(tmp_path: Path, world: World) -> None:
     with Store(tmp_path / "bounded") as store:
-        coordinator = Coordinator(store, double_kinds(world, bound=2), period=0)
+        coordinator = Coordinator(
+            store, double_kinds(world, bound=2), roots=[write_code(tmp_path)], period=0
+        )
         hold = world.hold("submit")
         jobs = [make_job(f"j{number}", f"in{number}", f"out{number}") for number in range(6)]
         operation, _ = coordinator.apply(composition(*jobs))
@@ -371,6 +374,22 @@ def test_actions_on_one_engine_are_bounded(tmp_path: Path, world: World) -> None
         assert operation.wait(30)
         coordinator.close()
     assert len(world.running()) == 6
+
+
+def test_jobs_run_the_code_that_was_accepted(
+    coordinator: Coordinator, world: World, tmp_path: Path
+) -> None:
+    carry_out(coordinator, composition(A))
+    (tmp_path / "jobs.py").write_text("changed, and not applied")
+    world.restart(ENGINE)
+    carry_out(coordinator, composition(A))
+    (running,) = world.running("a")
+    assert Path(running.job.job_path).read_text() == CODE["jobs.py"]
+    assert Path(running.job.job_path).name == "jobs.py"
+    with pytest.raises(InvalidInput, match="was changed while it was read"):
+        coordinator.apply(composition(replace(A, code_hash="00" * 32)))
+    assert coordinator.delete_composition("traffic").wait(30)
+    assert not Path(running.job.job_path).exists()
 
 
 def test_audit_log_tells_what_was_done(coordinator: Coordinator) -> None:

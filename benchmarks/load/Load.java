@@ -19,12 +19,14 @@ import java.util.concurrent.locks.LockSupport;
 /**
  * Publishes numbered messages to one topic of an MQTT broker, receives them from another, and counts.
  *
- * <p>{@code java Load PORT} reads one command a line from standard input and answers each with one JSON object a line:
+ * <p>{@code java Load PORT [QUIET]} reads one command a line from standard input and answers each with one JSON object a line:
  *
  * <pre>
  * flood out=TOPIC in=TOPIC messages=N bytes=B [window=W]              as fast as the broker takes them
  * paced out=TOPIC in=TOPIC rate=R seconds=S warmup=S bytes=B          R messages/s at even distances
  * </pre>
+ *
+ * <p>A run in which nothing came for {@code QUIET} seconds (60) fails.
  *
  * <p>MQTT 3.1.1 over two plain sockets, QoS 1 both ways. Nothing is allocated and nothing is logged for a message, and
  * many packets share one write and one read, so that the broker and not this program is the limit. Times are
@@ -44,17 +46,18 @@ public final class Load {
     private static final int SUBACK = 0x90;
     private static final int DISCONNECT = 0xE0;
 
-    private static final int QUIET_SECONDS = 60;
     private static final int WRITE_BYTES = 32 << 10;
     private static final int READ_BYTES = 256 << 10;
     private static final int PACKET_IDS = 65535;
 
+    private static int quietSeconds = 60;
     private static int runs;
 
     private Load() {}
 
     public static void main(String[] arguments) throws Exception {
         int port = Integer.parseInt(arguments[0]);
+        quietSeconds = arguments.length > 1 ? Integer.parseInt(arguments[1]) : quietSeconds;
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.US_ASCII));
         for (String line = commands.readLine(); line != null; line = commands.readLine()) {
             System.out.println(run(port, line.trim().split(" +")));
@@ -135,7 +138,7 @@ public final class Load {
         Connection(int port, String clientId) throws IOException {
             socket = new Socket("127.0.0.1", port);
             socket.setTcpNoDelay(true);
-            socket.setSoTimeout(QUIET_SECONDS * 1000);
+            socket.setSoTimeout(quietSeconds * 1000);
             in = socket.getInputStream();
             out = socket.getOutputStream();
             byte[] id = utf8(clientId);
@@ -243,12 +246,12 @@ public final class Load {
         }
 
         private void acquire(int permits) throws IOException, InterruptedException {
-            boolean got = window.tryAcquire(permits, QUIET_SECONDS, TimeUnit.SECONDS);
+            boolean got = window.tryAcquire(permits, quietSeconds, TimeUnit.SECONDS);
             if (failure != null) {
                 throw failure;
             }
             if (!got) {
-                throw new IOException("the broker acknowledged nothing in " + QUIET_SECONDS + " s");
+                throw new IOException("the broker acknowledged nothing in " + quietSeconds + " s");
             }
         }
 
@@ -326,7 +329,7 @@ public final class Load {
                     acknowledgementBytes = 0;
                 }
             } catch (java.net.SocketTimeoutException e) {
-                failure = new IOException(missing + " messages had not come when " + QUIET_SECONDS + " s were quiet");
+                failure = new IOException(missing + " messages had not come when " + quietSeconds + " s were quiet");
             } catch (IOException e) {
                 failure = e;
             }

@@ -20,7 +20,7 @@ _OPTIONS = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:-UsePerfData")
 
 
 class Generator:
-    """A running load generator; each call is one run, and raises ``RuntimeError`` when a message is missing."""
+    """A running load generator; each call is one run; ``RuntimeError`` when a message is missing."""
 
     def __init__(self, process: Running) -> None:
         """Talk to this process."""
@@ -37,7 +37,7 @@ class Generator:
     def paced(self, out: str, back: str, *, rate: int, seconds: int, warmup: int) -> dict[str, float]:
         """The same at ``rate`` messages/s; measured for ``seconds`` after ``warmup`` seconds.
 
-        Answers ``p50_ms``, ``p90_ms``, ``p99_ms``, ``p100_ms`` of receive time - send time, in place of seconds.
+        Answers ``p50_ms``, ``p90_ms``, ``p99_ms`` and ``p100_ms`` of receive time - send time, for seconds.
         """
         return self._run(
             f"paced out={out} in={back} rate={rate} seconds={seconds} warmup={warmup} bytes={PAYLOAD}"
@@ -56,11 +56,14 @@ class Generator:
 
 
 @contextlib.contextmanager
-def generator(port: int, directory: Path) -> Iterator[Generator]:
-    """A load generator at the broker on this loopback port; its classes and its log go to the directory."""
+def generator(port: int, directory: Path, quiet: int = 60) -> Iterator[Generator]:
+    """A load generator at the broker on this loopback port; its classes and its log go to the directory.
+
+    A run fails when nothing came for ``quiet`` seconds.
+    """
     compiler = tool("javac")
     subprocess.run([compiler, "--release", "17", "-d", str(directory), str(SOURCE)], check=True)
-    command = [java(), *_OPTIONS, "-cp", str(directory), "Load", str(port)]
+    command = [java(), *_OPTIONS, "-cp", str(directory), "Load", str(port), str(quiet)]
     with running("generator", command, directory) as process:
         yield Generator(process)
 

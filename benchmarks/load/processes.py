@@ -106,7 +106,7 @@ def server(name: str, kind: LocalServer, directory: Path, heap: str) -> Iterator
 
 
 def free_port() -> int:
-    """A loopback port that was free a moment ago, below those that the system gives to outgoing connections."""
+    """A loopback port that was free a moment ago, below those that outgoing connections are given."""
     while True:
         port = random.randrange(15000, 32000)
         with socket.socket() as listener, contextlib.suppress(OSError):

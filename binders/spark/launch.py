@@ -7,11 +7,9 @@ to the session and goes on in the server.
 from __future__ import annotations
 
 import json
+import os
 import re
-import shutil
 import socket
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]
@@ -24,7 +22,6 @@ from pyspark.sql.connect.session import SparkSession
 from pyspark.sql.connect.streaming.query import StreamingQuery
 from pyspark.sql.types import BinaryType, StringType
 
-from binders.spark.code import ARCHIVES
 from binders.spark.orders import CHECKPOINT_SETTING, QUERY_SETTING, RUN_SETTING, Orders
 from binders.spark.userjob import JobFault, call, explain, load, output_mode
 from binders.spark.wire import USER, Endpoint, first_line, open_channel
@@ -74,8 +71,6 @@ def carry_out(orders: Orders) -> Answer:
 def _start(orders: Orders) -> StreamingQuery:
     session = _session(orders)
     entry = load(orders)
-    if Path(orders.path).suffix in ARCHIVES:
-        _ship(session, Path(orders.path))
     messages = _messages(session, orders)
     result = _checked(call(entry, messages, orders))
     mode = output_mode(entry) or ("update" if _aggregates(result) else "append")
@@ -89,8 +84,9 @@ def _session(orders: Orders) -> SparkSession:
     # Any ChannelBuilder will do; PySpark's annotation names the default one.
     session = SparkSession(_Channel(orders))  # type: ignore[arg-type]
     session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES)])
-    # What a job's code asks for as the active session is to be this one.
+    # What a job's code asks for as the active session, or has built, is to be this one.
     SparkSession._set_default_and_active_session(session)
+    os.environ["SPARK_REMOTE"] = f"sc://{orders.host}:{orders.port}"
     for name, value in {**orders.settings, CHECKPOINT_SETTING: orders.checkpoint}.items():
         session.conf.set(name, value)
     return session
@@ -107,14 +103,6 @@ class _Channel(ChannelBuilder):
     @property
     def host(self) -> str:
         return self._endpoint.host
-
-
-def _ship(session: SparkSession, archive: Path) -> None:
-    # Spark takes a .zip on the path of its Python workers, and not a .whl, which is a .zip too.
-    with tempfile.TemporaryDirectory(prefix="speck-") as directory:
-        copy = Path(directory) / f"{archive.stem}.zip"
-        shutil.copyfile(archive, copy)
-        session.addArtifacts(str(copy), pyfile=True)
 
 
 def _messages(session: SparkSession, orders: Orders) -> Any:

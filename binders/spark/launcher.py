@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
@@ -157,5 +158,10 @@ class SharedLauncher:
             if self._users == 0:
                 self._launcher.close()
 
+    def close(self) -> None:
+        """End the fork server, whoever uses it."""
+        self._launcher.close()
+
 
 SHARED = SharedLauncher()
+atexit.register(SHARED.close)  # of engines that nobody closed

@@ -12,7 +12,7 @@ from speck.model import JobMetrics, Scalar
 _PYTHON_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _PYTHON_ERROR = re.compile(r"^(?P<error>[A-Za-z_][\w.]*(?::\s.*)?)$")
 _CAUSE = re.compile(r"^\s*Caused by: (?P<cause>.+)$", re.MULTILINE)
-_TERMINATED = re.compile(r"terminated with exception: (?P<reason>.+)")
+_WRAPPER = "org.apache.spark.sql.streaming.StreamingQueryException: "
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/pyspark(?:\.zip)?/|^<")
 
@@ -43,7 +43,7 @@ def metrics_of(report: str | None, now: float) -> JobMetrics:
 def failure_line(text: str) -> str:
     """The line of a Spark failure that a user can act on: of a job's own Python error with its file and line.
 
-    ``text`` is what ``StreamingQueryException.toString`` gives: up to hundreds of lines of two languages.
+    ``text`` is a ``StreamingQueryException`` with its causes: up to hundreds of lines of two languages.
     """
     return _python_error(text) or _last_cause(text) or _first_line(text)
 
@@ -105,8 +105,5 @@ def _last_cause(text: str) -> str | None:
 
 
 def _first_line(text: str) -> str:
-    terminated = _TERMINATED.search(text)
-    line = (
-        terminated["reason"] if terminated else next((line for line in text.splitlines() if line.strip()), "")
-    )
-    return _SQLSTATE.sub("", line.strip())
+    line = next((line for line in text.splitlines() if line.strip()), "")
+    return _SQLSTATE.sub("", line.strip().removeprefix(_WRAPPER))

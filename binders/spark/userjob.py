@@ -7,6 +7,7 @@ import importlib.util
 import inspect
 import sys
 import traceback
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -31,13 +32,11 @@ def load(orders: Orders) -> JobFunction:
     path = Path(orders.path)
     if path.suffix in ARCHIVES:
         module_name, name = split_entry(orders.entry)
-        sys.path.insert(0, str(path))
-        module = importlib.import_module(module_name)
+        module = _module_of_archive(path, module_name)
     else:
         name = orders.entry
         module = _module_of_file(path)
-        # By value: the server has no copy of the file, and its Python workers run the functions in it.
-        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+        _send_by_value(module)
     try:
         return _callable(getattr(module, name), orders)
     except AttributeError as error:
@@ -102,6 +101,22 @@ def _module_of_file(path: Path) -> ModuleType:
     sys.modules[name] = module
     specification.loader.exec_module(module)
     return module
+
+
+def _module_of_archive(path: Path, module_name: str) -> ModuleType:
+    sys.path.insert(0, str(path))
+    module = importlib.import_module(module_name)
+    with zipfile.ZipFile(path) as archive:
+        tops = {member.split("/")[0].removesuffix(".py") for member in archive.namelist()}
+    for top in tops & sys.modules.keys():
+        _send_by_value(sys.modules[top])
+    return module
+
+
+def _send_by_value(module: ModuleType) -> None:
+    # The server's Python workers run the functions of the job and have no copy of its file.  Spark's own way,
+    # addArtifacts, reaches the workers of a batch, and not those of a streaming query (seen with 4.3.0).
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
 def _callable(entry: Any, orders: Orders) -> JobFunction:

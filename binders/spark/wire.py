@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -195,11 +195,10 @@ class ConnectClient:
         import pyarrow  # type: ignore[import-untyped]
 
         plan = pb2.Plan(root=pb2.Relation(sql=pb2.SQL(query=query)))
-        for answer in self._execute(session, plan, SLOW):
-            if answer.HasField("arrow_batch"):
-                table = pyarrow.ipc.open_stream(answer.arrow_batch.data).read_all()
-                if table.num_rows:
-                    return str(table.column(0)[0].as_py())
+        for batch in self._execute(session, plan, "arrow_batch", SLOW):
+            table = pyarrow.ipc.open_stream(batch.data).read_all()
+            if table.num_rows:
+                return str(table.column(0)[0].as_py())
         raise NoAnswer(f"{self.address} gave no row for {query!r}", address=self.address)
 
     # -- streaming queries
@@ -217,9 +216,11 @@ class ConnectClient:
         return QueryStatus(status.is_active, status.is_trigger_active, status.status_message)
 
     def query_exception(self, session: str, query: Query) -> str | None:
-        """Why a query failed, in Spark's words (many lines), or ``None``."""
+        """Why a query failed, in Spark's words (many lines, the causes among them), or ``None``."""
         result = self._query(session, query, QUICK, exception=True).exception
-        return result.exception_message if result.HasField("exception_message") else None
+        if not result.HasField("exception_message"):
+            return None
+        return cast(str, result.stack_trace or result.exception_message)
 
     def last_progress(self, session: str, query: Query) -> str | None:
         """The JSON of a query's last progress report, or ``None`` before the first."""
@@ -239,19 +240,21 @@ class ConnectClient:
         return self._command(session, wrapped, "streaming_query_command_result", deadline)
 
     def _command(self, session: str, command: pb2.Command, result: str, deadline: float) -> Any:
-        for answer in self._execute(session, pb2.Plan(command=command), deadline):
-            if answer.HasField(result):
-                return getattr(answer, result)
-        raise NoAnswer(f"{self.address} gave no {result}", address=self.address)
+        results = self._execute(session, pb2.Plan(command=command), result, deadline)
+        if not results:
+            raise NoAnswer(f"{self.address} gave no {result}", address=self.address)
+        return results[0]
 
-    def _execute(self, session: str, plan: pb2.Plan, deadline: float) -> Iterator[Any]:
+    def _execute(self, session: str, plan: pb2.Plan, result: str, deadline: float) -> list[Any]:
+        # Read to the end: a call that is given up before is cancelled on the server too.
         request = pb2.ExecutePlanRequest(session_id=session, user_context=_user(), plan=plan)
         stub = self._stub()
         try:
-            yield from stub.ExecutePlan(request, timeout=deadline)
+            answers = list(stub.ExecutePlan(request, timeout=deadline))
         except grpc.RpcError as error:
             raise self._translated(error) from error
         self._trusted = True
+        return [getattr(answer, result) for answer in answers if answer.HasField(result)]
 
     def _analysis(self, session: str, **analysis: Any) -> pb2.AnalyzePlanRequest:
         return pb2.AnalyzePlanRequest(session_id=session, user_context=_user(), **analysis)

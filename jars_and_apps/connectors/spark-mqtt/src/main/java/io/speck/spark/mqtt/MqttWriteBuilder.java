@@ -35,10 +35,15 @@ final class MqttWriteBuilder implements SupportsTruncate, SupportsStreamingUpdat
         return this;
     }
 
+    /**
+     * Spark does not tell a sink whether its rows come in the same order when a batch is run again, as they do without
+     * a shuffle only. A stamp that then stood for another row would make readers drop what they never saw, so stamped
+     * rows are sorted unless the user knows better.
+     */
     @Override
     public Write build() {
         RowLayout layout = RowLayout.of(schema, options.topic() != null);
-        boolean sorted = options.order() == null ? truncated : options.order().equals("value");
+        boolean sorted = options.order() == null ? truncated || options.job() != null : options.order().equals("value");
         WriterSettings settings = new WriterSettings(options.sink(), options.topic(), options.job(), run(), sorted,
                 layout);
         return new TopicWrite(settings);

@@ -17,7 +17,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * @param topic where rows go that name no topic of their own; null for none
  * @param job name for the stamps; null for messages without stamps
  * @param incarnation lineage for the stamps; null to take it from the query's checkpoint
- * @param order "input", "value", or null to choose by the output mode
+ * @param order "input", "value", or null to sort what is stamped or complete
  */
 record WriteOptions(SinkSettings sink, String topic, String job, String incarnation, String order)
         implements Serializable {

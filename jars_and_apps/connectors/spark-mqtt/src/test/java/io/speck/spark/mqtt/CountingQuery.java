@@ -15,7 +15,7 @@ public final class CountingQuery {
         String folder = arguments[1];
         spark.readStream().format("mqtt").option("brokerUrl", arguments[0]).option("topic", "in")
                 .option("clientId", "forward").load().selectExpr("value").writeStream().format("mqtt")
-                .option("brokerUrl", arguments[0]).option("topic", "middle").option("job", "forward")
+                .option("brokerUrl", arguments[0]).option("topic", "middle").option("job", "forward").option("order", "input")
                 .option("checkpointLocation", folder + "/forward").start();
         count(spark, arguments[0], "in", folder);
         count(spark, arguments[0], "middle", folder);

@@ -49,8 +49,8 @@ class KillTest {
                     process = spark(broker);
                     Await.until("counting again", () -> in.all().size() > before);
                 }
-                assertCounts(sent, in);
-                assertCounts(sent, middle);
+                assertCounts(process, sent, in);
+                assertCounts(process, sent, middle);
             } finally {
                 process.destroyForcibly().waitFor();
             }
@@ -95,8 +95,18 @@ class KillTest {
         Topic.publish(broker.url(), "in", payloads);
     }
 
-    private static void assertCounts(Map<String, Integer> sent, Topic counts) throws Exception {
+    private void assertCounts(Process process, Map<String, Integer> sent, Topic counts) throws Exception {
         Map<String, Integer> last = new HashMap<>();
+        try {
+            awaitCounts(sent, counts, last);
+        } catch (AssertionError e) {
+            throw new AssertionError("counted " + last + " of " + sent + "; alive: " + process.isAlive() + "; log: "
+                    + Files.readString(folder.resolve("spark.log")), e);
+        }
+        assertEquals(sent, last);
+    }
+
+    private static void awaitCounts(Map<String, Integer> sent, Topic counts, Map<String, Integer> last) {
         Await.until("all counts, of " + sent, () -> {
             for (String each : counts.all()) {
                 last.put(each.split("=")[0], Integer.valueOf(each.split("=")[1]));
@@ -104,6 +114,5 @@ class KillTest {
             return last.values().stream().mapToInt(each -> each).sum()
                     >= sent.values().stream().mapToInt(each -> each).sum();
         });
-        assertEquals(sent, last);
     }
 }

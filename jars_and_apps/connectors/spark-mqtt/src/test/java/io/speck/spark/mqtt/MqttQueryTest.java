@@ -93,14 +93,14 @@ class MqttQueryTest {
     void aMapKeepsOrderAndContinuesAfterAStop() throws Exception {
         try (Topic out = new Topic(broker.url(), "out")) {
             StreamingQuery query = writer(reader().load().selectExpr("concat(topic, ':', value) AS value"))
-                    .option("job", "map").start();
+                    .option("job", "map").option("order", "input").start();
             awaitConnected(query);
             Topic.publish(broker.url(), "in/a", numbers(0, 3000));
             out.take(3000);
             query.stop();
             Topic.publish(broker.url(), "in/b", numbers(0, 100));
             StreamingQuery again = writer(reader().load().selectExpr("concat(topic, ':', value) AS value"))
-                    .option("job", "map").start();
+                    .option("job", "map").option("order", "input").start();
             List<String> seen = out.take(3100);
             again.stop();
             List<String> expected = new ArrayList<>(numbers(0, 3000).stream().map(each -> "in/a:" + each).toList());

@@ -1,0 +1,104 @@
+"""What Spark tells of a query, read into SpecK's words."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from binders.spark.observe import failure_line, metrics_of
+from speck.model import JobMetrics
+
+REPORT = {
+    "timestamp": "2026-11-21T03:10:40.710Z",
+    "batchId": 2,
+    "durationMs": {"triggerExecution": 255, "addBatch": 68},
+    "stateOperators": [{"numRowsTotal": 3}, {"numRowsTotal": 4}],
+    "sources": [
+        {
+            "numInputRows": 19,
+            "inputRowsPerSecond": 18.5,
+            "processedRowsPerSecond": 74.5,
+            "metrics": {"queued": "19", "received": "20", "redelivered": "0", "connected": "true"},
+        }
+    ],
+}
+
+PYTHON_FAILURE = """\
+org.apache.spark.sql.streaming.StreamingQueryException: [PYTHON_EXCEPTION] thrown: Traceback \
+(most recent call last):
+  File "/opt/pyspark/python/lib/pyspark.zip/pyspark/worker.py", line 4207, in invoke_udf
+    func, profiler, deserializer, serializer = read_udfs(
+  File "/jobs/clean.py", line 58, in _fail
+    raise RuntimeError(f"no such street: {text[:3]}")
+RuntimeError: no such street: a
+ SQLSTATE: 38000
+=== Streaming Query ===
+Identifier: fails [id = 1, runId = 2]
+\tat org.apache.spark.sql.execution.streaming.runtime.StreamExecution.run(StreamExecution.scala:236)
+Caused by: org.apache.spark.api.python.PythonException: something else
+"""
+
+JAVA_FAILURE = """\
+org.apache.spark.sql.streaming.StreamingQueryException: outer words
+=== Streaming Query ===
+\tat org.apache.spark.sql.execution.streaming.runtime.StreamExecution.run(StreamExecution.scala:236)
+Caused by: org.apache.spark.SparkException: Job aborted
+\tat org.apache.spark.Other.run(Other.scala:1)
+Caused by: io.speck.mqtt.TakenOverException: the session was taken over by attempt 2
+\tat io.speck.mqtt.Fence.check(Fence.java:35)
+"""
+
+
+def test_metrics_of_a_report() -> None:
+    assert metrics_of(json.dumps(REPORT), 7.0) == JobMetrics(
+        7.0,
+        input_rate=18.5,
+        processing_rate=74.5,
+        batch_duration_ms=255.0,
+        state_rows=7,
+        input_rows=20,
+        batch_id=2,
+        details={
+            "batch_at": "2026-11-21T03:10:40.710Z",
+            "batch_rows": 19,
+            "queued": 19,
+            "received": 20,
+            "redelivered": 0,
+            "connected": "true",
+            "duration_ms.triggerExecution": 255,
+            "duration_ms.addBatch": 68,
+        },
+    )
+
+
+def test_metrics_before_the_first_report() -> None:
+    assert metrics_of(None, 7.0) == JobMetrics(7.0)
+
+
+@pytest.mark.parametrize("rate", ["NaN", "Infinity", None])
+def test_rates_that_are_no_numbers_are_not_told(rate: object) -> None:
+    report = {"batchId": 0, "sources": [{"inputRowsPerSecond": rate}]}
+    metrics = metrics_of(json.dumps(report), 7.0)
+    assert (metrics.input_rate, metrics.input_rows) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (PYTHON_FAILURE, "RuntimeError: no such street: a (clean.py, line 58)"),
+        (JAVA_FAILURE, "io.speck.mqtt.TakenOverException: the session was taken over by attempt 2"),
+        ("org.apache.spark.sql.streaming.StreamingQueryException: only this\n\tat x", "only this"),
+        ("", ""),
+    ],
+)
+def test_the_line_that_helps(text: str, line: str) -> None:
+    assert failure_line(text) == line
+
+
+def test_importing_the_binder_does_not_import_pyspark() -> None:
+    code = "import sys, binders.spark; sys.exit('pyspark' in sys.modules or 'grpc' in sys.modules)"
+    environment = {"PYTHONPATH": ":".join(sys.path)}
+    assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
