@@ -1,6 +1,6 @@
 """A plain relay with paho: every message of one topic goes on to another, QoS 1 both ways.
 
-``python -m benchmarks.paho_relay PORT FROM TO`` prints ``ready`` once it is subscribed, and ends with SIGTERM.
+``python -m benchmarks.paho_relay PORT FROM TO`` prints ``ready`` once it is subscribed; SIGTERM ends it.
 It is what :mod:`benchmarks.hop` measures an engine's hop against, so it is a quick one: nothing is done for a
 message but to publish it, and paho's limit of messages under way, which costs it a search at every
 acknowledgement, is off.  It acknowledges on receipt: when it dies, messages are lost.
@@ -16,9 +16,9 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 
-def client(port: int, name: str, in_flight: int) -> paho.Client:
+def client(port: int, in_flight: int) -> paho.Client:
     """A client that is connected to the broker on this loopback port; ``in_flight`` 0 means no limit."""
-    made = paho.Client(CallbackAPIVersion.VERSION2, client_id=name)
+    made = paho.Client(CallbackAPIVersion.VERSION2)
     made.max_inflight_messages_set(in_flight)
     made.connect("127.0.0.1", port)
     return made
@@ -26,10 +26,10 @@ def client(port: int, name: str, in_flight: int) -> paho.Client:
 
 def relay(port: int, source: str, sink: str, connections: int, in_flight: int) -> None:
     """Relay for ever."""
-    receiver = client(port, "paho-relay", in_flight)
+    receiver = client(port, in_flight)
     sender = receiver
     if connections == 2:
-        sender = client(port, "paho-relay-out", in_flight)
+        sender = client(port, in_flight)
         sender.loop_start()
 
     def forward(_client: paho.Client, _userdata: object, message: paho.MQTTMessage) -> None:

@@ -46,7 +46,7 @@ SETTINGS = {
     ),
     # 100 by default, of which each is some files, and of a stateful job its changes too.
     "spark.sql.streaming.minBatchesToRetain": "10",
-    "spark.sql.streaming.numRecentProgressUpdates": "2",  # kept in the server's heap; the last one is asked for
+    "spark.sql.streaming.numRecentProgressUpdates": "2",  # the last one is asked for
 }
 
 _CALM = ("Getting offsets from", "Waiting for")  # of a query's status message: no batch is in hand

@@ -20,6 +20,8 @@ final class Acknowledgements {
     private final Deque<Message> unconfirmed = new ArrayDeque<>();
     private final Queue<Long> pings = new ArrayDeque<>();
     private long confirmed;
+    /** How many, from the first, are of before the present connection. */
+    private int earlier;
 
     /** Those of an earlier process, whose acknowledgements may not have arrived. */
     void restore(Collection<Message> earlier) {
@@ -81,6 +83,7 @@ final class Acknowledgements {
         while (position != null && confirmed < position) {
             unconfirmed.remove();
             confirmed++;
+            earlier = Math.max(0, earlier - 1);
         }
     }
 
@@ -88,9 +91,21 @@ final class Acknowledgements {
     void reconnected() {
         pings.clear();
         unconfirmed.forEach(message -> message.acknowledged = false);
+        earlier = unconfirmed.size();
+    }
+
+    /** The broker has begun to send what comes later: what it did not repeat of before this connection, it knows. */
+    void repetitionOver() {
+        while (earlier > 0 && !unconfirmed.isEmpty() && !unconfirmed.peek().acknowledged) {
+            unconfirmed.remove();
+            confirmed++;
+            earlier--;
+        }
+        earlier = 0;
     }
 
     void forget() {
+        earlier = 0;
         confirmed += unconfirmed.size();
         unconfirmed.clear();
         pings.clear();

@@ -355,7 +355,11 @@ public final class MqttSource implements AutoCloseable {
             try {
                 if (from == connection && failure == null) {
                     lastArrivalNanos = System.nanoTime();
+                    boolean leading = redelivery.leading();
                     redelivery.offer(message, packet.fixedHeader().isDup(), this);
+                    if (leading && !redelivery.leading()) {
+                        acknowledgements.repetitionOver();
+                    }
                     afterArrival();
                 }
             } catch (DataLossException e) {
@@ -513,6 +517,7 @@ public final class MqttSource implements AutoCloseable {
         long quiet = System.nanoTime() - lastArrivalNanos;
         if (quiet >= QUIET_NANOS) {
             redelivery.settle(listener);
+            acknowledgements.repetitionOver();
             return nanos;
         }
         return Math.min(nanos, QUIET_NANOS - quiet + 1);

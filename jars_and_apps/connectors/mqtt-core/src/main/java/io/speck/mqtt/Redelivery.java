@@ -54,6 +54,11 @@ final class Redelivery {
         return over;
     }
 
+    /** Whether the broker is still before, or among, what was acknowledged. */
+    boolean leading() {
+        return leading;
+    }
+
     /** Whether messages are held back until it is clear what they are. */
     boolean undecided() {
         return !row.isEmpty();

@@ -5,7 +5,7 @@ import java.util.concurrent.TimeUnit;
 
 /** Waits for a condition, with a generous bound that only a failure reaches. */
 public final class Await {
-    private static final long BOUND_NANOS = TimeUnit.SECONDS.toNanos(60);
+    private static final long BOUND_NANOS = TimeUnit.MINUTES.toNanos(3);
 
     private Await() {}
 
@@ -14,7 +14,7 @@ public final class Await {
         try {
             while (!condition.call()) {
                 if (System.nanoTime() > deadline) {
-                    throw new AssertionError("not within a minute: " + what);
+                    throw new AssertionError("not within three minutes: " + what);
                 }
                 Thread.sleep(5);
             }

@@ -224,6 +224,19 @@ class MqttSourceTest {
     }
 
     @Test
+    void recordsDoNotPileUpOverRestarts() throws Exception {
+        for (int round = 0; round < 4; round++) {
+            MqttSource source = open(round, round);
+            publish("x");
+            batch(source, round, round + 1);
+            source.commit(round + 1);
+            crash();
+            opened.clear();
+        }
+        assertTrue(journal.records.size() <= 3, "records: " + journal.records.keySet());
+    }
+
+    @Test
     void aBatchTheEngineNeverHeardOfIsForgotten() throws Exception {
         MqttSource first = open(0, 0);
         publish("a", "b", "c");
