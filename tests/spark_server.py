@@ -25,7 +25,10 @@ import pytest
 from binders.spark.server import CONNECTOR, connect_server_command, connect_server_environment
 from tests.mosquitto_server import free_port
 
-_START_TIMEOUT = 90.0
+_START_TIMEOUT = 180.0
+
+# Half the processor time of a start; what runs long pays for it, and no test does.
+_JVM_OPTIONS = ("-XX:TieredStopAtLevel=1",)
 
 
 class SparkServer:
@@ -61,7 +64,9 @@ class SparkServer:
         assert self._process is None, "the server runs already"
         self.directory.mkdir(parents=True, exist_ok=True)
         jars = [self._own_copy(CONNECTOR)] if self.with_connector else []
-        command = connect_server_command(self.port, jars, self.heap, self.conf, directory=self.directory)
+        command = connect_server_command(
+            self.port, jars, self.heap, self.conf, directory=self.directory, jvm_options=_JVM_OPTIONS
+        )
         with (self.directory / "server.log").open("ab") as log:
             self._process = subprocess.Popen(
                 command,

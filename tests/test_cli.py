@@ -191,7 +191,7 @@ def test_serve_announces_itself_and_ends_on_a_signal(tmp_path: Path) -> None:
             assert server.stdout is not None
             assert server.stdout.readline().startswith("SpecK serves http://127.0.0.1:")
             second = subprocess.run(
-                [*command[:-1], str(data)], capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60
+                command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60
             )
             assert second.returncode == 1
             assert f"is held by process {server.pid}" in second.stderr

@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from speck.demo import Accounts
-from speck.demo_view import View, statistics_table
+from speck.demo.view import View, statistics_table
 from tests.mosquitto_server import PROGRAM as MOSQUITTO
 
 ROOT = Path(__file__).parent.parent

@@ -24,8 +24,8 @@ from rich.console import Console
 
 from speck import local
 from speck.client import Client
-from speck.demo_programs import PIPELINES, Feeder, Server, Watcher, generate
-from speck.demo_view import View, statistics_line
+from speck.demo.programs import PIPELINES, Feeder, Server, Watcher, generate
+from speck.demo.view import View, statistics_line
 from speck.errors import SpeckError
 
 AGREED, DIFFER, INTERRUPTED = 0, 1, 130
