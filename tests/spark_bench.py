@@ -9,6 +9,7 @@ import uuid
 from pathlib import Path
 
 import paho.mqtt.client as paho
+from paho.mqtt.enums import CallbackAPIVersion
 
 from binders.mqtt import MqttBroker
 from binders.spark.connect import ConnectEngine
@@ -108,7 +109,7 @@ class MqttFriend:
         self.received: list[tuple[str, str]] = []
         self._lock = threading.Lock()
         self._client = paho.Client(
-            paho.CallbackAPIVersion.VERSION2, f"friend-{uuid.uuid4().hex}", protocol=paho.MQTTv5
+            CallbackAPIVersion.VERSION2, f"friend-{uuid.uuid4().hex}", protocol=paho.MQTTv5
         )
         subscribed = threading.Event()
         self._client.on_message = self._keep

@@ -139,6 +139,7 @@ class _Demo:
         self._options, self._directory, self._view, self._cleanup = options, directory, view, cleanup
         self._accounts = Accounts()
         self._feeders: list[Feeder] = []
+        self._progress = (-1, 0.0)  # lines taken by the job that goes, and when that last grew
         self._begun = time.monotonic()
 
     def run(self) -> int:
@@ -199,6 +200,7 @@ class _Demo:
             self._feed("feeder", file, 7 / STREAMS, "--except", STREAM)
             first = self._feed("feeder-first", file, 1 / STREAMS, "--only", STREAM, "--part", "1/2")
             self._until("data flows", first.ended)
+            self._progress = (-1, time.monotonic())
             self._until(f"data flows; {BEFORE} takes what its sensors sent", lambda: self._taken(first.lines))
             self._edit()
             options = ("--only", STREAM, "--part", "2/2", "--topic", f"{STREAM}={TOPIC}")
@@ -228,7 +230,12 @@ class _Demo:
         details = metrics.get("details") or {}
         # The source counts what it received; what is queued is not committed yet, but for the last batch.
         waiting = details.get("queued", 0) - details.get("batch_rows", 0)
-        return bool((metrics.get("input_rows") or 0) - waiting >= lines)
+        taken = (metrics.get("input_rows") or 0) - waiting
+        if taken > self._progress[0]:
+            self._progress = (taken, time.monotonic())
+        if time.monotonic() - self._progress[1] > _STUCK:
+            raise SpeckError(f"job {BEFORE} has taken {taken:,} of {lines:,} lines, and takes no more")
+        return bool(taken >= lines)
 
     def _edit(self) -> None:
         text = (PIPELINES / "road_traffic_edited.yaml").read_bytes()

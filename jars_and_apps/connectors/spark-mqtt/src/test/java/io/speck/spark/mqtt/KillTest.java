@@ -32,6 +32,9 @@ class KillTest {
         try (Mosquitto broker = Mosquitto.start(folder);
                 Topic in = new Topic(broker.url(), "counts-in");
                 Topic middle = new Topic(broker.url(), "counts-middle")) {
+            Topic.session(broker.url(), "forward", "in");
+            Topic.session(broker.url(), "count-in", "in");
+            Topic.session(broker.url(), "count-middle", "middle");
             Process process = spark(broker);
             try {
                 Process first = process;

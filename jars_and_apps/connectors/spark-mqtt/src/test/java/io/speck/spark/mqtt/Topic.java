@@ -23,9 +23,19 @@ final class Topic implements AutoCloseable {
 
     /** Collects what comes to the topic from now on; what repeats a stamp is dropped. */
     Topic(String url, String topic) throws Exception {
-        source = new MqttSource(new SourceSettings(Login.anonymous(url), "collector-" + topic, topic, 65535, 256L << 20,
+        source = source(url, "collector-" + topic, topic);
+    }
+
+    private static MqttSource source(String url, String clientId, String topic) throws Exception {
+        MqttSource opened = new MqttSource(new SourceSettings(Login.anonymous(url), clientId, topic, 65535, 256L << 20,
                 null, -1, true, PATIENCE), new Nowhere());
-        source.open(0, 0);
+        opened.open(0, 0);
+        return opened;
+    }
+
+    /** Makes a session ahead of its reader, as a coordinator would, so that nothing sent from now on is missed. */
+    static void session(String url, String clientId, String topic) throws Exception {
+        source(url, clientId, topic).close();
     }
 
     List<String> take(int count) {
