@@ -1,8 +1,8 @@
 """One hop of an engine against a plain relay: ``python -m benchmarks.hop [--json] [--runs 5]``.
 
 A hop is MQTT in, MQTT out, with nothing done in between.  In one run, on the same Mosquitto, with QoS 1 and
-messages of 100 bytes: an engine's job started by SpecK's own binder, and a relay written with paho in
-Python (:mod:`benchmarks.paho_relay`).  The two, and the broker without a hop, take turns.  What is measured,
+messages of 100 bytes: an engine's job started by SpecK's own binder, and relays written with paho in
+Python (:mod:`benchmarks.paho_relay`).  They, and the broker without a hop, take turns.  What is measured,
 and what came out where, stands in ``benchmarks/README.md``.
 """
 
@@ -43,6 +43,7 @@ JOB_FILE = Path(__file__).with_name("load") / "pass_through.py"
 HEAP = "600m"  # of the engine's server
 DIRECT = "direct/in"  # the topic of the runs without a hop
 
+PLAIN_RELAY_MOST = 50_000  # messages: beyond 65,535 under way it loses some
 RATE = 1000  # messages/s of the latency runs
 LATENCY_WARMUP = 5  # s
 SETTLE = 5.0  # s, after work, before the idle server is looked at
@@ -140,15 +141,17 @@ ENGINES = {"spark": spark}
 
 
 @contextlib.contextmanager
-def relay(directory: Path, port: int) -> Iterator[Hop]:
-    """The paho relay, subscribed."""
-    hop = Hop("relay", "relay/in", "relay/out", None)
+def relay(directory: Path, port: int, connections: int = 2) -> Iterator[Hop]:
+    """A paho relay, subscribed: the sound one on two connections, or the plainest one on one."""
+    name = "relay" if connections == 2 else "plain_relay"
+    hop = Hop(name, f"{name}/in", f"{name}/out", None)
     command = [sys.executable, "-m", "benchmarks.paho_relay", str(port), hop.out, hop.back]
+    command += ["--connections", str(connections)]
     root = str(Path(benchmarks.__file__).resolve().parent.parent)
-    with running("relay", command, directory, {**os.environ, "PYTHONPATH": root}) as process:
+    with running(name, command, directory, {**os.environ, "PYTHONPATH": root}) as process:
         assert process.process.stdout is not None
         if process.process.stdout.readline().strip() != "ready":
-            log = (directory / "relay.log").read_text(errors="replace")
+            log = (directory / f"{name}.log").read_text(errors="replace")
             raise RuntimeError(f"the relay does not come up:\n{log[-2000:]}")
         yield Hop(hop.name, hop.out, hop.back, process)
 
@@ -194,6 +197,7 @@ class Bench:
         if hop.process is not None:
             processes["hop"] = hop.process
         before = {name: process.cpu_seconds() for name, process in processes.items()}
+        messages = min(messages, PLAIN_RELAY_MOST) if hop.name == "plain_relay" else messages
         result = self.load.flood(hop.out, hop.back, messages)
         for name, process in processes.items():
             used = process.cpu_seconds() - before[name]
@@ -207,10 +211,8 @@ class Bench:
 def traffic_figures(throughput: Rounds, latency: Rounds, engine: str) -> dict[str, Figure]:
     """The figures of the runs that took turns; those of one round are compared with each other."""
     figures = {
-        "throughput_ratio": Figure.of(
-            ours["messages_per_s"] / theirs["messages_per_s"]
-            for ours, theirs in zip(throughput[engine], throughput["relay"], strict=True)
-        )
+        "throughput_ratio": ratio(throughput, engine, "relay"),
+        "throughput_ratio_to_plain_relay": ratio(throughput, engine, "plain_relay"),
     }
     for percentile in ("p50", "p99"):
         figures[f"added_latency_ms_{percentile}"] = added(latency, engine, percentile)
@@ -221,6 +223,13 @@ def traffic_figures(throughput: Rounds, latency: Rounds, engine: str) -> dict[st
             if measured == "messages_per_s" or "_cpu_" in measured:
                 figures[f"{name}_{measured}"] = figure(rounds, measured)
     return figures
+
+
+def ratio(throughput: Rounds, ours: str, theirs: str) -> Figure:
+    """How many times as many messages/s, of the same round."""
+    key = "messages_per_s"
+    pairs = zip(throughput[ours], throughput[theirs], strict=True)
+    return Figure.of(mine[key] / other[key] for mine, other in pairs)
 
 
 def added(latency: Rounds, name: str, percentile: str) -> Figure:
@@ -354,11 +363,11 @@ def traffic(
     engine_name: str,
 ) -> tuple[dict[str, Figure], dict[str, dict[str, float]]]:
     """The figures of throughput and latency, and the parts of a micro-batch under either load."""
-    with start("traffic") as engine, relay(directory, port) as other:
+    with start("traffic") as engine, relay(directory, port) as sound, relay(directory, port, 1) as plain:
         hop, handle = engine.start("hop")
-        hops = [hop, other, Hop("ceiling", DIRECT, DIRECT, None)]
-        throughput = bench.throughput(hops, options)
-        latency = bench.latency(hops, options)
+        ceiling = Hop("ceiling", DIRECT, DIRECT, None)
+        throughput = bench.throughput([hop, sound, plain, ceiling], options)
+        latency = bench.latency([hop, sound, ceiling], options)
         say("where the time goes ...")
         where = {
             "flood": profile(engine, handle, lambda: bench.load.flood(hop.out, hop.back, options.messages)),

@@ -1,14 +1,12 @@
-"""A plain relay with paho: every message of one topic goes on to another, QoS 1 both ways.
+"""Relays with paho: every message of one topic goes on to another, QoS 1 both ways.
 
 ``python -m benchmarks.paho_relay PORT FROM TO`` prints ``ready`` once it is subscribed; SIGTERM ends it.
-It is what :mod:`benchmarks.hop` measures an engine's hop against, so it does nothing for a message but to publish
-it, and has paho's own limit of messages under way off, which costs it a search at every acknowledgement.
+It is what :mod:`benchmarks.hop` measures an engine's hop against, so nothing is done for a message but to publish
+it, and paho's own limit of messages under way, which costs a search at each acknowledgement, is off.
 
-It must not lose messages either.  paho numbers what it sends from 1 to 65,535 and silently drops a message when
-its number is still in use: a relay that reads on while acknowledgements lag loses messages in a flood.  With
-``--connections 1`` a message is acknowledged when what was sent for it is, and the broker keeps to the
-number of unacknowledged ones that was asked for (MQTT 5, Receive Maximum); with 2, the receiving connection waits
-while too many are under way on the sending one.
+paho numbers what it sends from 1 to 65,535, and drops a message when its number is still in use.  So a relay on
+one connection, the plainest and quickest, loses messages once it is that far behind.  On two connections,
+the receiving one waits while too many are under way on the sending one, and nothing is lost in a flood.
 """
 
 from __future__ import annotations
@@ -17,46 +15,34 @@ import argparse
 import threading
 
 import paho.mqtt.client as paho
-from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
-from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 UNDER_WAY = 1000  # messages
 
 
-def client(port: int, manual_ack: bool = False) -> paho.Client:
+def client(port: int) -> paho.Client:
     """A client that is connected to the broker on this loopback port."""
-    made = paho.Client(
-        CallbackAPIVersion.VERSION2, protocol=MQTTProtocolVersion.MQTTv5, manual_ack=manual_ack
-    )
+    made = paho.Client(CallbackAPIVersion.VERSION2)
     made.max_inflight_messages_set(0)
-    limits = Properties(PacketTypes.CONNECT)
-    limits.ReceiveMaximum = UNDER_WAY
-    made.connect("127.0.0.1", port, properties=limits)
+    made.connect("127.0.0.1", port)
     return made
 
 
 def on_one_connection(port: int, sink: str) -> paho.Client:
-    """Acknowledges what it received when what it sent is acknowledged."""
-    both = client(port, manual_ack=True)
-    received: dict[int, int] = {}
+    """Publishes on the connection on which it receives."""
+    both = client(port)
 
     def forward(_client: paho.Client, _userdata: object, message: paho.MQTTMessage) -> None:
-        received[both.publish(sink, message.payload, qos=1).mid] = message.mid
-
-    def sent(
-        _client: paho.Client, _userdata: object, mid: int, _code: ReasonCode, _properties: Properties
-    ) -> None:
-        both.ack(received.pop(mid), 1)
+        both.publish(sink, message.payload, qos=1)
 
     both.on_message = forward
-    both.on_publish = sent
     return both
 
 
 def on_two_connections(port: int, sink: str) -> paho.Client:
-    """Acknowledges on receipt; publishes on another connection, which has a thread of its own."""
+    """Publishes on another connection, which has a thread of its own."""
     receiver, sender = client(port), client(port)
     room = threading.Semaphore(UNDER_WAY)
 
@@ -92,7 +78,7 @@ def main() -> None:
     parser.add_argument("port", type=int)
     parser.add_argument("source", metavar="FROM")
     parser.add_argument("sink", metavar="TO")
-    parser.add_argument("--connections", type=int, choices=(1, 2), default=1)
+    parser.add_argument("--connections", type=int, choices=(1, 2), default=2)
     options = parser.parse_args()
     make = on_one_connection if options.connections == 1 else on_two_connections
     receiver = make(options.port, options.sink)

@@ -48,10 +48,11 @@ def test_runs_do_not_take_each_others_messages(load: Generator) -> None:
         assert load.flood("a", "a", messages)["received"] == messages
 
 
-def test_relay_passes_every_message_on_in_order(
-    load: Generator, mosquitto: MosquittoServer, tmp_path: Path
+@pytest.mark.parametrize("connections", [1, 2])
+def test_relays_pass_every_message_on_in_order(
+    connections: int, load: Generator, mosquitto: MosquittoServer, tmp_path: Path
 ) -> None:
-    with relay(tmp_path, mosquitto.port) as hop:
+    with relay(tmp_path, mosquitto.port, connections) as hop:
         result = load.flood(hop.out, hop.back, 5000)
     assert (result["received"], result["duplicates"], result["out_of_order"]) == (5000, 0, 0)
 
@@ -103,6 +104,7 @@ def test_figures_compare_the_runs_of_one_round() -> None:
     throughput: Rounds = {
         "spark": [{"messages_per_s": 30.0}, {"messages_per_s": 40.0}],
         "relay": [{"messages_per_s": 10.0}, {"messages_per_s": 20.0}],
+        "plain_relay": [{"messages_per_s": 10.0}, {"messages_per_s": 40.0}],
         "ceiling": [{"messages_per_s": 50.0}, {"messages_per_s": 50.0}],
     }
     latency: Rounds = {
@@ -112,6 +114,7 @@ def test_figures_compare_the_runs_of_one_round() -> None:
     }
     figures = traffic_figures(throughput, latency, "spark")
     assert figures["throughput_ratio"] == Figure(2.5, 2.0, 3.0, 2)
+    assert figures["throughput_ratio_to_plain_relay"] == Figure(2.0, 1.0, 3.0, 2)
     assert figures["added_latency_ms_p50"].median == 49
     assert figures["added_latency_ms_p99"].median == 88
     assert figures["relay_added_latency_ms_p50"].median == 2

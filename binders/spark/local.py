@@ -12,6 +12,10 @@ from binders.spark.server import CONNECTOR, connect_server_command, connect_serv
 # is a SETTINGS frame too (type 4).
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 _FRAME_HEADER = 9
+# Several servers start at once on a developer's few cores, for minutes: the optimising compiler would take
+# more than it gives.  Measured on 2 cores with the road-traffic demo: 17 jobs deployed in 16 s instead of 35 s,
+# a day of readings counted in 39 s instead of 54 s.
+_QUICK_START = ("-XX:TieredStopAtLevel=1",)
 _SETTINGS = 4
 
 
@@ -25,7 +29,8 @@ class ConnectServer:
     def command(self, port: int, directory: Path, heap: str) -> tuple[list[str], Mapping[str, str]]:
         """See :meth:`speck.binder.LocalServer.command`."""
         jars = [CONNECTOR] if CONNECTOR.exists() else []
-        return connect_server_command(port, jars, heap, directory=directory), connect_server_environment()
+        command = connect_server_command(port, jars, heap, directory=directory, jvm_options=_QUICK_START)
+        return command, connect_server_environment()
 
     def ready(self, port: int) -> bool:
         """Whether gRPC answers: the server opens its port last, after its Spark session is up."""
