@@ -81,6 +81,16 @@ def test_messages_go_through(
     site_bench.binder().stop(handle, keep_state=False)
 
 
+def test_messages_keep_their_order(site_bench: SparkBench, job_name: str) -> None:
+    job = site_bench.job(job_name, "upper")
+    values = [f"{number:02}" for number in range(60, 0, -1)]
+    site_bench.mqtt.send(job.source_topic, values)  # they wait in the job's session: one batch takes them
+    handle = start(site_bench, job)
+    eventually(lambda: site_bench.mqtt.got(job), lambda got: len(got) >= len(values))
+    assert site_bench.mqtt.got(job) == values
+    site_bench.binder().stop(handle, keep_state=False)
+
+
 def test_an_aggregation_writes_updates(site_bench: SparkBench, job_name: str) -> None:
     job = site_bench.job(job_name, "count")
     handle = start(site_bench, job)

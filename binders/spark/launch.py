@@ -35,9 +35,17 @@ _LOST_CALLS = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_E
 _STARTED_ELSEWHERE = ("Cannot start query with name", "Multiple streaming queries are concurrently using")
 
 # Spark's analysed plan has one node a line behind marks of its depth, and a tilde before a streaming one.
-_AGGREGATION = re.compile(r"^[\s:+\-|]*~Aggregate\b", re.MULTILINE)
+_STREAMING_NODE = re.compile(r"^[\s:+\-|]*~(\w+)", re.MULTILINE)
 _ANALYSED = re.compile(r"== Analyzed Logical Plan ==(.*?)== Optimized Logical Plan ==", re.DOTALL)
 
+# What leaves the rows in the order of the messages.  Any other node may shuffle them.
+_IN_ORDER = frozenset(
+    (
+        *("Project", "Filter", "Generate", "SubqueryAlias", "EventTimeWatermark", "StreamingRelationV2"),
+        *("MapPartitions", "MapInPandas", "MapInArrow", "PythonMapInPandas", "PythonMapInArrow"),
+        *("DeserializeToObject", "SerializeFromObject", "View", "CollectMetrics", "UnresolvedHint"),
+    )
+)
 
 # It would write each failed analysis with some 100 lines of stack to the log; the answer tells it in one.
 PySparkLogger.getLogger("DataFrameQueryContextLogger").disabled = True
@@ -73,8 +81,12 @@ def _start(orders: Orders) -> StreamingQuery:
     entry = load(orders)
     messages = _messages(session, orders)
     result = _checked(call(entry, messages, orders))
-    mode = output_mode(entry) or ("update" if _aggregates(result) else "append")
-    query = _write(result, mode, orders)
+    nodes = _streaming_nodes(result)
+    mode = output_mode(entry) or ("update" if "Aggregate" in nodes else "append")
+    # A replayed batch must give each message the same stamp: rows that may come in another order the next
+    # time are sorted by the sink.
+    order = "input" if nodes and nodes <= _IN_ORDER else "value"
+    query = _write(result, mode, order, orders)
     session.conf.set(QUERY_SETTING, query.id)
     session.conf.set(RUN_SETTING, query.runId)
     return query
@@ -123,13 +135,14 @@ def _checked(result: object) -> DataFrame:
     return result.select(*(name for name in ("key", "value") if name in types))  # type: ignore[return-value]
 
 
-def _aggregates(result: DataFrame) -> bool:
+def _streaming_nodes(result: DataFrame) -> set[str]:
     plan = _ANALYSED.search(result._explain_string(extended=True))
-    return plan is not None and _AGGREGATION.search(plan[1]) is not None
+    return set() if plan is None else set(_STREAMING_NODE.findall(plan[1]))
 
 
-def _write(result: DataFrame, mode: str, orders: Orders) -> StreamingQuery:
+def _write(result: DataFrame, mode: str, order: str, orders: Orders) -> StreamingQuery:
     writer = result.writeStream.format(orders.sink_format).options(**orders.sink_options)
+    writer = writer.option("order", order)
     writer = writer.queryName(orders.job_name).outputMode(mode)
     writer = writer.option("checkpointLocation", orders.checkpoint)
     if orders.trigger is not None:

@@ -13,6 +13,7 @@ import threading
 
 from binders.spark.forkserver import REQUEST
 
+_DYING = 0.5  # s, until a killed process is seen to have ended
 _START_ALLOWANCE = 60.0  # s, for the fork server's own start on a busy machine
 
 # A job's code has no business with the coordinator's environment, where secrets may be.
@@ -46,6 +47,16 @@ class Launcher:
         Answers what :func:`binders.spark.launch.answer_one` does, or ``{"kind": "timeout"}``, or
         ``{"kind": "died"}`` when the process ended without an answer.
         """
+        self.warm_up()
+        asked = self._process
+        answer = self._launch(orders, timeout)
+        # When it was the fork server that died, its forks died with it.  To try again is safe: a query that
+        # one of them had started is found by its name.
+        if answer["kind"] == "died" and asked is not None and _has_ended(asked):
+            return self._launch(orders, timeout)
+        return answer
+
+    def _launch(self, orders: str, timeout: float) -> dict[str, str]:
         ours, theirs = socket.socketpair(*_FAMILY)
         with ours:
             with theirs:
@@ -128,6 +139,13 @@ def _environment() -> dict[str, str]:
         "MALLOC_ARENA_MAX": "2",
         "SPARK_CONNECT_MODE_ENABLED": "1",  # pyspark.sql.functions builds for Connect, and asks for no JVM
     }
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_DYING)
+        return True
+    return False
 
 
 def _read_all(connection: socket.socket) -> bytes:

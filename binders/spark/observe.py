@@ -20,21 +20,22 @@ _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/pyspark(?:\.zip)?/|^<")
 def metrics_of(report: str | None, now: float) -> JobMetrics:
     """The numbers of a ``StreamingQueryProgress`` (JSON); empty before the first report.
 
-    ``input_rows`` is the source's own count (its metric ``received``), ``None`` when the source tells none.
+    ``input_rows`` are the rows of the batches that are through, by the source's own count, ``None`` when
+    it tells none: what it received, less what is queued.  The batch reported on is still among the queued,
+    since the source hears of its end only when the next one begins.
     """
     if report is None:
         return JobMetrics(now)
     progress: Mapping[str, Any] = json.loads(report)
     sources = progress.get("sources", ())
     details = _details(progress)
-    received = details.get("received")
     return JobMetrics(
         now,
         input_rate=_total(sources, "inputRowsPerSecond"),
         processing_rate=_total(sources, "processedRowsPerSecond"),
         batch_duration_ms=_number(progress.get("durationMs", {}).get("triggerExecution")),
         state_rows=sum(operator.get("numRowsTotal", 0) for operator in progress.get("stateOperators", ())),
-        input_rows=int(received) if isinstance(received, int | float) else None,
+        input_rows=_rows_through(details),
         batch_id=progress.get("batchId"),
         details=details,
     )
@@ -59,6 +60,13 @@ def _details(progress: Mapping[str, Any]) -> dict[str, Scalar]:
     for name, value in progress.get("durationMs", {}).items():
         details[f"duration_ms.{name}"] = value
     return details
+
+
+def _rows_through(details: Mapping[str, Scalar]) -> int | None:
+    received, queued, batch = (details.get(name) for name in ("received", "queued", "batch_rows"))
+    if not (isinstance(received, int) and isinstance(queued, int) and isinstance(batch, int)):
+        return None
+    return max(0, received - queued + batch)
 
 
 def _total(sources: Iterable[Mapping[str, Any]], name: str) -> float | None:

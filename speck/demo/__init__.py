@@ -227,10 +227,7 @@ class _Demo:
     def _taken(self, lines: int) -> bool:
         """Whether the cleaner that is about to be removed has worked through so many lines."""
         metrics = self._client.job(BEFORE).get("metrics") or {}
-        details = metrics.get("details") or {}
-        # The source counts what it received; what is queued is not committed yet, but for the last batch.
-        waiting = details.get("queued", 0) - details.get("batch_rows", 0)
-        taken = (metrics.get("input_rows") or 0) - waiting
+        taken = metrics.get("input_rows") or 0
         if taken > self._progress[0]:
             self._progress = (taken, time.monotonic())
         if time.monotonic() - self._progress[1] > _STUCK:
