@@ -39,6 +39,7 @@ import java.util.concurrent.TimeUnit;
 final class ClientHandler extends ChannelInboundHandlerAdapter {
     private static final int MQTT_5 = 5;
     private static final int SUBSCRIBE_ID = 1;
+    private static final long REST_MILLIS = 1;
 
     private final Connection connection;
     private final ConnectionListener listener;
@@ -51,6 +52,7 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
     private volatile long maximumPacketBytes = Long.MAX_VALUE;
     private boolean accepted;
     private boolean paused;
+    private boolean resting;
     private long lastReadNanos;
     private int keepAliveSeconds = Connection.KEEP_ALIVE_SECONDS;
     private String endReason = "the connection was closed";
@@ -85,7 +87,7 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
         channel.eventLoop().execute(() -> {
             paused = !wanted;
             lastReadNanos = System.nanoTime();
-            channel.config().setAutoRead(wanted);
+            channel.config().setAutoRead(wanted && !resting);
         });
     }
 
@@ -225,7 +227,20 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
     @Override
     public void channelReadComplete(ChannelHandlerContext context) {
         lastReadNanos = System.nanoTime();
+        if (accepted && !paused && !resting) {
+            rest(context.channel());
+        }
         context.fireChannelReadComplete();
+    }
+
+    /** A broker writes packet by packet: to read each as it comes would cost a wake-up and a system call a message. */
+    private void rest(Channel channel) {
+        resting = true;
+        channel.config().setAutoRead(false);
+        channel.eventLoop().schedule(() -> {
+            resting = false;
+            channel.config().setAutoRead(!paused);
+        }, REST_MILLIS, TimeUnit.MILLISECONDS);
     }
 
     @Override

@@ -247,7 +247,9 @@ final class Publisher implements ConnectionListener {
             queue.add(message);
             queueBytes += message.bytes();
             message.writer.outstanding++;
-            schedulePump();
+            if (queueBytes >= WRITE_BYTES || full()) {
+                schedulePump(); // less than a piece waits for more, or for the flush: fewer and larger writes
+            }
         } finally {
             lock.unlock();
         }
@@ -257,6 +259,7 @@ final class Publisher implements ConnectionListener {
         lock.lockInterruptibly();
         try {
             long left = timeout.toNanos();
+            schedulePump();
             while (writer.outstanding > 0) {
                 throwFailure(writer);
                 if (left <= 0) {
@@ -385,7 +388,9 @@ final class Publisher implements ConnectionListener {
             } else {
                 settle(message);
             }
-            schedulePump();
+            if (underWay.size() <= WINDOW / 2) {
+                schedulePump();
+            }
         } finally {
             lock.unlock();
         }

@@ -7,8 +7,8 @@ import java.time.Duration;
  * How long to gather rows before a batch closes.
  *
  * <p>A batch has a fixed cost, whatever its size. Waiting in proportion to what the last one took keeps a machine with
- * little to do quick, and gives a loaded one few large batches: with a ratio of 1 a query spends at most half of its
- * time on batches.
+ * little to do quick, and gives a loaded one few large batches: with a ratio of 0.5 a query spends at most two
+ * thirds of its time on batches.
  */
 final class Pacing {
     /**

@@ -42,7 +42,7 @@ record ReadOptions(SourceSettings source, long maxRows, int partitions, Pacing.S
                 new Pacing.Settings(
                         reader.duration("idleWait", Duration.ofSeconds(1)),
                         reader.duration("maxDelay", Duration.ofSeconds(3)),
-                        reader.ratio("lingerRatio", 1, 100),
+                        reader.ratio("lingerRatio", 0.5, 100),
                         reader.duration("quietTime", Duration.ofSeconds(1))),
                 binary(reader));
         reader.done();
