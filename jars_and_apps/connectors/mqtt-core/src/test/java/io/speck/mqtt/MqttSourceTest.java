@@ -168,7 +168,11 @@ class MqttSourceTest {
         }
         assertEquals(List.of(numbers(0, 1000)), seen);
         source.close();
-        assertNothingLeft(1000);
+        // The last acknowledgements may have gone into the cut connection; the records tell what they were for.
+        publish("marker");
+        try (MqttSource next = open(1000, 1000)) {
+            assertEquals(List.of("marker"), batch(next, 1000, 1001));
+        }
     }
 
     @Test
