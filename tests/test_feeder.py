@@ -5,12 +5,17 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import os
 import random
+import re
+import signal
+import socket
 import subprocess
 import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,7 +26,7 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from tests.mosquitto_server import MosquittoServer
+from tests.mosquitto_server import MosquittoServer, free_port
 
 PROGRAMS = Path(__file__).parent.parent / "jars_and_apps" / "road_traffic"
 HEADER = "status,avgMeasuredTime,avgSpeed,extID,medianMeasuredTime,TIMESTAMP,vehicleCount,_id,REPORT_ID"
@@ -93,12 +98,24 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def replay() -> Iterator[ModuleType]:
+def programs() -> Iterator[None]:
     sys.path.insert(0, str(PROGRAMS))
+    yield
+    sys.path.remove(str(PROGRAMS))
+
+
+@pytest.fixture(scope="module")
+def replay(programs: None) -> ModuleType:
     import replay
 
-    yield replay
-    sys.path.remove(str(PROGRAMS))
+    return replay
+
+
+@pytest.fixture(scope="module")
+def publisher(programs: None) -> ModuleType:
+    import publisher
+
+    return publisher
 
 
 def _lines(path: Path) -> list[bytes]:
@@ -237,15 +254,117 @@ def test_a_broker_that_is_killed_and_comes_back(
     assert listener.distinct(len(lines)) == set(lines)
 
 
-def test_a_broker_that_allows_few_messages_in_flight(day: Path, tmp_path: Path) -> None:
-    with MosquittoServer(tmp_path / "broker", "max_inflight_messages 3") as broker:
-        assert _feed(day, broker, "--limit", 1000, "--malformed", 0)["sent"]["readings"] == 1000
+def test_what_a_broker_did_not_acknowledge_is_sent_again(
+    mosquitto: MosquittoServer, listener: Listener, publisher: ModuleType
+) -> None:
+    numbers = {b"%d" % number for number in range(900)}
+    sender = publisher.Publisher(mosquitto.address)
+    sender.publish("sensors/1", b"first")
+    sender.flush()
+    os.kill(mosquitto.pid, signal.SIGSTOP)
+    for number in numbers:
+        sender.publish("sensors/1", number)
+    sender.turn(0.0)
+    os.kill(mosquitto.pid, signal.SIGTERM)  # It comes before anything that has not been read.
+    os.kill(mosquitto.pid, signal.SIGCONT)
+    mosquitto.stop()
+    mosquitto.start()
+    sender.flush()
+    sender.close()
+    assert listener.distinct(len(numbers) + 1) == {b"first", *numbers}
+
+
+@pytest.mark.parametrize("maximum", [1, 3])
+def test_a_broker_that_allows_few_messages_in_flight(
+    tmp_path: Path, publisher: ModuleType, maximum: int
+) -> None:
+    with MosquittoServer(tmp_path / "broker", f"max_inflight_messages {maximum}") as broker:
+        _assert_never_ahead(publisher.Publisher(broker.address), maximum)
+
+
+def test_a_publisher_is_never_far_ahead_of_its_broker(
+    mosquitto: MosquittoServer, publisher: ModuleType
+) -> None:
+    _assert_never_ahead(publisher.Publisher(mosquitto.address, window=20), 20)
+
+
+def _assert_never_ahead(sender: Any, most: int) -> None:
+    """Publish, with never more unacknowledged than so many."""
+    outstanding = []
+    for _ in range(300):
+        sender.publish("sensors/1", b"")
+        outstanding.append(sender.unacknowledged)
+    sender.flush()
+    sender.close()
+    assert max(outstanding) == most and sender.unacknowledged == 0
+
+
+def test_a_broker_with_transport_layer_security(day: Path, tmp_path: Path) -> None:
+    certificate, key = tmp_path / "broker.pem", tmp_path / "broker.key"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=127.0.0.1"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(command, check=True, capture_output=True)
+    port = free_port()
+    settings = f"listener {port} 127.0.0.1\ncertfile {certificate}\nkeyfile {key}"
+    plain = f"listener {(plain_port := free_port())} 127.0.0.1"
+    with MosquittoServer(tmp_path / "broker", f"{plain}\n{settings}", port=plain_port):
+        brokers = [f"--broker={site}=mqtts://127.0.0.1:{port}" for site in "ABCD"]
+        done = subprocess.run(
+            [*_command(day, None, "--limit", 1000), *brokers],
+            env=os.environ | {"SSL_CERT_FILE": str(certificate)},
+            stdout=subprocess.PIPE,
+            check=True,
+            timeout=TIMEOUT,
+        )
+    assert json.loads(done.stdout)["sent"]["readings"] == 1000
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ("allow_anonymous false", "refused the connection: Not authorized"),
+        # Whether the reason comes before the hang-up, Mosquitto 2.0 leaves to chance.
+        ("acl_file {directory}/acl", "(refused a message: Not authorized|ended 6 connections in a row)"),
+        ("max_packet_size 45", "(ended the connection: Packet too large|ended 6 connections in a row)"),
+    ],
+)
+def test_a_broker_that_refuses_is_named(day: Path, tmp_path: Path, settings: str, words: str) -> None:
+    (tmp_path / "acl").write_text("topic read #\n")
+    with MosquittoServer(tmp_path / "broker", settings.format(directory=tmp_path)) as broker:
+        done = subprocess.run(_command(day, broker), capture_output=True, text=True, timeout=TIMEOUT)
+        assert done.returncode == 1
+        assert re.match(f"feeder: broker {broker.address!r} {words}", done.stderr), done.stderr
+
+
+def test_a_broker_that_does_not_come_is_named(publisher: ModuleType) -> None:
+    address = f"tcp://127.0.0.1:{free_port()}"
+    with pytest.raises(publisher.PublishError, match=f"broker '{address}' cannot be reached: .*refused"):
+        publisher.Publisher(address, patience=0.1).publish("sensors/1", b"")
+
+
+def test_a_server_that_is_no_broker_is_named(publisher: ModuleType) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=_hang_up, args=[server], daemon=True).start()
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        words = f"broker '{address}' cannot be reached: the broker closed the connection"
+        with pytest.raises(publisher.PublishError, match=words):
+            publisher.Publisher(address, patience=0.1).publish("sensors/1", b"")
+
+
+def _hang_up(server: socket.socket) -> None:
+    """Close each connection once something has come over it, until the server is closed."""
+    with suppress(OSError):
+        while True:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1000)
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (["--broker", "A=tcp:/x"], "'tcp:/x' is not a broker address (expected tcp://HOST:PORT"),
+        (["--broker", "A=tcp://127.0.0.1:99999"], "'tcp://127.0.0.1:99999' is not a broker address"),
         (["--broker", "E=tcp://127.0.0.1:1"], "no broker for site"),
         (["--broker", "A"], "'A' is not NAME=VALUE"),
         (["--broker", "A=tcp://127.0.0.1:1", "--only", "E/1"], "'E/1' is not a stream (expected SITE/NUMBER"),

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from binders.spark import CONNECT, connect, wire
+from binders.spark import CONNECT, connect_engine, wire
 from binders.spark.launcher import Launcher
 from speck.errors import NoAnswer, NoCapacity, Refused
 from speck.model import Handle, Inventory, Job, JobState, Login, Secret, Site, client_id
@@ -196,7 +196,7 @@ def test_capacity_and_room(site_bench: SparkBench, job_name: str) -> None:
     assert before.slots_free is not None
     assert after.slots_free == before.slots_free - 1
     full = Site(name="A", spe_address=engine.address, broker_address=site_bench.broker.address, slots=1)
-    small = connect(engine.address, Inventory({"A": full}))
+    small = connect_engine(engine.address, Inventory({"A": full}))
     small.check(job, None)  # the slot it has comes free first
     with pytest.raises(NoCapacity, match="1 slots, 1 in use"):
         small.check(other, None)
@@ -224,10 +224,10 @@ def test_twelve_jobs_side_by_side(site_bench: SparkBench, job_name: str) -> None
 
 FIND = """
 import sys
-from binders.spark import connect
+from binders.spark import connect_engine
 from speck.model import Attempt, Inventory
 address, attempt_id, name = sys.argv[1:]
-engine = connect(address, Inventory())
+engine = connect_engine(address, Inventory())
 handle = engine.find(Attempt(id=attempt_id, job_name=name, number=1, session=f"speck-{name}"))
 print(handle.engine_id, engine.status(handle).state.value)
 """
@@ -309,7 +309,7 @@ def test_a_server_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire, "SLOW", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"sc://127.0.0.1:{listener.getsockname()[1]}"
-        engine = connect(address, Inventory())
+        engine = connect_engine(address, Inventory())
         with pytest.raises(NoAnswer, match="did not answer"):
             engine.capacity()
         lost = Handle(address, "0" * 8, {"query": "q", "run": "r", "job": "j"})
@@ -322,7 +322,7 @@ def test_a_server_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_what_is_no_address(address: str) -> None:
     with pytest.raises(Refused, match="expected sc://HOST:PORT"):
-        connect(address, Inventory())
+        connect_engine(address, Inventory())
 
 
 # -- secrets
@@ -339,7 +339,7 @@ def test_secrets_go_to_the_connector_alone(
         broker_address=site_bench.broker.address,
         broker_login=login,
     )
-    engine = connect(site_bench.server.address, Inventory({"A": site}))
+    engine = connect_engine(site_bench.server.address, Inventory({"A": site}))
     job = site_bench.job(job_name, "environment", name="BROKER_PASSWORD")
     with pytest.raises(Refused, match="BROKER_PASSWORD is not there") as caught:
         engine.submit(job, attempt_of(job))

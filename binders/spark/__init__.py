@@ -8,11 +8,11 @@ from speck.binder import EngineBinder, EngineKind
 from speck.model import Inventory
 
 
-def connect(address: str, inventory: Inventory) -> EngineBinder:
+def connect_engine(address: str, inventory: Inventory) -> EngineBinder:
     """The binder of the Spark Connect server at ``sc://HOST:PORT``; opens no connection yet."""
     from binders.spark.connect import ConnectEngine
 
     return ConnectEngine(address, inventory)
 
 
-CONNECT = EngineKind("spark", ("sc",), check_code, connect, local=CONNECT_SERVER)
+CONNECT = EngineKind("spark", ("sc",), check_code, connect_engine, local=CONNECT_SERVER)

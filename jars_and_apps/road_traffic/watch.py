@@ -18,16 +18,14 @@ import json
 import select
 import sys
 import threading
-import uuid
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from paho.mqtt.client import Client, MQTTMessage
-from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
+from publisher import client_of
 
 LOCAL_TOPIC, OVERALL_TOPIC, OVERALL = "local-stats", "global-stats", "*"
 _INTERVAL = 0.2  # s between two objects
@@ -80,16 +78,13 @@ class Subscription:
     def __init__(self, address: str, topic: str, site: str, totals: Totals) -> None:
         self._site, self._topic, self._totals = site, topic, totals
         self.ready = threading.Event()
-        url = urlsplit(address)
-        self._client = Client(
-            CallbackAPIVersion.VERSION2, f"watch-{uuid.uuid4().hex[:12]}", protocol=MQTTProtocolVersion.MQTTv5
-        )
+        self._client, host, port = client_of(address, "watch")
         self._client.on_connect = self._on_connect
         self._client.on_subscribe = self._on_subscribe
         self._client.on_message = self._on_message
         properties = _properties(PacketTypes.CONNECT, 600)
         # Mosquitto does not save a session that was made by a clean start, whatever its expiry.
-        self._client.connect(url.hostname or "", url.port or 1883, clean_start=False, properties=properties)
+        self._client.connect(host, port, clean_start=False, properties=properties)
         self._client.loop_start()
 
     def close(self) -> None:
@@ -146,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise TimeoutError("a broker did not answer the subscription in 30 s")
         _show({"ready": True})
         follow(totals)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         print(f"watch: {error}", file=sys.stderr)
         return 1
     finally:
