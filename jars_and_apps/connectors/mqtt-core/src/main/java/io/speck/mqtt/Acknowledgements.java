@@ -22,6 +22,8 @@ final class Acknowledgements {
     private long confirmed;
     /** How many, from the first, are of before the present connection. */
     private int earlier;
+    /** Whether the broker may still send again what it holds of before the present connection. */
+    private boolean repeating;
 
     /** Those of an earlier process, whose acknowledgements may not have arrived. */
     void restore(Collection<Message> earlier) {
@@ -34,23 +36,29 @@ final class Acknowledgements {
         }
     }
 
-    /** Notes messages as done with, in order, and tells the broker of those that it sent on this connection. */
+    /**
+     * Notes messages as done with, in order, and tells the broker of those that it sent on this connection.
+     *
+     * @param connection the present one, or null
+     */
     void send(List<Message> messages, Connection connection, int generation) {
         int valid = 0;
         for (Message message : messages) {
             message.acknowledged = message.connection == generation && message.packetId != 0;
             valid += message.acknowledged ? 1 : 0;
-            add(message);
+            if (message.acknowledged || repeating || connection == null) {
+                add(message);
+            }
         }
         if (valid > 0) {
             write(messages, valid, connection);
         }
     }
 
-    /** Tells the broker once more; the message is noted already. */
-    void repeat(Message message, Connection connection) {
-        message.acknowledged = true;
-        write(List.of(message), 1, connection);
+    /** Tells the broker once more; the messages are noted already. */
+    void repeat(List<Message> messages, Connection connection) {
+        messages.forEach(message -> message.acknowledged = true);
+        write(messages, messages.size(), connection);
     }
 
     private static void write(List<Message> messages, int count, Connection connection) {
@@ -92,6 +100,7 @@ final class Acknowledgements {
         pings.clear();
         unconfirmed.forEach(message -> message.acknowledged = false);
         earlier = unconfirmed.size();
+        repeating = true;
     }
 
     /** The broker has begun to send what comes later: what it did not repeat of before this connection, it knows. */
@@ -104,22 +113,25 @@ final class Acknowledgements {
         earlier = 0;
     }
 
+    /**
+     * The broker has sent again all that it will. What it did not repeat it does not hold any more, so nothing has to
+     * be acknowledged: it may have expired, or be of a session that was lost.
+     */
+    void allRepeated() {
+        if (repeating) {
+            repeating = false;
+            earlier = 0;
+            unconfirmed.removeIf(message -> !message.acknowledged);
+        }
+    }
+
+    /** The broker has another session: it knows of nothing. */
     void forget() {
+        repeating = false;
         earlier = 0;
         confirmed += unconfirmed.size();
         unconfirmed.clear();
         pings.clear();
-    }
-
-    /** Takes note that the broker sent one of these again, and answers it. */
-    void repeatOf(Message incoming, Connection connection) {
-        for (Message message : unconfirmed) {
-            if (message.same(incoming) && !message.acknowledged) {
-                repeat(message, connection);
-                return;
-            }
-        }
-        repeat(incoming, connection);
     }
 
     Collection<Message> unconfirmed() {

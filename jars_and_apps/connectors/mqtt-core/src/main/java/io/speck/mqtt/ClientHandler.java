@@ -239,7 +239,7 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
         channel.config().setAutoRead(false);
         channel.eventLoop().schedule(() -> {
             resting = false;
-            channel.config().setAutoRead(!paused);
+            channel.config().setAutoRead(!paused || closing);
         }, REST_MILLIS, TimeUnit.MILLISECONDS);
     }
 

@@ -13,15 +13,16 @@ import java.util.Map;
  * and 4.6). Since we acknowledge in order, that is: the end of what we acknowledged (those acknowledgements were lost
  * on the way), then what is in hand, then what we never saw. Packet ids may be used again once they were acknowledged,
  * and contents may be equal, so a message counts as one of the acknowledged only when the DUP flag is set and an
- * unbroken row of (packet id, content hash) leads from it to the last one acknowledged.
+ * unbroken row of (packet id, content hash) leads from it to the last one acknowledged. The id of a message in hand
+ * cannot be in use for another one.
  */
 final class Redelivery {
     /** What becomes of each message that came. */
     interface Outcome {
-        /** Acknowledged before: to be acknowledged once more, and dropped. */
-        void repeatedAcknowledged(Message incoming);
+        /** These, acknowledged before, came: to be acknowledged once more, and not given out. */
+        void repeatedAcknowledged(List<Message> known);
 
-        /** In hand, or awaited by its record: its acknowledgement is valid from now on. */
+        /** One in hand, or awaited by its record, came: its acknowledgement is valid from now on. */
         void repeatedInHand(Message known, Message incoming);
 
         void fresh(Message incoming);
@@ -32,6 +33,7 @@ final class Redelivery {
     private final List<Message> row = new ArrayList<>();
     private int next;
     private boolean leading;
+    private boolean settled;
     private boolean over;
 
     /**
@@ -46,10 +48,10 @@ final class Redelivery {
                 this.inHand.put(message.packetId, message);
             }
         }
-        this.over = acknowledged.isEmpty() && this.inHand.isEmpty();
+        this.over = !leading && this.inHand.isEmpty();
     }
 
-    /** Whether all that comes now is new. */
+    /** Whether the broker has sent again all that it will of what we knew. */
     boolean over() {
         return over;
     }
@@ -67,7 +69,7 @@ final class Redelivery {
     void offer(Message incoming, boolean dup, Outcome outcome) {
         if (leading && dup && continues(incoming)) {
             row.add(incoming);
-            if (next == acknowledged.size()) {
+            if (settled || next == acknowledged.size()) {
                 settle(outcome);
             }
             return;
@@ -76,16 +78,17 @@ final class Redelivery {
         compareInHand(incoming, dup, outcome);
     }
 
-    /** Takes the row for what it seems to be when the broker sends no more. */
+    /** Takes the row for what it seems to be, when the broker sends no more for the time being. */
     void settle(Outcome outcome) {
-        leading = false;
-        over = inHand.isEmpty();
-        row.forEach(outcome::repeatedAcknowledged);
+        settled = true;
+        outcome.repeatedAcknowledged(acknowledged.subList(next - row.size(), next));
         row.clear();
+        leading = next < acknowledged.size();
+        over = !leading && inHand.isEmpty();
     }
 
     private boolean continues(Message incoming) {
-        if (row.isEmpty()) {
+        if (row.isEmpty() && !settled) {
             next = lastIndexOf(incoming);
         }
         if (next < 0 || !acknowledged.get(next).same(incoming)) {
@@ -111,11 +114,12 @@ final class Redelivery {
         broken.forEach(message -> compareInHand(message, true, outcome));
     }
 
+    /** One that comes without DUP, and is not in hand, shows that the broker has repeated all; DUP may come late. */
     private void compareInHand(Message incoming, boolean dup, Outcome outcome) {
-        Message known = over ? null : inHand.get(incoming.packetId);
+        Message known = over && !dup ? null : inHand.get(incoming.packetId);
         if (known != null && known.same(incoming)) {
             inHand.remove(incoming.packetId);
-            over = inHand.isEmpty();
+            over |= inHand.isEmpty();
             outcome.repeatedInHand(known, incoming);
             return;
         }

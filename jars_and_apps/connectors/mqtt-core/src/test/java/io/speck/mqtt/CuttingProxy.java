@@ -7,7 +7,11 @@ import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.util.List;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.IntUnaryOperator;
 
 /** A TCP relay in front of a broker, whose connections a test can cut, or make deaf in one direction. */
 public final class CuttingProxy implements AutoCloseable {
@@ -15,6 +19,8 @@ public final class CuttingProxy implements AutoCloseable {
     private final List<Socket> sockets = new CopyOnWriteArrayList<>();
     private final int target;
     private volatile boolean swallowing;
+    private volatile long upwardBytes = Long.MAX_VALUE;
+    private final Queue<Long> cuts = new ConcurrentLinkedQueue<>();
     private volatile boolean refusing;
 
     public CuttingProxy(int target) throws IOException {
@@ -37,6 +43,16 @@ public final class CuttingProxy implements AutoCloseable {
     /** Whether what clients send gets lost on its way. */
     public void swallow(boolean wanted) {
         swallowing = wanted;
+    }
+
+    /** What clients send gets lost on its way when so many bytes more have passed. */
+    public void swallowAfter(long bytes) {
+        upwardBytes = bytes;
+    }
+
+    /** Each of the next connections is cut when it has brought so many bytes to the client. */
+    public void cutAfter(Long... bytes) {
+        cuts.addAll(List.of(bytes));
     }
 
     /** Whether new connections are closed at once. */
@@ -62,24 +78,53 @@ public final class CuttingProxy implements AutoCloseable {
             }
             Socket broker = new Socket(InetAddress.getLoopbackAddress(), target);
             sockets.add(broker);
-            daemon(() -> relay(client, broker, true));
-            daemon(() -> relay(broker, client, false));
+            Long cut = cuts.poll();
+            daemon(() -> relayUp(client, broker));
+            daemon(() -> relayDown(broker, client, cut == null ? Long.MAX_VALUE : cut));
         } catch (IOException e) {
             client.close();
         }
     }
 
-    private void relay(Socket from, Socket to, boolean upwards) {
+    private void relayUp(Socket client, Socket broker) {
+        relay(client, broker, read -> {
+            long passing = swallowing ? 0 : Math.min(read, upwardBytes);
+            upwardBytes -= upwardBytes == Long.MAX_VALUE ? 0 : passing;
+            return (int) passing;
+        });
+    }
+
+    private static void relayDown(Socket broker, Socket client, long bytes) {
+        AtomicLong left = new AtomicLong(bytes);
+        relay(broker, client, read -> {
+            int passing = (int) Math.min(read, left.get());
+            return left.addAndGet(-passing) > 0 ? passing : -passing;
+        });
+    }
+
+    /** @param passing how many of so many bytes pass; negative when the connection is cut after them */
+    private static void relay(Socket from, Socket to, IntUnaryOperator passing) {
         byte[] piece = new byte[16384];
         try {
             InputStream in = from.getInputStream();
             OutputStream out = to.getOutputStream();
             for (int read = in.read(piece); read >= 0; read = in.read(piece)) {
-                if (!(upwards && swallowing)) {
-                    out.write(piece, 0, read);
+                int bytes = passing.applyAsInt(read);
+                out.write(piece, 0, Math.abs(bytes));
+                if (bytes < 0) {
+                    throw new IOException("cut");
                 }
             }
             to.shutdownOutput();
+        } catch (IOException e) {
+            close(from);
+            close(to);
+        }
+    }
+
+    private static void close(Socket socket) {
+        try {
+            socket.close();
         } catch (IOException e) {
             return;
         }

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.netty.handler.codec.mqtt.MqttPublishMessage;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
@@ -11,6 +12,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -106,6 +108,14 @@ class MqttSourceTest {
         }
     }
 
+    /** Only the last record is left when the broker is known to have all acknowledgements. */
+    private void awaitCertain(MqttSource source, long offset) {
+        Await.until("the broker has the acknowledgements up to " + offset, () -> {
+            source.commit(offset);
+            return journal.records.size() == 1;
+        });
+    }
+
     @Test
     void messagesComeInOrderUnderIncreasingOffsets() throws Exception {
         MqttSource source = open(0, 0);
@@ -167,12 +177,9 @@ class MqttSourceTest {
             }
         }
         assertEquals(List.of(numbers(0, 1000)), seen);
+        awaitCertain(source, 1000);
         source.close();
-        // The last acknowledgements may have gone into the cut connection; the records tell what they were for.
-        publish("marker");
-        try (MqttSource next = open(1000, 1000)) {
-            assertEquals(List.of("marker"), batch(next, 1000, 1001));
-        }
+        assertNothingLeft(1000);
     }
 
     @Test
@@ -208,6 +215,7 @@ class MqttSourceTest {
         });
         proxy.refuse(false);
         proxy.swallow(false);
+        proxy.swallowAfter(Long.MAX_VALUE);
     }
 
     @Test
@@ -225,6 +233,68 @@ class MqttSourceTest {
         second.commit(6);
         second.close();
         assertNothingLeft(6);
+    }
+
+    @Test
+    void aBatchAcknowledgedInPartIsMadeUpFor() throws Exception {
+        MqttSource first = open(receiving(5), 0, 0);
+        publish("x", "x", "x", "x", "x", "x", "x");
+        batch(first, 0, 5);
+        proxy.swallowAfter(2 * 4);
+        first.commit(5);
+        Await.until("two more, for two acknowledgements", () -> first.await(7, SECOND) == 7);
+        crash();
+        MqttSource second = open(5, 5);
+        assertEquals(List.of("x", "x"), batch(second, 5, 7));
+        assertEquals(3, second.metrics().redelivered());
+        second.commit(7);
+        second.close();
+        assertNothingLeft(7);
+    }
+
+    @Test
+    void cutsWhileTheBrokerRepeatsLoseAndRepeatNothing() throws Exception {
+        MqttSource first = open(0, 0);
+        String[] alike = IntStream.range(0, 300).mapToObj(i -> "v" + i % 3).toArray(String[]::new);
+        publish(alike);
+        batch(first, 0, 100);
+        proxy.swallow(true);
+        first.commit(100);
+        List<String> batch = batch(first, 100, 200);
+        crash();
+        proxy.cutAfter(100L, 900L, 1500L, 2000L);
+        MqttSource second = open(100, 200);
+        second.awaitWhole();
+        assertEquals(batch, texts(second.messages(100, 200)));
+        second.commit(200);
+        assertEquals(List.of(alike).subList(200, 300), batch(second, 200, 300));
+        awaitCertain(second, 300);
+        assertEquals(300, second.metrics().received());
+        second.close();
+        assertNothingLeft(300);
+    }
+
+    @Test
+    void whatTheMakerOfTheSessionWasSentIsNew() throws Exception {
+        AtomicInteger seen = new AtomicInteger();
+        Connection maker = Connection.open(Login.anonymous(broker.url()), Session.kept("reader", 65535),
+                new ConnectionListener() {
+                    @Override
+                    public void published(Connection connection, MqttPublishMessage message) {
+                        seen.incrementAndGet();
+                    }
+                }, Duration.ofSeconds(5));
+        maker.subscribe("in/#", Duration.ofSeconds(5));
+        publish("a", "a", "b");
+        Await.until("all are under way", () -> seen.get() == 3);
+        maker.close(false);
+        publish("a");
+        MqttSource source = open(0, 0);
+        assertEquals(List.of("a", "a", "b", "a"), batch(source, 0, 4));
+        assertEquals(0, source.metrics().redelivered());
+        source.commit(4);
+        source.close();
+        assertNothingLeft(4);
     }
 
     @Test
@@ -267,15 +337,23 @@ class MqttSourceTest {
         assertNothingLeft(5);
     }
 
+    private void loseSession() throws InterruptedException {
+        Connection.open(Login.anonymous(broker.url()), Session.passing("reader"), new ConnectionListener() {},
+                Duration.ofSeconds(5)).close(true);
+    }
+
+    private SourceSettings lenient() {
+        return new SourceSettings(Login.anonymous(proxy.url()), "reader", "in/#", 65535, 1 << 20, null, -1, false,
+                Duration.ofSeconds(20));
+    }
+
     @Test
     void aLostSessionIsAnError() throws Exception {
         MqttSource first = open(0, 0);
         publish("a");
         batch(first, 0, 1);
         crash();
-        Connection clean = Connection.open(Login.anonymous(broker.url()), Session.passing("reader"),
-                new ConnectionListener() {}, Duration.ofSeconds(5));
-        clean.close(true);
+        loseSession();
         DataLossException lost = assertThrows(DataLossException.class, () -> open(0, 1));
         assertTrue(lost.getMessage().contains("reader") && lost.getMessage().contains(proxy.url()), lost.getMessage());
     }
@@ -286,11 +364,8 @@ class MqttSourceTest {
         publish("a");
         batch(first, 0, 1);
         crash();
-        Connection.open(Login.anonymous(broker.url()), Session.passing("reader"), new ConnectionListener() {},
-                Duration.ofSeconds(5)).close(true);
-        SourceSettings lenient = new SourceSettings(Login.anonymous(proxy.url()), "reader", "in/#", 65535, 1 << 20,
-                null, -1, false, Duration.ofSeconds(20));
-        MqttSource second = open(lenient, 0, 1);
+        loseSession();
+        MqttSource second = open(lenient(), 0, 1);
         second.awaitWhole();
         assertEquals(List.of(), texts(second.messages(0, 1)));
         second.commit(1);
@@ -299,15 +374,46 @@ class MqttSourceTest {
     }
 
     @Test
+    void recordsDoNotPileUpWhenASessionIsLostWithMessagesInHand() throws Exception {
+        MqttSource source = open(lenient(), 0, 0);
+        publish("a", "b");
+        batch(source, 0, 1);
+        proxy.refuse(true);
+        proxy.cut();
+        Await.until("noticed", () -> !source.metrics().connected());
+        loseSession();
+        proxy.refuse(false);
+        Await.until("reconnected", () -> source.metrics().reconnections() == 1);
+        source.commit(1);
+        publish("c", "d");
+        assertEquals(List.of("b", "c"), batch(source, 1, 3));
+        source.commit(3);
+        assertEquals(List.of("d"), batch(source, 3, 4));
+        awaitCertain(source, 4);
+    }
+
+    @Test
+    void anUncommittedBatchOfAnotherClientLeavesItsOffsetsUnused() throws Exception {
+        MqttSource first = open(0, 0);
+        publish("a", "b");
+        batch(first, 0, 2);
+        crash();
+        SourceSettings other = new SourceSettings(Login.anonymous(proxy.url()), "other", "in/#", 65535, 1 << 20, null,
+                -1, false, Duration.ofSeconds(20));
+        MqttSource second = open(other, 0, 2);
+        second.awaitWhole();
+        assertEquals(List.of(), second.messages(0, 2));
+        publish("c", "d");
+        second.commit(2);
+        assertEquals(List.of("c", "d"), batch(second, 2, 4));
+    }
+
+    @Test
     void theBrokerMayRestart() throws Exception {
         MqttSource source = open(0, 0);
         publish("a", "b", "c");
         batch(source, 0, 2);
         source.commit(2);
-        Await.until("acknowledged", () -> {
-            source.commit(2);
-            return true;
-        });
         broker.stop();
         Await.until("noticed", () -> !source.metrics().connected());
         broker.start();
@@ -366,10 +472,14 @@ class MqttSourceTest {
         assertEquals(List.of("a"), batch(survivor, 0, 1));
     }
 
+    private SourceSettings receiving(int maximum) {
+        return new SourceSettings(Login.anonymous(proxy.url()), "reader", "in/#", maximum, 32 << 20, null, -1, true,
+                Duration.ofSeconds(20));
+    }
+
     @Test
     void theReceiveMaximumHoldsTheBrokerBack() throws Exception {
-        MqttSource source = open(new SourceSettings(Login.anonymous(proxy.url()), "reader", "in/#", 10, 32 << 20, null,
-                -1, true, Duration.ofSeconds(20)), 0, 0);
+        MqttSource source = open(receiving(10), 0, 0);
         publish(numbers(0, 25));
         assertEquals(10, source.await(25, SECOND));
         batch(source, 0, 10);
@@ -395,10 +505,7 @@ class MqttSourceTest {
             source.commit(end);
             start = end;
         }
-        Await.until("old records are deleted", () -> {
-            source.commit(100_000);
-            return journal.records.size() == 1;
-        });
+        awaitCertain(source, 100_000);
     }
 
     @Test

@@ -94,6 +94,13 @@ class ProtocolTest {
     @ParameterizedTest
     @CsvSource({
         "'',      '',      '1a 2b',         'new1a new2b'",
+        "'',      '',      '1a* 2a* 3a',    'new1a new2a new3a'",
+        "'1a 2b', '',      '3a* 4b* 5a',    'new3a new4b new5a'",
+        "'',      '1a',    '1a* 2a* 3a',    'hand1a new2a new3a'",
+        "'1a 2a 3a', '',   '2a* 3a* 4a* 5a', 'old2a old3a new4a new5a'",
+        "'1a 2b 1a 2b', '', '1a* 2b* 3a*',  'old1a old2b new3a'",
+        "'1a 2b', '',      '2c* 1d',        'new2c new1d'",
+        "'',      '1a 2b', '1a* 3c 2b*',    'hand1a new3c hand2b'",
         "'1a 2b', '',      '1a* 2b* 3c',    'old1a old2b new3c'",
         "'1a 2b', '',      '2b* 3c',        'old2b new3c'",
         "'1a 2b', '3c',    '2b* 3c* 4d',    'old2b hand3c new4d'",
@@ -116,13 +123,15 @@ class ProtocolTest {
     }
 
     @Test
-    void anUnfinishedRowIsHeldBack() {
+    void anUnfinishedRowIsHeldBackAndMayGoOnLate() {
         List<String> seen = new ArrayList<>();
         Redelivery redelivery = new Redelivery(messages("1a 2b"), List.of());
         redelivery.offer(messages("1a").get(0), true, new Log(seen));
         assertTrue(redelivery.undecided());
         redelivery.settle(new Log(seen));
         assertEquals(List.of("old1a"), seen);
+        redelivery.offer(messages("2b").get(0), true, new Log(seen));
+        assertEquals(List.of("old1a", "old2b"), seen);
         assertTrue(redelivery.over());
     }
 
@@ -136,8 +145,8 @@ class ProtocolTest {
 
     private record Log(List<String> seen) implements Redelivery.Outcome {
         @Override
-        public void repeatedAcknowledged(Message incoming) {
-            add("old", incoming);
+        public void repeatedAcknowledged(List<Message> known) {
+            known.forEach(each -> add("old", each));
         }
 
         @Override

@@ -11,7 +11,6 @@ public final class CountingQuery {
 
     public static void main(String[] arguments) throws Exception {
         SparkSession spark = Sessions.local();
-        spark.sparkContext().setLogLevel("ERROR");
         String folder = arguments[1];
         spark.readStream().format("mqtt").option("brokerUrl", arguments[0]).option("topic", "in")
                 .option("clientId", "forward").load().selectExpr("value").writeStream().format("mqtt")

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.speck.mqtt.Await;
 import io.speck.mqtt.Mosquitto;
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -38,10 +39,9 @@ class KillTest {
             Process process = spark(broker);
             try {
                 Process first = process;
+                send(broker, sent);
                 Await.until("first counts", () -> {
                     assertAlive(first);
-                    send(broker, sent);
-                    Thread.sleep(500);
                     return !in.all().isEmpty() && !middle.all().isEmpty();
                 });
                 for (int kill = 0; kill < KILLS; kill++) {
@@ -62,19 +62,24 @@ class KillTest {
 
     private void assertAlive(Process process) throws Exception {
         if (!process.isAlive()) {
-            throw new AssertionError("spark ended: " + Files.readString(folder.resolve("spark.log")));
+            throw new AssertionError("spark ended: " + log());
         }
     }
 
     private Process spark(Mosquitto broker) throws Exception {
         List<String> command = new ArrayList<>(List.of(Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "-Xmx600m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dspark.local.dir=" + folder));
+                "-Xmx600m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dspark.local.dir=" + folder,
+                "-Dspeck.log=" + folder.resolve("spark.log")));
         command.addAll(List.of(System.getProperty("speck.jvmOptions", "").split(" ")));
         command.removeIf(String::isEmpty);
         command.addAll(List.of("-cp", System.getProperty("java.class.path"), CountingQuery.class.getName(),
                 broker.url(), folder.resolve("checkpoints").toString()));
         return new ProcessBuilder(command).redirectErrorStream(true)
-                .redirectOutput(ProcessBuilder.Redirect.appendTo(folder.resolve("spark.log").toFile())).start();
+                .redirectOutput(ProcessBuilder.Redirect.appendTo(folder.resolve("spark.out").toFile())).start();
+    }
+
+    private String log() throws IOException {
+        return Files.readString(folder.resolve("spark.out")) + Files.readString(folder.resolve("spark.log"));
     }
 
     private static void loadFor(Mosquitto broker, Map<String, Integer> sent, long millis) throws Exception {
@@ -104,7 +109,7 @@ class KillTest {
             awaitCounts(sent, counts, last);
         } catch (AssertionError e) {
             throw new AssertionError("counted " + last + " of " + sent + "; alive: " + process.isAlive() + "; log: "
-                    + Files.readString(folder.resolve("spark.log")), e);
+                    + log(), e);
         }
         assertEquals(sent, last);
     }
