@@ -13,15 +13,18 @@ import json
 import random
 import sys
 import tempfile
+import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import plyvel
 
 from benchmarks.common import Figure
+from speck.binder import Registry
 from speck.coordinator import Coordinator
-from speck.model import Composition, Job
+from speck.model import Attempt, Composition, Handle, Job
 from speck.store import Store
-from tests.doubles import World, double_kinds
+from tests.doubles import InMemoryEngine, World, double_kinds
 from tests.jobs_by_hand import code_hash, write_code
 
 RUNS = 5
@@ -56,10 +59,31 @@ def size(directory: Path) -> int:
     return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
 
 
+class EngineInMemory(InMemoryEngine):
+    """The double, with handles as long as those of Spark Connect (see :mod:`binders.spark.connect`)."""
+
+    def _handle(self, attempt: Attempt) -> Handle:
+        details = {
+            "job": attempt.job_name,
+            "query": str(uuid.uuid4()),
+            "run": str(uuid.uuid4()),
+            "checkpoint": f"file:///var/lib/speck/checkpoints/{attempt.job_name}/{attempt.id}",
+        }
+        return Handle(self.address, str(uuid.UUID(attempt.id)), details)
+
+
+def kinds() -> Registry:
+    """A kind of engine and of broker, in memory."""
+    world = World()
+    doubles = double_kinds(world)
+    engine = replace(doubles.engines[0], connect=lambda address, inventory: EngineInMemory(world, address))
+    return Registry((engine,), doubles.brokers)
+
+
 def deployed(jobs: Composition, directory: Path) -> float:
     """Bytes a job in SpecK's store, after an apply of the whole composition."""
     with Store(directory) as store:
-        coordinator = Coordinator(store, double_kinds(World()), roots=[write_code(directory)], period=0)
+        coordinator = Coordinator(store, kinds(), roots=[write_code(directory)], period=0)
         operation, _ = coordinator.apply(jobs)
         operation.wait(600)
         assert operation.state == "succeeded", operation.to_dict()

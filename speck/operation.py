@@ -96,7 +96,7 @@ class Operation:
         with self._changed:
             progress = self.actions[job]
             if progress.state == "pending":
-                progress.state, progress.started = "running", self.clock()
+                progress.state, progress.started = "running", round(self.clock(), 3)
             self._notify()
 
     def finish(self, job: str, state: str, error: str = "") -> None:
@@ -104,7 +104,7 @@ class Operation:
         with self._changed:
             progress = self.actions[job]
             if progress.state in ("pending", "running"):
-                progress.state, progress.error, progress.ended = state, error, self.clock()
+                progress.state, progress.error, progress.ended = state, error, round(self.clock(), 3)
             self._notify()
 
     def end(self, error: str = "") -> None:

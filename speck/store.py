@@ -20,7 +20,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
+import uuid
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -32,7 +34,7 @@ from typing import Any, Protocol
 import plyvel
 
 from speck.errors import NotFound, StoreError, StoreLocked
-from speck.model import Attempt, Handle, Job, State
+from speck.model import Attempt, Handle, Job, State, client_id
 
 FORMAT = "1"
 KEPT_EVENTS = 10_000
@@ -124,12 +126,36 @@ def _number(value: int) -> str:
     return f"{value:010d}"
 
 
+# An id (a UUID, with dashes or without) is half of what an attempt weighs, and no compression helps against
+# it but to write its 16 bytes.  The marks before them occur in no UTF-8 text (RFC 3629, section 1).
+_ID = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")
+_DASHED, _PLAIN = b"\xfe", b"\xff"
+_MARKED = re.compile(b"[\xfe\xff]")
+
+
 def _pack(data: Any) -> bytes:
-    return json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode()
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode()
+    return _ID.sub(lambda found: _shortened(found[0]), text)
+
+
+def _shortened(identifier: bytes) -> bytes:
+    mark = _DASHED if b"-" in identifier else _PLAIN
+    return mark + bytes.fromhex(identifier.replace(b"-", b"").decode())
+
+
+def _unpack(value: bytes) -> Any:
+    parts, start = [], 0
+    while (found := _MARKED.search(value, start)) is not None:
+        end = found.end() + 16
+        identifier = uuid.UUID(bytes=value[found.end() : end])
+        text = str(identifier) if found[0] == _DASHED else identifier.hex
+        parts += [value[start : found.start()], text.encode()]
+        start = end
+    return json.loads(b"".join([*parts, value[start:]]))
 
 
 def _compress(data: Any) -> bytes:
-    return zlib.compress(_pack(data), 6)
+    return zlib.compress(json.dumps(data, separators=(",", ":")).encode(), 9)
 
 
 class Transaction:
@@ -167,7 +193,7 @@ class Transaction:
         data: dict[str, Any] = {"c": record.composition}
         optional = {
             "n": record.attempts,
-            "s": [[each.broker, each.name, each.topic] for each in record.sessions],
+            "s": [_session_data(each, record.name) for each in record.sessions],
             "state": [record.state.kind, record.state.location] if record.state else None,
             "error": record.error,
         }
@@ -186,7 +212,8 @@ class Transaction:
             data["state"] = [attempt.state.kind, attempt.state.location]
         if handle is not None:
             data["h"] = [handle.address, handle.engine_id, dict(handle.details)]
-        data["s"] = attempt.session
+        if attempt.session != client_id(attempt.job_name):
+            data["s"] = attempt.session
         self._batch.put(_key("attempt", attempt.job_name, _number(attempt.number)), _pack(data))
 
     def delete_attempt(self, attempt: Attempt) -> None:
@@ -200,7 +227,7 @@ class Transaction:
     def add_event(self, event: Event) -> None:
         """Append to the audit log; the oldest entry leaves when the log is full."""
         number = self._store.next_event()
-        data = [event.at, event.kind, event.message, event.composition, event.job, event.operation]
+        data = [round(event.at, 3), event.kind, event.message, event.composition, event.job, event.operation]
         self._batch.put(_key("event", _number(number)), _pack(data))
         if number >= KEPT_EVENTS:
             self._batch.delete(_key("event", _number(number - KEPT_EVENTS)))
@@ -366,7 +393,7 @@ class Store:
         for _, value in self._scan(b"event/", reverse=True):
             if len(found) >= limit:
                 break
-            found.append(Event(*json.loads(value)))
+            found.append(Event(*_unpack(value)))
         return found[::-1]
 
     # --- ending
@@ -410,7 +437,7 @@ def _state(data: list[str] | None) -> State | None:
 
 
 def _head(name: str, value: bytes) -> Head:
-    data = json.loads(value)
+    data = _unpack(value)
     return Head(name, data["r"], bool(data.get("d")))
 
 
@@ -420,13 +447,24 @@ def _revision(composition: str, number: int, value: bytes) -> Revision:
     return Revision(composition, number, data["at"], jobs, data["author"], data["message"])
 
 
+def _session_data(session: SessionRecord, job: str) -> list[str]:
+    """Broker, topic, and the session's name where it is not the job's first one."""
+    name = [] if session.name == client_id(job) else [session.name]
+    return [session.broker, session.topic, *name]
+
+
+def _session(data: list[str], job: str) -> SessionRecord:
+    broker, topic, *name = data
+    return SessionRecord(broker, name[0] if name else client_id(job), topic)
+
+
 def _job(name: str, value: bytes) -> JobRecord:
-    data = json.loads(value)
+    data = _unpack(value)
     return JobRecord(
         name,
         data["c"],
         data.get("n", 0),
-        tuple(SessionRecord(*each) for each in data.get("s", ())),
+        tuple(_session(each, name) for each in data.get("s", ())),
         _state(data.get("state")),
         data.get("error", ""),
     )
@@ -434,12 +472,12 @@ def _job(name: str, value: bytes) -> JobRecord:
 
 def _attempt(path: str, value: bytes) -> AttemptRecord:
     job_name, number = path.split("/")
-    data = json.loads(value)
+    data = _unpack(value)
     attempt = Attempt(
         id=data["i"],
         job_name=job_name,
         number=int(number),
-        session=data["s"],
+        session=data.get("s", client_id(job_name)),
         state=_state(data.get("state")),
     )
     handle = Handle(*data["h"]) if "h" in data else None

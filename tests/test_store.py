@@ -55,6 +55,26 @@ def test_everything_written_is_read_again_after_reopening(tmp_path: Path) -> Non
         assert store.events() == [event]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0123456789abcdef0123456789abcdef",
+        "01234567-89ab-cdef-0123-456789abcdef",
+        "ünd 01234567-89ab-cdef-0123-456789abcdef/0123456789abcdef0123456789abcdef.",
+        "0123456789ABCDEF0123456789ABCDEF",
+        "fe" * 16 + "-" + "ff" * 16,
+        "ab" * 32,
+    ],
+)
+def test_ids_are_written_short_and_read_as_they_were(store: Store, text: str) -> None:
+    event = Event(1.0, text, text * 2, text)
+    with store.transaction() as transaction:
+        transaction.add_event(event)
+        transaction.put_attempt(AttemptRecord(attempt(1), 1, "running", Handle("sc://e", text, {text: text})))
+    assert store.events() == [event]
+    assert store.attempts()[0].handle == Handle("sc://e", text, {text: text})
+
+
 def test_transaction_that_fails_writes_nothing(store: Store) -> None:
     with pytest.raises(ZeroDivisionError), store.transaction() as transaction:
         transaction.put_head(Head("traffic", 1))
