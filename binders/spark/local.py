@@ -13,8 +13,8 @@ from binders.spark.server import CONNECTOR, connect_server_command, connect_serv
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 _FRAME_HEADER = 9
 # Several servers start at once on a developer's few cores, for minutes: the optimising compiler would take
-# more than it gives.  Seen on 2 busy cores with the road-traffic demo, one run each: 17 jobs deployed in 16 s,
-# not 35 s, a day of readings counted in 39 s, not 54 s.
+# more than it gives.  Seen on 2 busy cores with the road-traffic demo, one run each: 17 jobs deployed in
+# 16 s, not 35 s, a day of readings counted in 39 s, not 54 s.
 _QUICK_START = ("-XX:TieredStopAtLevel=1",)
 _SETTINGS = 4
 
