@@ -68,7 +68,7 @@ class Coordinator:
             self.observer.start(self.period)
 
     def close(self) -> None:
-        """Finish the actions in hand; what is not begun is gone on with at the next start."""
+        """Take nothing new, wait for the operations at work, and let go of engines and brokers."""
         self._closing = True
         self.observer.close()
         for thread in self._threads:
