@@ -38,6 +38,7 @@ from binders.spark import CONNECT
 from binders.spark.local import CONNECT_SERVER
 from speck.binder import EngineBinder
 from speck.model import Attempt, Handle, Inventory, Job, Site, client_id
+from speck.model import Engine as EngineOfSite
 
 JOB_FILE = Path(__file__).with_name("load") / "pass_through.py"
 HEAP = "600m"  # of the engine's server
@@ -122,14 +123,10 @@ class Engine:
 @contextlib.contextmanager
 def spark(directory: Path, broker: str) -> Iterator[Engine]:
     """A Spark Connect server as ``speck local`` starts it."""
-    with server("spark", CONNECT_SERVER, directory, HEAP) as (process, port):
-        address = CONNECT_SERVER.address(port)
-        site = Site(
-            name="site",
-            spe_address=address,
-            broker_address=broker,
-            checkpoint_dir=str(directory / "checkpoints"),
-        )
+    with server("spark", CONNECT_SERVER, directory, HEAP) as (process, ports):
+        address = CONNECT_SERVER.address(ports)
+        known = EngineOfSite(spe_address=address, checkpoint_dir=str(directory / "checkpoints"))
+        site = Site(name="site", engines=(known,), broker_address=broker)
         binder = CONNECT.connect(address, Inventory({"site": site}))
         try:
             yield Engine(process, binder, address, broker)
@@ -340,11 +337,14 @@ def at_rest(process: Running, seconds: int) -> tuple[int, float]:
 def measure(options: Options, engine_name: str, directory: Path) -> dict[str, Any]:
     """All figures, by name; everything that is started ends before this returns or raises."""
     with contextlib.ExitStack() as stack:
-        broker, port = stack.enter_context(server("mosquitto", MOSQUITTO, directory / "broker", HEAP))
+        broker, ports = stack.enter_context(server("mosquitto", MOSQUITTO, directory / "broker", HEAP))
+        (port,) = ports
         bench = Bench(broker, stack.enter_context(generator(port, directory)))
 
         def start(name: str = "idle") -> contextlib.AbstractContextManager[Engine]:
-            return ENGINES[engine_name](directory / f"{name}-{uuid.uuid4().hex[:6]}", MOSQUITTO.address(port))
+            return ENGINES[engine_name](
+                directory / f"{name}-{uuid.uuid4().hex[:6]}", MOSQUITTO.address(ports)
+            )
 
         figures, where = traffic(bench, start, directory, port, options, engine_name)
         figures |= idle_figures(bench, start, options)

@@ -9,11 +9,11 @@ All methods may be called from several threads at once.  They raise only errors 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from speck.model import (
@@ -92,23 +92,30 @@ class BrokerBinder(Protocol):
 class LocalServer(Protocol):
     """How to start an engine or a broker of one kind on this machine, for :mod:`speck.local`."""
 
-    def address(self, port: int) -> str:
-        """The address of a server on this loopback port, as an inventory has it."""
+    ports: int  # how many loopback ports it needs; the first is that of its address
 
-    def command(self, port: int, directory: Path, heap: str) -> tuple[list[str], Mapping[str, str]]:
+    def address(self, ports: Sequence[int]) -> str:
+        """The address of a server on these loopback ports, as an inventory has it."""
+
+    def command(
+        self, ports: Sequence[int], directory: Path, heap: str
+    ) -> tuple[list[str], Mapping[str, str]]:
         """The command line and the whole environment of a server that keeps its files in ``directory``.
 
         ``heap`` is a size as Java has it, such as ``600m``; a server without a Java heap ignores it.  The
         server stays in the foreground.  Raises :class:`~speck.errors.LocalError`, which says what to install.
         """
 
-    def ready(self, port: int) -> bool:
-        """Whether the server on this loopback port answers in its protocol; takes seconds at most."""
+    def ready(self, ports: Sequence[int]) -> bool:
+        """Whether the server on these loopback ports answers in its protocol; takes seconds at most."""
+
+    def inventory(self, ports: Sequence[int], directory: Path, heap: str) -> Mapping[str, Any]:
+        """What an inventory says of it beside its address, by field of :class:`~speck.model.Engine`."""
 
 
 @dataclass(frozen=True)
 class EngineKind:
-    """A kind of engine.
+    """A kind of engine: ``name`` is its own (``spark-connect``), ``engine`` what a job calls it (``spark``).
 
     ``check_code(path, entry_class)`` says in a sentence what is wrong with a job's file without running
     it, or ``None``.  ``connect(address, inventory)`` makes the binder and opens no connection yet.
@@ -116,6 +123,7 @@ class EngineKind:
     """
 
     name: str
+    engine: str
     schemes: tuple[str, ...]
     check_code: Callable[[Path, str], str | None]
     connect: Callable[[str, Inventory], EngineBinder]
@@ -152,7 +160,7 @@ class Registry:
     def engine_kind(self, engine: str, address: str) -> EngineKind | None:
         """The kind that serves this engine at this kind of address."""
         scheme = scheme_of(address)
-        return next((kind for kind in self.engines if kind.name == engine and scheme in kind.schemes), None)
+        return next((kind for kind in self.engines if kind.engine == engine and scheme in kind.schemes), None)
 
     def broker_kind(self, address: str) -> BrokerKind | None:
         """The kind of broker at this address."""

@@ -266,6 +266,16 @@ def local() -> None:
     """Engines and brokers of several sites on this machine, for development."""
 
 
+def _engine_choices(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, list[str]]:
+    chosen = {}
+    for value in values:
+        site, equals, kinds = value.partition("=")
+        if not (site and equals and kinds) or site in chosen:
+            raise click.BadParameter(f"{value!r} (expected SITE=KIND or SITE=KIND,KIND, each site once)")
+        chosen[site] = [kind.strip() for kind in kinds.split(",")]
+    return chosen
+
+
 _directory = click.option(
     "--directory",
     type=click.Path(file_okay=False, path_type=Path),
@@ -276,15 +286,26 @@ _directory = click.option(
 
 
 @local.command()
-@click.option("--sites", default=4, show_default=True, help="How many.")
+@click.option("--sites", default=4, show_default=True, help="How many; they are named A, B, C, ...")
+@click.option(
+    "--engine",
+    "engines",
+    metavar="SITE=KIND[,KIND]",
+    multiple=True,
+    callback=_engine_choices,
+    help="A site's engines, each spark-connect, spark-standalone or flink [default: spark-connect].",
+)
 @click.option("--heap", default="600m", show_default=True, help="Java heap of each engine.")
 @_directory
 @_json_option
-def up(sites: int, heap: str, directory: Path, as_json: bool) -> None:
-    """Start an engine and a broker for each site, and write the site inventory."""
+def up(sites: int, engines: dict[str, list[str]], heap: str, directory: Path, as_json: bool) -> None:
+    """Start engines and a broker for each site, and write the site inventory."""
     from speck import local as machine
 
-    started = machine.up(directory, sites, heap=heap, progress=lambda text: err.print(text, markup=False))
+    def progress(text: str) -> None:
+        err.print(text, markup=False)
+
+    started = machine.up(directory, sites, engines=engines, heap=heap, progress=progress)
     _show_local(started, as_json)
     if not as_json:
         err.print(f"site inventory: {started.inventory}\nnow: speck serve --sites {started.inventory}")
@@ -338,7 +359,14 @@ def demo(**options: Any) -> None:
 
 def _show_local(sites: LocalSites, as_json: bool) -> None:
     servers = [
-        {"site": each.site, "role": each.role, "address": each.address, "state": each.state, "pid": each.pid}
+        {
+            "site": each.site,
+            "role": each.role,
+            "kind": each.kind,
+            "address": each.address,
+            "state": each.state,
+            "pid": each.pid,
+        }
         for each in sites.servers
     ]
     _show(servers, [render.servers_table(servers)], as_json)

@@ -428,26 +428,28 @@ class Coordinator:
             return list(threads.map(self._site_data, sites))
 
     def _site_data(self, site: Site) -> dict[str, Any]:
-        data: dict[str, Any] = {
+        return {
             "name": site.name,
-            "spe_address": site.spe_address,
-            "broker_address": site.broker_address,
-            "engine": {"reached": True, "error": "", "capacity": None},
-            "broker": {"reached": True, "error": "", "warnings": []},
+            "engines": [self._engine_data(each.spe_address) for each in site.engines],
+            "broker": self._broker_data(site.broker_address),
         }
+
+    def _engine_data(self, address: str) -> dict[str, Any]:
+        data: dict[str, Any] = {"address": address, "reached": True, "error": "", "capacity": None}
         try:
-            name = ENGINE_OF_SCHEME.get(scheme_of(site.spe_address), "")
-            engine = self.pool.engine_at(name, site.spe_address)
-            data["engine"]["capacity"] = asdict(engine.capacity())
+            engine = self.pool.engine_at(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address)
+            return data | {"capacity": asdict(engine.capacity())}
         except SpeckError as error:
-            data["engine"] |= {"reached": False, "error": str(error)}
+            return data | {"reached": False, "error": str(error)}
+
+    def _broker_data(self, address: str) -> dict[str, Any]:
+        data: dict[str, Any] = {"address": address, "reached": True, "error": "", "warnings": []}
         try:
-            broker = self.pool.broker(site.broker_address)
+            broker = self.pool.broker(address)
             broker.check()
-            data["broker"]["warnings"] = broker.warnings()
+            return data | {"warnings": broker.warnings()}
         except SpeckError as error:
-            data["broker"] |= {"reached": False, "error": str(error)}
-        return data
+            return data | {"reached": False, "error": str(error)}
 
     def events(self, limit: int = 100) -> list[dict[str, Any]]:
         """The last entries of the audit log, oldest first."""

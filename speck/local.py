@@ -9,33 +9,29 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import re
 import string
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
+from typing import Any, Literal
 
 import yaml
 
 from speck import processes
 from speck.binder import LocalServer, Registry, installed
 from speck.errors import LocalError, NotFound
-from speck.local_record import ROLES, Record, Role, ServerRecord, free_port
+from speck.local_record import Record, Role, ServerRecord, free_ports
 from speck.model import JOB_NAME
+from speck.processes import heap_bytes
 
+DEFAULT_ENGINE = "spark-connect"
 DEFAULT_HEAP = "600m"
 DEFAULT_TIMEOUT = 240.0
 
-# An engine's room: a 600 MB heap held 17 jobs of the road-traffic composition.
-SLOTS = 32
-
 _POLL = 0.1
 _TAIL_LINES = 15
-_HEAP = re.compile(r"(\d+)([kmg])\Z")
-_SIZES = {"k": 2**10, "m": 2**20, "g": 2**30}
 
 Progress = Callable[[str], None]
 State = Literal["running", "stopped"]
@@ -47,8 +43,9 @@ class Server:
 
     site: str
     role: Role
+    kind: str
     address: str
-    port: int
+    ports: tuple[int, ...]
     pid: int | None
     log: Path
 
@@ -58,7 +55,7 @@ class Server:
         return "running" if self.pid is not None else "stopped"
 
     def __str__(self) -> str:
-        return f"site {self.site}: {self.role} {self.address}"
+        return f"site {self.site}: {_noun(self)} {self.address}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +63,13 @@ class LocalSite:
     """A site of this machine."""
 
     name: str
-    engine: Server
+    engines: tuple[Server, ...]
     broker: Server
+
+    @property
+    def engine(self) -> Server:
+        """Its engine; of several the first."""
+        return self.engines[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ class LocalSites:
     @property
     def servers(self) -> tuple[Server, ...]:
         """All engines and brokers."""
-        return tuple(server for site in self.sites for server in (site.engine, site.broker))
+        return tuple(server for site in self.sites for server in (*site.engines, site.broker))
 
     @property
     def running(self) -> bool:
@@ -105,8 +107,8 @@ def up(
     directory: Path,
     sites: int | Sequence[str] = 4,
     *,
+    engines: Mapping[str, Sequence[str]] | None = None,
     heap: str = DEFAULT_HEAP,
-    engine: str = "spark",
     broker: str = "mqtt",
     registry: Registry | None = None,
     progress: Progress = lambda _: None,
@@ -114,25 +116,28 @@ def up(
 ) -> LocalSites:
     """Bring sites up in a directory, and wait until all of their servers answer.
 
-    ``sites`` is a number (they are named A, B, C, ...) or names; ``heap`` a Java size for each engine;
-    ``timeout`` in seconds for all of them.  What runs already stays; what is missing is started, on its
+    ``sites`` is a number (they are named A, B, C, ...) or names; ``engines`` the kinds of engines of a site
+    (``spark-connect`` where it says nothing); ``heap`` a Java size for each engine; ``timeout`` in seconds
+    for all of them.  What runs already stays; what is missing is started, on its
     old ports where they are free.  Raises :class:`~speck.errors.LocalError`, which shows the end of the log
     of a server that does not come up; everything that this call started is stopped then.
     """
-    names = _names(sites)
+    wanted = _wanted(_names(sites), engines or {})
     heap_bytes(heap)
     directory = directory.absolute()
     starter = _Starter(directory, registry or installed(), heap, progress, timeout)
     with _locked(directory):
         record = Record.load(directory)
-        _refuse_other_sites(record, names, directory)
+        _refuse_other_sites(record, wanted, directory)
         if not record.sites:
-            record = Record.new(directory, names, engine, broker)
+            record = Record.new(directory, wanted, broker)
+        for server in record.servers():
+            starter.kind(server)
         missing = [server for server in record.servers() if record.process(server) is None]
         if not missing:
-            progress(f"all servers of {', '.join(names)} are up already")
+            progress(f"all servers of {', '.join(wanted)} are up already")
         starter.start(record, missing)
-        write_inventory(record, heap)
+        starter.write_inventory(record)
         return _sites(record)
 
 
@@ -162,7 +167,7 @@ def status(directory: Path) -> LocalSites:
 def restart(
     directory: Path,
     site: str,
-    role: Role,
+    server: str,
     *,
     kill: bool = False,
     heap: str = DEFAULT_HEAP,
@@ -170,25 +175,26 @@ def restart(
     progress: Progress = lambda _: None,
     timeout: float = DEFAULT_TIMEOUT,
 ) -> Server:
-    """Stop (or ``kill``) one server of a site and start it again on its port.
+    """Stop (or ``kill``) one server of a site and start it again on its ports.
 
-    Raises :class:`~speck.errors.NotFound` for a site that is none, and what :func:`up` raises.
+    ``server`` is ``broker``, ``engine`` (of several the first), or a kind of engine.  Raises
+    :class:`~speck.errors.NotFound` for what is not there, and what :func:`up` raises.
     """
     directory = directory.absolute()
     starter = _Starter(directory, registry or installed(), heap, progress, timeout)
     with _locked(directory):
-        record, server = _of(directory, site, role)
-        _stop_marked([server], kill=kill)
-        starter.start(record, [server], keep_ports=True)
-        return _server(record, server)
+        record, found = _of(directory, site, server)
+        _stop_marked([found], kill=kill)
+        starter.start(record, [found], keep_ports=True)
+        return _server(record, found)
 
 
-def stop_one(directory: Path, site: str, role: Role, *, kill: bool = False) -> None:
+def stop_one(directory: Path, site: str, server: str, *, kill: bool = False) -> None:
     """Stop (or ``kill``) one server of a site; :func:`up` or :func:`restart` brings it back."""
     directory = directory.absolute()
     with _locked(directory):
-        _, server = _of(directory, site, role)
-        _stop_marked([server], kill=kill)
+        _, found = _of(directory, site, server)
+        _stop_marked([found], kill=kill)
 
 
 # --- starting -------------------------------------------------------------------------------------
@@ -225,14 +231,30 @@ class _Starter:
             _stop_marked(servers)
             raise
 
-    def _start_one(self, record: Record, server: ServerRecord, keep_port: bool) -> None:
-        if not keep_port:
-            server.port = free_port(server.port, taken=record.ports(but=server))
-        folder = self.directory / server.site / server.role
-        folder.mkdir(parents=True, exist_ok=True)
+    def write_inventory(self, record: Record) -> None:
+        """Write ``sites.yaml``, which the coordinator and the command line read."""
+        content = {name: self._listed(servers) for name, servers in record.sites.items()}
+        path = self.directory / "sites.yaml"
+        temporary = path.with_suffix(".new")
+        temporary.write_text(yaml.safe_dump({"sites": content}, sort_keys=False), encoding="utf-8")
+        temporary.replace(path)
+
+    def _listed(self, servers: Sequence[ServerRecord]) -> dict[str, Any]:
+        *engines, broker = servers
+        listed = [{"spe_address": each.address, **self._more(each)} for each in engines]
+        return (listed[0] if len(listed) == 1 else {"engines": listed}) | {"broker_address": broker.address}
+
+    def _more(self, server: ServerRecord) -> dict[str, Any]:
+        return dict(self.kind(server).inventory(server.ports, server.folder(self.directory), self.heap))
+
+    def _start_one(self, record: Record, server: ServerRecord, keep_ports: bool) -> None:
         kind = self.kind(server)
-        server.address = kind.address(server.port)
-        command, environment = kind.command(server.port, folder, self.heap)
+        if not keep_ports:
+            server.ports = free_ports(kind.ports, server.ports, taken=record.ports(but=server))
+        folder = server.folder(self.directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        server.address = kind.address(server.ports)
+        command, environment = kind.command(server.ports, folder, self.heap)
         record.intend(server)
         process = processes.start(command, environment, folder, server.log(self.directory), server.mark)
         record.started(server, process)
@@ -241,10 +263,10 @@ class _Starter:
         deadline = time.monotonic() + self.timeout
         waiting = list(servers)
         while waiting:
-            for server in [each for each in waiting if self.kind(each).ready(each.port)]:
+            for server in [each for each in waiting if self.kind(each).ready(each.ports)]:
                 self._refuse_dead(record, server)
                 waiting.remove(server)
-                self.progress(f"site {server.site}: {server.role} {server.address} is up")
+                self.progress(f"site {server.site}: {_noun(server)} {server.address} is up")
             for server in waiting:
                 self._refuse_dead(record, server)
             if waiting and time.monotonic() > deadline:
@@ -261,45 +283,17 @@ class _Starter:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
         tail = "\n".join(f"    {line}" for line in lines[-_TAIL_LINES:]) or "    (empty)"
         return LocalError(
-            f"site {server.site}: {server.role} {server.address} {what}; the end of its log {log}:\n{tail}"
+            f"site {server.site}: {_noun(server)} {server.address} {what}; the end of its log {log}:\n{tail}"
         )
 
 
 # --- what is shown and written --------------------------------------------------------------------
 
 
-def write_inventory(record: Record, heap: str) -> None:
-    """Write ``sites.yaml``, which the coordinator and the command line read."""
-    content = {
-        "sites": {
-            site.name: {
-                "spe_address": site.engine.address,
-                "broker_address": site.broker.address,
-                "slots": SLOTS,
-                "memory": heap_bytes(heap),
-                "checkpoint_dir": str(_made(record.directory / site.name / "checkpoints")),
-            }
-            for site in _sites(record).sites
-        }
-    }
-    path = record.directory / "sites.yaml"
-    temporary = path.with_suffix(".new")
-    temporary.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
-    temporary.replace(path)
-
-
-def heap_bytes(heap: str) -> int:
-    """The bytes of a Java size such as ``600m``.  Raises :class:`~speck.errors.LocalError`."""
-    match = _HEAP.match(heap.lower())
-    if match is None:
-        raise LocalError(f"heap {heap!r} is not a size (expected a number with k, m or g, such as 600m)")
-    return int(match[1]) * _SIZES[match[2]]
-
-
 def _sites(record: Record) -> LocalSites:
     found = tuple(
-        LocalSite(name, *(_server(record, servers[role]) for role in ROLES))
-        for name, servers in record.sites.items()
+        LocalSite(name, tuple(_server(record, each) for each in engines), _server(record, broker))
+        for name, (*engines, broker) in record.sites.items()
     )
     return LocalSites(record.directory, found)
 
@@ -309,8 +303,9 @@ def _server(record: Record, server: ServerRecord) -> Server:
     return Server(
         site=server.site,
         role=server.role,
+        kind=server.kind,
         address=server.address,
-        port=server.port,
+        ports=tuple(server.ports),
         pid=process.pid if process is not None else None,
         log=server.log(record.directory),
     )
@@ -330,24 +325,50 @@ def _names(sites: int | Sequence[str]) -> list[str]:
     return names
 
 
-def _refuse_other_sites(record: Record, names: list[str], directory: Path) -> None:
-    if not record.sites or list(record.sites) == names:
+def _wanted(names: Sequence[str], engines: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """The kinds of engines by site."""
+    for site, kinds in engines.items():
+        if site not in names:
+            raise LocalError(f"engines of site {site!r} (expected one of the sites {', '.join(names)})")
+        if not kinds or len(set(kinds)) < len(kinds):
+            raise LocalError(f"engines {list(kinds)} of site {site} (expected one kind or more, each once)")
+    return {name: tuple(engines.get(name, (DEFAULT_ENGINE,))) for name in names}
+
+
+def _refuse_other_sites(record: Record, wanted: dict[str, tuple[str, ...]], directory: Path) -> None:
+    if not record.sites or record.engines() == wanted:
         return
     running = [server for server in record.servers() if record.process(server) is not None]
     if running:
         raise LocalError(
-            f"{directory} has the sites {', '.join(record.sites)} up, not {', '.join(names)} "
+            f"{directory} has the sites {_named(record.engines())} up, not {_named(wanted)} "
             "(take them down first, or choose another directory)"
         )
     _stop_marked(record.servers())
     record.sites.clear()
 
 
-def _of(directory: Path, site: str, role: Role) -> tuple[Record, ServerRecord]:
+def _named(engines: Mapping[str, Sequence[str]]) -> str:
+    """The sites by name, with their engines where these are not the usual ones."""
+    usual = (DEFAULT_ENGINE,)
+    return ", ".join(
+        site if tuple(kinds) == usual else f"{site}={','.join(kinds)}" for site, kinds in engines.items()
+    )
+
+
+def _noun(server: ServerRecord | Server) -> str:
+    return f"{server.kind} engine" if server.role == "engine" else server.role
+
+
+def _of(directory: Path, site: str, server: str) -> tuple[Record, ServerRecord]:
     record = Record.load(directory)
     if site not in record.sites:
         raise NotFound(f"site {site!r}: {directory} has {', '.join(record.sites) or 'no sites'}")
-    return record, record.sites[site][role]
+    for found in record.sites[site]:
+        if server in (found.role, found.name):
+            return record, found
+    known = ", ".join(found.name for found in record.sites[site])
+    raise NotFound(f"server {server!r} of site {site}: it has {known}")
 
 
 def _stop_marked(servers: Iterable[ServerRecord], *, kill: bool = False) -> None:
@@ -360,8 +381,3 @@ def _locked(directory: Path) -> Iterator[None]:
     with (directory / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def _made(directory: Path) -> Path:
-    directory.mkdir(parents=True, exist_ok=True)
-    return directory

@@ -7,10 +7,10 @@ import os
 import random
 import socket
 import uuid
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 import psutil
 
@@ -18,7 +18,6 @@ from speck import processes
 from speck.errors import LocalError
 
 Role = Literal["engine", "broker"]
-ROLES: tuple[Role, ...] = get_args(Role)
 
 # Below the range from which systems take the ports of outgoing connections, so that a server that is
 # stopped and started again finds its port free.
@@ -28,7 +27,7 @@ _TRIES = 1000
 
 @dataclass(slots=True)
 class ServerRecord:
-    """One server: what it is, its port (0: none yet), and the process it was last.
+    """One server: what it is, its ports (none yet: empty), and the process it was last.
 
     ``mark`` names all of its processes, this and later ones; ``created`` is Unix time in seconds.
     """
@@ -37,34 +36,53 @@ class ServerRecord:
     role: Role
     kind: str
     mark: str
-    port: int = 0
+    ports: list[int] = field(default_factory=list)
     address: str = ""
     pid: int | None = None
     created: float = 0.0
 
+    @property
+    def name(self) -> str:
+        """What it is called at its site, where each kind of engine is there once."""
+        return self.kind if self.role == "engine" else self.role
+
+    def folder(self, directory: Path) -> Path:
+        """Where it keeps its files."""
+        return directory / self.site / self.name
+
     def log(self, directory: Path) -> Path:
         """The file that takes its output."""
-        return directory / self.site / f"{self.role}.log"
+        return directory / self.site / f"{self.name}.log"
 
 
 @dataclass(slots=True)
 class Record:
-    """The servers of a directory, by site and role."""
+    """The servers of a directory by site: its engines, and last its broker."""
 
     directory: Path
-    sites: dict[str, dict[Role, ServerRecord]]
+    sites: dict[str, list[ServerRecord]]
 
     @classmethod
-    def new(cls, directory: Path, names: Sequence[str], engine: str, broker: str) -> Record:
-        """A record of sites that have not been started."""
-        kinds: dict[Role, str] = {"engine": engine, "broker": broker}
+    def new(cls, directory: Path, engines: Mapping[str, Sequence[str]], broker: str) -> Record:
+        """A record of sites that have not been started: their kinds of engines, and their kind of broker."""
+
+        def server(site: str, role: Role, kind: str) -> ServerRecord:
+            return ServerRecord(site, role, kind, uuid.uuid4().hex)
+
         return cls(
             directory,
             {
-                name: {role: ServerRecord(name, role, kind, uuid.uuid4().hex) for role, kind in kinds.items()}
-                for name in names
+                site: [*(server(site, "engine", kind) for kind in kinds), server(site, "broker", broker)]
+                for site, kinds in engines.items()
             },
         )
+
+    def engines(self) -> dict[str, tuple[str, ...]]:
+        """The kinds of engines by site."""
+        return {
+            site: tuple(server.kind for server in servers if server.role == "engine")
+            for site, servers in self.sites.items()
+        }
 
     @classmethod
     def load(cls, directory: Path) -> Record:
@@ -75,7 +93,7 @@ class Record:
             return cls(
                 directory,
                 {
-                    name: {role: ServerRecord(**servers[role]) for role in ROLES}
+                    name: [ServerRecord(**server) for server in servers]
                     for name, servers in content["sites"].items()
                 },
             )
@@ -89,11 +107,11 @@ class Record:
 
     def servers(self) -> Iterator[ServerRecord]:
         """All servers, site by site."""
-        return (server for servers in self.sites.values() for server in servers.values())
+        return (server for servers in self.sites.values() for server in servers)
 
     def ports(self, but: ServerRecord) -> set[int]:
         """The ports of all other servers."""
-        return {server.port for server in self.servers() if server is not but}
+        return {port for server in self.servers() if server is not but for port in server.ports}
 
     def process(self, server: ServerRecord) -> psutil.Process | None:
         """The living process of a server; never another process that got its id."""
@@ -121,10 +139,7 @@ class Record:
     def _save(self) -> None:
         path = _path(self.directory)
         content = {
-            "sites": {
-                name: {role: asdict(server) for role, server in servers.items()}
-                for name, servers in self.sites.items()
-            }
+            "sites": {name: [asdict(server) for server in servers] for name, servers in self.sites.items()}
         }
         temporary = path.with_suffix(".new")
         with temporary.open("w", encoding="utf-8") as file:
@@ -134,12 +149,14 @@ class Record:
         temporary.replace(path)
 
 
-def free_port(preferred: int, taken: set[int]) -> int:
-    """A loopback port that nobody listens on: the preferred one if it is free (0: no preference)."""
-    choices = random.sample(_PORTS, _TRIES)
-    for port in [preferred, *choices] if preferred else choices:
-        if port not in taken and _is_free(port):
-            return port
+def free_ports(count: int, preferred: Sequence[int], taken: set[int]) -> list[int]:
+    """Loopback ports that nobody listens on: the preferred ones where they are free."""
+    found: list[int] = []
+    for port in [*preferred, *random.sample(_PORTS, _TRIES)]:
+        if len(found) == count:
+            return found
+        if port not in taken and port not in found and _is_free(port):
+            found.append(port)
     raise LocalError(f"no free port on 127.0.0.1 between {_PORTS.start} and {_PORTS.stop - 1}")
 
 

@@ -266,18 +266,29 @@ class Uplink:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
-    """A place with one engine and one broker.  ``memory`` is bytes; directories are the engine's own."""
+class Engine:
+    """An engine of a site.  ``memory`` is bytes; directories are the engine's own.
 
-    name: str
+    ``rest_port`` is the port of an engine's REST server where its address names another (Spark standalone).
+    """
+
     spe_address: str
-    broker_address: str
+    rest_port: int | None = None
     slots: int | None = None
     memory: int | None = None
     checkpoint_dir: str | None = None
     savepoint_dir: str | None = None
-    uplink: Uplink = Uplink()
     engine_login: Login = Login()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """A place with an engine, or several, and one broker."""
+
+    name: str
+    engines: tuple[Engine, ...]
+    broker_address: str
+    uplink: Uplink = Uplink()
     broker_login: Login = Login()
 
 
@@ -288,11 +299,20 @@ class Inventory:
     sites: Mapping[str, Site] = field(default_factory=dict)
 
     def site_of_engine(self, address: str) -> Site | None:
-        """The site whose engine has this address."""
-        return next((site for site in self.sites.values() if site.spe_address == address), None)
+        """The site that has the engine with this address."""
+        return next((site for site in self.sites.values() if _engine(site, address) is not None), None)
+
+    def engine(self, address: str) -> Engine:
+        """What is known of the engine at this address; nothing but the address when no site names it."""
+        site = self.site_of_engine(address)
+        return (_engine(site, address) if site else None) or Engine(spe_address=address)
 
     def broker_login(self, address: str) -> Login:
         """How to log in to the broker at this address; an empty login when no site names it."""
         return next(
             (site.broker_login for site in self.sites.values() if site.broker_address == address), Login()
         )
+
+
+def _engine(site: Site, address: str) -> Engine | None:
+    return next((engine for engine in site.engines if engine.spe_address == address), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -158,26 +158,20 @@ def revisions_table(revisions: Iterable[Data]) -> Table:
 
 
 def sites_table(sites: Iterable[Data]) -> Table:
-    """The inventory with what can be reached."""
-    return _table(("SITE", "ENGINE", "REACHED", "BROKER", "REACHED", "SAYS"), map(_site_row, sites))
+    """The inventory with what can be reached: a row for each engine and each broker."""
+    rows = (row for site in sites for row in _site_rows(site))
+    return _table(("SITE", "SERVER", "ADDRESS", "REACHED", "SAYS"), rows)
 
 
-def _site_row(site: Data) -> Sequence[Any]:
-    engine, broker = site["engine"], site["broker"]
-    says = [engine["error"], broker["error"], *broker["warnings"]]
-    return (
-        site["name"],
-        site["spe_address"],
-        "yes" if engine["reached"] else "no",
-        site["broker_address"],
-        "yes" if broker["reached"] else "no",
-        "; ".join(filter(None, says)),
-    )
+def _site_rows(site: Data) -> Iterator[Sequence[Any]]:
+    for role, server in [*(("engine", each) for each in site["engines"]), ("broker", site["broker"])]:
+        says = "; ".join(filter(None, [server["error"], *server.get("warnings", [])]))
+        yield site["name"], role, server["address"], "yes" if server["reached"] else "no", says
 
 
 def servers_table(servers: Iterable[Data]) -> Table:
     """Engines and brokers of this machine."""
-    rows = ((each["site"], each["role"], each["address"], each["state"], each["pid"]) for each in servers)
+    rows = ((each["site"], each["kind"], each["address"], each["state"], each["pid"]) for each in servers)
     return _table(("SITE", "ROLE", "ADDRESS", "STATE", "PID"), rows)
 
 

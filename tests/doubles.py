@@ -410,13 +410,13 @@ def double_kinds(world: World, *, check_code: CheckCode = accept_any_code, bound
     def broker(address: str, inventory: Inventory) -> InMemoryBroker:
         return InMemoryBroker(world, address)
 
-    sparks = EngineKind("spark", ("sc",), check_code, spark, bound=bound)
-    flinks = replace(sparks, name="flink", schemes=("http", "https"), connect=flink)
+    sparks = EngineKind("spark-connect", "spark", ("sc",), check_code, spark, bound=bound)
+    flinks = replace(sparks, name="flink", engine="flink", schemes=("http", "https"), connect=flink)
     return Registry.of([sparks, flinks, BrokerKind("mqtt", ("tcp", "mqtt"), broker)])
 
 
 def _engine(world: World, address: str, inventory: Inventory, kind: str) -> InMemoryEngine:
-    site = inventory.site_of_engine(address)
-    if site is not None and site.slots is not None:
-        world.engine(address).slots = site.slots
+    slots = inventory.engine(address).slots
+    if slots is not None:
+        world.engine(address).slots = slots
     return InMemoryEngine(world, address, kind)

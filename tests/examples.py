@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import settings
 
 from speck.binder import BrokerBinder, BrokerKind, EngineBinder, EngineKind, Registry
-from speck.model import Inventory, Job
+from speck.model import Engine, Inventory, Job, Login, Site
 
 # A busy machine must not fail a test: no deadline for an example.
 property_test = settings(deadline=None, max_examples=60)
@@ -71,7 +71,15 @@ def _no_broker(address: str, inventory: Inventory) -> BrokerBinder:
     raise AssertionError(f"reading a file must not connect to {address}")
 
 
-FLINK = EngineKind("flink", ("http", "https"), check_jar, _no_engine)
-SPARK = EngineKind("spark", ("sc",), check_python, _no_engine)
+FLINK = EngineKind("flink", "flink", ("http", "https"), check_jar, _no_engine)
+SPARK = EngineKind("spark", "spark", ("sc",), check_python, _no_engine)
 MQTT = BrokerKind("mqtt", ("tcp", "mqtt", "mqtts", "ssl"), _no_broker)
 REGISTRY = Registry.of([SPARK, FLINK, MQTT])
+
+
+def one_site(
+    name: str, spe_address: str, broker_address: str, login: Login | None = None, **engine: Any
+) -> Site:
+    """A site with one engine, of these further fields; ``login`` is the broker's."""
+    engines = (Engine(spe_address=spe_address, **engine),)
+    return Site(name=name, engines=engines, broker_address=broker_address, broker_login=login or Login())

@@ -15,7 +15,8 @@ from binders.mqtt import MqttBroker
 from binders.spark.connect import ConnectEngine
 from binders.spark.probe import ServerProbe
 from binders.spark.wire import ConnectClient, endpoint_of
-from speck.model import Inventory, Job, Scalar, Site, client_id
+from speck.model import Inventory, Job, Scalar, client_id
+from tests.examples import one_site
 from tests.mosquitto_server import MosquittoServer, free_port
 from tests.spark_server import SparkServer
 
@@ -30,10 +31,10 @@ class SparkBench:
 
     def __init__(self, server: SparkServer, broker: MosquittoServer, directory: Path) -> None:
         self.server, self.broker = server, broker
-        self.site = Site(
-            name="A",
-            spe_address=server.address,
-            broker_address=broker.address,
+        self.site = one_site(
+            "A",
+            server.address,
+            broker.address,
             slots=40,
             checkpoint_dir=str(directory / "checkpoints"),
         )

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import requests
 
-from speck.model import Inventory, Site
+from speck.model import Inventory
+from tests.examples import one_site
 from tests.rest_server import RestServer, rest_server, yaml_of
 
 YAML = {"Content-Type": "application/yaml"}
@@ -197,16 +198,14 @@ def test_metrics_count_jobs_by_state(rest: RestServer) -> None:
 
 
 def test_sites_tell_what_can_be_reached(tmp_path: Path) -> None:
-    sites = {
-        name: Site(name=name, spe_address=f"sc://{name}:1", broker_address=f"tcp://{name}:1883", slots=4)
-        for name in ("A", "B")
-    }
+    sites = {name: one_site(name, f"sc://{name}:1", f"tcp://{name}:1883", slots=4) for name in ("A", "B")}
     with rest_server(tmp_path, Inventory(sites)) as rest:
         rest.world.down("sc://B:1")
         first, second = get(rest, "/sites")
-    assert (first["engine"]["reached"], first["engine"]["capacity"]["slots"]) == (True, 4)
-    assert (second["engine"]["reached"], second["broker"]["reached"]) == (False, True)
-    assert "sc://B:1 cannot be reached" in second["engine"]["error"]
+    (engine,), (unreached,) = first["engines"], second["engines"]
+    assert (engine["reached"], engine["capacity"]["slots"]) == (True, 4)
+    assert (unreached["reached"], second["broker"]["reached"]) == (False, True)
+    assert "sc://B:1 cannot be reached" in unreached["error"]
 
 
 def test_token_is_demanded_where_one_is_set(tmp_path: Path) -> None:

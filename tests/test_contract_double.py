@@ -8,9 +8,10 @@ import pytest
 
 from speck.binder import EngineBinder
 from speck.errors import NoAnswer, NoCapacity, Refused, Unreachable
-from speck.model import Inventory, Job, JobState, Site, client_id
+from speck.model import Inventory, Job, JobState, client_id
 from tests.binder_contract import EngineContract, attempt_of
 from tests.doubles import InMemoryBroker, InMemoryEngine, World, double_kinds
+from tests.examples import one_site
 
 ENGINE = "sc://127.0.0.1:15002"
 DEAD = "sc://127.0.0.1:15003"
@@ -111,7 +112,7 @@ def test_a_restarted_engine_has_lost_its_jobs_and_kept_their_state() -> None:
 
 def test_a_lost_answer_and_a_full_engine() -> None:
     world = World()
-    site = Site(name="A", spe_address=ENGINE, broker_address=BROKER, slots=1)
+    site = one_site("A", ENGINE, BROKER, slots=1)
     kinds = double_kinds(world)
     kind = kinds.engine_kind("spark", ENGINE)
     assert kind is not None

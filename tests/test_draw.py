@@ -10,15 +10,10 @@ from speck.draw.grouping import by_site
 from speck.draw.picture import lay_out
 from speck.errors import InvalidInput
 from speck.graph import Graph
-from speck.model import Inventory, Job, Site
-from tests.examples import job
+from speck.model import Inventory, Job
+from tests.examples import job, one_site
 
-INVENTORY = Inventory(
-    {
-        name: Site(name=name, spe_address=f"sc://{name}:15002", broker_address=f"tcp://{name}:1883")
-        for name in "ABCD"
-    }
-)
+INVENTORY = Inventory({name: one_site(name, f"sc://{name}:15002", f"tcp://{name}:1883") for name in "ABCD"})
 
 
 def at(site: str, name: str, source: str, sink: str, to: str | None = None) -> Job:

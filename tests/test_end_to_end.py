@@ -18,6 +18,7 @@ from speck.operation import Operation
 from speck.schema import load_composition
 from speck.store import Store
 from tests.binder_contract import eventually
+from tests.examples import one_site
 from tests.mosquitto_server import PROGRAM, MosquittoServer
 from tests.spark_bench import MqttFriend
 from tests.spark_server import SparkServer
@@ -107,10 +108,10 @@ def counts(friend: MqttFriend) -> Counter[str]:
 def test_server_killed_under_load_and_everything_is_counted_once(tmp_path: Path) -> None:
     server = SparkServer(tmp_path / "spark")
     with MosquittoServer(tmp_path / "mosquitto") as broker, server:
-        site = Site(
-            name="A",
-            spe_address=server.address,
-            broker_address=broker.address,
+        site = one_site(
+            "A",
+            server.address,
+            broker.address,
             checkpoint_dir=str(tmp_path / "checkpoints"),
         )
         friend = MqttFriend(broker.port)

@@ -9,8 +9,9 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -27,7 +28,7 @@ from speck.schema import load_inventory
 from tests.mosquitto_server import PROGRAM
 
 ROOT = Path(__file__).resolve().parent.parent
-REAL = Registry.of([dataclasses.replace(CONNECT, local=CONNECT_SERVER), MQTT])
+REAL = Registry.of([CONNECT, MQTT])
 
 # Brokers in both places: what is tested of processes and records needs no engine that takes seconds to start.
 LIGHT = Registry.of([dataclasses.replace(CONNECT, local=MOSQUITTO), MQTT])
@@ -65,18 +66,19 @@ def test_two_sites_up_restarted_and_down(directory: Path) -> None:
         assert list(inventory.sites) == ["A", "B"]
         for site in sites.sites:
             listed = inventory.sites[site.name]
-            assert (listed.spe_address, listed.broker_address) == (site.engine.address, site.broker.address)
-            assert CONNECT_SERVER.ready(site.engine.port)
-            assert MOSQUITTO.ready(site.broker.port)
+            (engine,) = listed.engines
+            assert (engine.spe_address, listed.broker_address) == (site.engine.address, site.broker.address)
+            assert CONNECT_SERVER.ready(site.engine.ports)
+            assert MOSQUITTO.ready(site.broker.ports)
             MQTT.connect(site.broker.address, inventory).check()
-            assert listed.checkpoint_dir is not None and Path(listed.checkpoint_dir).is_dir()
+            assert engine.checkpoint_dir is not None and Path(engine.checkpoint_dir).is_dir()
         assert any(sites.sites[0].engine.address in line for line in told)
 
         before = sites.sites[0].engine
         after = local.restart(directory, "A", "engine", kill=True, registry=REAL)
-        assert (after.port, after.address) == (before.port, before.address)
+        assert (after.ports, after.address) == (before.ports, before.address)
         assert after.pid != before.pid
-        assert CONNECT_SERVER.ready(after.port)
+        assert CONNECT_SERVER.ready(after.ports)
         started = pids(local.status(directory))
         assert len(started) == 4
     assert all(gone(pid) for pid in started)
@@ -91,7 +93,9 @@ def test_an_engine_that_does_not_come_up_shows_its_log_and_leaves_nothing(
     program.write_text("#!/bin/sh\necho 'this Java is broken' >&2\nexit 3\n", encoding="utf-8")
     program.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
-    with pytest.raises(LocalError, match=r"(?s)site A: engine sc://.*ended.*this Java is broken"):
+    with pytest.raises(
+        LocalError, match=r"(?s)site A: spark-connect engine sc://.*ended.*this Java is broken"
+    ):
         local.up(directory, 1, registry=REAL)
     assert local.down(directory) == []
     assert not local.status(directory).running
@@ -190,8 +194,8 @@ def test_a_process_id_that_was_used_again_is_not_killed(directory: Path) -> None
         path = directory / "local.json"
         record = json.loads(path.read_text(encoding="utf-8"))
         created = psutil.Process(stranger.pid).create_time()
-        record["sites"]["A"]["engine"] |= {"pid": stranger.pid, "created": created}
-        record["sites"]["A"]["broker"] |= {"pid": stranger.pid, "created": created - 1000}
+        record["sites"]["A"][0] |= {"pid": stranger.pid, "created": created}
+        record["sites"]["A"][1] |= {"pid": stranger.pid, "created": created - 1000}
         path.write_text(json.dumps(record), encoding="utf-8")
         assert pids(local.status(directory)) == []
         assert local.down(directory) == []
@@ -208,14 +212,21 @@ class Script:
     text: str
     is_ready: Callable[[], bool] = lambda: True
 
-    def address(self, port: int) -> str:
-        return f"sc://127.0.0.1:{port}"
+    ports = 1
 
-    def command(self, port: int, directory: Path, heap: str) -> tuple[list[str], Mapping[str, str]]:
+    def address(self, ports: Sequence[int]) -> str:
+        return f"sc://127.0.0.1:{ports[0]}"
+
+    def command(
+        self, ports: Sequence[int], directory: Path, heap: str
+    ) -> tuple[list[str], Mapping[str, str]]:
         return ["/bin/sh", "-c", self.text], dict(os.environ)
 
-    def ready(self, port: int) -> bool:
+    def ready(self, ports: Sequence[int]) -> bool:
         return self.is_ready()
+
+    def inventory(self, ports: Sequence[int], directory: Path, heap: str) -> Mapping[str, Any]:
+        return {}
 
 
 def registry_of(engine: LocalServer | None) -> Registry:
@@ -245,21 +256,21 @@ def test_a_server_that_does_not_answer_in_time(directory: Path) -> None:
 def test_a_server_that_ignores_sigterm_is_killed(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "_GRACE", 0.2)
     engine = Script("trap '' TERM; echo > trapped; while :; do sleep 0.1; done")
-    engine = dataclasses.replace(engine, is_ready=(directory / "A" / "engine" / "trapped").exists)
+    engine = dataclasses.replace(engine, is_ready=(directory / "A" / "spark-connect" / "trapped").exists)
     stopped = pids(local.up(directory, 1, registry=registry_of(engine)))
     local.down(directory)
     assert all(gone(pid) for pid in stopped)
 
 
 def test_output_of_the_servers_is_in_the_directory(directory: Path) -> None:
-    engine = Script("echo a word; pwd; exec sleep 600", is_ready=lambda: "engine\n" in read(directory))
+    engine = Script("echo a word; pwd; exec sleep 600", is_ready=lambda: "spark-connect\n" in read(directory))
     sites = local.up(directory, 1, registry=registry_of(engine))
-    assert read(directory).splitlines() == ["a word", str(directory / "A" / "engine")]
-    assert sites.sites[0].engine.log == directory / "A" / "engine.log"
+    assert read(directory).splitlines() == ["a word", str(directory / "A" / "spark-connect")]
+    assert sites.sites[0].engine.log == directory / "A" / "spark-connect.log"
 
 
 def read(directory: Path) -> str:
-    return (directory / "A" / "engine.log").read_text(encoding="utf-8")
+    return (directory / "A" / "spark-connect.log").read_text(encoding="utf-8")
 
 
 # --- what is refused ------------------------------------------------------------------------------
@@ -273,7 +284,9 @@ def read(directory: Path) -> str:
         ({"sites": ["A", "A"]}, "each once"),
         ({"sites": ["a/b"]}, "site name 'a/b'"),
         ({"heap": "much"}, "such as 600m"),
-        ({"engine": "flink"}, "'flink'.*expected one of: spark"),
+        ({"engines": {"A": ["storm"]}}, "'storm'.*expected one of: spark-connect"),
+        ({"engines": {"X": ["spark-connect"]}}, "site 'X' .expected one of the sites A"),
+        ({"engines": {"A": []}}, "engines .. of site A"),
     ],
 )
 def test_what_up_refuses(directory: Path, arguments: dict[str, object], words: str) -> None:

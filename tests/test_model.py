@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from speck.errors import InvalidInput
-from speck.model import JOB_FIELDS, Change, FieldChange, Inventory, Job, Login, Secret, Site, changed_fields
-from tests.examples import job
+from speck.model import JOB_FIELDS, Change, Engine, FieldChange, Inventory, Job, Login, Secret, changed_fields
+from tests.examples import job, one_site
 
 FULL: dict[str, Any] = {
     "site": "A",
@@ -82,9 +82,11 @@ def test_a_reference_that_leads_nowhere_is_named(reference: str) -> None:
 
 def test_the_inventory_knows_the_site_of_an_engine_and_the_login_of_a_broker() -> None:
     login = Login(username="speck")
-    site = Site(name="A", spe_address="sc://a:15002", broker_address="tcp://a:1883", broker_login=login)
+    site = one_site("A", "sc://a:15002", "tcp://a:1883", login=login)
     inventory = Inventory({"A": site})
     assert inventory.site_of_engine("sc://a:15002") is site
     assert inventory.site_of_engine("sc://b:15002") is None
+    assert inventory.engine("sc://a:15002") is site.engines[0]
+    assert inventory.engine("sc://b:15002") == Engine(spe_address="sc://b:15002")
     assert inventory.broker_login("tcp://a:1883") is login
     assert inventory.broker_login("tcp://b:1883") == Login()

@@ -22,8 +22,9 @@ from binders.mqtt.limits import PROBED_MESSAGES
 from binders.mqtt.mosquitto import CONFIGURATION, site_configuration
 from speck.binder import BrokerBinder, Registry
 from speck.errors import InvalidInput, NoAnswer, Refused, SpeckError, Unreachable
-from speck.model import Inventory, Login, Secret, Site, fence_topic
+from speck.model import Inventory, Login, Secret, fence_topic
 from tests.broker_contract import BrokerContract
+from tests.examples import one_site
 from tests.mosquitto_server import MosquittoServer, free_port
 
 SESSION = "speck-job"
@@ -77,7 +78,7 @@ def binder(broker: MosquittoServer, login: Login | None = None, timeout: float =
 
 
 def inventory(address: str, login: Login) -> Inventory:
-    site = Site(name="A", spe_address="sc://127.0.0.1:1", broker_address=address, broker_login=login)
+    site = one_site("A", "sc://127.0.0.1:1", address, login=login)
     return Inventory({"A": site})
 
 

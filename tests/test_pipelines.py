@@ -60,6 +60,8 @@ def test_edit_of_the_road_traffic_moves_one_removes_one_and_adds_one() -> None:
 
 def test_every_site_has_its_engine_kind() -> None:
     kinds: list[EngineKind | None] = [
-        installed().engine_kind("spark", site.spe_address) for site in inventory().sites.values()
+        installed().engine_kind("spark", engine.spe_address)
+        for site in inventory().sites.values()
+        for engine in site.engines
     ]
     assert None not in kinds

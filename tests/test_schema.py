@@ -9,7 +9,7 @@ from marshmallow import Schema
 
 from speck.binder import Registry
 from speck.errors import Fault, InvalidInput
-from speck.model import Inventory, Job, Site
+from speck.model import Engine, Inventory, Job, Site
 from speck.schema import (
     CompositionSchema,
     InventorySchema,
@@ -21,12 +21,20 @@ from speck.schema import (
     load_job,
     load_jobs,
 )
-from tests.examples import MQTT, PIPELINES, REGISTRY, SPARK, job, make_jar
+from tests.examples import MQTT, PIPELINES, REGISTRY, SPARK, job, make_jar, one_site
 
 INVENTORY = Inventory(
     {
-        "A": Site(name="A", spe_address="sc://10.0.0.1:15002", broker_address="tcp://10.0.0.1:1883"),
-        "D": Site(name="D", spe_address="http://10.0.0.4:8081/", broker_address="tcp://10.0.0.4:1883"),
+        "A": one_site("A", "sc://10.0.0.1:15002", "tcp://10.0.0.1:1883"),
+        "D": one_site("D", "http://10.0.0.4:8081/", "tcp://10.0.0.4:1883"),
+        "M": Site(
+            name="M",
+            engines=tuple(
+                Engine(spe_address=each)
+                for each in ("http://10.0.0.5:8081/", "sc://10.0.0.5:1", "sc://10.0.0.5:2")
+            ),
+            broker_address="tcp://10.0.0.5:1883",
+        ),
     }
 )
 
@@ -119,6 +127,26 @@ def test_a_site_may_be_named_in_place_of_any_address(root: Path) -> None:
         "tcp://10.0.0.1:1883",
         "D",
     )
+
+
+def test_a_site_with_several_engines(root: Path) -> None:
+    written = without(FLINK, "spe_address") | {"site": "M"}
+    assert (
+        load(root, written | {"engine": "flink"}).composition.jobs["A"].spe_address == "http://10.0.0.5:8081/"
+    )
+    assert load(root, FLINK | {"spe_address": "M", "engine": "flink"}).composition.jobs["A"].site == "M"
+    several = "has several engines: http://10.0.0.5:8081/ and sc://10.0.0.5:1 and sc://10.0.0.5:2 (say which"
+    (fault,) = faults_of(root, written)
+    assert f"job 'A': site 'M' {several}" in fault
+    (fault,) = faults_of(root, without(CLEAN, "spe_address") | {"site": "M", "engine": "spark"})
+    assert several in fault
+    chosen = CLEAN | {"spe_address": "sc://10.0.0.5:2", "site": "M"}
+    assert load(root, chosen).composition.jobs["A"].spe_address == "sc://10.0.0.5:2"
+
+
+def test_a_site_without_the_engine_that_is_named(root: Path) -> None:
+    (fault,) = faults_of(root, without(FLINK, "spe_address") | {"site": "A", "engine": "flink"})
+    assert "sc://10.0.0.1:15002" in fault
 
 
 def test_every_optional_field(root: Path) -> None:
@@ -227,7 +255,7 @@ def test_one_job(root: Path) -> None:
 TEXT = "not text (YAML reads yes, no, on and off so: put it in quotes)"
 BROKER = "(expected tcp://HOST:PORT or mqtts://HOST:PORT)"
 ENGINE = "(expected sc://HOST:PORT or http://HOST:PORT or https://HOST:PORT)"
-SITES = "(expected tcp://HOST:PORT or mqtts://HOST:PORT; known: A, D)"
+SITES = "(expected tcp://HOST:PORT or mqtts://HOST:PORT; known: A, D, M)"
 CLASS = "expected the dotted name of a class or function"
 
 
@@ -283,7 +311,7 @@ CLASS = "expected the dotted name of a class or function"
             "engine 'storm' is served by no installed binder (installed: flink, spark)",
         ),
         (FLINK, "engine", "spark", "engine 'spark' does not fit spe_address 'http://172.16.39.7:8081/'"),
-        (FLINK, "site", "E", "site 'E' is no site of the inventory (known: A, D)"),
+        (FLINK, "site", "E", "site 'E' is no site of the inventory (known: A, D, M)"),
         (FLINK, "parallelism", 0, "parallelism 0 is not a whole number from 1 to 32,768"),
         (FLINK, "parallelism", True, "parallelism true is not a whole number"),
         (FLINK, "parallelism", 2.0, "parallelism 2.0 is not a whole number"),

@@ -20,8 +20,9 @@ import pytest
 from binders.spark import CONNECT, connect_engine, wire
 from binders.spark.launcher import Launcher
 from speck.errors import NoAnswer, NoCapacity, Refused
-from speck.model import Handle, Inventory, Job, JobState, Login, Secret, Site, client_id
+from speck.model import Handle, Inventory, Job, JobState, Login, Secret, client_id
 from tests.binder_contract import EngineContract, attempt_of, await_state, eventually
+from tests.examples import one_site
 from tests.mosquitto_server import MosquittoServer
 from tests.spark_bench import JOBS, SparkBench, gone
 from tests.spark_server import SparkServer
@@ -195,7 +196,7 @@ def test_capacity_and_room(site_bench: SparkBench, job_name: str) -> None:
     after = engine.capacity()
     assert before.slots_free is not None
     assert after.slots_free == before.slots_free - 1
-    full = Site(name="A", spe_address=engine.address, broker_address=site_bench.broker.address, slots=1)
+    full = one_site("A", engine.address, site_bench.broker.address, slots=1)
     small = connect_engine(engine.address, Inventory({"A": full}))
     small.check(job, None)  # the slot it has comes free first
     with pytest.raises(NoCapacity, match="1 slots, 1 in use"):
@@ -333,11 +334,11 @@ def test_secrets_go_to_the_connector_alone(
 ) -> None:
     monkeypatch.setenv("BROKER_PASSWORD", "hunter2")
     login = Login(username="speck", password=Secret("${BROKER_PASSWORD}"))
-    site = Site(
-        name="A",
-        spe_address=site_bench.server.address,
-        broker_address=site_bench.broker.address,
-        broker_login=login,
+    site = one_site(
+        "A",
+        site_bench.server.address,
+        site_bench.broker.address,
+        login=login,
     )
     engine = connect_engine(site_bench.server.address, Inventory({"A": site}))
     job = site_bench.job(job_name, "environment", name="BROKER_PASSWORD")
@@ -358,6 +359,7 @@ OWNER = """
 import sys, threading, time
 from binders.spark.launcher import Launcher
 from binders.spark.orders import Orders
+from tests.examples import one_site
 launcher = Launcher()
 launcher.warm_up()
 print(launcher.pid, flush=True)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import random
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +11,7 @@ from pathlib import Path
 import psutil
 
 from speck.binder import LocalServer
+from speck.local_record import free_ports
 
 _START_TIMEOUT = 120.0  # s
 _STOP_TIMEOUT = 30.0  # s
@@ -88,30 +87,21 @@ def running(
 
 
 @contextlib.contextmanager
-def server(name: str, kind: LocalServer, directory: Path, heap: str) -> Iterator[tuple[Running, int]]:
-    """A server of an engine or a broker, ready, and its loopback port."""
-    port = free_port()
+def server(name: str, kind: LocalServer, directory: Path, heap: str) -> Iterator[tuple[Running, list[int]]]:
+    """A server of an engine or a broker, ready, and its loopback ports."""
+    ports = free_ports(kind.ports, preferred=(), taken=set())
     directory.mkdir(parents=True, exist_ok=True)
-    command, environment = kind.command(port, directory, heap)
+    command, environment = kind.command(ports, directory, heap)
     # What it prints goes to its log too: nobody reads from it here.
     quiet = ["/bin/sh", "-c", 'exec "$@" >&2', "sh", *command]
     with running(name, quiet, directory, environment) as started:
         deadline = time.monotonic() + _START_TIMEOUT
-        while not kind.ready(port):
+        while not kind.ready(ports):
             if started.process.poll() is not None or time.monotonic() > deadline:
                 log = (directory / f"{name}.log").read_text(errors="replace")
                 raise RuntimeError(f"{name} does not come up:\n{log[-2000:]}")
             time.sleep(0.1)
-        yield started, port
-
-
-def free_port() -> int:
-    """A loopback port that was free a moment ago, below those that outgoing connections are given."""
-    while True:
-        port = random.randrange(15000, 32000)
-        with socket.socket() as listener, contextlib.suppress(OSError):
-            listener.bind(("127.0.0.1", port))
-            return port
+        yield started, ports
 
 
 def _pss(pid: int) -> int:

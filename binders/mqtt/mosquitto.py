@@ -7,8 +7,9 @@ import os
 import re
 import shutil
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import speck
 from speck.errors import LocalError
@@ -26,26 +27,34 @@ _CONNACK = b"\x20"
 class Mosquitto:
     """The :class:`~speck.binder.LocalServer` of Mosquitto."""
 
-    def address(self, port: int) -> str:
-        """``tcp://127.0.0.1:PORT``."""
-        return f"tcp://127.0.0.1:{port}"
+    ports = 1
 
-    def command(self, port: int, directory: Path, heap: str) -> tuple[list[str], Mapping[str, str]]:
+    def address(self, ports: Sequence[int]) -> str:
+        """``tcp://127.0.0.1:PORT``."""
+        return f"tcp://127.0.0.1:{ports[0]}"
+
+    def command(
+        self, ports: Sequence[int], directory: Path, heap: str
+    ) -> tuple[list[str], Mapping[str, str]]:
         """See :meth:`speck.binder.LocalServer.command`; writes ``mosquitto.conf`` into the directory."""
         program = find_mosquitto()
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / "mosquitto.conf"
-        path.write_text(site_configuration(port, directory.resolve()), encoding="utf-8")
+        path.write_text(site_configuration(ports[0], directory.resolve()), encoding="utf-8")
         return [program, "-c", str(path)], dict(os.environ)
 
-    def ready(self, port: int) -> bool:
+    def ready(self, ports: Sequence[int]) -> bool:
         """Whether a CONNECT is answered."""
         try:
-            with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
+            with socket.create_connection(("127.0.0.1", ports[0]), timeout=2) as connection:
                 connection.sendall(_CONNECT)
                 return connection.recv(1) == _CONNACK
         except OSError:
             return False
+
+    def inventory(self, ports: Sequence[int], directory: Path, heap: str) -> Mapping[str, Any]:
+        """Nothing more than its address."""
+        return {}
 
 
 MOSQUITTO = Mosquitto()

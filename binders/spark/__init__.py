@@ -15,4 +15,4 @@ def connect_engine(address: str, inventory: Inventory) -> EngineBinder:
     return ConnectEngine(address, inventory)
 
 
-CONNECT = EngineKind("spark", ("sc",), check_code, connect_engine, local=CONNECT_SERVER)
+CONNECT = EngineKind("spark-connect", "spark", ("sc",), check_code, connect_engine, local=CONNECT_SERVER)

@@ -27,7 +27,6 @@ from speck.model import (
     JobMetrics,
     JobState,
     JobStatus,
-    Login,
     State,
     fence_topic,
 )
@@ -61,8 +60,8 @@ class ConnectEngine:
         self.build_timeout = BUILD_TIMEOUT
         self.stop_grace = STOP_GRACE
         self._inventory = inventory
-        self._site = inventory.site_of_engine(address)
-        login = self._site.engine_login if self._site else Login()
+        self._known = inventory.engine(address)
+        login = self._known.engine_login
         token = login.token.reveal() if login.token else None
         self._endpoint = endpoint_of(address, token, login.ca_file)
         self._client = ConnectClient(address, self._endpoint)
@@ -148,14 +147,13 @@ class ConnectEngine:
         the server's driver.  ``cores`` is Spark's default parallelism.  ``slots_free`` is told where the
         server runs its queries in its own process (a local master).  ``memory_free`` is not told.
         """
-        slots = self._site.slots if self._site else None
-        memory = self._site.memory if self._site else None
+        slots = self._known.slots
         running = self._probe.running() if slots is not None else None
         return Capacity(
             slots=slots,
             slots_free=max(0, slots - len(running)) if slots is not None and running is not None else None,
             cores=self._probe.cores(),
-            memory=memory or self._probe.heap(),
+            memory=self._known.memory or self._probe.heap(),
         )
 
     def close(self) -> None:
@@ -257,7 +255,7 @@ class ConnectEngine:
     def _checkpoint(self, attempt: Attempt) -> str:
         if attempt.state is not None:
             return attempt.state.location
-        base = (self._site.checkpoint_dir if self._site else None) or CHECKPOINT_DIRECTORY
+        base = self._known.checkpoint_dir or CHECKPOINT_DIRECTORY
         return f"{base.rstrip('/')}/{attempt.job_name}/{attempt.id}"
 
     def _handle(self, attempt: Attempt, query: Query, checkpoint: str) -> Handle:
@@ -285,7 +283,7 @@ class ConnectEngine:
             )
 
     def _check_room(self, job: Job) -> None:
-        slots = self._site.slots if self._site else None
+        slots = self._known.slots
         running = self._probe.running() if slots is not None else None
         if slots is None or running is None:
             return

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from binders.spark.server import CONNECTOR, connect_server_command, connect_server_environment
+from speck.processes import heap_bytes
 
 # HTTP/2 (RFC 9113, section 3.4): the client's preface and an empty SETTINGS frame; the server's first frame
 # is a SETTINGS frame too (type 4).
@@ -17,30 +19,42 @@ _FRAME_HEADER = 9
 # 16 s, not 35 s, a day of readings counted in 39 s, not 54 s.
 _QUICK_START = ("-XX:TieredStopAtLevel=1",)
 _SETTINGS = 4
+_SLOTS = 32  # a 600 MB heap held 17 jobs of the road-traffic composition
 
 
 class ConnectServer:
     """The :class:`~speck.binder.LocalServer` of Spark Connect; the connector goes along when it is built."""
 
-    def address(self, port: int) -> str:
-        """``sc://127.0.0.1:PORT``."""
-        return f"sc://127.0.0.1:{port}"
+    ports = 1
 
-    def command(self, port: int, directory: Path, heap: str) -> tuple[list[str], Mapping[str, str]]:
+    def address(self, ports: Sequence[int]) -> str:
+        """``sc://127.0.0.1:PORT``."""
+        return f"sc://127.0.0.1:{ports[0]}"
+
+    def command(
+        self, ports: Sequence[int], directory: Path, heap: str
+    ) -> tuple[list[str], Mapping[str, str]]:
         """See :meth:`speck.binder.LocalServer.command`."""
+        (port,) = ports
         jars = [CONNECTOR] if CONNECTOR.exists() else []
         command = connect_server_command(port, jars, heap, directory=directory, jvm_options=_QUICK_START)
         return command, connect_server_environment()
 
-    def ready(self, port: int) -> bool:
+    def ready(self, ports: Sequence[int]) -> bool:
         """Whether gRPC answers: the server opens its port last, after its Spark session is up."""
         try:
-            with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
+            with socket.create_connection(("127.0.0.1", ports[0]), timeout=2) as connection:
                 connection.sendall(_PREFACE)
                 answer = connection.recv(_FRAME_HEADER)
         except OSError:
             return False
         return len(answer) == _FRAME_HEADER and answer[3] == _SETTINGS
+
+    def inventory(self, ports: Sequence[int], directory: Path, heap: str) -> Mapping[str, Any]:
+        """Its slots, its memory, and where checkpoints go."""
+        checkpoints = directory / "checkpoints"
+        checkpoints.mkdir(parents=True, exist_ok=True)
+        return {"slots": _SLOTS, "memory": heap_bytes(heap), "checkpoint_dir": str(checkpoints)}
 
 
 CONNECT_SERVER = ConnectServer()

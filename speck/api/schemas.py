@@ -137,14 +137,30 @@ class CompositionViewSchema(_CompositionSchema):
     revisions = fields.List(fields.Nested(RevisionSchema))
 
 
+class _ReachedSchema(Schema):
+    address = _text()
+    reached = fields.Boolean(metadata={"description": "whether it answered just now"})
+    error = _text("why not")
+
+
+class EngineViewSchema(_ReachedSchema):
+    """An engine of a site."""
+
+    capacity = fields.Dict(allow_none=True, metadata={"description": "its room, used and free"})
+
+
+class BrokerViewSchema(_ReachedSchema):
+    """The broker of a site."""
+
+    warnings = fields.List(fields.String(), metadata={"description": "what in its limits loses messages"})
+
+
 class SiteViewSchema(Schema):
-    """A site of the inventory, and whether its engine and broker can be reached now."""
+    """A site of the inventory, and whether its engines and its broker can be reached now."""
 
     name = _text()
-    spe_address = _text()
-    broker_address = _text()
-    engine = fields.Dict()
-    broker = fields.Dict()
+    engines = fields.List(fields.Nested(EngineViewSchema))
+    broker = fields.Nested(BrokerViewSchema)
 
 
 class EventSchema(Schema):

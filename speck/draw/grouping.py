@@ -22,7 +22,7 @@ def by_site(graph: Graph, inventory: Inventory) -> list[SiteGroup]:
 
     Raises :class:`InvalidInput` for a cycle.
     """
-    names = {site.spe_address: site.name for site in inventory.sites.values()}
+    names = {each.spe_address: site.name for site in inventory.sites.values() for each in site.engines}
     found: dict[str, list[str]] = {}
     for job_name in graph.order():
         found.setdefault(graph.jobs[job_name].spe_address, []).append(job_name)

@@ -6,7 +6,7 @@ The form of each field is in :mod:`speck.schema.forms` (offered here too), what 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,13 @@ from marshmallow import ValidationError
 from speck.binder import Registry
 from speck.errors import Fault, InvalidInput
 from speck.graph import Graph, cycle_fault
-from speck.model import Composition, Inventory, Job, Login, Site, Uplink, client_id
+from speck.model import Composition, Engine, Inventory, Job, Login, Site, Uplink, client_id
 from speck.schema.address import BadAddress, canonical, redacted
 from speck.schema.advice import advice
 from speck.schema.fields import StrictSchema
 from speck.schema.forms import (
     CompositionSchema,
+    EngineSchema,
     InventorySchema,
     JobSchema,
     LoginSchema,
@@ -49,6 +50,7 @@ __all__ = [
 ]
 
 _HIDDEN = frozenset(("engine_login", "broker_login"))
+_ENGINE_FIELDS = tuple(EngineSchema().load_fields)
 _MOST_CYCLES = 10
 
 
@@ -251,12 +253,14 @@ def _flat(messages: Mapping[Any, Any], path: tuple[Any, ...] = ()) -> Iterator[t
 
 def _record(schema: StrictSchema, path: tuple[Any, ...], predicate: str, report: Report) -> None:
     if predicate == schema.error_messages["unknown"]:
-        nested = schema
+        nested: Any = schema
         for step in path[:-1]:
-            nested = nested.load_fields[step].schema  # type: ignore[attr-defined]  # only nested ones have inner fields
+            if not isinstance(step, int):  # a list has one schema for all of its places
+                field = nested.load_fields[step]
+                nested = getattr(field, "inner", field).schema
         report.unknown(path, nested.load_fields)
     else:
-        report.add(path, predicate, shown="" if path[0] in _HIDDEN else None)
+        report.add(path, predicate, shown=None if _HIDDEN.isdisjoint(path) else "")
 
 
 def _repeated_names(jobs: Iterable[Any]) -> Iterator[Fault]:
@@ -298,34 +302,51 @@ def _site(name: str, data: Any, sites: Mapping[str, Any], faults: list[Fault]) -
     if (fault := check_name(name)) is not None:
         faults.append(Fault(f"{subject}{fault}", field="sites", value=name, line=line_of(sites, name)))
     fields = _checked(SiteSchema(), data, report)
-    addresses = {each: _address(each, fields, report) for each in ("spe_address", "broker_address")}
-    return _made_site(name, fields, addresses) if report.sound else None
+    engines = _engines(fields, report)
+    broker = _address(("broker_address",), fields.pop("broker_address", None), report)
+    made = _made(fields, {"uplink": Uplink, "broker_login": Login})
+    return Site(**made, name=name, engines=engines, broker_address=broker) if report.sound else None
 
 
-def _address(name: str, fields: Mapping[str, Any], report: Report) -> str:
+def _engines(fields: dict[str, Any], report: Report) -> tuple[Engine, ...]:
+    """Takes the engines out of a site's fields, where a single one has its fields beside the others."""
+    inline = {name: fields.pop(name) for name in _ENGINE_FIELDS if name in fields}
+    listed = fields.pop("engines", None)
+    if listed is None:
+        if "spe_address" not in inline and report.data.get("spe_address") is None:
+            report.add("spe_address", "is missing (expected an engine's address, or engines)", shown="")
+        return (_engine((), inline, report),)
+    for name in inline:
+        report.add(name, "stands beside engines (expected it in one of them)", shown="")
+    return tuple(_engine(("engines", index), dict(each), report) for index, each in enumerate(listed))
+
+
+def _engine(path: tuple[str | int, ...], fields: dict[str, Any], report: Report) -> Engine:
+    address = _address((*path, "spe_address"), fields.pop("spe_address", None), report)
+    return Engine(**_made(fields, {"engine_login": Login}), spe_address=address)
+
+
+def _address(path: Sequence[str | int], value: str | None, report: Report) -> str:
     """The canonical address; of a field that is missing, which was reported, an empty one."""
     try:
-        return canonical(fields[name]) if name in fields else ""
+        return canonical(value) if value is not None else ""
     except BadAddress as error:
-        form = "sc://HOST:PORT or http://HOST:PORT" if name == "spe_address" else "tcp://HOST:PORT"
-        report.add(name, f"{error} (expected {form})", shown=repr(redacted(fields[name])))
+        form = "sc://HOST:PORT or http://HOST:PORT" if path[-1] == "spe_address" else "tcp://HOST:PORT"
+        report.add(path, f"{error} (expected {form})", shown=repr(redacted(str(value))))
         return ""
 
 
-def _made_site(name: str, fields: Mapping[str, Any], addresses: Mapping[str, str]) -> Site:
-    inner = {"uplink": Uplink, "engine_login": Login, "broker_login": Login}
-    made = {each: make(**fields[each]) for each, make in inner.items() if each in fields}
-    return Site(**{**fields, **addresses, **made, "name": name})
+def _made(fields: Mapping[str, Any], inner: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
+    return {name: inner[name](**value) if name in inner else value for name, value in fields.items()}
 
 
 def _shared_engines(sites: Iterable[Site], written: Mapping[str, Any]) -> Iterator[Fault]:
     first: dict[str, str] = {}
-    for site in sites:
-        if (other := first.setdefault(site.spe_address, site.name)) != site.name:
+    for site, address in ((each, engine.spe_address) for each in sites for engine in each.engines):
+        if address in first:
             message = (
-                f"site {site.name!r}: spe_address {site.spe_address!r} is that of site {other!r} too "
-                "(expected an engine for each site)"
+                f"site {site.name!r}: spe_address {address!r} is that of site {first[address]!r} too "
+                "(expected each engine once)"
             )
-            yield Fault(
-                message, field="spe_address", value=site.spe_address, line=line_of(written, site.name)
-            )
+            yield Fault(message, field="spe_address", value=address, line=line_of(written, site.name))
+        first[address] = site.name

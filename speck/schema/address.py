@@ -13,7 +13,7 @@ from functools import lru_cache
 from urllib.parse import SplitResult, urlsplit
 
 SAME_SCHEME = {"mqtt": "tcp", "ssl": "mqtts"}
-_PORT_MADE_EXPLICIT = {"tcp": 1883, "mqtts": 8883, "sc": 15002}
+_PORT_MADE_EXPLICIT = {"tcp": 1883, "mqtts": 8883, "sc": 15002, "spark": 7077}
 _PORT_LEFT_OUT = {"http": 80, "https": 443}
 _HOST = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*\.?\Z")
 _MAX_LENGTH = 2048

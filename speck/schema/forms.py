@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from marshmallow import fields
+from marshmallow import fields, validate
 
 from speck.model import JOB_NAME
 from speck.schema.fields import (
@@ -121,6 +121,9 @@ class CompositionSchema(StrictSchema):
     jobs = fields.List(fields.Nested(JobSchema), required=True, metadata={"description": "the jobs"})
 
 
+_ENGINE = "an engine's address"
+
+
 class UplinkSchema(StrictSchema):
     """A site's link to the others."""
 
@@ -139,22 +142,36 @@ class LoginSchema(StrictSchema):
     )
 
 
-class SiteSchema(StrictSchema):
-    """A place with one engine and one broker."""
+class EngineSchema(StrictSchema):
+    """An engine of a site."""
 
-    name = fields.String(dump_only=True, metadata={"description": "the site's name"})
     spe_address = Text(
-        "address of the engine", required=True, expected="an engine's address", example="sc://10.0.0.4:15002"
+        "address of the engine", expected=_ENGINE, example="sc://10.0.0.4:15002", required=True
     )
-    broker_address = Text(
-        "address of the broker", required=True, expected="a broker's address", example="tcp://10.0.0.4:1883"
+    rest_port = WholeNumber(
+        "port of the REST server of a Spark standalone master; 6066 by default", at_most=65_535, example=6066
     )
     slots = WholeNumber("tasks that the engine has room for", at_most=1_000_000, example=8)
     memory = Quantity("bytes, or with a unit", BYTES, int)
     checkpoint_dir = Text("where Spark checkpoints go, as the engine sees it", example="/var/lib/speck")
     savepoint_dir = Text("where Flink savepoints go, as the engine sees it", example="/var/lib/speck")
-    uplink = fields.Nested(UplinkSchema)
     engine_login = fields.Nested(LoginSchema)
+
+
+class SiteSchema(EngineSchema):
+    """A place with one engine, whose fields stand beside the others, or several; and one broker."""
+
+    name = fields.String(dump_only=True, metadata={"description": "the site's name"})
+    spe_address = Text("address of the engine", expected=_ENGINE, example="sc://10.0.0.4:15002")
+    engines = fields.List(
+        fields.Nested(EngineSchema),
+        validate=validate.Length(min=1, error="is empty (expected an engine or more)"),
+        metadata={"description": "the engines of a site that has several"},
+    )
+    broker_address = Text(
+        "address of the broker", required=True, expected="a broker's address", example="tcp://10.0.0.4:1883"
+    )
+    uplink = fields.Nested(UplinkSchema)
     broker_login = fields.Nested(LoginSchema)
 
 

@@ -56,7 +56,7 @@ class Resolver:
             **{name: value for name, value in fields.items() if name not in _RESOLVED},
             **brokers,
             spe_address=address,
-            engine=kind.name,
+            engine=kind.engine,
             site=self._site_name(fields),
             trigger=trigger,
             code_hash=code_hash,
@@ -80,10 +80,10 @@ class Resolver:
         name = "spe_address"
         if name not in fields:
             _miss(name, fields, report, site, self._expected_engine)
-            return canonical(site.spe_address) if site is not None else None
+            return _engine_of(site, fields.get("engine"), "site", report) if site is not None else None
         value = fields[name]
         if value in self._sites:
-            return canonical(self._sites[value].spe_address)
+            return _engine_of(self._sites[value], fields.get("engine"), name, report)
         return self._canonical(name, value, "an engine address", self._expected_engine, report)
 
     def _broker(self, name: str, fields: Mapping[str, Any], site: Site | None, report: Report) -> str | None:
@@ -124,18 +124,18 @@ class Resolver:
 
     def _unserved(self, engine: str, address: str) -> str:
         schemes = [
-            scheme for kind in self._registry.engines if kind.name == engine for scheme in kind.schemes
+            scheme for kind in self._registry.engines if kind.engine == engine for scheme in kind.schemes
         ]
         if schemes:
             return f"does not fit spe_address {redacted(address)!r} (expected {_forms(schemes)})"
-        names = ", ".join(sorted({kind.name for kind in self._registry.engines})) or "none"
+        names = ", ".join(sorted({kind.engine for kind in self._registry.engines})) or "none"
         return f"is served by no installed binder (installed: {names})"
 
     def _check_code(self, fields: Mapping[str, Any], kind: EngineKind, report: Report) -> str:
         job_path, entry_class = fields.get("job_path"), fields.get("entry_class")
         if job_path is None:
             return ""
-        if (wrong_type := type_fault(job_path, kind.name)) is not None:
+        if (wrong_type := type_fault(job_path, kind.engine)) is not None:
             report.add("job_path", wrong_type)
             return ""
         path, hash_or_fault = self._code(job_path)
@@ -149,6 +149,21 @@ class Resolver:
 
 # What is found out here; the other fields go into the job as written.
 _RESOLVED = frozenset(("spe_address", "source_broker", "sink_broker", "engine", "site", "trigger"))
+
+
+def _engine_of(site: Site, engine: str | None, named_by: str, report: Report) -> str | None:
+    """The address of the site's engine that a job is for: the only one, or the only one of the kind named."""
+    addresses = [each.spe_address for each in site.engines]
+    if len(addresses) > 1 and engine is not None:
+        addresses = [each for each in addresses if ENGINE_OF_SCHEME.get(scheme_of(each)) == engine]
+    if len(addresses) == 1:
+        return canonical(addresses[0])
+    there = " and ".join(redacted(each.spe_address) for each in site.engines)
+    if addresses:
+        report.add(named_by, f"has several engines: {there} (say which, by engine or spe_address)")
+    else:
+        report.add("engine", f"is not at site {site.name!r}, which has {there}")
+    return None
 
 
 def _find_code(job_path: str, roots: tuple[Path, ...]) -> tuple[Path | None, str]:
@@ -181,7 +196,7 @@ def _trigger(fields: Mapping[str, Any], kind: EngineKind | None, report: Report)
     trigger = fields.get("trigger")
     if trigger is None:
         return None
-    if kind is not None and kind.name != "spark":
-        report.add("trigger", f"does not fit engine {kind.name!r} (only Spark has micro-batches)")
+    if kind is not None and kind.engine != "spark":
+        report.add("trigger", f"does not fit engine {kind.engine!r} (only Spark has micro-batches)")
         return None
     return spark_interval(trigger)
