@@ -21,7 +21,7 @@ from speck.binder import ENGINE_OF_SCHEME, Registry, scheme_of
 from speck.errors import BinderError, Busy, Conflict, Fault, InvalidInput, NotFound, SpeckError, StaleRevision
 from speck.model import Composition, Inventory, Job, JobMetrics, JobState, JobStatus, Site
 from speck.operation import Operation
-from speck.plan import Deployed, Keep, Plan, Start, make_plan
+from speck.plan import Deployed, Keep, Plan, Start, make_plan, stranded_state
 from speck.pool import BinderPool
 from speck.reconcile import PERIOD, Deployment, Observer
 from speck.runner import Runner
@@ -82,6 +82,8 @@ class Coordinator:
         head = self._head(composition.name)
         _refuse_stale(head, base_revision)
         self._refuse_taken(composition)
+        if faults := stranded_state(composition.jobs, self._stored(head)):
+            raise InvalidInput(faults, f"composition {composition.name!r}")
         return self._plan(head, composition.jobs)
 
     def _plan(self, head: Head, desired: Mapping[str, Job]) -> Plan:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from speck.errors import Fault
 from speck.model import JOB_FIELDS, Change, FieldChange, Job, JobState, JobStatus, changed_fields
 
 
@@ -114,6 +115,24 @@ def make_plan(
         for name in sorted(desired.keys() | stored.keys())
     ]
     return Plan(composition, base_revision, tuple(actions))
+
+
+def stranded_state(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -> list[Fault]:
+    """A fault for each job whose state would have to go to another kind of engine, which cannot read it."""
+    return [
+        Fault(
+            f"engine {wanted.engine!r} cannot read the state that the job has on {deployed.job.engine!r} "
+            "(write 'upgrade: stateless' to start it there without its state, or leave it where it is)",
+            job=name,
+            field="engine",
+            value=wanted.engine,
+        )
+        for name, wanted in desired.items()
+        if (deployed := stored.get(name)) is not None
+        and deployed.started
+        and deployed.job.engine != wanted.engine
+        and wanted.upgrade == "stateful"
+    ]
 
 
 def _decide(name: str, wanted: Job | None, deployed: Deployed | None, status: JobStatus | None) -> Action:

@@ -247,7 +247,8 @@ class Runner:
         message = f"job {name!r} runs at {handle.address} (attempt {intended.attempt.number})"
         with self.store.transaction() as transaction:
             transaction.put_attempt(replace(intended, phase="running", handle=handle))
-            transaction.put_job(replace(self._record(name), error=""))
+            # What a copy did not start from is not to come back when a later one is stateful again.
+            transaction.put_job(replace(self._record(name), error="", state=intended.attempt.state))
             transaction.add_event(self._event("started", name, message))
 
     def _stop_attempts(self, name: str, *, keep_state: bool) -> int | None:

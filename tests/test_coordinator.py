@@ -232,6 +232,37 @@ def test_unknown_outcome_is_settled_by_the_next_apply(coordinator: Coordinator, 
     assert world.counts()["submit"] == 1
 
 
+def test_a_stateful_job_does_not_go_to_another_kind_of_engine(
+    coordinator: Coordinator, world: World
+) -> None:
+    carry_out(coordinator, composition(A))
+    before = world.changes()
+    moved = replace(A, engine="flink", spe_address="http://e3:1/")
+    for refused in (coordinator.plan, coordinator.apply):
+        with pytest.raises(InvalidInput, match=r"job 'a': engine 'flink' cannot read .* on 'spark' .*stateless"):
+            refused(composition(moved))
+    assert world.changes() == before
+    assert coordinator.job("a")["up_to_date"]
+
+
+def test_a_stateless_job_goes_to_another_kind_of_engine_and_back(
+    coordinator: Coordinator, world: World
+) -> None:
+    here = replace(A, upgrade="stateless")
+    there = replace(here, engine="flink", spe_address="http://e3:1/", entry_class="Forward")
+    carry_out(coordinator, composition(A))
+    for wanted, address in ((there, "http://e3:1/"), (here, ENGINE)):
+        assert outcome(carry_out(coordinator, composition(wanted))) == {"a": ("move", "done")}
+        assert world.where() == {"a": address}
+    assert world.running("a")[0].attempt.state is None
+    # A stateful job goes on from its own state, not from that of before the way out.
+    began = world.running("a")[0].attempt.id
+    carry_out(coordinator, composition(replace(A, arguments={"n": 1})))
+    (running,) = world.running("a")
+    assert running.attempt.state is not None
+    assert began in running.attempt.state.location
+
+
 def test_job_lost_by_its_engine_is_started_again_from_its_state(
     coordinator: Coordinator, world: World
 ) -> None:
