@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable, Iterable
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
+from functools import partial
+from queue import SimpleQueue
 
 _log = logging.getLogger(__name__)
 
@@ -44,20 +46,26 @@ def run_tasks(tasks: Iterable[Task]) -> None:
     for key, needs in missing.items():
         for need in needs:
             dependents.setdefault(need, []).append(key)
-    running: dict[Future[None], Hashable] = {}
+    ended: SimpleQueue[tuple[Hashable, Future[None]]] = SimpleQueue()
+    running = 0
     ready = [key for key, needs in missing.items() if not needs]
     while ready or running:
         for key in ready:
             task = waiting.pop(key)
-            running[task.lane.submit(task.work)] = key
-        ready = []
-        ended, _ = wait(running, return_when=FIRST_COMPLETED)
-        for future in ended:
-            key = running.pop(future)
-            error = future.exception()
-            if error is not None and not isinstance(error, Exception):
-                raise error
-            ready += _settle(key, error, waiting, missing, dependents)
+            task.lane.submit(task.work).add_done_callback(partial(_note_end, ended, key))
+        running += len(ready)
+        key, future = ended.get()
+        running -= 1
+        error = future.exception()
+        if error is not None and not isinstance(error, Exception):
+            raise error
+        ready = _settle(key, error, waiting, missing, dependents)
+
+
+def _note_end(
+    ended: SimpleQueue[tuple[Hashable, Future[None]]], key: Hashable, future: Future[None]
+) -> None:
+    ended.put((key, future))
 
 
 def _settle(
