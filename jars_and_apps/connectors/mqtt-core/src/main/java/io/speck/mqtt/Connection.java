@@ -164,6 +164,10 @@ final class Connection {
         channel.eventLoop().execute(task);
     }
 
+    void executeLater(Runnable task, long millis) {
+        channel.eventLoop().schedule(task, millis, TimeUnit.MILLISECONDS);
+    }
+
     void writeAndFlush(Object packet) {
         channel.writeAndFlush(packet, channel.voidPromise());
     }

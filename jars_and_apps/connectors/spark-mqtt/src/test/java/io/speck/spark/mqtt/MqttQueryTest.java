@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.speck.mqtt.Await;
 import io.speck.mqtt.Mosquitto;
 import io.speck.mqtt.TakenOverException;
+import io.speck.mqtt.Topic;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;

@@ -1,13 +1,5 @@
-package io.speck.spark.mqtt;
+package io.speck.mqtt;
 
-import io.speck.mqtt.Await;
-import io.speck.mqtt.BatchJournal;
-import io.speck.mqtt.Login;
-import io.speck.mqtt.Message;
-import io.speck.mqtt.MqttSink;
-import io.speck.mqtt.MqttSource;
-import io.speck.mqtt.SinkSettings;
-import io.speck.mqtt.SourceSettings;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
@@ -16,13 +8,13 @@ import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 
 /** Writes to a topic, and reads from one, on behalf of a test. */
-final class Topic implements AutoCloseable {
+public final class Topic implements AutoCloseable {
     private static final Duration PATIENCE = Duration.ofSeconds(30);
 
     private final MqttSource source;
 
     /** Collects what comes to the topic from now on; what repeats a stamp is dropped. */
-    Topic(String url, String topic) throws Exception {
+    public Topic(String url, String topic) throws Exception {
         source = source(url, "collector-" + topic, topic);
     }
 
@@ -34,17 +26,33 @@ final class Topic implements AutoCloseable {
     }
 
     /** Makes a session ahead of its reader, as a coordinator would, so that nothing sent from now on is missed. */
-    static void session(String url, String clientId, String topic) throws Exception {
+    public static void session(String url, String clientId, String topic) throws Exception {
         source(url, clientId, topic).close();
     }
 
-    List<String> take(int count) {
+    /** What the broker still holds for a session, which is empty then. */
+    public static List<String> drain(String url, String clientId, String topic) throws Exception {
+        String marker = "marker " + System.nanoTime();
+        publish(url, topic, List.of(marker));
+        try (MqttSource source = source(url, clientId, topic)) {
+            List<String> seen = List.of();
+            long count = 0;
+            while (!seen.contains(marker)) {
+                count = Math.max(count + 1, source.await(count + 1, TimeUnit.SECONDS.toNanos(1)));
+                seen = texts(source.messages(0, count));
+            }
+            source.commit(count);
+            return seen.subList(0, seen.indexOf(marker));
+        }
+    }
+
+    public List<String> take(int count) {
         Await.until(count + " messages (of " + source.metrics().received() + ")",
                 () -> source.await(count, TimeUnit.SECONDS.toNanos(1)) >= count);
         return texts(source.messages(0, count));
     }
 
-    List<String> all() {
+    public List<String> all() {
         return texts(source.messages(0, Long.MAX_VALUE));
     }
 
@@ -52,7 +60,7 @@ final class Topic implements AutoCloseable {
         return messages.stream().map(each -> new String(each.payload(), StandardCharsets.UTF_8)).toList();
     }
 
-    static void publish(String url, String topic, Iterable<String> payloads) throws InterruptedException {
+    public static void publish(String url, String topic, Iterable<String> payloads) throws InterruptedException {
         try (MqttSink sink = new MqttSink(new SinkSettings(Login.anonymous(url), PATIENCE))) {
             for (String payload : payloads) {
                 sink.send(topic, payload.getBytes(StandardCharsets.UTF_8), null, null, null);
