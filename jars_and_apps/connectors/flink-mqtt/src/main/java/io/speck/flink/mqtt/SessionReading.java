@@ -31,6 +31,7 @@ final class SessionReading implements AutoCloseable {
     private final Thread opener;
     private final CompletableFuture<Void> opened = new CompletableFuture<>();
     private final NavigableMap<Long, Long> positions = new TreeMap<>();
+    private CompletableFuture<Void> available = CompletableFuture.completedFuture(null);
     private Iterator<Received> piece = Collections.emptyIterator();
     private long committed;
     private long recorded;
@@ -94,13 +95,16 @@ final class SessionReading implements AutoCloseable {
         return next;
     }
 
-    /** Done when {@link #hasNext} is worth asking again. */
+    /** Done when {@link #hasNext} is worth asking again; the same until then, since Flink asks often and keeps any. */
     CompletableFuture<Void> available() {
         if (!opened.isDone()) {
             return opened.handle((nothing, failure) -> null);
         }
-        CompletableFuture<Void> available = new CompletableFuture<>();
-        source.whenAvailable(() -> available.complete(null));
+        if (available.isDone()) {
+            CompletableFuture<Void> next = new CompletableFuture<>();
+            available = next;
+            source.whenAvailable(() -> next.complete(null));
+        }
         return available;
     }
 
