@@ -2,6 +2,7 @@ package io.speck.flink.mqtt;
 
 import io.speck.mqtt.BatchJournal;
 import io.speck.mqtt.DataLossException;
+import io.speck.mqtt.MqttException;
 import io.speck.mqtt.MqttSource;
 import io.speck.mqtt.Received;
 import io.speck.mqtt.SourceMetrics;
@@ -53,7 +54,7 @@ final class SessionReading implements AutoCloseable {
         try {
             source.open(position, position);
             opened.complete(null);
-        } catch (IOException | InterruptedException | RuntimeException e) {
+        } catch (Throwable e) { // errors too: nobody else would tell the task
             opened.completeExceptionally(e);
         }
     }
@@ -82,7 +83,7 @@ final class SessionReading implements AutoCloseable {
     private void throwFailure() {
         if (opened.isCompletedExceptionally()) {
             Throwable cause = opened.handle((nothing, failure) -> failure).join();
-            if (cause instanceof RuntimeException failure) {
+            if (cause instanceof MqttException failure) {
                 throw failure;
             }
             throw new IllegalStateException("client '" + settings.clientId() + "' could not begin to read", cause);
