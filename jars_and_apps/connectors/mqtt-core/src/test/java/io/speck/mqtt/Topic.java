@@ -1,10 +1,14 @@
 package io.speck.mqtt;
 
+import io.netty.buffer.ByteBufUtil;
+import io.netty.handler.codec.mqtt.MqttMessageBuilders;
+import io.netty.handler.codec.mqtt.MqttQoS;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
 import java.util.SortedMap;
 import java.util.TreeMap;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 
 /** Writes to a topic, and reads from one, on behalf of a test. */
@@ -67,6 +71,38 @@ public final class Topic implements AutoCloseable {
             }
             sink.flush();
         }
+    }
+
+    public static void publish(String url, String topic, String key, String payload) throws InterruptedException {
+        try (MqttSink sink = new MqttSink(new SinkSettings(Login.anonymous(url), PATIENCE))) {
+            sink.send(topic, payload.getBytes(StandardCharsets.UTF_8),
+                    key == null ? null : key.getBytes(StandardCharsets.UTF_8), null, null);
+            sink.flush();
+        }
+    }
+
+    /** Leaves a message at a topic, for whoever comes. */
+    public static void retain(String url, String topic, String payload) throws Exception {
+        CompletableFuture<Integer> answer = new CompletableFuture<>();
+        ConnectionListener listener = new ConnectionListener() {
+            @Override
+            public void acknowledged(Connection connection, int packetId, int reason) {
+                answer.complete(reason);
+            }
+        };
+        Connection connection = Connection.open(Login.anonymous(url), Session.passing("retainer"), listener, PATIENCE);
+        connection.writeAndFlush(MqttMessageBuilders.publish().topicName(topic).retained(true).messageId(1)
+                .qos(MqttQoS.AT_LEAST_ONCE).payload(ByteBufUtil.writeUtf8(Runtime.BUFFERS, payload)).build());
+        int reason = answer.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
+        connection.close(true);
+        if (reason >= 0x80) {
+            throw new AssertionError(Reasons.text(reason));
+        }
+    }
+
+    /** Makes the broker lose a session. */
+    public static void forget(String url, String clientId) throws InterruptedException {
+        Connection.open(Login.anonymous(url), Session.passing(clientId), new ConnectionListener() {}, PATIENCE).close(true);
     }
 
     @Override

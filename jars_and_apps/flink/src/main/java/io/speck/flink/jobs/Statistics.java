@@ -24,7 +24,7 @@ record Statistics(String site, long window, long lateness, int slowest) implemen
     private static final long MICROS = 1_000_000;
     private static final int MOST_SLOWEST = 25_000;
 
-    /** The arguments {@code window}, {@code lateness} and {@code slowest}. */
+    /** By the arguments {@code window}, {@code lateness} and {@code slowest}. */
     static Statistics of(MqttJob job, String site) {
         return new Statistics(site,
                 job.argument("window", "15 minutes", Interval::window, Interval.EXPECTED),

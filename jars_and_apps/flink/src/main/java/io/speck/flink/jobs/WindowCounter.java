@@ -11,6 +11,7 @@ import org.apache.flink.api.common.state.MapStateDescriptor;
 import org.apache.flink.api.common.state.ValueState;
 import org.apache.flink.api.common.state.ValueStateDescriptor;
 import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.streaming.api.TimeDomain;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.util.Collector;
 
@@ -45,8 +46,11 @@ final class WindowCounter extends KeyedProcessFunction<Integer, String, WindowUp
     @Override
     public void processElement(String line, Context context, Collector<WindowUpdate> out) throws Exception {
         Reading reading = Reading.parse(line);
-        Progress now = progress.value() == null ? new Progress() : progress.value();
-        if (reading == null || now.late(statistics.start(reading.time()) + statistics.window())) {
+        if (reading == null) {
+            return;
+        }
+        Progress now = progress.value() == null ? begin(context) : progress.value();
+        if (now.late(statistics.start(reading.time()) + statistics.window())) {
             return;
         }
         count(reading, now);
@@ -61,6 +65,12 @@ final class WindowCounter extends KeyedProcessFunction<Integer, String, WindowUp
         progress.update(now);
     }
 
+    /** Also gives out what is left when the stream ends: its watermark is then the last there is. */
+    private static Progress begin(Context context) {
+        context.timerService().registerEventTimeTimer(Long.MAX_VALUE);
+        return new Progress();
+    }
+
     private void count(Reading reading, Progress now) throws Exception {
         long start = statistics.start(reading.time());
         WindowTotals known = windows.get(start);
@@ -73,7 +83,7 @@ final class WindowCounter extends KeyedProcessFunction<Integer, String, WindowUp
     @Override
     public void onTimer(long time, OnTimerContext context, Collector<WindowUpdate> out) throws Exception {
         Progress now = progress.value();
-        now.waiting = false;
+        now.waiting &= context.timeDomain() != TimeDomain.PROCESSING_TIME;
         give(now, out);
         progress.update(now);
     }

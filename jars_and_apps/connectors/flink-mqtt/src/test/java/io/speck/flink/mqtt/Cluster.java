@@ -2,6 +2,7 @@ package io.speck.flink.mqtt;
 
 import io.speck.mqtt.Await;
 import java.nio.file.Path;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import org.apache.flink.api.common.JobID;
 import org.apache.flink.api.common.JobStatus;
@@ -10,9 +11,11 @@ import org.apache.flink.configuration.Configuration;
 import org.apache.flink.configuration.RestartStrategyOptions;
 import org.apache.flink.configuration.StateRecoveryOptions;
 import org.apache.flink.core.execution.SavepointFormatType;
+import org.apache.flink.metrics.Gauge;
 import org.apache.flink.runtime.jobgraph.JobGraph;
 import org.apache.flink.runtime.minicluster.MiniCluster;
 import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
+import org.apache.flink.runtime.testutils.InMemoryReporter;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 
 /** Flink itself, in this process, with the settings that SpecK gives a job. */
@@ -21,11 +24,13 @@ final class Cluster {
 
     private final MiniCluster flink;
     private final Path folder;
+    private final InMemoryReporter metrics = InMemoryReporter.create();
 
     Cluster(Path folder) throws Exception {
         this.folder = folder;
         Configuration configuration = new Configuration();
         configuration.set(CheckpointingOptions.CHECKPOINTS_DIRECTORY, folder.resolve("checkpoints").toUri().toString());
+        metrics.addToConfiguration(configuration);
         flink = new MiniCluster(new MiniClusterConfiguration.Builder().setConfiguration(configuration)
                 .setNumTaskManagers(1).setNumSlotsPerTaskManager(SLOTS).build());
         flink.start();
@@ -59,8 +64,33 @@ final class Cluster {
         Await.until("running", () -> status(job) == JobStatus.RUNNING);
     }
 
+    /** Waits until a job's source has its connection, and with it its session. */
+    void awaitConnected(JobID job) {
+        awaitMetric(job, "connected", 1);
+    }
+
+    /** Waits until a gauge of a job's source has come so far. */
+    void awaitMetric(JobID job, String name, long value) {
+        Await.until(name + " is " + value, () -> gauge(job, name) >= value);
+    }
+
+    private long gauge(JobID job, String name) {
+        return metrics.findMetric(job, "." + name).map(found -> ((Gauge<?>) found).getValue())
+                .map(found -> ((Number) found).longValue()).orElse(-1L);
+    }
+
+    CompletableFuture<Void> checkpointLater(JobID job) {
+        return flink.triggerCheckpoint(job).thenApply(path -> null);
+    }
+
     void checkpoint(JobID job) throws Exception {
         flink.triggerCheckpoint(job).get(1, TimeUnit.MINUTES);
+    }
+
+    /** As often as it takes: Flink declines one while a task is ending. */
+    void awaitCheckpoint(JobID job) {
+        Await.until("a checkpoint", () -> checkpointLater(job).handle((done, declined) -> declined == null)
+                .get(1, TimeUnit.MINUTES));
     }
 
     /** The savepoint's place. */
