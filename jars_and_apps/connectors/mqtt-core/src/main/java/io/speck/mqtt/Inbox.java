@@ -124,12 +124,15 @@ final class Inbox {
         return found;
     }
 
-    /** All up to the offset, duplicates in between included; their stamps count as recorded from now on. */
-    List<Message> record(long end) {
+    /** All of [start, end), duplicates in between included; their stamps count as recorded from now on. */
+    List<Message> record(long start, long end) {
         List<Message> found = new ArrayList<>();
         for (Message message : messages) {
             if (message.offset >= end) {
                 break;
+            }
+            if (message.offset < start) {
+                continue; // of an earlier batch that is not committed yet
             }
             found.add(message);
             if (message.stamp != null) {

@@ -344,7 +344,7 @@ public final class MqttSource implements AutoCloseable {
         StampMarks marks;
         lock.lock();
         try {
-            messages = inbox.record(end);
+            messages = inbox.record(start, end);
             marks = inbox.recordedMarks();
         } finally {
             lock.unlock();
