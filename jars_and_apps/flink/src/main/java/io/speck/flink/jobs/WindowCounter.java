@@ -31,6 +31,8 @@ final class WindowCounter extends KeyedProcessFunction<Integer, String, WindowUp
     private final Statistics statistics;
     private transient MapState<Long, WindowTotals> windows;
     private transient ValueState<Progress> progress;
+    /** Not part of the state: a timer of before a restart may be far off where another clock rules. */
+    private transient boolean waiting;
 
     WindowCounter(Statistics statistics) {
         this.statistics = statistics;
@@ -55,10 +57,10 @@ final class WindowCounter extends KeyedProcessFunction<Integer, String, WindowUp
         }
         count(reading, now);
         if (now.advance(reading.time() - statistics.lateness(), statistics.window())) {
-            give(now, out);
-            forget(now);
-        } else if (!now.waiting) {
-            now.waiting = true;
+            forget(now, out);
+        }
+        if (!waiting && now.given < now.readings) {
+            waiting = true;
             context.timerService().registerProcessingTimeTimer(
                     context.timerService().currentProcessingTime() + GATHER_MILLIS);
         }
@@ -83,7 +85,7 @@ final class WindowCounter extends KeyedProcessFunction<Integer, String, WindowUp
     @Override
     public void onTimer(long time, OnTimerContext context, Collector<WindowUpdate> out) throws Exception {
         Progress now = progress.value();
-        now.waiting &= context.timeDomain() != TimeDomain.PROCESSING_TIME;
+        waiting &= context.timeDomain() != TimeDomain.PROCESSING_TIME;
         give(now, out);
         progress.update(now);
     }
@@ -101,12 +103,16 @@ final class WindowCounter extends KeyedProcessFunction<Integer, String, WindowUp
         now.given = now.readings;
     }
 
-    private void forget(Progress now) throws Exception {
+    /** Windows that take no more readings are given out for the last time, along with what else has changed. */
+    private void forget(Progress now, Collector<WindowUpdate> out) throws Exception {
         List<Long> past = new ArrayList<>();
         for (Long start : windows.keys()) {
             if (now.late(start + statistics.window())) {
                 past.add(start);
             }
+        }
+        if (!past.isEmpty()) {
+            give(now, out);
         }
         for (Long start : past) {
             windows.remove(start);
@@ -120,7 +126,6 @@ final class WindowCounter extends KeyedProcessFunction<Integer, String, WindowUp
         public long given;
         /** Windows that end here, or before, take no more readings. */
         public long watermark = Long.MIN_VALUE;
-        public boolean waiting;
 
         boolean late(long end) {
             return end <= watermark;
