@@ -129,7 +129,9 @@ def test_the_same_windows_of_random_readings(spark: SparkSession) -> None:
     for minute in range(0, 24 * 60, 2):
         for _ in range(8):
             values = dict(zip(names, LINE.split(","), strict=True))
-            values["speed"] = chance.choice(["0", "7", "7.0", "12.5", "30.25", "0.1", str(chance.randrange(200))])
+            values["speed"] = chance.choice(
+                ["0", "7", "7.0", "12.5", "30.25", "0.1", str(chance.randrange(200))]
+            )
             values["vehicles"] = chance.choice(["0", "0", "1", "3", "9" * 28])
             values["segment"] = str(chance.randrange(12))
             values["TIMESTAMP"] = f"2014-08-18T{minute // 60:02}:{minute % 60:02}:00"
