@@ -18,6 +18,16 @@ public final class Runtime {
     private static final int CHUNK_ORDER = 6;
     private static final long STOP_SECONDS = 2;
 
+    /**
+     * Netty registers its flight recorder events with the JDK for good, and so would keep the class loader of a job that
+     * has ended, with all its classes. Nor is its default allocator used here. When built into one of our jars netty
+     * has a name of its own, and these properties with it.
+     */
+    static {
+        System.setProperty("io.netty.jfr.enabled", "false");
+        System.setProperty("io.netty.allocator.type", "pooled");
+    }
+
     static final EventLoopGroup LOOPS = new MultiThreadIoEventLoopGroup(
             EVENT_LOOPS, new DefaultThreadFactory("mqtt", true), NioIoHandler.newFactory());
 
