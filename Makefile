@@ -10,8 +10,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CONNECTORS := jars_and_apps/connectors
+FLINK_JOBS := jars_and_apps/flink
 JAR := binders/jars/spark-mqtt.jar
-JAVA_SOURCES := $(shell find $(CONNECTORS) -name target -prune -o -type f \( -name '*.java' -o -name pom.xml -o -path '*/resources/*' \) -print)
+FLINK_JAR := $(FLINK_JOBS)/speck-flink-jobs.jar
+JAVA_SOURCES := $(shell find $(CONNECTORS) $(FLINK_JOBS) -name target -prune -o -type f \( -name '*.java' -o -name pom.xml -o -path '*/resources/*' \) -print)
 PIP := $(BIN)/pip --disable-pip-version-check -q install -c constraints.txt
 MAVEN := mvn -q -B -f $(CONNECTORS)/pom.xml
 
@@ -41,10 +43,11 @@ bench: $(VENV)/dev jars
 
 jars: $(JAR)
 
+# One run of Maven builds all jars, so that one of them stands for all.
 $(JAR): $(JAVA_SOURCES) | system
-	@echo "building the connectors (Maven)" >&2
+	@echo "building the connectors and the Flink programs (Maven)" >&2
 	@$(MAVEN) -DskipTests package >&2
-	@touch $(JAR)
+	@touch $(JAR) $(FLINK_JAR)
 
 setup: $(VENV)/run
 
@@ -63,5 +66,5 @@ system:
 	@PYTHON=$(PYTHON) scripts/system-packages.sh
 
 clean:
-	@rm -rf $(VENV) binders/jars/*.jar build *.egg-info
-	@find $(CONNECTORS) -name target -type d -prune -exec rm -rf {} +
+	@rm -rf $(VENV) binders/jars/*.jar $(FLINK_JAR) build *.egg-info
+	@find $(CONNECTORS) $(FLINK_JOBS) -name target -type d -prune -exec rm -rf {} +

@@ -6,6 +6,7 @@ import io.netty.channel.Channel;
 import io.netty.channel.ChannelFuture;
 import io.netty.channel.ChannelInitializer;
 import io.netty.channel.ChannelOption;
+import io.netty.channel.EventLoopGroup;
 import io.netty.channel.socket.SocketChannel;
 import io.netty.channel.socket.nio.NioSocketChannel;
 import io.netty.handler.codec.mqtt.MqttDecoder;
@@ -66,9 +67,10 @@ final class Connection {
     }
 
     private void connect(Duration timeout) throws InterruptedException {
+        EventLoopGroup loops = Runtime.LOOPS; // before anything else of netty, for the sake of its settings
         SslContext tls = login.address().tls() ? tls() : null;
         ChannelFuture connecting = new Bootstrap()
-                .group(Runtime.LOOPS)
+                .group(loops)
                 .channel(NioSocketChannel.class)
                 .option(ChannelOption.ALLOCATOR, Runtime.BUFFERS)
                 .option(ChannelOption.TCP_NODELAY, true)
@@ -162,6 +164,10 @@ final class Connection {
     /** Runs something in the event loop, in order with what is written from there. */
     void execute(Runnable task) {
         channel.eventLoop().execute(task);
+    }
+
+    void executeLater(Runnable task, long millis) {
+        channel.eventLoop().schedule(task, millis, TimeUnit.MILLISECONDS);
     }
 
     void writeAndFlush(Object packet) {

@@ -13,11 +13,19 @@ import java.util.List;
  */
 final class Inbox {
     private final Deque<Message> messages = new ArrayDeque<>();
+    /** Those not given out yet, where messages are given out as they come. */
+    private final Deque<Message> waiting = new ArrayDeque<>();
+    private final boolean streaming;
     private StampMarks received = new StampMarks();
     private StampMarks recorded = new StampMarks();
     private long next;
     private long bytes;
     private int missing;
+
+    /** @param streaming whether messages are given out once, by {@link #take}, and not as batches */
+    Inbox(boolean streaming) {
+        this.streaming = streaming;
+    }
 
     /** Begins after a restart: at this offset, with these marks, and the messages of a batch that will come again. */
     void restore(long start, StampMarks marks, Collection<Message> awaited) {
@@ -66,12 +74,32 @@ final class Inbox {
         next += duplicate ? 0 : 1;
         bytes += message.bytes();
         messages.add(message);
+        if (streaming && !duplicate) {
+            waiting.add(message);
+        }
+    }
+
+    /** Whether something below the offset waits to be given out. */
+    boolean waits(long end) {
+        return !waiting.isEmpty() && waiting.peek().offset < end;
+    }
+
+    /** Gives out, for good, so many of what waits below the offset; from then on only their identities take memory. */
+    List<Received> take(int most, long end) {
+        List<Received> taken = new ArrayList<>(Math.min(most, waiting.size()));
+        while (taken.size() < most && waits(end)) {
+            Message message = waiting.remove();
+            bytes -= message.payload.length;
+            taken.add(message.take());
+        }
+        return taken;
     }
 
     /** The awaited message came. */
     void fill(Message awaited, Message incoming) {
         awaited.topic = incoming.topic;
         awaited.payload = incoming.payload;
+        awaited.key = incoming.key;
         bytes += awaited.bytes();
         missing--;
     }
@@ -96,12 +124,15 @@ final class Inbox {
         return found;
     }
 
-    /** All up to the offset, duplicates in between included; their stamps count as recorded from now on. */
-    List<Message> record(long end) {
+    /** All of [start, end), duplicates in between included; their stamps count as recorded from now on. */
+    List<Message> record(long start, long end) {
         List<Message> found = new ArrayList<>();
         for (Message message : messages) {
             if (message.offset >= end) {
                 break;
+            }
+            if (message.offset < start) {
+                continue; // of an earlier batch that is not committed yet
             }
             found.add(message);
             if (message.stamp != null) {

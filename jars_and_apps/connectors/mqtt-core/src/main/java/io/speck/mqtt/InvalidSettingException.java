@@ -7,4 +7,8 @@ public final class InvalidSettingException extends MqttException {
     public InvalidSettingException(String message) {
         super(message);
     }
+
+    public InvalidSettingException(String message, Throwable cause) {
+        super(message, cause);
+    }
 }

@@ -12,6 +12,8 @@ public final class Message {
     final int hash;
     final long receivedMillis;
     final Stamp stamp;
+    /** What the writer calls the message's key; null for none. */
+    String key;
     /** Null, like the payload, for one that is awaited from the broker after a restart. */
     String topic;
     byte[] payload;
@@ -22,6 +24,8 @@ public final class Message {
     /** The connection on which its acknowledgement is valid; 0 for none. */
     int connection;
     boolean acknowledged;
+    /** It was given out for good: only its identity is still needed. */
+    private boolean taken;
 
     Message(int packetId, int hash, String topic, byte[] payload, long receivedMillis, Stamp stamp) {
         this.packetId = packetId;
@@ -73,7 +77,17 @@ public final class Message {
     }
 
     boolean missing() {
-        return payload == null;
+        return payload == null && !taken;
+    }
+
+    /** Lets the content go, once it is given out for good. */
+    Received take() {
+        Received received = new Received(topic, payload, key, receivedMillis);
+        taken = true;
+        topic = null;
+        payload = null;
+        key = null;
+        return received;
     }
 
     boolean same(Message other) {
@@ -81,6 +95,6 @@ public final class Message {
     }
 
     int bytes() {
-        return payload.length + OVERHEAD_BYTES;
+        return OVERHEAD_BYTES + (payload == null ? 0 : payload.length);
     }
 }

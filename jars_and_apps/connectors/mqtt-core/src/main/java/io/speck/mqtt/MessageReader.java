@@ -21,14 +21,18 @@ final class MessageReader {
         byte[] payload = ByteBufUtil.getBytes(packet.payload());
         String job = null;
         String sequence = null;
+        String key = null;
         for (MqttProperty<?> each : packet.variableHeader().properties()
                 .getProperties(MqttProperties.USER_PROPERTY)) {
             StringPair pair = (StringPair) each.value();
             job = Stamp.JOB.equals(pair.key) ? pair.value : job;
             sequence = Stamp.SEQUENCE.equals(pair.key) ? pair.value : sequence;
+            key = MqttSink.KEY.equals(pair.key) ? pair.value : key;
         }
         int id = packet.fixedHeader().qosLevel().value() == 0 ? 0 : packet.variableHeader().packetId();
-        return new Message(id, Message.hash(lastTopicBytes, payload, job, sequence), lastTopic, payload,
+        Message message = new Message(id, Message.hash(lastTopicBytes, payload, job, sequence), lastTopic, payload,
                 System.currentTimeMillis(), Stamp.parse(job, sequence));
+        message.key = key;
+        return message;
     }
 }

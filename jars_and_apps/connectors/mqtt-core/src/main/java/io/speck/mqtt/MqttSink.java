@@ -60,6 +60,11 @@ public final class MqttSink implements AutoCloseable {
                 settings.flushTimeout());
     }
 
+    /** Has what was handed over go out within a millisecond, and not only when there is much of it, or at a flush. */
+    public void prompt() {
+        publisher.pumpSoon();
+    }
+
     /** The UTF-8 form of a topic name, once it is sure that one can publish to it (MQTT 5, 4.7). */
     public static byte[] checked(String topic) {
         byte[] bytes = topic.getBytes(StandardCharsets.UTF_8);

@@ -16,8 +16,12 @@ import org.slf4j.LoggerFactory;
  * recorded in the engine's own state before the engine hears of it, so that after a crash the same batch is given out
  * again, and what was committed is not. A lost connection heals by itself for as long as the reader lives.
  *
- * <p>One thread of the engine calls {@link #open}, {@link #await}, {@link #close(long, long, int)},
- * {@link #messages} and {@link #commit}; {@link #close()} and {@link #metrics} may be called from any.
+ * <p>An engine that works in batches asks with {@link #await} and {@link #messages}, as often as it has to; one that
+ * works on a stream uses {@link #streaming}, {@link #whenAvailable} and {@link #take}, and calls a batch what it took
+ * between two of its checkpoints.
+ *
+ * <p>One thread of the engine at a time calls {@link #open}, {@link #await}, {@link #close(long, long, int)},
+ * {@link #messages}, {@link #take} and {@link #commit}; the others may be called from any.
  */
 public final class MqttSource implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(MqttSource.class);
@@ -27,7 +31,7 @@ public final class MqttSource implements AutoCloseable {
     private final RecordedBatches records;
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition changed = lock.newCondition();
-    private final Inbox inbox = new Inbox();
+    private final Inbox inbox;
     private final Acknowledgements acknowledgements = new Acknowledgements();
     private final Arrivals arrivals = new Arrivals();
     private final SessionKeeper keeper;
@@ -40,14 +44,28 @@ public final class MqttSource implements AutoCloseable {
     private Redelivery redelivery;
     private long committed;
     private long wakeAt = Long.MAX_VALUE;
+    private Runnable waiter;
     private long receivedCount;
     private long redeliveredCount;
     private long duplicateCount;
 
     public MqttSource(SourceSettings settings, BatchJournal journal) {
+        this(settings, journal, false);
+    }
+
+    private MqttSource(SourceSettings settings, BatchJournal journal, boolean streaming) {
         this.settings = settings;
+        this.inbox = new Inbox(streaming);
         this.records = new RecordedBatches(settings, journal, this::reportLoss);
         this.keeper = new SessionKeeper(settings, lock, changed, arrivals);
+    }
+
+    /**
+     * A reader that gives each message out once in its life, as it comes, by {@link #take}. It has no uncommitted batch
+     * after a restart: what was taken after the offset at which it opens comes again as if it were new.
+     */
+    public static MqttSource streaming(SourceSettings settings, BatchJournal journal) {
+        return new MqttSource(settings, journal, true);
     }
 
     /**
@@ -114,6 +132,12 @@ public final class MqttSource implements AutoCloseable {
         public void confirmed() {
             trustedEnd = Long.MAX_VALUE;
             sessionExpected = true;
+            tellWaiter();
+        }
+
+        @Override
+        public void failed() {
+            tellWaiter();
         }
 
         @Override
@@ -195,6 +219,47 @@ public final class MqttSource implements AutoCloseable {
         if (inbox.next() >= wakeAt && inbox.missing() == 0) {
             wakeAt = Long.MAX_VALUE;
             changed.signalAll();
+        }
+        if (inbox.waits(trustedEnd)) {
+            tellWaiter();
+        }
+    }
+
+    /** In another thread, since whoever waits may take locks of its own. */
+    private void tellWaiter() {
+        if (waiter != null) {
+            Runtime.LOOPS.execute(waiter);
+            waiter = null;
+        }
+    }
+
+    // ---- what an engine asks that works on a stream ----
+
+    /** Calls {@code then} once, in any thread, when {@link #take} has something to give, or to throw. */
+    public void whenAvailable(Runnable then) {
+        lock.lock();
+        try {
+            waiter = then;
+            if (keeper.failed() || inbox.waits(trustedEnd)) {
+                tellWaiter();
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** The next messages, so many at most, which are not given out again; none when there are none. */
+    public List<Received> take(int most) {
+        lock.lock();
+        try {
+            keeper.throwFailure();
+            List<Received> taken = inbox.take(most, trustedEnd);
+            if (keeper.connection() != null) {
+                resume(keeper.connection());
+            }
+            return taken;
+        } finally {
+            lock.unlock();
         }
     }
 
@@ -279,7 +344,7 @@ public final class MqttSource implements AutoCloseable {
         StampMarks marks;
         lock.lock();
         try {
-            messages = inbox.record(end);
+            messages = inbox.record(start, end);
             marks = inbox.recordedMarks();
         } finally {
             lock.unlock();
@@ -312,6 +377,7 @@ public final class MqttSource implements AutoCloseable {
             Connection connection = keeper.connection();
             acknowledgements.send(done, connection, keeper.generation());
             if (connection != null) {
+                settleRow(0);
                 acknowledgements.ask(connection);
                 resume(connection);
             }

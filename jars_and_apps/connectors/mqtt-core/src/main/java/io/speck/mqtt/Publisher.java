@@ -32,6 +32,7 @@ final class Publisher implements ConnectionListener {
     private static final long QUEUE_BYTES = 8L << 20;
     private static final int PACKET_IDS = 65535;
     private static final int WRITE_BYTES = 64 << 10;
+    private static final long PROMPT_MILLIS = 1;
 
     private final Login login;
     private final ReentrantLock lock = new ReentrantLock();
@@ -44,6 +45,7 @@ final class Publisher implements ConnectionListener {
     private int references;
     private long uses;
     private boolean pumping;
+    private boolean pumpingSoon;
     private boolean healing;
     private boolean closed;
     private Connection connection;
@@ -82,18 +84,37 @@ final class Publisher implements ConnectionListener {
             }
             SHARED.remove(login, this);
         }
-        Connection leaving;
-        lock.lock();
-        try {
-            closed = true;
-            leaving = connection;
-            connection = null;
-            changed.signalAll();
-        } finally {
-            lock.unlock();
-        }
+        Connection leaving = leave();
         if (leaving != null) {
             Runtime.BACKGROUND.execute(() -> leaving.close(true));
+        }
+    }
+
+    /** Closes all, whoever still writes. */
+    static void closeAll() {
+        List<Publisher> all;
+        synchronized (SHARED) {
+            all = List.copyOf(SHARED.values());
+            SHARED.clear();
+        }
+        for (Publisher publisher : all) {
+            Connection leaving = publisher.leave();
+            if (leaving != null) {
+                leaving.close(true);
+            }
+        }
+    }
+
+    private Connection leave() {
+        lock.lock();
+        try {
+            Connection leaving = connection;
+            closed = true;
+            connection = null;
+            changed.signalAll();
+            return leaving;
+        } finally {
+            lock.unlock();
         }
     }
 
@@ -211,6 +232,7 @@ final class Publisher implements ConnectionListener {
                 LOG.warn("broker {}: connection for writing lost: {}", login, reason);
                 connection = null;
                 pumping = false;
+                pumpingSoon = false;
                 takeBack();
                 startHealing();
             }
@@ -319,6 +341,22 @@ final class Publisher implements ConnectionListener {
         }
     }
 
+    /**
+     * Sends what there is in a moment, so that what comes until then goes along in the same write.
+     */
+    void pumpSoon() {
+        lock.lock();
+        try {
+            if (!pumping && !pumpingSoon && connection != null && !queue.isEmpty()) {
+                pumpingSoon = true;
+                Connection target = connection;
+                target.executeLater(() -> pump(target), PROMPT_MILLIS);
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
     /** Sends as much as the window allows, in pieces that are each one write. */
     private void pump(Connection target) {
         lock.lock();
@@ -327,6 +365,7 @@ final class Publisher implements ConnectionListener {
                 return;
             }
             pumping = false;
+            pumpingSoon = false;
             boolean wasFull = full();
             int window = Math.min(WINDOW, target.receiveMaximum());
             while (!queue.isEmpty() && underWay.size() < window) {

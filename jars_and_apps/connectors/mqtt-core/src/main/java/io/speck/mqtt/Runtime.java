@@ -12,10 +12,21 @@ import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 
 /** Threads and buffers that all connections of a process share, so that one more costs next to nothing. */
-final class Runtime {
+public final class Runtime {
     private static final int EVENT_LOOPS = 2;
     private static final int PAGE = 8192;
     private static final int CHUNK_ORDER = 6;
+    private static final long STOP_SECONDS = 2;
+
+    /**
+     * Netty registers its flight recorder events with the JDK for good, and so would keep the class loader of a job that
+     * has ended, with all its classes. Nor is its default allocator used here. When built into one of our jars netty
+     * has a name of its own, and these properties with it.
+     */
+    static {
+        System.setProperty("io.netty.jfr.enabled", "false");
+        System.setProperty("io.netty.allocator.type", "pooled");
+    }
 
     static final EventLoopGroup LOOPS = new MultiThreadIoEventLoopGroup(
             EVENT_LOOPS, new DefaultThreadFactory("mqtt", true), NioIoHandler.newFactory());
@@ -30,4 +41,14 @@ final class Runtime {
             new DefaultThreadFactory("mqtt-connect", true));
 
     private Runtime() {}
+
+    /**
+     * Ends all connections and threads for good. Only for who loaded this library with a class loader of its own and
+     * is about to drop that: a thread that lives on would keep all its classes in memory.
+     */
+    public static void stop() {
+        Publisher.closeAll();
+        BACKGROUND.shutdownNow();
+        LOOPS.shutdownGracefully(0, STOP_SECONDS, TimeUnit.SECONDS).awaitUninterruptibly(STOP_SECONDS, TimeUnit.SECONDS);
+    }
 }

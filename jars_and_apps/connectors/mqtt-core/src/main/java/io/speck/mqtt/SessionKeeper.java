@@ -40,6 +40,9 @@ final class SessionKeeper implements ConnectionListener {
 
         /** The broker has handled all that was written before the ping; lock held. */
         void answered();
+
+        /** Nothing will come any more: {@link #throwFailure} says why; lock held. */
+        default void failed() {}
     }
 
     private final SourceSettings settings;
@@ -288,6 +291,7 @@ final class SessionKeeper implements ConnectionListener {
         try {
             failure = failure == null ? cause : failure;
             changed.signalAll();
+            reader.failed();
         } finally {
             lock.unlock();
         }

@@ -1,5 +1,7 @@
 package io.speck.mqtt;
 
+import java.io.Serializable;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 
 /**
@@ -16,8 +18,42 @@ import java.time.Duration;
  * @param connectTimeout for the first connection, and for the broker's redelivery after a restart
  */
 public record SourceSettings(Login login, String clientId, String topic, int receiveMaximum, long bufferBytes,
-        String fenceTopic, long attempt, boolean failOnDataLoss, Duration connectTimeout) {
+        String fenceTopic, long attempt, boolean failOnDataLoss, Duration connectTimeout) implements Serializable {
     public static final int LARGEST_RECEIVE_MAXIMUM = 65535;
+    private static final int LONGEST_STRING = 65535;
+
+    /**
+     * The text, if it can name a session.
+     *
+     * @throws InvalidSettingException otherwise
+     */
+    public static String clientId(String text) {
+        int bytes = text.getBytes(StandardCharsets.UTF_8).length;
+        if (bytes == 0 || bytes > LONGEST_STRING || text.indexOf(0) >= 0) {
+            throw new InvalidSettingException("not a client id (expected 1 to 65535 bytes without U+0000)");
+        }
+        return text;
+    }
+
+    /**
+     * The text, if it is a topic filter by MQTT 5, 4.7.1: '#' only as last level, '+' only as a whole level.
+     *
+     * @throws InvalidSettingException otherwise
+     */
+    public static String filter(String text) {
+        String[] levels = text.split("/", -1);
+        boolean usable = !text.isEmpty();
+        for (int i = 0; i < levels.length; i++) {
+            boolean hash = levels[i].contains("#") && !(levels[i].equals("#") && i == levels.length - 1);
+            boolean plus = levels[i].contains("+") && !levels[i].equals("+");
+            usable &= !hash && !plus;
+        }
+        if (!usable) {
+            throw new InvalidSettingException("'" + text + "' is not a topic filter"
+                    + " (expected '+' as a whole level, and '#' as the last one)");
+        }
+        return text;
+    }
 
     String session() {
         return "client '" + clientId + "' at broker " + login;

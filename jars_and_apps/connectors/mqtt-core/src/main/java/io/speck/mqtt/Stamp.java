@@ -16,6 +16,19 @@ public record Stamp(String job, String run, int partition, long epoch, long inde
     public static final String JOB = "speck-job";
     public static final String SEQUENCE = "speck-seq";
 
+    /**
+     * The text, if a user may choose it as run.
+     *
+     * @throws InvalidSettingException otherwise
+     */
+    public static String incarnation(String text) {
+        if (text.length() > 64 || !text.matches("[\\w.-]+")) {
+            throw new InvalidSettingException("'" + text
+                    + "' is not an incarnation (expected 1 to 64 letters, digits, '.', '_' or '-')");
+        }
+        return text;
+    }
+
     public String sequence() {
         return prefix(run, partition, epoch) + index;
     }

@@ -3,6 +3,7 @@ package io.speck.spark.mqtt;
 import io.speck.mqtt.BrokerAddress;
 import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.Login;
+import io.speck.mqtt.NearestName;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;

@@ -1,9 +1,7 @@
 package io.speck.spark.mqtt;
 
-import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.Login;
 import io.speck.mqtt.SourceSettings;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.HashSet;
 import java.util.Set;
@@ -21,7 +19,6 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 record ReadOptions(SourceSettings source, long maxRows, int partitions, Pacing.Settings pacing, boolean binaryValue) {
     static final Set<String> NAMES = names();
     private static final long MEBIBYTE = 1L << 20;
-    private static final int LONGEST_CLIENT_ID = 65535;
 
     private static Set<String> names() {
         Set<String> names = new HashSet<>(OptionReader.LOGIN);
@@ -31,7 +28,7 @@ record ReadOptions(SourceSettings source, long maxRows, int partitions, Pacing.S
         return Set.copyOf(names);
     }
 
-    /** @throws InvalidSettingException naming every fault */
+    /** @throws io.speck.mqtt.InvalidSettingException naming every fault */
     static ReadOptions parse(CaseInsensitiveStringMap options) {
         OptionReader reader = new OptionReader("source", options, NAMES);
         SourceSettings source = source(reader);
@@ -60,35 +57,14 @@ record ReadOptions(SourceSettings source, long maxRows, int partitions, Pacing.S
         }
         return new SourceSettings(
                 login,
-                reader.parsed("clientId", ReadOptions::clientId, null),
-                reader.parsed("topic", ReadOptions::filter, null),
+                reader.parsed("clientId", SourceSettings::clientId, null),
+                reader.parsed("topic", SourceSettings::filter, null),
                 (int) reader.number("receiveMaximum", SourceSettings.LARGEST_RECEIVE_MAXIMUM, 1,
                         SourceSettings.LARGEST_RECEIVE_MAXIMUM),
                 reader.number("bufferMegabytes", 32, 1, 4096) * MEBIBYTE,
                 fence, attempt,
                 reader.flag("failOnDataLoss", true),
                 reader.duration("connectTimeout", Duration.ofSeconds(30)));
-    }
-
-    private static String clientId(String text) {
-        if (text.getBytes(StandardCharsets.UTF_8).length > LONGEST_CLIENT_ID || text.indexOf(0) >= 0) {
-            throw new InvalidSettingException("not a client id (expected at most 65535 bytes without U+0000)");
-        }
-        return text;
-    }
-
-    /** A topic filter by MQTT 5, 4.7.1: '#' only as last level, '+' only as a whole level. */
-    private static String filter(String text) {
-        String[] levels = text.split("/", -1);
-        for (int i = 0; i < levels.length; i++) {
-            boolean hash = levels[i].contains("#") && !(levels[i].equals("#") && i == levels.length - 1);
-            boolean plus = levels[i].contains("+") && !levels[i].equals("+");
-            if (hash || plus) {
-                throw new InvalidSettingException("'" + text + "' is not a topic filter"
-                        + " (expected '+' as a whole level, and '#' as the last one)");
-            }
-        }
-        return text;
     }
 
     private static boolean binary(OptionReader reader) {

@@ -1,9 +1,9 @@
 package io.speck.spark.mqtt;
 
-import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.Login;
 import io.speck.mqtt.MqttSink;
 import io.speck.mqtt.SinkSettings;
+import io.speck.mqtt.Stamp;
 import java.io.Serializable;
 import java.time.Duration;
 import java.util.HashSet;
@@ -29,7 +29,7 @@ record WriteOptions(SinkSettings sink, String topic, String job, String incarnat
         return Set.copyOf(names);
     }
 
-    /** @throws InvalidSettingException naming every fault */
+    /** @throws io.speck.mqtt.InvalidSettingException naming every fault */
     static WriteOptions parse(CaseInsensitiveStringMap options) {
         OptionReader reader = new OptionReader("sink", options, NAMES);
         Login login = reader.login();
@@ -37,7 +37,7 @@ record WriteOptions(SinkSettings sink, String topic, String job, String incarnat
                 new SinkSettings(login, reader.duration("flushTimeout", Duration.ofSeconds(60))),
                 reader.parsed("topic", WriteOptions::topic, null),
                 reader.text("job", null),
-                reader.parsed("incarnation", WriteOptions::incarnation, null),
+                reader.parsed("incarnation", Stamp::incarnation, null),
                 reader.choice("order", null, "input", "value"));
         reader.done();
         return parsed;
@@ -45,14 +45,6 @@ record WriteOptions(SinkSettings sink, String topic, String job, String incarnat
 
     private static String topic(String text) {
         MqttSink.checked(text);
-        return text;
-    }
-
-    private static String incarnation(String text) {
-        if (text.length() > 64 || !text.matches("[\\w.-]+")) {
-            throw new InvalidSettingException("'" + text
-                    + "' is not an incarnation (expected 1 to 64 letters, digits, '.', '_' or '-')");
-        }
         return text;
     }
 }

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.speck.mqtt.Await;
 import io.speck.mqtt.Mosquitto;
+import io.speck.mqtt.Topic;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.speck.mqtt.Await;
 import io.speck.mqtt.Mosquitto;
 import io.speck.mqtt.TakenOverException;
+import io.speck.mqtt.Topic;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -190,9 +191,7 @@ class MqttQueryTest {
     }
 
     private void fence(int attempt) throws Exception {
-        Process process = new ProcessBuilder("mosquitto_pub", "-p", Integer.toString(broker.port()), "-t", "fence",
-                "-q", "1", "-r", "-m", "{\"attempt\": " + attempt + "}").start();
-        assertEquals(0, process.waitFor());
+        Topic.retain(broker.url(), "fence", "{\"attempt\": " + attempt + "}");
     }
 
     private static List<Throwable> causes(Throwable error) {

@@ -1,14 +1,15 @@
-package io.speck.spark.mqtt;
+package io.speck.mqtt;
 
 import java.util.Collection;
 import java.util.Comparator;
 import java.util.Locale;
 
 /** Finds what somebody may have meant, by edit distance (Levenshtein). */
-final class NearestName {
+public final class NearestName {
     private NearestName() {}
 
-    static String hint(String name, Collection<String> known) {
+    /** A hint such as {@code " (did you mean 'topic'?)"}; empty when nothing known is near. */
+    public static String hint(String name, Collection<String> known) {
         String typed = name.toLowerCase(Locale.ROOT);
         return known.stream()
                 .min(Comparator.comparingInt((String each) -> distance(typed, each.toLowerCase(Locale.ROOT)))

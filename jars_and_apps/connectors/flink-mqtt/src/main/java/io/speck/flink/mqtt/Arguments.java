@@ -1,0 +1,51 @@
+package io.speck.flink.mqtt;
+
+import io.speck.mqtt.InvalidSettingException;
+import io.speck.mqtt.NearestName;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeSet;
+
+/** A program's arguments: pairs of {@code --NAME VALUE}. */
+final class Arguments {
+    private final Map<String, String> values = new LinkedHashMap<>();
+    private final TreeSet<String> asked = new TreeSet<>();
+
+    /** @throws InvalidSettingException for anything but such pairs, each name once */
+    Arguments(String[] words) {
+        for (int i = 0; i < words.length; i += 2) {
+            String name = words[i].startsWith("--") ? words[i].substring(2) : "";
+            if (name.isEmpty()) {
+                throw new InvalidSettingException("argument '" + words[i] + "' (expected --NAME VALUE)");
+            }
+            if (i + 1 == words.length) {
+                throw new InvalidSettingException("argument '" + words[i] + "' has no value");
+            }
+            if (values.put(name, words[i + 1]) != null) {
+                throw new InvalidSettingException("argument '" + words[i] + "' is given twice");
+            }
+        }
+    }
+
+    /** The value of an argument, or null. */
+    String get(String name) {
+        asked.add(name);
+        return values.get(name);
+    }
+
+    /** @throws InvalidSettingException naming what was given and never asked for */
+    void done() {
+        List<String> unknown = new ArrayList<>();
+        for (String name : values.keySet()) {
+            if (!asked.contains(name)) {
+                unknown.add("'--" + name + "'" + NearestName.hint(name, asked));
+            }
+        }
+        if (!unknown.isEmpty()) {
+            throw new InvalidSettingException("unknown argument " + String.join(", ", unknown) + "; there are --"
+                    + String.join(", --", asked));
+        }
+    }
+}

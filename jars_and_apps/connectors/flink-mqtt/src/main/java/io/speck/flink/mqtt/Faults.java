@@ -1,0 +1,74 @@
+package io.speck.flink.mqtt;
+
+import io.speck.mqtt.BrokerAddress;
+import io.speck.mqtt.InvalidSettingException;
+import io.speck.mqtt.Login;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.UnaryOperator;
+
+/** Gathers what is wrong with the settings of a source or sink, so that all is said at once. */
+final class Faults {
+    private final String side;
+    private final List<String> found = new ArrayList<>();
+
+    Faults(String side) {
+        this.side = side;
+    }
+
+    void add(String fault) {
+        found.add(fault);
+    }
+
+    String required(String name, String value, String what) {
+        if (value == null || value.isEmpty()) {
+            found.add("'" + name + "' is missing (" + what + ")");
+            return null;
+        }
+        return value;
+    }
+
+    /** Checks a value, unless there is none, by a rule that throws {@link InvalidSettingException}. */
+    void check(String name, String value, UnaryOperator<String> rule) {
+        try {
+            if (value != null) {
+                rule.apply(value);
+            }
+        } catch (InvalidSettingException e) {
+            found.add("'" + name + "': " + e.getMessage());
+        }
+    }
+
+    void range(String name, long value, long least, long most) {
+        if (value < least || value > most) {
+            found.add("'" + name + "' is " + value + " (expected " + least + " to " + most + ")");
+        }
+    }
+
+    void positive(String name, Duration value) {
+        if (value.isNegative() || value.isZero()) {
+            found.add("'" + name + "' is " + value + " (expected a positive duration)");
+        }
+    }
+
+    Login login(String broker, String username, String password, String caFile) {
+        if (password != null && username == null) {
+            found.add("a password without a username");
+        }
+        String required = required("broker", broker, "the broker's address, such as tcp://HOST:1883");
+        try {
+            return required == null ? null : new Login(BrokerAddress.parse(required), username, password, caFile);
+        } catch (InvalidSettingException e) {
+            found.add("'broker': " + e.getMessage());
+            return null;
+        }
+    }
+
+    /** @throws InvalidSettingException naming every fault, when there is one */
+    void done() {
+        if (!found.isEmpty()) {
+            throw new InvalidSettingException("mqtt " + side + ": " + String.join("; ", found));
+        }
+    }
+}

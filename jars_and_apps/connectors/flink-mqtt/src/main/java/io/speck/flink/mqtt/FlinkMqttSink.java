@@ -1,0 +1,64 @@
+package io.speck.flink.mqtt;
+
+import io.speck.mqtt.SinkSettings;
+import java.nio.charset.StandardCharsets;
+import java.util.Collection;
+import java.util.List;
+import org.apache.flink.api.connector.sink2.Sink;
+import org.apache.flink.api.connector.sink2.StatefulSinkWriter;
+import org.apache.flink.api.connector.sink2.SupportsWriterState;
+import org.apache.flink.api.connector.sink2.WriterInitContext;
+import org.apache.flink.core.io.SimpleVersionedSerializer;
+import org.apache.flink.util.function.SerializableFunction;
+
+/**
+ * Writes messages at QoS 1, each with a stamp by which readers recognise it when it is written again.
+ *
+ * <p>A checkpoint waits until the broker has taken all that was written before it. After a failure the work since the
+ * last checkpoint is repeated, and the n-th message of a subtask gets its old stamp. That is right when it <em>is</em>
+ * the old message: each subtask must get the same elements in the same order again. It does when every operator on the
+ * way has one input channel (from a source of parallelism 1, over maps, filters, or one keyBy) and looks at no clock.
+ * For a program where it does not, number the messages otherwise ({@link Sequence}), or write without stamps.
+ */
+public final class FlinkMqttSink<T> implements Sink<T>, SupportsWriterState<T, Lineage> {
+    private static final long serialVersionUID = 1L;
+
+    private final SinkSettings settings;
+    private final SinkFormat<T> format;
+    private final String job;
+    private final String incarnation;
+
+    FlinkMqttSink(SinkSettings settings, SinkFormat<T> format, String job, String incarnation) {
+        this.settings = settings;
+        this.format = format;
+        this.job = job;
+        this.incarnation = incarnation;
+    }
+
+    /** A sink of texts. */
+    public static FlinkMqttSinkBuilder<String> texts() {
+        return of(text -> text.getBytes(StandardCharsets.UTF_8));
+    }
+
+    /** A sink of what {@code format} makes of each element. */
+    public static <T> FlinkMqttSinkBuilder<T> of(SerializableFunction<T, byte[]> format) {
+        return new FlinkMqttSinkBuilder<>(format);
+    }
+
+    @Override
+    public StatefulSinkWriter<T, Lineage> createWriter(WriterInitContext context) {
+        return restoreWriter(context, List.of());
+    }
+
+    @Override
+    public StatefulSinkWriter<T, Lineage> restoreWriter(WriterInitContext context, Collection<Lineage> restored) {
+        LibraryRelease.with(context.getUserCodeClassLoader());
+        return new MqttSinkWriter<>(settings, format, job, Lineage.begin(context, restored, incarnation),
+                context.metricGroup());
+    }
+
+    @Override
+    public SimpleVersionedSerializer<Lineage> getWriterStateSerializer() {
+        return new Lineage.Serializer();
+    }
+}

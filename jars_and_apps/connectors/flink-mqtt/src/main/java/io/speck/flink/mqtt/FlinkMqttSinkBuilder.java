@@ -1,0 +1,111 @@
+package io.speck.flink.mqtt;
+
+import io.speck.mqtt.InvalidSettingException;
+import io.speck.mqtt.Login;
+import io.speck.mqtt.MqttSink;
+import io.speck.mqtt.SinkSettings;
+import io.speck.mqtt.Stamp;
+import java.time.Duration;
+import org.apache.flink.util.function.SerializableFunction;
+
+/** Gathers the settings of a sink; nothing is connected before the job runs. */
+public final class FlinkMqttSinkBuilder<T> {
+    private final SerializableFunction<T, byte[]> format;
+    private String broker;
+    private String username;
+    private String password;
+    private String caFile;
+    private String topic;
+    private SerializableFunction<T, String> topicOf;
+    private SerializableFunction<T, String> key;
+    private Sequence<T> sequence;
+    private String job;
+    private String incarnation;
+    private Duration flushTimeout = Duration.ofSeconds(60);
+
+    FlinkMqttSinkBuilder(SerializableFunction<T, byte[]> format) {
+        this.format = format;
+    }
+
+    /** The broker's address: {@code tcp://HOST:PORT}, or {@code mqtts://HOST:PORT} with TLS. */
+    public FlinkMqttSinkBuilder<T> broker(String address) {
+        broker = address;
+        return this;
+    }
+
+    /** How to log in there; null for neither. */
+    public FlinkMqttSinkBuilder<T> login(String name, String secret) {
+        username = name;
+        password = secret;
+        return this;
+    }
+
+    /** Path, on the machine where the task runs, of a PEM file with the certificates to trust; null for those of Java. */
+    public FlinkMqttSinkBuilder<T> caFile(String path) {
+        caFile = path;
+        return this;
+    }
+
+    /** The topic of all messages. */
+    public FlinkMqttSinkBuilder<T> topic(String name) {
+        topic = name;
+        return this;
+    }
+
+    /** The topic of each message. */
+    public FlinkMqttSinkBuilder<T> topicOf(SerializableFunction<T, String> chooser) {
+        topicOf = chooser;
+        return this;
+    }
+
+    /** The key of each message, sent as its user property {@code key}. */
+    public FlinkMqttSinkBuilder<T> key(SerializableFunction<T, String> chooser) {
+        key = chooser;
+        return this;
+    }
+
+    /** The name of the job in the stamps; none, or an empty one, for messages without stamps. */
+    public FlinkMqttSinkBuilder<T> job(String name) {
+        job = name == null || name.isEmpty() ? null : name;
+        return this;
+    }
+
+    /** The lineage in the stamps, where Flink's own (see the class) is not the right one. */
+    public FlinkMqttSinkBuilder<T> incarnation(String name) {
+        incarnation = name;
+        return this;
+    }
+
+    /** The number of each message in the stamps, in place of a count. */
+    public FlinkMqttSinkBuilder<T> sequence(Sequence<T> numbers) {
+        sequence = numbers;
+        return this;
+    }
+
+    /** How long the broker may take for what is written before a checkpoint. */
+    public FlinkMqttSinkBuilder<T> flushTimeout(Duration limit) {
+        flushTimeout = limit;
+        return this;
+    }
+
+    /** @throws InvalidSettingException naming every fault */
+    public FlinkMqttSink<T> build() {
+        Faults faults = new Faults("sink");
+        Login login = faults.login(broker, username, password, caFile);
+        if (topicOf == null) {
+            faults.required("topic", topic, "where messages go");
+        }
+        faults.check("topic", topic, FlinkMqttSinkBuilder::topicName);
+        faults.check("incarnation", incarnation, Stamp::incarnation);
+        faults.positive("flushTimeout", flushTimeout);
+        faults.done();
+        String everywhere = topic;
+        SinkFormat<T> whole = new SinkFormat<>(format, topicOf == null ? element -> everywhere : topicOf, key, sequence);
+        return new FlinkMqttSink<>(new SinkSettings(login, flushTimeout), whole, job, incarnation);
+    }
+
+    private static String topicName(String text) {
+        MqttSink.checked(text);
+        return text;
+    }
+}

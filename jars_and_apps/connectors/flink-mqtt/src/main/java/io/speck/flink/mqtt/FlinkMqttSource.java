@@ -1,0 +1,89 @@
+package io.speck.flink.mqtt;
+
+import io.speck.mqtt.Received;
+import io.speck.mqtt.SourceSettings;
+import org.apache.flink.api.common.typeinfo.TypeInformation;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.api.connector.source.Boundedness;
+import org.apache.flink.api.connector.source.Source;
+import org.apache.flink.api.connector.source.SourceReader;
+import org.apache.flink.api.connector.source.SourceReaderContext;
+import org.apache.flink.api.connector.source.SplitEnumerator;
+import org.apache.flink.api.connector.source.SplitEnumeratorContext;
+import org.apache.flink.api.java.typeutils.ResultTypeQueryable;
+import org.apache.flink.core.io.SimpleVersionedSerializer;
+import org.apache.flink.util.function.SerializableFunction;
+
+/**
+ * Reads an MQTT 5 topic through a persistent session, and acknowledges a message when a checkpoint that reflects it is
+ * complete: so checkpoints must be on, and after 65535 unacknowledged messages it waits for the next.
+ *
+ * <p>A session has one reader: give the source parallelism 1. With more, the first subtask reads and the others are
+ * done at once. The timestamp of a record is its time of receipt, which is another one when the message comes again.
+ *
+ * @param <T> what it makes of each message
+ */
+public final class FlinkMqttSource<T> implements Source<T, MqttSplit, Boolean>, ResultTypeQueryable<T> {
+    private static final long serialVersionUID = 1L;
+
+    private final SourceSettings settings;
+    private final TypeInformation<T> type;
+    private final SerializableFunction<Received, T> format;
+
+    FlinkMqttSource(SourceSettings settings, TypeInformation<T> type, SerializableFunction<Received, T> format) {
+        this.settings = settings;
+        this.type = type;
+        this.format = format;
+    }
+
+    /** A source of the messages' contents as text. */
+    public static FlinkMqttSourceBuilder<String> texts() {
+        return of(Types.STRING, Received::text);
+    }
+
+    /** A source of whole messages: topic, content, key and time of receipt. */
+    public static FlinkMqttSourceBuilder<Received> messages() {
+        return of(Types.POJO(Received.class), received -> received);
+    }
+
+    /** A source of what {@code format} makes of each message. */
+    public static <T> FlinkMqttSourceBuilder<T> of(TypeInformation<T> type, SerializableFunction<Received, T> format) {
+        return new FlinkMqttSourceBuilder<>(type, format);
+    }
+
+    @Override
+    public Boundedness getBoundedness() {
+        return Boundedness.CONTINUOUS_UNBOUNDED;
+    }
+
+    @Override
+    public SourceReader<T, MqttSplit> createReader(SourceReaderContext context) {
+        return new MqttSourceReader<>(settings, format, context);
+    }
+
+    @Override
+    public SplitEnumerator<MqttSplit, Boolean> createEnumerator(SplitEnumeratorContext<MqttSplit> context) {
+        return new SessionEnumerator(context, false);
+    }
+
+    @Override
+    public SplitEnumerator<MqttSplit, Boolean> restoreEnumerator(
+            SplitEnumeratorContext<MqttSplit> context, Boolean assigned) {
+        return new SessionEnumerator(context, assigned);
+    }
+
+    @Override
+    public SimpleVersionedSerializer<MqttSplit> getSplitSerializer() {
+        return new MqttSplitSerializer();
+    }
+
+    @Override
+    public SimpleVersionedSerializer<Boolean> getEnumeratorCheckpointSerializer() {
+        return new SessionEnumerator.Serializer();
+    }
+
+    @Override
+    public TypeInformation<T> getProducedType() {
+        return type;
+    }
+}

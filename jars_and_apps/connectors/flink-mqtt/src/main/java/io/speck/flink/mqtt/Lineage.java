@@ -1,0 +1,91 @@
+package io.speck.flink.mqtt;
+
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.DataInputStream;
+import java.io.DataOutputStream;
+import java.io.IOException;
+import java.math.BigInteger;
+import java.util.Collection;
+import org.apache.flink.api.common.JobID;
+import org.apache.flink.api.connector.sink2.WriterInitContext;
+import org.apache.flink.core.io.SimpleVersionedSerializer;
+
+/**
+ * Which row of stamps a subtask writes, and where in it it stands: the state of a writer.
+ *
+ * @param run the lineage in the stamps
+ * @param subtask the partition in the stamps
+ * @param parallelism of the sink; with another one, each subtask writes other messages than before
+ * @param next the number of the next message, where messages are counted
+ */
+record Lineage(String run, int subtask, int parallelism, long next) {
+    /**
+     * The row that a subtask continues, or else begins.
+     *
+     * <p>A new run's name is the same however often Flink restarts the job from the same point, since all that is sent
+     * again must bear the stamps that it had. It is another one for another job, and after a change of parallelism.
+     *
+     * @param incarnation the user's own name for the run; null for none
+     */
+    static Lineage begin(WriterInitContext context, Collection<Lineage> restored, String incarnation) {
+        int subtask = context.getTaskInfo().getIndexOfThisSubtask();
+        int parallelism = context.getTaskInfo().getNumberOfParallelSubtasks();
+        for (Lineage each : restored) {
+            if (each.subtask == subtask && each.parallelism == parallelism
+                    && (incarnation == null || each.run.equals(incarnation))) {
+                return each;
+            }
+        }
+        long checkpoint = context.getRestoredCheckpointId().orElse(0);
+        String run = incarnation != null ? incarnation : name(context.getJobInfo().getJobId(), parallelism, checkpoint);
+        return new Lineage(run, subtask, parallelism, 0);
+    }
+
+    /** Short, since every message carries it: the job's 128 bits, and what else matters, mixed down to 64. */
+    static String name(JobID job, int parallelism, long checkpoint) {
+        long mixed = mix(mix(mix(job.getUpperPart()) ^ job.getLowerPart()) ^ parallelism) ^ checkpoint;
+        return new BigInteger(Long.toUnsignedString(mix(mixed))).toString(Character.MAX_RADIX);
+    }
+
+    /** The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): near numbers come far apart. */
+    private static long mix(long number) {
+        long mixed = (number ^ number >>> 30) * 0xbf58476d1ce4e5b9L;
+        mixed = (mixed ^ mixed >>> 27) * 0x94d049bb133111ebL;
+        return mixed ^ mixed >>> 31;
+    }
+
+    Lineage at(long number) {
+        return new Lineage(run, subtask, parallelism, number);
+    }
+
+    /** The form in checkpoints. */
+    static final class Serializer implements SimpleVersionedSerializer<Lineage> {
+        private static final int VERSION = 1;
+
+        @Override
+        public int getVersion() {
+            return VERSION;
+        }
+
+        @Override
+        public byte[] serialize(Lineage lineage) throws IOException {
+            ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+            DataOutputStream out = new DataOutputStream(bytes);
+            out.writeUTF(lineage.run);
+            out.writeInt(lineage.subtask);
+            out.writeInt(lineage.parallelism);
+            out.writeLong(lineage.next);
+            return bytes.toByteArray();
+        }
+
+        @Override
+        public Lineage deserialize(int version, byte[] serialized) throws IOException {
+            if (version != VERSION) {
+                throw new IOException("state of an mqtt sink in version " + version + " (expected " + VERSION + ")");
+            }
+            DataInputStream in = new DataInputStream(new ByteArrayInputStream(serialized));
+            return new Lineage(in.readUTF(), in.readInt(), in.readInt(), in.readLong());
+        }
+    }
+}

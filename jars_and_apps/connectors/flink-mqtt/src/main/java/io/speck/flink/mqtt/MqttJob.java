@@ -1,0 +1,163 @@
+package io.speck.flink.mqtt;
+
+import io.speck.mqtt.InvalidSettingException;
+import io.speck.mqtt.Received;
+import java.util.function.Function;
+import org.apache.flink.api.common.eventtime.WatermarkStrategy;
+import org.apache.flink.configuration.ConfigOption;
+import org.apache.flink.configuration.ConfigOptions;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+
+/**
+ * A program that reads one topic and writes one, as SpecK runs it.
+ *
+ * <pre>{@code
+ * MqttJob job = MqttJob.of(arguments);
+ * String word = job.argument("word", "hello");
+ * job.write(job.texts().filter(text -> text.contains(word)));
+ * job.execute();
+ * }</pre>
+ *
+ * <p>Arguments: {@code --job-name --source-broker --source-topic --sink-broker --sink-topic}, perhaps {@code --session
+ * --attempt --fence-topic}, and the program's own. How to log in at the brokers is not among them, since Flink shows a
+ * job's arguments to everybody: it is in Flink's configuration, under {@code speck.source.} and {@code speck.sink.}
+ * followed by {@code username}, {@code password} and {@code ca-file}.
+ */
+public final class MqttJob {
+    private final StreamExecutionEnvironment environment = StreamExecutionEnvironment.getExecutionEnvironment();
+    private final Arguments arguments;
+    private final String name;
+    private final int parallelism;
+
+    private MqttJob(String[] words) {
+        arguments = new Arguments(words);
+        name = required("job-name");
+        parallelism = environment.getParallelism();
+        environment.setParallelism(1);
+    }
+
+    /** @throws InvalidSettingException when the arguments are not pairs of name and value, or no job is named */
+    public static MqttJob of(String[] arguments) {
+        return new MqttJob(arguments);
+    }
+
+    private String required(String argument) {
+        String value = arguments.get(argument);
+        if (value == null || value.isEmpty()) {
+            throw new InvalidSettingException("argument '--" + argument + "' is missing");
+        }
+        return value;
+    }
+
+    public String name() {
+        return name;
+    }
+
+    public StreamExecutionEnvironment environment() {
+        return environment;
+    }
+
+    /**
+     * The parallelism that was asked for, to be set on operators behind a keyBy. All others have 1: between operators
+     * of different parallelism Flink deals elements out in turn, from a random beginning, so that after a failure
+     * they come to other subtasks than before, and the stamps of what these write would lie.
+     */
+    public int parallelism() {
+        return parallelism;
+    }
+
+    /** An argument of the program's own. */
+    public String argument(String argument, String otherwise) {
+        String value = arguments.get(argument);
+        return value == null ? otherwise : value;
+    }
+
+    /**
+     * An argument that has to be understood.
+     *
+     * @param expected what would be right, for the error
+     * @throws InvalidSettingException when {@code parser} throws an {@link IllegalArgumentException}
+     */
+    public <T> T argument(String argument, String otherwise, Function<String, T> parser, String expected) {
+        String value = argument(argument, otherwise);
+        try {
+            return parser.apply(value);
+        } catch (IllegalArgumentException e) {
+            throw new InvalidSettingException("argument '--" + argument + "' is '" + value + "' (expected " + expected
+                    + ")", e);
+        }
+    }
+
+    /** A whole number among the program's own arguments. */
+    public long number(String argument, long otherwise, long least, long most) {
+        return argument(argument, Long.toString(otherwise), text -> {
+            long number = Long.parseLong(text.strip());
+            if (number < least || number > most) {
+                throw new NumberFormatException();
+            }
+            return number;
+        }, "a whole number from " + least + " to " + most);
+    }
+
+    /** The contents of the messages of the source topic, as text, in their order. */
+    public DataStream<String> texts() {
+        return read(source(FlinkMqttSource.texts()).build());
+    }
+
+    /** The messages of the source topic, in their order. */
+    public DataStream<Received> messages() {
+        return read(source(FlinkMqttSource.messages()).build());
+    }
+
+    private <T> DataStream<T> read(FlinkMqttSource<T> source) {
+        return environment.fromSource(source, WatermarkStrategy.noWatermarks(), "source").uid("source")
+                .setParallelism(1);
+    }
+
+    /** A source with broker, login, topic, session and fence of this job, for a program that sets more. */
+    public <T> FlinkMqttSourceBuilder<T> source(FlinkMqttSourceBuilder<T> builder) {
+        builder.broker(required("source-broker")).topic(required("source-topic"))
+                .clientId(argument("session", "speck-" + name))
+                .login(secret("source", "username"), secret("source", "password"))
+                .caFile(secret("source", "ca-file"));
+        String fence = argument("fence-topic", null);
+        long attempt = number("attempt", -1, -1, Long.MAX_VALUE);
+        return fence == null ? builder : builder.fence(fence, attempt);
+    }
+
+    /** Writes texts to the sink topic. */
+    public void write(DataStream<String> texts) {
+        write(texts, sink(FlinkMqttSink.texts()).build());
+    }
+
+    /** Writes to a sink that {@link #sink} made. */
+    public <T> void write(DataStream<T> elements, FlinkMqttSink<T> sink) {
+        elements.sinkTo(sink).name("sink").uid("sink").setParallelism(elements.getParallelism());
+    }
+
+    /** A sink with broker, login, topic and stamps of this job, for a program that sets more. */
+    public <T> FlinkMqttSinkBuilder<T> sink(FlinkMqttSinkBuilder<T> builder) {
+        return builder.broker(required("sink-broker")).topic(required("sink-topic")).job(name)
+                .login(secret("sink", "username"), secret("sink", "password")).caFile(secret("sink", "ca-file"));
+    }
+
+    private String secret(String side, String what) {
+        ConfigOption<String> option = ConfigOptions.key("speck." + side + "." + what).stringType().noDefaultValue();
+        return environment.getConfiguration().get(option);
+    }
+
+    /**
+     * Runs it.
+     *
+     * @throws InvalidSettingException when an argument was given that nobody asked for, or checkpoints are off
+     */
+    public void execute() throws Exception {
+        arguments.done();
+        if (!environment.getCheckpointConfig().isCheckpointingEnabled()) {
+            throw new InvalidSettingException("checkpoints are off, so that no message would ever be acknowledged"
+                    + " (set execution.checkpointing.interval)");
+        }
+        environment.execute(name);
+    }
+}

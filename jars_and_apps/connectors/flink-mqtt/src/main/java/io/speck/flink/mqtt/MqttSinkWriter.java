@@ -1,0 +1,75 @@
+package io.speck.flink.mqtt;
+
+import io.speck.mqtt.MqttSink;
+import io.speck.mqtt.SinkSettings;
+import io.speck.mqtt.Stamp;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import org.apache.flink.api.connector.sink2.StatefulSinkWriter;
+import org.apache.flink.metrics.groups.SinkWriterMetricGroup;
+
+/** One subtask that writes. It connects when it has something to write, as an idle job needs no connection. */
+final class MqttSinkWriter<T> implements StatefulSinkWriter<T, Lineage> {
+    /** Flink's checkpoints play no part in the numbers, which run on over all of them. */
+    private static final long EPOCH = 0;
+
+    private final SinkSettings settings;
+    private final SinkFormat<T> format;
+    private final Lineage begun;
+    private final SinkWriterMetricGroup metrics;
+    private final byte[] job;
+    private final String prefix;
+    private long next;
+    private MqttSink sink;
+
+    /** @param job name of the job in the stamps; null for messages without stamps */
+    MqttSinkWriter(SinkSettings settings, SinkFormat<T> format, String job, Lineage lineage,
+            SinkWriterMetricGroup metrics) {
+        this.settings = settings;
+        this.format = format;
+        this.begun = lineage;
+        this.metrics = metrics;
+        this.job = job == null ? null : job.getBytes(StandardCharsets.UTF_8);
+        this.prefix = Stamp.prefix(lineage.run(), lineage.subtask(), EPOCH);
+        this.next = lineage.next();
+    }
+
+    @Override
+    public void write(T element, Context context) throws InterruptedException {
+        if (sink == null) {
+            sink = new MqttSink(settings);
+        }
+        byte[] value = format.value().apply(element);
+        String key = format.key() == null ? null : format.key().apply(element);
+        sink.send(format.topic().apply(element), value, key == null ? null : key.getBytes(StandardCharsets.UTF_8), job,
+                job == null ? null : sequence(element));
+        sink.prompt();
+        metrics.getNumRecordsSendCounter().inc();
+        metrics.getNumBytesSendCounter().inc(value.length);
+    }
+
+    private byte[] sequence(T element) {
+        long number = format.sequence() == null ? next++ : format.sequence().of(element);
+        return (prefix + number).getBytes(StandardCharsets.UTF_8);
+    }
+
+    /** Flink calls this before a checkpoint: what is acknowledged after it has then surely been published. */
+    @Override
+    public void flush(boolean endOfInput) throws InterruptedException {
+        if (sink != null) {
+            sink.flush();
+        }
+    }
+
+    @Override
+    public List<Lineage> snapshotState(long checkpoint) {
+        return List.of(begun.at(next));
+    }
+
+    @Override
+    public void close() {
+        if (sink != null) {
+            sink.close();
+        }
+    }
+}

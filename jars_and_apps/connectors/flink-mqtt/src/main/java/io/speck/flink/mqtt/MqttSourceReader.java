@@ -1,0 +1,103 @@
+package io.speck.flink.mqtt;
+
+import io.speck.mqtt.Received;
+import io.speck.mqtt.SourceMetrics;
+import io.speck.mqtt.SourceSettings;
+import java.io.IOException;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.function.ToLongFunction;
+import org.apache.flink.api.connector.source.ReaderOutput;
+import org.apache.flink.api.connector.source.SourceReader;
+import org.apache.flink.api.connector.source.SourceReaderContext;
+import org.apache.flink.core.io.InputStatus;
+import org.apache.flink.metrics.groups.SourceReaderMetricGroup;
+import org.apache.flink.util.function.SerializableFunction;
+
+/** The subtask that reads, when it has got the split; one without is done. */
+final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
+    private final SourceSettings settings;
+    private final SerializableFunction<Received, T> format;
+    private final SourceReaderContext context;
+    private final CompletableFuture<Void> assigned = new CompletableFuture<>();
+    private volatile SessionReading reading;
+
+    MqttSourceReader(SourceSettings settings, SerializableFunction<Received, T> format, SourceReaderContext context) {
+        this.settings = settings;
+        this.format = format;
+        this.context = context;
+    }
+
+    @Override
+    public void start() {
+        LibraryRelease.with(context.getUserCodeClassLoader());
+        SourceReaderMetricGroup metrics = context.metricGroup();
+        metrics.setPendingRecordsGauge(() -> reading == null ? 0 : reading.pending());
+        gauge("queued", SourceMetrics::queued);
+        gauge("received", SourceMetrics::received);
+        gauge("redelivered", SourceMetrics::redelivered);
+        gauge("duplicatesDropped", SourceMetrics::duplicatesDropped);
+        gauge("reconnections", SourceMetrics::reconnections);
+        gauge("connected", each -> each.connected() ? 1 : 0);
+    }
+
+    private void gauge(String name, ToLongFunction<SourceMetrics> value) {
+        context.metricGroup().gauge(name, () -> reading == null ? 0L : value.applyAsLong(reading.metrics()));
+    }
+
+    @Override
+    public void addSplits(List<MqttSplit> splits) {
+        if (reading != null || splits.size() != 1) {
+            throw new IllegalStateException("client '" + settings.clientId() + "' has one session, and not "
+                    + splits.size() + " more");
+        }
+        reading = new SessionReading(settings, splits.get(0));
+        assigned.complete(null);
+    }
+
+    @Override
+    public void notifyNoMoreSplits() {
+        assigned.complete(null);
+    }
+
+    @Override
+    public InputStatus pollNext(ReaderOutput<T> output) {
+        if (reading == null) {
+            return assigned.isDone() ? InputStatus.END_OF_INPUT : InputStatus.NOTHING_AVAILABLE;
+        }
+        if (!reading.hasNext()) {
+            return InputStatus.NOTHING_AVAILABLE;
+        }
+        Received next = reading.next();
+        output.collect(format.apply(next), next.receivedMillis());
+        return reading.hasNext() ? InputStatus.MORE_AVAILABLE : InputStatus.NOTHING_AVAILABLE;
+    }
+
+    @Override
+    public CompletableFuture<Void> isAvailable() {
+        return reading == null ? assigned : reading.available();
+    }
+
+    @Override
+    public List<MqttSplit> snapshotState(long checkpoint) {
+        try {
+            return reading == null ? List.of() : List.of(reading.snapshot(checkpoint));
+        } catch (IOException e) {
+            throw new IllegalStateException("client '" + settings.clientId() + "': the state cannot be recorded", e);
+        }
+    }
+
+    @Override
+    public void notifyCheckpointComplete(long checkpoint) throws IOException {
+        if (reading != null) {
+            reading.complete(checkpoint);
+        }
+    }
+
+    @Override
+    public void close() {
+        if (reading != null) {
+            reading.close();
+        }
+    }
+}

@@ -1,0 +1,53 @@
+package io.speck.flink.mqtt;
+
+import io.speck.mqtt.BatchRecord;
+import java.util.Collections;
+import java.util.Objects;
+import java.util.SortedMap;
+import java.util.TreeMap;
+import org.apache.flink.api.connector.source.SourceSplit;
+
+/**
+ * The one session of a source, and what has been read of it.
+ *
+ * <p>Of each message that the state already reflects, but that the broker may send again, it holds packet id and hash
+ * (about eight bytes), never the content.
+ */
+public final class MqttSplit implements SourceSplit {
+    static final MqttSplit UNREAD = new MqttSplit(0, new TreeMap<>());
+
+    private final long position;
+    private final SortedMap<Long, byte[]> records;
+
+    /**
+     * @param position how many messages were given out
+     * @param records a {@link BatchRecord} of what was given out and is perhaps not acknowledged, by its start
+     */
+    MqttSplit(long position, SortedMap<Long, byte[]> records) {
+        this.position = position;
+        this.records = Collections.unmodifiableSortedMap(records);
+    }
+
+    long position() {
+        return position;
+    }
+
+    SortedMap<Long, byte[]> records() {
+        return records;
+    }
+
+    @Override
+    public String splitId() {
+        return "session";
+    }
+
+    @Override
+    public boolean equals(Object other) {
+        return other instanceof MqttSplit that && MqttSplitSerializer.same(this, that);
+    }
+
+    @Override
+    public int hashCode() {
+        return Objects.hash(position, records.keySet());
+    }
+}

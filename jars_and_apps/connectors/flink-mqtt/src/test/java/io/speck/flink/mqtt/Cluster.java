@@ -1,0 +1,121 @@
+package io.speck.flink.mqtt;
+
+import io.speck.mqtt.Await;
+import java.nio.file.Path;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import org.apache.flink.api.common.JobID;
+import org.apache.flink.api.common.JobStatus;
+import org.apache.flink.configuration.CheckpointingOptions;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.configuration.RestartStrategyOptions;
+import org.apache.flink.configuration.StateRecoveryOptions;
+import org.apache.flink.core.execution.SavepointFormatType;
+import org.apache.flink.metrics.Gauge;
+import org.apache.flink.runtime.jobgraph.JobGraph;
+import org.apache.flink.runtime.minicluster.MiniCluster;
+import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
+import org.apache.flink.runtime.testutils.InMemoryReporter;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+
+/** Flink itself, in this process, with the settings that SpecK gives a job. */
+final class Cluster {
+    private static final int SLOTS = 4;
+
+    private final MiniCluster flink;
+    private final Path folder;
+    private final InMemoryReporter metrics = InMemoryReporter.create();
+
+    Cluster(Path folder) throws Exception {
+        this.folder = folder;
+        Configuration configuration = new Configuration();
+        configuration.set(CheckpointingOptions.CHECKPOINTS_DIRECTORY, folder.resolve("checkpoints").toUri().toString());
+        metrics.addToConfiguration(configuration);
+        flink = new MiniCluster(new MiniClusterConfiguration.Builder().setConfiguration(configuration)
+                .setNumTaskManagers(1).setNumSlotsPerTaskManager(SLOTS).build());
+        flink.start();
+    }
+
+    /** An environment for one job; no checkpoint comes by itself when the interval is long. */
+    static StreamExecutionEnvironment environment(long checkpointMillis, String savepoint) {
+        Configuration configuration = new Configuration();
+        configuration.set(RestartStrategyOptions.RESTART_STRATEGY, "fixed-delay");
+        configuration.set(RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_ATTEMPTS, 1000);
+        configuration.set(RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_DELAY, java.time.Duration.ofMillis(50));
+        if (savepoint != null) {
+            configuration.set(StateRecoveryOptions.SAVEPOINT_PATH, savepoint);
+        }
+        StreamExecutionEnvironment environment = StreamExecutionEnvironment.getExecutionEnvironment(configuration);
+        environment.setParallelism(1);
+        environment.enableCheckpointing(checkpointMillis);
+        return environment;
+    }
+
+    JobID run(StreamExecutionEnvironment environment) throws Exception {
+        JobGraph graph = environment.getStreamGraph().getJobGraph();
+        return flink.submitJob(graph).get(1, TimeUnit.MINUTES).getJobID();
+    }
+
+    JobStatus status(JobID job) throws Exception {
+        return flink.getJobStatus(job).get(1, TimeUnit.MINUTES);
+    }
+
+    void awaitRunning(JobID job) {
+        Await.until("running", () -> status(job) == JobStatus.RUNNING);
+    }
+
+    /** Waits until a job's source has its connection, and with it its session. */
+    void awaitConnected(JobID job) {
+        awaitMetric(job, "connected", 1);
+    }
+
+    /** Waits until a gauge of a job's source has come so far. */
+    void awaitMetric(JobID job, String name, long value) {
+        Await.until(name + " is " + value, () -> gauge(job, name) >= value);
+    }
+
+    private long gauge(JobID job, String name) {
+        return metrics.findMetric(job, "." + name).map(found -> ((Gauge<?>) found).getValue())
+                .map(found -> ((Number) found).longValue()).orElse(-1L);
+    }
+
+    CompletableFuture<Void> checkpointLater(JobID job) {
+        return flink.triggerCheckpoint(job).thenApply(path -> null);
+    }
+
+    void checkpoint(JobID job) throws Exception {
+        flink.triggerCheckpoint(job).get(1, TimeUnit.MINUTES);
+    }
+
+    /** As often as it takes: Flink declines one while a task is ending. */
+    void awaitCheckpoint(JobID job) {
+        Await.until("a checkpoint", () -> checkpointLater(job).handle((done, declined) -> declined == null)
+                .get(1, TimeUnit.MINUTES));
+    }
+
+    /** The savepoint's place. */
+    String stop(JobID job) throws Exception {
+        return flink.stopWithSavepoint(job, folder.resolve("savepoints").toUri().toString(), false,
+                SavepointFormatType.CANONICAL).get(1, TimeUnit.MINUTES);
+    }
+
+    void cancel(JobID job) throws Exception {
+        flink.cancelJob(job).get(1, TimeUnit.MINUTES);
+        Await.until("cancelled", () -> status(job).isGloballyTerminalState());
+    }
+
+    /** Why a job ended, as the text of its innermost cause. */
+    String failure(JobID job) throws Exception {
+        Await.until("failed", () -> status(job) == JobStatus.FAILED);
+        Throwable cause = flink.requestJobResult(job).get(1, TimeUnit.MINUTES).getSerializedThrowable().orElseThrow()
+                .deserializeError(Cluster.class.getClassLoader());
+        while (cause.getCause() != null) {
+            cause = cause.getCause();
+        }
+        return cause.getMessage();
+    }
+
+    void close() throws Exception {
+        flink.close();
+    }
+}

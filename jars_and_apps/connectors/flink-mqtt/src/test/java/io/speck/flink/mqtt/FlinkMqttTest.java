@@ -1,0 +1,279 @@
+package io.speck.flink.mqtt;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.speck.mqtt.Await;
+import io.speck.mqtt.CuttingProxy;
+import io.speck.mqtt.Mosquitto;
+import io.speck.mqtt.Topic;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.IntStream;
+import org.apache.flink.api.common.JobID;
+import org.apache.flink.api.common.eventtime.WatermarkStrategy;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Jobs that read and write, in a real Flink, at a real Mosquitto. */
+@Timeout(value = 60, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class FlinkMqttTest {
+    private static final long NEVER = 3_600_000;
+    private static final long OFTEN = 100;
+
+    @TempDir
+    static Path files;
+    private static Cluster cluster;
+
+    @TempDir
+    Path folder;
+    private Mosquitto broker;
+    private CuttingProxy proxy;
+    private Topic out;
+
+    @BeforeAll
+    static void startCluster() throws Exception {
+        cluster = new Cluster(files);
+    }
+
+    @AfterAll
+    static void stopCluster() throws Exception {
+        cluster.close();
+    }
+
+    @BeforeEach
+    void start() throws Exception {
+        broker = Mosquitto.start(folder);
+        proxy = new CuttingProxy(broker.port());
+        out = new Topic(broker.url(), "out");
+        Topic.session(broker.url(), "job", "in");
+    }
+
+    @AfterEach
+    void stop() throws Exception {
+        out.close();
+        proxy.close();
+        broker.close();
+    }
+
+    private FlinkMqttSourceBuilder<String> source() {
+        return FlinkMqttSource.texts().broker(proxy.url()).topic("in").clientId("job");
+    }
+
+    private FlinkMqttSinkBuilder<String> sink() {
+        return FlinkMqttSink.texts().broker(proxy.url()).topic("out").job("job");
+    }
+
+    private DataStream<String> read(StreamExecutionEnvironment environment) {
+        return environment.fromSource(source().build(), WatermarkStrategy.noWatermarks(), "in").uid("in");
+    }
+
+    private JobID forward(StreamExecutionEnvironment environment) throws Exception {
+        read(environment).sinkTo(sink().build()).uid("out");
+        return cluster.run(environment);
+    }
+
+    private void publish(List<String> payloads) throws Exception {
+        Topic.publish(broker.url(), "in", payloads);
+    }
+
+    private static List<String> numbers(int from, int to) {
+        return IntStream.range(from, to).mapToObj(Integer::toString).toList();
+    }
+
+    /** What the broker still held for the job's session. */
+    private List<String> drain() throws Exception {
+        return Topic.drain(broker.url(), "job", "in");
+    }
+
+    @Test
+    void messagesGoThroughInOrderAndAreAcknowledgedByACheckpoint() throws Exception {
+        JobID job = forward(Cluster.environment(NEVER, null));
+        publish(numbers(0, 1000));
+        assertEquals(numbers(0, 1000), out.take(1000));
+        cluster.cancel(job);
+        assertEquals(numbers(0, 1000), drain());
+
+        JobID again = forward(Cluster.environment(NEVER, null));
+        publish(numbers(0, 1000));
+        out.take(2000);
+        cluster.checkpoint(again);
+        publish(List.of("later"));
+        out.take(2001);
+        cluster.cancel(again);
+        assertEquals(List.of("later"), drain());
+    }
+
+    @Test
+    void aJobThatFailsBetweenCheckpointsCountsEachMessageOnce() throws Exception {
+        StreamExecutionEnvironment environment = Cluster.environment(OFTEN, null);
+        AtomicInteger failures = Failing.times(5, 700);
+        read(environment).map(new Failing()).sinkTo(sink().build()).uid("out");
+        JobID job = cluster.run(environment);
+        List<String> sent = new ArrayList<>();
+        while (failures.get() > 0) {
+            publish(numbers(sent.size(), sent.size() + 300));
+            sent.addAll(numbers(sent.size(), sent.size() + 300));
+        }
+        publish(List.of("end"));
+        sent.add("end");
+        assertEquals(sent, out.take(sent.size()));
+        cluster.cancel(job);
+        assertEquals(sent, out.all());
+    }
+
+    @Test
+    void aStoppedJobGoesOnWithItsSavepoint() throws Exception {
+        JobID job = forward(Cluster.environment(OFTEN, null));
+        publish(numbers(0, 500));
+        out.take(500);
+        String savepoint = cluster.stop(job);
+        assertEquals(List.of(), drain());
+        publish(numbers(500, 900));
+        JobID next = forward(Cluster.environment(OFTEN, savepoint));
+        publish(numbers(900, 1000));
+        assertEquals(numbers(0, 1000), out.take(1000));
+        cluster.cancel(next);
+        assertEquals(numbers(0, 1000), out.all());
+    }
+
+    @Test
+    void aCutConnectionHealsAndNothingIsLostOrDoubled() throws Exception {
+        JobID job = forward(Cluster.environment(OFTEN, null));
+        for (int i = 0; i < 10; i++) {
+            publish(numbers(i * 200, i * 200 + 200));
+            proxy.cut();
+        }
+        assertEquals(numbers(0, 2000), out.take(2000));
+        cluster.cancel(job);
+        assertEquals(numbers(0, 2000), out.all());
+    }
+
+    @Test
+    void aNewerAttemptEndsTheJobForGood() throws Exception {
+        fence(3);
+        StreamExecutionEnvironment environment = Cluster.environment(OFTEN, null);
+        environment.fromSource(source().fence("fences/job", 3).build(), WatermarkStrategy.noWatermarks(), "in")
+                .sinkTo(sink().build());
+        JobID job = cluster.run(environment);
+        publish(List.of("mine"));
+        out.take(1);
+        fence(4);
+        proxy.cut();
+        String failure = cluster.failure(job);
+        assertTrue(failure.contains("taken over by attempt 4"), failure);
+    }
+
+    private void fence(long attempt) throws Exception {
+        Topic.retain(broker.url(), "fences/job", "{\"attempt\": " + attempt + "}");
+    }
+
+    @Test
+    void aSessionThatTheBrokerLostEndsTheJob() throws Exception {
+        JobID job = forward(Cluster.environment(OFTEN, null));
+        publish(numbers(0, 10));
+        out.take(10);
+        String savepoint = cluster.stop(job);
+        Topic.forget(broker.url(), "job");
+        String failure = cluster.failure(forward(Cluster.environment(OFTEN, savepoint)));
+        assertTrue(failure.contains("no such session any more") && failure.contains("failOnDataLoss"), failure);
+
+        StreamExecutionEnvironment environment = Cluster.environment(OFTEN, savepoint);
+        environment.fromSource(source().failOnDataLoss(false).build(), WatermarkStrategy.noWatermarks(), "in").uid("in")
+                .sinkTo(sink().build()).uid("out");
+        JobID forgiving = cluster.run(environment);
+        cluster.awaitConnected(forgiving);
+        publish(List.of("new"));
+        assertEquals("new", out.take(11).get(10));
+        cluster.cancel(forgiving);
+    }
+
+    @Test
+    void keyedWorkInTwoSubtasksCountsOnceThroughFailures() throws Exception {
+        StreamExecutionEnvironment environment = Cluster.environment(OFTEN, null);
+        AtomicInteger failures = Failing.times(4, 500);
+        DataStream<String> in = read(environment).keyBy(text -> text.split(" ")[0])
+                .map(new Failing()).setParallelism(2);
+        in.sinkTo(sink().build()).uid("out").setParallelism(2);
+        JobID job = cluster.run(environment);
+        List<String> sent = new ArrayList<>();
+        while (failures.get() > 0) {
+            List<String> more = numbers(sent.size(), sent.size() + 300).stream()
+                    .map(each -> "key-" + Integer.parseInt(each) % 7 + " " + each).toList();
+            publish(more);
+            sent.addAll(more);
+        }
+        assertEquals(new HashSet<>(sent), new HashSet<>(out.take(sent.size())));
+        cluster.checkpoint(job);
+        cluster.cancel(job);
+        assertEquals(sent.size(), out.all().size());
+    }
+
+    @Test
+    void aSourceWithIdleSubtasksReadsAndTakesCheckpoints() throws Exception {
+        StreamExecutionEnvironment environment = Cluster.environment(NEVER, null);
+        environment.setParallelism(3);
+        environment.fromSource(source().build(), WatermarkStrategy.noWatermarks(), "in").sinkTo(sink().build());
+        JobID job = cluster.run(environment);
+        publish(numbers(0, 50));
+        assertEquals(numbers(0, 50), out.take(50));
+        cluster.awaitCheckpoint(job);
+        cluster.cancel(job);
+        assertEquals(List.of(), drain());
+    }
+
+    @Test
+    void aCheckpointWaitsForTheSinksBroker() throws Exception {
+        JobID job = forward(Cluster.environment(NEVER, null));
+        publish(numbers(0, 5));
+        out.take(5);
+        try (CuttingProxy away = new CuttingProxy(broker.port())) {
+            cluster.cancel(job);
+            drain();
+            away.refuse(true);
+            StreamExecutionEnvironment environment = Cluster.environment(NEVER, null);
+            read(environment).sinkTo(FlinkMqttSink.texts().broker(away.url()).topic("out").job("job").build());
+            JobID blocked = cluster.run(environment);
+            cluster.awaitConnected(blocked);
+            publish(List.of("waits"));
+            cluster.awaitMetric(blocked, "received", 1);
+            CompletableFuture<Void> checkpoint = cluster.checkpointLater(blocked);
+            assertThrows(TimeoutException.class, () -> checkpoint.get(2, TimeUnit.SECONDS));
+            assertEquals(5, out.all().size());
+            away.refuse(false);
+            checkpoint.get(60, TimeUnit.SECONDS);
+            assertEquals("waits", out.take(6).get(5));
+            cluster.cancel(blocked);
+        }
+        assertEquals(List.of(), drain());
+    }
+
+    @Test
+    void wholeMessagesCarryTopicAndKey() throws Exception {
+        StreamExecutionEnvironment environment = Cluster.environment(OFTEN, null);
+        environment.fromSource(FlinkMqttSource.messages().broker(broker.url()).topic("keyed/#").clientId("keyed").build(),
+                        WatermarkStrategy.noWatermarks(), "in")
+                .map(message -> message.topic() + " " + message.key() + " " + message.text())
+                .sinkTo(FlinkMqttSink.texts().broker(broker.url()).topicOf(text -> "out").key(String::toUpperCase).build());
+        JobID job = cluster.run(environment);
+        cluster.awaitConnected(job);
+        Topic.publish(broker.url(), "keyed/1", "k", "value");
+        Topic.publish(broker.url(), "keyed/2", null, "other");
+        assertEquals(List.of("keyed/1 k value", "keyed/2 null other"), out.take(2));
+        cluster.cancel(job);
+    }
+}

@@ -1,0 +1,98 @@
+package io.speck.flink.mqtt;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.speck.mqtt.InvalidSettingException;
+import java.time.Duration;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.TreeMap;
+import org.apache.flink.api.common.JobID;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+
+/** What needs no broker: settings, arguments, and the forms of state. */
+class SettingsTest {
+    private static String fault(Executable work) {
+        return assertThrows(InvalidSettingException.class, work).getMessage();
+    }
+
+    @Test
+    void allFaultsOfASourceAreSaidAtOnce() {
+        String fault = fault(() -> FlinkMqttSource.texts().broker("tcp:/x").topic("a/#/b").receiveMaximum(0)
+                .bufferMegabytes(0).fence("f", -1).login(null, "secret").connectTimeout(Duration.ZERO).build());
+        for (String part : List.of("'tcp:/x' is not a broker address", "'a/#/b' is not a topic filter",
+                "'clientId' is missing", "'receiveMaximum' is 0 (expected 1 to 65535)", "'bufferMegabytes' is 0",
+                "a fence needs both", "a password without a username", "'connectTimeout' is PT0S")) {
+            assertTrue(fault.contains(part), part + " in " + fault);
+        }
+        assertFalse(fault.contains("secret"), fault);
+    }
+
+    @Test
+    void allFaultsOfASinkAreSaidAtOnce() {
+        String fault = fault(() -> FlinkMqttSink.texts().topic("a/#").incarnation("no/slash")
+                .flushTimeout(Duration.ofSeconds(-1)).build());
+        for (String part : List.of("'broker' is missing", "'a/#' is not a topic that can be written to",
+                "'no/slash' is not an incarnation", "'flushTimeout' is PT-1S")) {
+            assertTrue(fault.contains(part), part + " in " + fault);
+        }
+        assertTrue(fault(() -> FlinkMqttSink.texts().broker("tcp://b").build()).contains("'topic' is missing"));
+    }
+
+    @Test
+    void argumentsArePairs() {
+        assertTrue(fault(() -> MqttJob.of(new String[] {"job-name", "x"})).contains("(expected --NAME VALUE)"));
+        assertTrue(fault(() -> MqttJob.of(new String[] {"--job-name"})).contains("has no value"));
+        assertTrue(fault(() -> MqttJob.of(new String[] {"--a", "1", "--a", "2"})).contains("given twice"));
+        assertTrue(fault(() -> MqttJob.of(new String[] {})).contains("'--job-name' is missing"));
+        MqttJob job = MqttJob.of(new String[] {"--job-name", "x", "--low", "--5", "--count", "7"});
+        assertEquals("--5", job.argument("low", ""));
+        assertEquals(7, job.number("count", 0, 0, 10));
+        assertTrue(fault(() -> job.number("count", 0, 8, 9)).contains("is '7' (expected a whole number from 8 to 9)"));
+    }
+
+    @Test
+    void anArgumentThatNobodyAskedForIsAnError() {
+        MqttJob job = MqttJob.of(new String[] {"--job-name", "x", "--sitee", "A"});
+        job.argument("site", "");
+        assertTrue(fault(job::execute).contains("unknown argument '--sitee' (did you mean 'site'?)"));
+    }
+
+    @Test
+    void aJobWithoutCheckpointsIsRefused() {
+        assertTrue(fault(MqttJob.of(new String[] {"--job-name", "x"})::execute).contains("checkpoints are off"));
+    }
+
+    @Test
+    void statesComeBackAsTheyWere() throws Exception {
+        TreeMap<Long, byte[]> records = new TreeMap<>();
+        records.put(3L, new byte[] {1, 2, 3});
+        records.put(9L, new byte[] {});
+        MqttSplit split = new MqttSplit(12, records);
+        MqttSplitSerializer splits = new MqttSplitSerializer();
+        assertEquals(split, splits.deserialize(splits.getVersion(), splits.serialize(split)));
+        Lineage lineage = new Lineage("run", 1, 2, 1L << 40);
+        Lineage.Serializer lineages = new Lineage.Serializer();
+        assertEquals(lineage, lineages.deserialize(lineages.getVersion(), lineages.serialize(lineage)));
+    }
+
+    @Test
+    void runsAreNamedAlikeForOneStartAndApartForAllOthers() {
+        JobID job = new JobID(1, 2);
+        assertEquals(Lineage.name(job, 1, 5), Lineage.name(new JobID(1, 2), 1, 5));
+        Set<String> names = new HashSet<>();
+        for (long near = 0; near < 1000; near++) {
+            names.add(Lineage.name(new JobID(1, near), 1, 0));
+            names.add(Lineage.name(new JobID(near + 2, 1), 1, 0));
+        }
+        assertEquals(2000, names.size());
+        assertNotEquals(Lineage.name(job, 1, 5), Lineage.name(job, 2, 5));
+        assertNotEquals(Lineage.name(job, 1, 5), Lineage.name(job, 1, 6));
+    }
+}

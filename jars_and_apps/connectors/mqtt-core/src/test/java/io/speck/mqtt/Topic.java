@@ -1,0 +1,125 @@
+package io.speck.mqtt;
+
+import io.netty.buffer.ByteBufUtil;
+import io.netty.handler.codec.mqtt.MqttMessageBuilders;
+import io.netty.handler.codec.mqtt.MqttQoS;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.List;
+import java.util.SortedMap;
+import java.util.TreeMap;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+
+/** Writes to a topic, and reads from one, on behalf of a test. */
+public final class Topic implements AutoCloseable {
+    private static final Duration PATIENCE = Duration.ofSeconds(30);
+
+    private final MqttSource source;
+
+    /** Collects what comes to the topic from now on; what repeats a stamp is dropped. */
+    public Topic(String url, String topic) throws Exception {
+        source = source(url, "collector-" + topic, topic);
+    }
+
+    private static MqttSource source(String url, String clientId, String topic) throws Exception {
+        MqttSource opened = new MqttSource(new SourceSettings(Login.anonymous(url), clientId, topic, 65535, 256L << 20,
+                null, -1, true, PATIENCE), new Nowhere());
+        opened.open(0, 0);
+        return opened;
+    }
+
+    /** Makes a session ahead of its reader, as a coordinator would, so that nothing sent from now on is missed. */
+    public static void session(String url, String clientId, String topic) throws Exception {
+        source(url, clientId, topic).close();
+    }
+
+    /** What the broker still holds for a session, which is empty then. */
+    public static List<String> drain(String url, String clientId, String topic) throws Exception {
+        String marker = "marker " + System.nanoTime();
+        publish(url, topic, List.of(marker));
+        try (MqttSource source = source(url, clientId, topic)) {
+            List<String> seen = List.of();
+            long count = 0;
+            while (!seen.contains(marker)) {
+                count = Math.max(count + 1, source.await(count + 1, TimeUnit.SECONDS.toNanos(1)));
+                seen = texts(source.messages(0, count));
+            }
+            source.commit(count);
+            return seen.subList(0, seen.indexOf(marker));
+        }
+    }
+
+    public List<String> take(int count) {
+        Await.until(count + " messages (of " + source.metrics().received() + ")",
+                () -> source.await(count, TimeUnit.SECONDS.toNanos(1)) >= count);
+        return texts(source.messages(0, count));
+    }
+
+    public List<String> all() {
+        return texts(source.messages(0, Long.MAX_VALUE));
+    }
+
+    private static List<String> texts(List<Message> messages) {
+        return messages.stream().map(each -> new String(each.payload(), StandardCharsets.UTF_8)).toList();
+    }
+
+    public static void publish(String url, String topic, Iterable<String> payloads) throws InterruptedException {
+        try (MqttSink sink = new MqttSink(new SinkSettings(Login.anonymous(url), PATIENCE))) {
+            for (String payload : payloads) {
+                sink.send(topic, payload.getBytes(StandardCharsets.UTF_8), null, null, null);
+            }
+            sink.flush();
+        }
+    }
+
+    public static void publish(String url, String topic, String key, String payload) throws InterruptedException {
+        try (MqttSink sink = new MqttSink(new SinkSettings(Login.anonymous(url), PATIENCE))) {
+            sink.send(topic, payload.getBytes(StandardCharsets.UTF_8),
+                    key == null ? null : key.getBytes(StandardCharsets.UTF_8), null, null);
+            sink.flush();
+        }
+    }
+
+    /** Leaves a message at a topic, for whoever comes. */
+    public static void retain(String url, String topic, String payload) throws Exception {
+        CompletableFuture<Integer> answer = new CompletableFuture<>();
+        ConnectionListener listener = new ConnectionListener() {
+            @Override
+            public void acknowledged(Connection connection, int packetId, int reason) {
+                answer.complete(reason);
+            }
+        };
+        Connection connection = Connection.open(Login.anonymous(url), Session.passing("retainer"), listener, PATIENCE);
+        connection.writeAndFlush(MqttMessageBuilders.publish().topicName(topic).retained(true).messageId(1)
+                .qos(MqttQoS.AT_LEAST_ONCE).payload(ByteBufUtil.writeUtf8(Runtime.BUFFERS, payload)).build());
+        int reason = answer.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
+        connection.close(true);
+        if (reason >= 0x80) {
+            throw new AssertionError(Reasons.text(reason));
+        }
+    }
+
+    /** Makes the broker lose a session. */
+    public static void forget(String url, String clientId) throws InterruptedException {
+        Connection.open(Login.anonymous(url), Session.passing(clientId), new ConnectionListener() {}, PATIENCE).close(true);
+    }
+
+    @Override
+    public void close() {
+        source.close();
+    }
+
+    private static final class Nowhere implements BatchJournal {
+        @Override
+        public SortedMap<Long, byte[]> read() {
+            return new TreeMap<>();
+        }
+
+        @Override
+        public void write(long start, byte[] record) {}
+
+        @Override
+        public void delete(long start) {}
+    }
+}

@@ -1,0 +1,79 @@
+package io.speck.flink.jobs;
+
+import io.speck.flink.mqtt.FlinkMqttSink;
+import io.speck.flink.mqtt.MqttJob;
+import java.io.Serializable;
+import java.nio.charset.StandardCharsets;
+import java.time.LocalDateTime;
+import java.time.ZoneOffset;
+import java.time.format.DateTimeFormatter;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.datastream.DataStreamUtils;
+
+/**
+ * How readings are counted, and how a window is written down.
+ *
+ * @param site its name in the objects
+ * @param window length, in microseconds
+ * @param lateness how far behind the newest reading a window is still held, in microseconds
+ * @param slowest how many segments are named
+ */
+record Statistics(String site, long window, long lateness, int slowest) implements Serializable {
+    private static final DateTimeFormatter ISO = DateTimeFormatter.ofPattern("uuuu-MM-dd'T'HH:mm:ss");
+    private static final long MICROS = 1_000_000;
+    private static final int MOST_SLOWEST = 25_000;
+
+    /** By the arguments {@code window}, {@code lateness} and {@code slowest}. */
+    static Statistics of(MqttJob job, String site) {
+        return new Statistics(site,
+                job.argument("window", "15 minutes", Interval::window, Interval.EXPECTED),
+                job.argument("lateness", "2 days", Interval::micros, Interval.EXPECTED),
+                (int) job.number("slowest", 3, 1, MOST_SLOWEST));
+    }
+
+    /** Counts the readings of the job's source topic, and writes each window that changed to its sink topic. */
+    static void run(MqttJob job, String site) throws Exception {
+        DataStream<WindowUpdate> updates = of(job, site).count(job.texts());
+        job.write(updates, job.sink(FlinkMqttSink.of(WindowUpdate::bytes)).sequence(WindowUpdate::number).build());
+        job.execute();
+    }
+
+    /**
+     * One subtask counts: the work is small, and only one row of numbers for the updates keeps their order. It is a
+     * keyed stream in form alone, for the sake of timers, and stays in one task with its source.
+     */
+    DataStream<WindowUpdate> count(DataStream<String> lines) {
+        return DataStreamUtils.reinterpretAsKeyedStream(lines, line -> 0, Types.INT)
+                .process(new WindowCounter(this)).name("windows").uid("windows").setParallelism(1);
+    }
+
+    long start(long time) {
+        return time - Math.floorMod(time, window);
+    }
+
+    /** A JSON object with the keys, and in the form, of the PySpark jobs. */
+    String text(long start, WindowTotals totals) {
+        StringBuilder text = new StringBuilder("{\"site\":").append(Json.quoted(site));
+        text.append(",\"start\":").append(iso(start)).append(",\"end\":").append(iso(start + window));
+        text.append(",\"readings\":").append(totals.readings).append(",\"vehicles\":").append(totals.vehicles);
+        text.append(",\"mean_speed\":").append(totals.meanSpeed());
+        return text.append(",\"slowest\":").append(Json.array(totals.slowest(slowest))).append('}').toString();
+    }
+
+    private static String iso(long time) {
+        return Json.quoted(LocalDateTime.ofEpochSecond(Math.floorDiv(time, MICROS), 0, ZoneOffset.UTC).format(ISO));
+    }
+
+    /**
+     * What is written of a window.
+     *
+     * @param number of the last reading in it
+     * @param object its statistics up to that reading, as JSON
+     */
+    public record WindowUpdate(long number, String object) {
+        byte[] bytes() {
+            return object.getBytes(StandardCharsets.UTF_8);
+        }
+    }
+}
