@@ -8,7 +8,7 @@ import pytest
 
 from speck.binder import EngineBinder
 from speck.errors import NoAnswer, NoCapacity, Refused, Unreachable
-from speck.model import Inventory, Job, JobState, client_id
+from speck.model import Handle, Inventory, Job, JobState, client_id
 from tests.binder_contract import EngineContract, attempt_of
 from tests.doubles import InMemoryBroker, InMemoryEngine, World, double_kinds
 from tests.examples import one_site
@@ -56,6 +56,9 @@ class DoubleBench:
 
     def running(self, job_name: str) -> int:
         return len(self.world.running(job_name))
+
+    def forgotten(self, handle: Handle) -> Handle:
+        return handle
 
     def fault_place(self) -> str:
         return ""

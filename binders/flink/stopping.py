@@ -1,0 +1,160 @@
+"""How a job is stopped: with a savepoint, or cancelled; and what state it leaves."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from binders.flink import states
+from binders.flink.cause import root_cause
+from binders.flink.rest import FlinkRefused, FlinkRest, JobLine
+from speck.errors import NoAnswer, Refused
+from speck.model import Handle
+
+SAVEPOINT_PATIENCE = 300.0  # s, for a savepoint to be written
+COME_UP_PATIENCE = 30.0  # s, for a job that is starting to come to where it can give a savepoint
+END_PATIENCE = 60.0  # s, for the tasks of a job that is cancelled
+
+_SHORT, _LONG = 0.02, 0.5  # s between two questions
+
+# What Flink says of a savepoint that a job cannot give just now.
+_NOT_YET = (
+    "Not all required tasks are currently running",
+    "is not in state RUNNING",
+    "Checkpoint triggering task",
+)
+_FALTERING = ("RESTARTING", "FAILING")
+
+
+class Stopper:
+    """Stops jobs of one cluster."""
+
+    def __init__(self, rest: FlinkRest) -> None:
+        self._rest = rest
+        self.savepoint_patience = SAVEPOINT_PATIENCE
+        self.come_up_patience = COME_UP_PATIENCE
+        self.end_patience = END_PATIENCE
+        self._left: dict[str, str] = {}
+
+    def stop(self, handle: Handle, keep_state: bool) -> str | None:
+        """Stop a job, and answer where its state is when it is to be kept.
+
+        Asked again the same is answered, as long as the cluster remembers the job or its files are seen here.
+        """
+        job = handle.engine_id
+        line = self._rest.jobs().get(job)
+        if keep_state and line is not None and not line.ended:
+            self._left[job] = self._with_state(handle, line) or ""
+        elif line is not None and not line.ended:
+            self.end(job)
+            self._dispose(job)
+        if not keep_state:
+            return None
+        return self._left.get(job) or self._kept(handle)
+
+    def end(self, job: str) -> None:
+        """Cancel a job that runs, and wait until it does no more; of another: nothing."""
+        line = self._rest.jobs().get(job)
+        if line is None or line.ended:
+            return
+        with suppress(FlinkRefused):  # it ended in between
+            self._rest.cancel(job)
+        self._await_end(job)
+
+    def _with_state(self, handle: Handle, line: JobLine) -> str | None:
+        """Stop with a savepoint; a job that cannot give one is cancelled, and has its last checkpoint."""
+        job, directory = handle.engine_id, handle.details.get("savepoints", "")
+        deadline = time.monotonic() + self.come_up_patience
+        for number, pause in enumerate(_pauses()):
+            if line.ended:
+                return self._kept(handle)
+            if not directory or line.state in _FALTERING or time.monotonic() > deadline:
+                self.end(job)
+                return self._kept(handle)
+            if line.up:
+                location = self._savepoint(handle, directory, _trigger(job, number))
+                if location is not None:
+                    return location
+            time.sleep(pause)
+            line = self._rest.jobs().get(job, line)
+        raise AssertionError  # the pauses are without end
+
+    def _savepoint(self, handle: Handle, directory: str, trigger: str) -> str | None:
+        """Stop with a savepoint; answers where it is, or ``None`` if the job could not give one just now."""
+        job = handle.engine_id
+        self._rest.stop(job, directory, trigger)
+        outcome = self._await_savepoint(handle, trigger)
+        location = outcome.get("location")
+        if location:
+            self._await_end(job)
+            return str(location)
+        trace = str((outcome.get("failure-cause") or {}).get("stack-trace", ""))
+        line = self._rest.jobs().get(job)
+        if line is None or line.ended or line.state in _FALTERING or any(text in trace for text in _NOT_YET):
+            return None
+        raise Refused(
+            f"job {handle.details.get('job', job)!r} runs on at {self._rest.address}: "
+            f"its savepoint failed: {root_cause(trace)}",
+            address=self._rest.address,
+        )
+
+    def _await_savepoint(self, handle: Handle, trigger: str) -> dict[str, Any]:
+        deadline = time.monotonic() + self.savepoint_patience
+        for pause in _pauses():
+            outcome = self._rest.savepoint(handle.engine_id, trigger)
+            if outcome is not None:
+                return outcome
+            if time.monotonic() > deadline:
+                break
+            time.sleep(pause)
+        raise NoAnswer(
+            f"{self._rest.address}: the savepoint of job {handle.details.get('job', '')!r} is not complete "
+            f"after {self.savepoint_patience:g} s (Flink goes on with it)",
+            address=self._rest.address,
+        )
+
+    def _await_end(self, job: str) -> None:
+        deadline = time.monotonic() + self.end_patience
+        for pause in _pauses():
+            line = self._rest.jobs().get(job)
+            if line is None or line.ended:
+                return
+            if time.monotonic() > deadline:
+                break
+            time.sleep(pause)
+        raise NoAnswer(
+            f"{self._rest.address}: job {job} has not ended {self.end_patience:g} s after it was told to",
+            address=self._rest.address,
+        )
+
+    def _kept(self, handle: Handle) -> str | None:
+        """The newest state of a job that runs no more."""
+        job, details = handle.engine_id, handle.details
+        statistics = self._rest.checkpoints(job)
+        if statistics is None:
+            found = states.left_behind(details.get("savepoints", ""), details.get("checkpoints", ""), job)
+        else:
+            found = states.newest_state(statistics)
+        return found or details.get("state")
+
+    def _dispose(self, job: str) -> None:
+        """Let go of the checkpoint that a cancelled job leaves, which nobody will start from."""
+        location = states.last_checkpoint(self._rest.checkpoints(job) or {})
+        if location is not None:
+            with suppress(FlinkRefused):
+                self._rest.dispose(location)
+
+
+def _trigger(job: str, number: int) -> str:
+    """The id of a savepoint: the same when asked for again after an answer was lost."""
+    return hashlib.sha256(f"{job} {number}".encode()).hexdigest()[:32]
+
+
+def _pauses() -> Iterator[float]:
+    pause = _SHORT
+    while True:
+        yield pause
+        pause = min(pause * 1.5, _LONG)
