@@ -32,6 +32,8 @@ SOURCES = Path(__file__).parent / "flink_jobs"
 
 _START_TIMEOUT = 180.0
 
+_TALKATIVE = SOURCES / "talkative.properties"
+
 # Half the processor time of a start; what runs long pays for it, and no test does.
 _JVM_OPTIONS = ("-XX:TieredStopAtLevel=1",)
 
@@ -40,13 +42,24 @@ class FlinkServer:
     """One cluster; its ports stay the same over :meth:`kill` and :meth:`start`."""
 
     def __init__(
-        self, directory: Path, *, heap: str = "320m", slots: int = 32, conf: Mapping[str, str] | None = None
+        self,
+        directory: Path,
+        *,
+        heap: str = "320m",
+        slots: int = 32,
+        conf: Mapping[str, str] | None = None,
+        talkative: bool = False,
     ) -> None:
-        """Prepare a cluster that keeps its files in ``directory``."""
+        """Prepare a cluster that keeps its files in ``directory``; ``talkative``: it logs as Flink does."""
         self.directory = directory
         self.ports = tuple(free_port() for _ in range(PORTS))
         self.cluster = LocalCluster(
-            self.ports, directory, heap, slots=slots, extra=conf, jvm_options=_JVM_OPTIONS
+            self.ports,
+            directory,
+            heap,
+            slots=slots,
+            extra=conf,
+            jvm_options=(*_JVM_OPTIONS, *([f"-Dlog4j.configurationFile={_TALKATIVE}"] if talkative else [])),
         )
         self._processes: list[subprocess.Popen[bytes]] = []
 

@@ -58,7 +58,7 @@ class LocalCluster:
     """A cluster on these loopback ports that keeps its files in ``directory``.
 
     ``heap`` is a Java size, the TaskManager's; ``slots`` its task slots; ``extra`` further settings of
-    Flink, which win.
+    Flink, which win; an empty one leaves a setting out.
     """
 
     ports: tuple[int, ...]
@@ -107,7 +107,7 @@ class LocalCluster:
     def settings(self) -> dict[str, str | int]:
         """Flink's settings, for both programs."""
         rest, jobmanager, blobs, taskmanager, data = self.ports
-        return {
+        settings: dict[str, str | int] = {
             "rest.address": "127.0.0.1",
             "rest.bind-address": "127.0.0.1",
             "rest.port": rest,
@@ -132,6 +132,7 @@ class LocalCluster:
             **self._memory(),
             **(self.extra or {}),
         }
+        return {name: value for name, value in settings.items() if value != ""}
 
     def _memory(self) -> dict[str, str]:
         # By components: with a total, the defaults of the parts leave almost no heap at such sizes.
@@ -162,10 +163,10 @@ class LocalCluster:
             f"-XX:MaxMetaspaceSize={_METASPACE}",
             f"-Djava.io.tmpdir={self.directory / 'tmp'}",
             *jvm,
-            *self.jvm_options,
             "--add-exports=java.base/sun.net.util=ALL-UNNAMED",
             *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
             f"-Dlog4j.configurationFile={_LOG_CONFIGURATION.as_uri()}",
+            *self.jvm_options,
             "-cp",
             os.pathsep.join(_class_path(home)),
             main,

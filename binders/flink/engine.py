@@ -144,7 +144,7 @@ class FlinkEngine:
             self._refuse_unsettled(attempt)
             return None
         self._shared.unsettled.pop(attempt.id, None)
-        if state == "CANCELED" or (state == "FINISHED" and self._stop_savepoint(attempt.id)):
+        if state == "CANCELED" or (state == "FINISHED" and self.stopper.savepoint_of(attempt.id)):
             return None
         return self._handle(attempt)
 
@@ -334,7 +334,7 @@ class FlinkEngine:
         if line.state == "CANCELED":
             return JobState.STOPPED, "canceled"
         if line.state == "FINISHED":
-            savepoint = self._stop_savepoint(job)
+            savepoint = self.stopper.savepoint_of(job)
             return (
                 (JobState.STOPPED, f"stopped, state at {savepoint}") if savepoint else (JobState.FINISHED, "")
             )
@@ -342,9 +342,6 @@ class FlinkEngine:
 
     def _failure(self, job: str) -> str:
         return root_cause(self.rest.root_exception(job)) or "a failure that Flink does not tell"
-
-    def _stop_savepoint(self, job: str) -> str | None:
-        return states.stop_savepoint(self.rest.checkpoints(job) or {})
 
     def _live_jobs(self) -> list[JobLine]:
         return [line for line in self.rest.jobs().values() if not line.ended]

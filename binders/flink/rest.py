@@ -111,6 +111,11 @@ class FlinkRest:
         with self._shape("/jobmanager/config"):
             return {each["key"]: each["value"] for each in self._get("/jobmanager/config")}
 
+    def refresh_interval(self) -> float:
+        """How old what Flink tells of a job's checkpoints may be, s."""
+        with self._shape("/config"):
+            return float(self._get("/config")["refresh-interval"]) / 1000
+
     def task_managers(self) -> list[dict[str, Any]]:
         """The TaskManagers with their hardware and memory."""
         with self._shape("/taskmanagers"):
@@ -170,7 +175,7 @@ class FlinkRest:
         return self._get_of_job(job, "")
 
     def checkpoints(self, job: str) -> dict[str, Any] | None:
-        """The statistics of a job's checkpoints and savepoints."""
+        """The statistics of a job's checkpoints and savepoints, as old as :meth:`refresh_interval`."""
         return self._get_of_job(job, "/checkpoints")
 
     def root_exception(self, job: str) -> str:
@@ -343,13 +348,19 @@ def _session(login: Login) -> requests.Session:
     adapter = HTTPAdapter(pool_connections=1, pool_maxsize=_CONNECTIONS)
     session.mount("http://", adapter)
     session.mount("https://", adapter)
-    session.verify = login.ca_file or True
+    session.verify = _ca_file(login) or True
     if login.token is not None:
         session.headers["Authorization"] = f"Bearer {login.token.reveal()}"
     elif login.username is not None:
         password = login.password.reveal() if login.password else ""
         session.auth = HTTPBasicAuth(login.username.encode(), password.encode())
     return session
+
+
+def _ca_file(login: Login) -> str | None:
+    if login.ca_file is not None and not Path(login.ca_file).is_file():
+        raise Refused(f"ca_file {login.ca_file!r} of engine_login is not there (expected a PEM file)")
+    return login.ca_file
 
 
 def _never_connected(error: requests.RequestException) -> bool:

@@ -50,10 +50,14 @@ class Stopper:
             self._left[job] = self._with_state(handle, line) or ""
         elif line is not None and not line.ended:
             self.end(job)
-            self._dispose(job)
+            self._dispose(handle)
         if not keep_state:
             return None
         return self._left.get(job) or self._kept(handle)
+
+    def savepoint_of(self, job: str) -> str | None:
+        """Where the savepoint is with which a job was stopped; ``None`` of a job that ended otherwise."""
+        return self._left.get(job) or states.stop_savepoint(self._rest.checkpoints(job) or {})
 
     def end(self, job: str) -> None:
         """Cancel a job that runs, and wait until it does no more; of another: nothing."""
@@ -134,15 +138,21 @@ class Stopper:
         """The newest state of a job that runs no more."""
         job, details = handle.engine_id, handle.details
         statistics = self._rest.checkpoints(job)
-        if statistics is None:
-            found = states.left_behind(details.get("savepoints", ""), details.get("checkpoints", ""), job)
-        else:
-            found = states.newest_state(statistics)
+        found = states.stop_savepoint(statistics or {}) or states.left_behind(
+            details.get("savepoints", ""), details.get("checkpoints", ""), job
+        )
+        if found is None and statistics is not None:
+            # What was told may be from before the end of the job.
+            time.sleep(self._rest.refresh_interval())
+            found = states.newest_state(self._rest.checkpoints(job) or {})
         return found or details.get("state")
 
-    def _dispose(self, job: str) -> None:
+    def _dispose(self, handle: Handle) -> None:
         """Let go of the checkpoint that a cancelled job leaves, which nobody will start from."""
-        location = states.last_checkpoint(self._rest.checkpoints(job) or {})
+        job, checkpoints = handle.engine_id, handle.details.get("checkpoints", "")
+        location = states.left_behind("", checkpoints, job) or states.last_checkpoint(
+            self._rest.checkpoints(job) or {}
+        )
         if location is not None:
             with suppress(FlinkRefused):
                 self._rest.dispose(location)
