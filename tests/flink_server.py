@@ -5,7 +5,7 @@
     def test_something(flink_server: FlinkServer) -> None: ...      # the fixture: one cluster a test session
 
     with FlinkServer(directory) as server:      # a cluster of one's own, to be killed and started again
-        connect(server.address)                 # http://127.0.0.1:PORT
+        connect(server.address)                 # http://127.0.0.1:PORT/
         server.kill()                           # SIGKILL to both; checkpoints and savepoints stay
         server.start()                          # again, on the same ports
 """

@@ -57,7 +57,7 @@ def _handler(target: str, expected: str) -> type[BaseHTTPRequestHandler]:
                 return
             kept = {name: value for name, value in self.headers.items() if name.lower() in _KEPT}
             with requests.request(
-                self.command, f"{target}{self.path}", data=body, headers=kept, timeout=60
+                self.command, f"{target.rstrip('/')}{self.path}", data=body, headers=kept, timeout=60
             ) as response:
                 headers = {"Content-Type": response.headers.get("Content-Type", "application/json")}
                 self.answer(response.status_code, headers, response.content)

@@ -30,10 +30,9 @@ def root_cause(trace: str) -> str:
     (Clean.java, line 12)``.  A text that is no stack trace is answered as one line.
     """
     thrown = _thrown(trace)
-    told = [each for each in thrown if _message(each.text)]
-    if not told:
-        return _short(thrown[-1].text if thrown else " ".join(trace.split()))
-    cause = told[-1]
+    if not thrown:
+        return _short(" ".join(trace.split()))
+    cause = next((each for each in reversed(thrown) if _message(each.text)), thrown[-1])
     # An inner exception without a message of its own still tells the place.
     place = next((each.place for each in reversed(thrown) if each.place), "")
     return _short(_EXCEPTION.sub(r"\g<name>", cause.text)) + (f" ({place})" if place else "")

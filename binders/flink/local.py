@@ -21,8 +21,8 @@ class FlinkCluster:
     ports = PORTS
 
     def address(self, ports: Sequence[int]) -> str:
-        """``http://127.0.0.1:PORT`` of the JobManager's REST interface."""
-        return f"http://127.0.0.1:{ports[0]}"
+        """``http://127.0.0.1:PORT/`` of the JobManager's REST interface."""
+        return f"http://127.0.0.1:{ports[0]}/"
 
     def command(
         self, ports: Sequence[int], directory: Path, heap: str
@@ -34,7 +34,7 @@ class FlinkCluster:
     def ready(self, ports: Sequence[int]) -> bool:
         """Whether the cluster has slots: REST answers seconds before the TaskManager is known."""
         try:
-            answer = requests.get(f"{self.address(ports)}/overview", timeout=2)
+            answer = requests.get(f"{self.address(ports)}overview", timeout=2)
             return answer.ok and int(answer.json()["slots-total"]) > 0
         except (requests.RequestException, ValueError, KeyError, TypeError):
             return False
