@@ -222,7 +222,9 @@ class EngineContract:
             assert caught.value.address in str(caught.value)
             engine.check(first, None)  # its own slot comes free before it is started again
             engine.stop(handle, keep_state=False)
+            engine.stop(engine.submit(first, attempt_of(first, 2)), keep_state=False)
             engine.check(second, None)
+            engine.stop(engine.submit(second, attempt_of(second)), keep_state=False)
 
     # -- status
 

@@ -175,6 +175,7 @@ class FlinkEngine:
         """
         location = self.stopper.stop(handle, keep_state)
         self._shared.meter.forget(handle.engine_id)
+        self._shared.room.freed(handle.details.get("job", ""))
         self._drop_jar(handle)
         return State(STATE_KIND, location) if location else None
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from binders.flink.rest import FlinkRest, JobLine
 
 PATIENCE = 2.0  # s, for slots that come free just now
-PROMISED = 600.0  # s, for which slots are kept for a job that was asked about and not started
+PROMISED = 60.0  # s, for which slots are kept for a job that was asked about and not started
 
 _POLL = 0.1
 
@@ -24,6 +24,7 @@ _POLL = 0.1
 class _Promise:
     slots: int
     until: float
+    own: int = 0  # of the slots, those that a copy of the job still has
     job: str | None = None  # Flink's id, once it was submitted
 
 
@@ -72,6 +73,12 @@ class Room:
             if name in self._promises:
                 self._promises[name] = replace(self._promises[name], job=job)
 
+    def freed(self, name: str) -> None:
+        """Note that the copy of a job is no more: what was promised to the job must now all be free."""
+        with self._guard:
+            if name in self._promises:
+                self._promises[name] = replace(self._promises[name], own=0)
+
     def _try(self, rest: FlinkRest, name: str, slots: int, own: Callable[[], int]) -> Shortage | None:
         with self._guard:
             submitted = any(each.job is not None for each in self._promises.values())
@@ -80,22 +87,22 @@ class Room:
         seen = rest.overview()
         with self._guard:
             self._forget(jobs, asked=submitted)
-            if self._kept(name, slots, seen.slots_free):
+            if self._kept(name, slots, 0, seen.slots_free):
                 return None
-        needed = max(0, slots - own())
+        taken = min(slots, own())
         with self._guard:
-            if self._kept(name, needed, seen.slots_free):
+            if self._kept(name, slots, taken, seen.slots_free):
                 return None
             return Shortage(seen.slots, seen.slots_free, self._promised_to_others(name))
 
-    def _kept(self, name: str, slots: int, free: int) -> bool:
-        if slots > free - self._promised_to_others(name):
+    def _kept(self, name: str, slots: int, own: int, free: int) -> bool:
+        if slots - own > free - self._promised_to_others(name):
             return False
-        self._promises[name] = _Promise(slots, time.monotonic() + PROMISED)
+        self._promises[name] = _Promise(slots, time.monotonic() + PROMISED, own)
         return True
 
     def _promised_to_others(self, name: str) -> int:
-        return sum(promise.slots for other, promise in self._promises.items() if other != name)
+        return sum(promise.slots - promise.own for other, promise in self._promises.items() if other != name)
 
     def _forget(self, jobs: dict[str, JobLine], *, asked: bool) -> None:
         now = time.monotonic()
