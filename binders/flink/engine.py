@@ -10,8 +10,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from weakref import WeakValueDictionary
 
 from binders.flink import states
@@ -127,9 +129,6 @@ class FlinkEngine:
                 self._run(job, attempt, code)
             except FlinkRefused as error:
                 return self._after_refusal(job, attempt, error, asked)
-            except NoAnswer:
-                self._shared.unsettled[attempt.id] = time.monotonic() + UNSETTLED
-                raise
             self._shared.tags[attempt.id] = Tag(job.job_name, code)
         return self._handle(attempt)
 
@@ -176,7 +175,8 @@ class FlinkEngine:
         location = self.stopper.stop(handle, keep_state)
         self._shared.meter.forget(handle.engine_id)
         self._shared.room.freed(handle.details.get("job", ""))
-        self._drop_jar(handle)
+        with suppress(BinderError):  # the job is stopped, whatever becomes of its jar
+            self._drop_jar(handle)
         return State(STATE_KIND, location) if location else None
 
     def metrics(self, handle: Handle) -> JobMetrics:
@@ -221,13 +221,20 @@ class FlinkEngine:
         shelf, path = self._shared.shelf, Path(job.job_path)
         jar = shelf.jar(self.rest, code, path)
         try:
-            self.rest.run(jar, body)
+            self._run_jar(jar, body, attempt)
         except FlinkRefused as error:
             if not _jar_is_gone(error, jar):
                 raise
             # Dropped by another coordinator in between, or the cluster is a new one.
             shelf.gone(code, jar)
-            self.rest.run(shelf.jar(self.rest, code, path), body)
+            self._run_jar(shelf.jar(self.rest, code, path), body, attempt)
+
+    def _run_jar(self, jar: str, body: Mapping[str, Any], attempt: Attempt) -> None:
+        try:
+            self.rest.run(jar, body)
+        except NoAnswer:
+            self._shared.unsettled[attempt.id] = time.monotonic() + UNSETTLED
+            raise
 
     def _after_refusal(self, job: Job, attempt: Attempt, error: FlinkRefused, asked: float) -> Handle:
         if any(name in error.trace for name in _DUPLICATE):
@@ -237,7 +244,8 @@ class FlinkEngine:
             return self._handle(attempt)  # it ran before it was asked for again
         # A main method that fails after it has started a job leaves it running.
         self.stopper.end(attempt.id)
-        self._drop_unused()
+        with suppress(BinderError):
+            self._drop_unused()
         raise self._refusal(job, f"cannot be started on {self.address}: {root_cause(error.trace)}") from error
 
     def _same_again(self, job: Job, attempt: Attempt) -> Handle:

@@ -11,7 +11,7 @@ from typing import Any
 from binders.flink import states
 from binders.flink.cause import root_cause
 from binders.flink.rest import FlinkRefused, FlinkRest, JobLine
-from speck.errors import NoAnswer, Refused
+from speck.errors import BinderError, NoAnswer, Refused
 from speck.model import Handle
 
 SAVEPOINT_PATIENCE = 300.0  # s, for a savepoint to be written
@@ -154,7 +154,7 @@ class Stopper:
             self._rest.checkpoints(job) or {}
         )
         if location is not None:
-            with suppress(FlinkRefused):
+            with suppress(BinderError):  # files are left, and no job
                 self._rest.dispose(location)
 
 
