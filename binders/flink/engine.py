@@ -72,6 +72,7 @@ class Cluster:
         self.room = Room()
         self.meter = Meter()
         self.tags: dict[str, Tag] = {}
+        self.live: set[str] = set()  # of the jobs, those that this process has not stopped
         self.unsettled: dict[str, float] = {}
 
 
@@ -130,6 +131,7 @@ class FlinkEngine:
             except FlinkRefused as error:
                 return self._after_refusal(job, attempt, error, asked)
             self._shared.tags[attempt.id] = Tag(job.job_name, code)
+            self._shared.live.add(attempt.id)
         return self._handle(attempt)
 
     def find(self, attempt: Attempt) -> Handle | None:
@@ -368,17 +370,24 @@ class FlinkEngine:
         return (self._tag(line.id).job or line.name) == job_name
 
     def _drop_jar(self, handle: Handle) -> None:
-        """Drop the jars that nothing uses, if the job's own is one of them."""
-        code = self._tag(handle.engine_id).code
+        """Drop the jars that nothing uses, if the stopped job's own is one of them."""
+        shared, code = self._shared, self._tag(handle.engine_id).code
+        shared.live.discard(handle.engine_id)
+        if any(shared.tags[job].code == code for job in list(shared.live)):
+            return  # not asked of the cluster: of many jobs that are stopped, only the last one asks
         used = self._codes_in_use()
-        if code not in used and not self._shared.shelf.is_wanted(code):
-            self._shared.shelf.drop_unused(self.rest, used)
+        if code not in used and not shared.shelf.is_wanted(code):
+            shared.shelf.drop_unused(self.rest, used)
 
     def _drop_unused(self) -> None:
         self._shared.shelf.drop_unused(self.rest, self._codes_in_use())
 
     def _codes_in_use(self) -> set[str]:
-        return {self._tag(line.id).code for line in self._live_jobs()}
+        """The hashes of the code of all jobs that run on the cluster, whoever started them."""
+        running = [line.id for line in self._live_jobs()]
+        codes = {self._tag(job).code for job in running}
+        self._shared.live.update(running)
+        return codes
 
     def _cluster_settings(self) -> Mapping[str, str]:
         if not self._settings:

@@ -29,7 +29,7 @@ SLOW = 120.0  # s, for a job's main method, and for a jar on its way
 
 _CONNECTIONS = 32  # kept open; more than actions at a time on one engine
 _UNKNOWN_JOB = "FlinkJobNotFoundException"
-_ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})
+ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})
 _PLACED = ("running", "initializing", "deploying", "finished")
 
 
@@ -60,7 +60,7 @@ class JobLine:
     @property
     def ended(self) -> bool:
         """Whether it runs no more, and never will."""
-        return self.state in _ENDED
+        return self.state in ENDED
 
     @property
     def placed(self) -> bool:

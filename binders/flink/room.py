@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -80,15 +80,16 @@ class Room:
                 self._promises[name] = replace(self._promises[name], own=0)
 
     def _try(self, rest: FlinkRest, name: str, slots: int, own: Callable[[], int]) -> Shortage | None:
-        with self._guard:
-            submitted = any(each.job is not None for each in self._promises.values())
-        # In this order: what is placed by now has been taken off the free slots that are asked for next.
-        jobs = rest.jobs() if submitted else {}
         seen = rest.overview()
         with self._guard:
-            self._forget(jobs, asked=submitted)
+            self._forget_old()
             if self._kept(name, slots, 0, seen.slots_free):
                 return None
+            submitted = any(each.job is not None for each in self._promises.values())
+        if submitted:
+            # In this order: what is placed by now has been taken off the free slots that are asked for next.
+            jobs, seen = rest.jobs(), rest.overview()
+            self._forget_placed(jobs)
         taken = min(slots, own())
         with self._guard:
             if self._kept(name, slots, taken, seen.slots_free):
@@ -104,13 +105,16 @@ class Room:
     def _promised_to_others(self, name: str) -> int:
         return sum(promise.slots - promise.own for other, promise in self._promises.items() if other != name)
 
-    def _forget(self, jobs: dict[str, JobLine], *, asked: bool) -> None:
+    def _forget_old(self) -> None:
         now = time.monotonic()
+        self._promises = {name: each for name, each in self._promises.items() if each.until > now}
 
-        def stands(promise: _Promise) -> bool:
-            if promise.job is None or not asked:
-                return promise.until > now
-            line = jobs.get(promise.job)
-            return line is not None and not line.ended and not line.placed
+    def _forget_placed(self, jobs: Mapping[str, JobLine]) -> None:
+        """Forget what was promised to jobs that have their slots by now, or are no more."""
 
-        self._promises = {name: each for name, each in self._promises.items() if stands(each)}
+        def waits(promise: _Promise) -> bool:
+            line = jobs.get(promise.job) if promise.job is not None else None
+            return promise.job is None or (line is not None and not line.ended and not line.placed)
+
+        with self._guard:
+            self._promises = {name: each for name, each in self._promises.items() if waits(each)}

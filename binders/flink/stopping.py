@@ -10,7 +10,7 @@ from typing import Any
 
 from binders.flink import states
 from binders.flink.cause import root_cause
-from binders.flink.rest import FlinkRefused, FlinkRest, JobLine
+from binders.flink.rest import ENDED, FlinkRefused, FlinkRest
 from speck.errors import BinderError, NoAnswer, Refused
 from speck.model import Handle
 
@@ -27,6 +27,7 @@ _NOT_YET = (
     "Checkpoint triggering task",
 )
 _FALTERING = ("RESTARTING", "FAILING")
+_OVER = (None, *ENDED)  # it runs no more, or is not known
 
 
 class Stopper:
@@ -45,10 +46,10 @@ class Stopper:
         Asked again the same is answered, as long as the cluster remembers the job or its files are seen here.
         """
         job = handle.engine_id
-        line = self._rest.jobs().get(job)
-        if keep_state and line is not None and not line.ended:
-            self._left[job] = self._with_state(handle, line) or ""
-        elif line is not None and not line.ended:
+        state = self._rest.job_state(job)
+        if keep_state and state not in _OVER:
+            self._left[job] = self._with_state(handle, state) or ""
+        elif state not in _OVER:
             self.end(job)
             self._dispose(handle)
         if not keep_state:
@@ -61,30 +62,29 @@ class Stopper:
 
     def end(self, job: str) -> None:
         """Cancel a job that runs, and wait until it does no more; of another: nothing."""
-        line = self._rest.jobs().get(job)
-        if line is None or line.ended:
+        if self._rest.job_state(job) in _OVER:
             return
         with suppress(FlinkRefused):  # it ended in between
             self._rest.cancel(job)
         self._await_end(job)
 
-    def _with_state(self, handle: Handle, line: JobLine) -> str | None:
+    def _with_state(self, handle: Handle, state: str | None) -> str | None:
         """Stop with a savepoint; a job that cannot give one is cancelled, and has its last checkpoint."""
         job, directory = handle.engine_id, handle.details.get("savepoints", "")
         deadline = time.monotonic() + self.come_up_patience
         for number, pause in enumerate(_pauses()):
-            if line.ended:
-                return self._kept(handle)
-            if not directory or line.state in _FALTERING or time.monotonic() > deadline:
+            if state in _OVER:
+                break
+            if not directory or state in _FALTERING or time.monotonic() > deadline:
                 self.end(job)
-                return self._kept(handle)
-            if line.up:
+                break
+            if state == "RUNNING":
                 location = self._savepoint(handle, directory, _trigger(job, number))
                 if location is not None:
                     return location
             time.sleep(pause)
-            line = self._rest.jobs().get(job, line)
-        raise AssertionError  # the pauses are without end
+            state = self._rest.job_state(job)
+        return self._kept(handle)
 
     def _savepoint(self, handle: Handle, directory: str, trigger: str) -> str | None:
         """Stop with a savepoint; answers where it is, or ``None`` if the job could not give one just now."""
@@ -96,8 +96,8 @@ class Stopper:
             self._await_end(job)
             return str(location)
         trace = str((outcome.get("failure-cause") or {}).get("stack-trace", ""))
-        line = self._rest.jobs().get(job)
-        if line is None or line.ended or line.state in _FALTERING or any(text in trace for text in _NOT_YET):
+        state = self._rest.job_state(job)
+        if state in _OVER or state in _FALTERING or any(text in trace for text in _NOT_YET):
             return None
         raise Refused(
             f"job {handle.details.get('job', job)!r} runs on at {self._rest.address}: "
@@ -123,8 +123,7 @@ class Stopper:
     def _await_end(self, job: str) -> None:
         deadline = time.monotonic() + self.end_patience
         for pause in _pauses():
-            line = self._rest.jobs().get(job)
-            if line is None or line.ended:
+            if self._rest.job_state(job) in _OVER:
                 return
             if time.monotonic() > deadline:
                 break
