@@ -36,7 +36,8 @@ class EngineBinder(Protocol):
     def check(self, job: Job, state: State | None) -> None:
         """Say whether the engine could take the job now: reached, has room, can read the state.
 
-        Changes nothing there.  Raises the :class:`~speck.errors.BinderError` that a submit would meet.
+        Starts and stops nothing there; it may bring the job's code.  Raises the
+        :class:`~speck.errors.BinderError` that a submit would meet.
         """
 
     def submit(self, job: Job, attempt: Attempt) -> Handle:

@@ -12,15 +12,21 @@ import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 import pytest
 
 from speck.binder import EngineBinder
-from speck.errors import Refused, SpeckError, Unreachable
+from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, SpeckError, Unreachable
 from speck.model import Attempt, Capacity, Handle, Job, JobMetrics, JobState, JobStatus, State, client_id
+from tests.wire_trouble import Trouble
 
 PATIENCE = 60.0
+
+# What an engine says of a job that was stopped: some remember it for a while.
+GONE = frozenset({JobState.LOST, JobState.STOPPED})
 
 T = TypeVar("T")
 
@@ -34,10 +40,23 @@ class EngineBench(Protocol):
     def dead_binder(self) -> EngineBinder:
         """A binder of an engine that is not there."""
 
-    def job(self, name: str, behaviour: str = "good") -> Job:
-        """A job, its session made: ``good``, ``fails_at_build``, ``fails_at_run`` or ``missing`` (its class).
+    def troubled_binder(self, trouble: Trouble) -> AbstractContextManager[EngineBinder]:
+        """A binder of an address where something listens that is no good; it loses patience soon."""
 
-        The good one counts; a failing one raises an error that says ``no such street``.
+    def slow_binder(self) -> AbstractContextManager[EngineBinder]:
+        """A binder of the engine over a wire that is slow, as far as the engine has a wire."""
+
+    def losing_binder(self, job: Job) -> AbstractContextManager[EngineBinder]:
+        """A binder whose next submit of the job reaches the engine, and whose answer is lost."""
+
+    def room_for_one(self) -> AbstractContextManager[EngineBinder]:
+        """A binder of the engine while it has room for just one more job."""
+
+    def job(self, name: str, behaviour: str = "good") -> Job:
+        """A job, its session made.
+
+        It is ``good``, ``fails_at_build``, ``fails_at_run``, ``missing`` (its class) or ``corrupt`` (its
+        file).  The good one counts; a failing one raises an error that says ``no such street``.
         """
 
     def feed(self, job: Job) -> None:
@@ -45,6 +64,9 @@ class EngineBench(Protocol):
 
     def running(self, job_name: str) -> int:
         """How many copies of a job run on the engine, asked of the engine itself."""
+
+    def forgotten(self, handle: Handle) -> Handle:
+        """The handle of a job that the engine does not know, in the form that this engine gives handles."""
 
     def fault_place(self) -> str:
         """Where ``fails_at_build`` fails, as file and line, as far as the engine can tell; empty if not."""
@@ -73,6 +95,30 @@ def eventually(ask: Callable[[], T], wanted: Callable[[T], bool], patience: floa
         assert time.monotonic() < deadline, f"still {answer!r} after {patience} s"
         time.sleep(0.05)
     return answer
+
+
+def assert_useless(
+    engine: EngineBinder, job: Job, attempt: Attempt, handle: Handle, *errors: type[SpeckError]
+) -> None:
+    """Every method says in one line what is wrong with the engine, by one of SpecK's own errors."""
+    status = engine.status(handle)
+    assert status.state is JobState.UNKNOWN
+    assert status.message
+    calls: dict[str, Callable[[], object]] = {
+        "check": lambda: engine.check(job, None),
+        "submit": lambda: engine.submit(job, attempt_of(job)),
+        "find": lambda: engine.find(attempt),
+        "stop": lambda: engine.stop(handle, keep_state=True),
+        "metrics": lambda: engine.metrics(handle),
+        "capacity": engine.capacity,
+    }
+    for call in calls.values():
+        with pytest.raises(errors) as caught:
+            call()
+        assert isinstance(caught.value, BinderError)
+        assert caught.value.address
+        assert caught.value.address in str(caught.value)
+        assert "\n" not in str(caught.value)
 
 
 class EngineContract:
@@ -135,17 +181,66 @@ class EngineContract:
         jobs = [bench.job(f"{name}-{number}") for number in range(2)]
         handles = [engine.submit(job, attempt_of(job)) for job in jobs]
         engine.stop(handles[0], keep_state=False)
-        assert engine.status(handles[0]).state is JobState.LOST
+        assert engine.status(handles[0]).state in GONE
         await_state(engine, handles[1], JobState.RUNNING)
         engine.stop(handles[1], keep_state=False)
 
+    def test_submit_whose_answer_is_lost(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name)
+        attempt = attempt_of(job)
+        with bench.losing_binder(job) as losing, pytest.raises((NoAnswer, Unreachable)):
+            losing.submit(job, attempt)
+        # It may have started or not; who asks is told the truth, and who asks for it again gets one job.
+        found = engine.find(attempt)
+        handle = engine.submit(job, attempt)
+        assert found in (None, handle)
+        await_state(engine, handle, JobState.RUNNING)
+        assert bench.running(name) == 1
+        engine.stop(handle, keep_state=False)
+
+    def test_an_attempt_that_ended_is_not_started_again(
+        self, bench: EngineBench, engine: EngineBinder, name: str
+    ) -> None:
+        job = bench.job(name)
+        attempt = attempt_of(job)
+        engine.stop(engine.submit(job, attempt), keep_state=False)
+        with pytest.raises(Refused, match="ended before"):
+            engine.submit(job, attempt)
+        assert bench.running(name) == 0
+
+    # -- room
+
+    def test_no_room(self, bench: EngineBench, name: str) -> None:
+        first, second = bench.job(f"{name}-1"), bench.job(f"{name}-2")
+        with bench.room_for_one() as engine:
+            engine.check(first, None)
+            handle = engine.submit(first, attempt_of(first))
+            await_state(engine, handle, JobState.RUNNING)
+            with pytest.raises(NoCapacity, match=second.job_name) as caught:
+                engine.check(second, None)
+            assert engine.capacity().slots_free in (None, 0)
+            assert caught.value.address in str(caught.value)
+            engine.check(first, None)  # its own slot comes free before it is started again
+            engine.stop(handle, keep_state=False)
+            engine.stop(engine.submit(first, attempt_of(first, 2)), keep_state=False)
+            engine.check(second, None)
+            engine.stop(engine.submit(second, attempt_of(second)), keep_state=False)
+
     # -- status
+
+    def test_status_of_a_stopped_job(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name)
+        handle = engine.submit(job, attempt_of(job))
+        engine.stop(handle, keep_state=False)
+        status = engine.status(handle)
+        assert status.state in GONE
+        assert status.message
 
     def test_status_of_a_forgotten_job(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
         job = bench.job(name)
         handle = engine.submit(job, attempt_of(job))
         engine.stop(handle, keep_state=False)
-        status = engine.status(handle)
+        status = engine.status(bench.forgotten(handle))
         assert status.state is JobState.LOST
         assert status.message
 
@@ -182,7 +277,9 @@ class EngineContract:
         engine.check(job, state)
         second = engine.submit(job, attempt_of(job, 2, state))
         await_state(engine, second, JobState.RUNNING)
-        assert engine.stop(second, keep_state=True) == state
+        later = engine.stop(second, keep_state=True)
+        assert later is not None
+        assert later.kind == state.kind
 
     def test_state_that_is_not_there(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
         job = bench.job(name)
@@ -192,6 +289,14 @@ class EngineContract:
         nowhere = State(state.kind, f"{state.location}-nowhere")
         with pytest.raises(Refused, match="nowhere"):
             engine.check(job, nowhere)
+
+    def test_state_of_another_engine(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name)
+        handle = engine.submit(job, attempt_of(job))
+        state = engine.stop(handle, keep_state=True)
+        assert state is not None
+        with pytest.raises(Refused, match="abacus-beads"):
+            engine.check(job, State("abacus-beads", state.location))
 
     # -- the job's own faults
 
@@ -209,6 +314,13 @@ class EngineContract:
             engine.submit(job, attempt_of(job))
         assert bench.running(name) == 0
 
+    def test_code_that_is_corrupt(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name, "corrupt")
+        with pytest.raises(Refused, match=Path(job.job_path).name) as caught:
+            engine.submit(job, attempt_of(job))
+        assert "\n" not in str(caught.value)
+        assert bench.running(name) == 0
+
     def test_code_that_fails_at_run(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
         job = bench.job(name, "fails_at_run")
         attempt = attempt_of(job)
@@ -220,31 +332,40 @@ class EngineContract:
         assert engine.find(attempt) == handle  # what has failed is found too, and can tell why
         assert engine.status(handle).message == status.message
         engine.stop(handle, keep_state=False)
-        assert engine.status(handle).state is JobState.LOST
+        assert engine.status(handle).state in GONE | {JobState.FAILED}
 
-    # -- an engine that is not there
+    # -- an engine that is not there, or no good
 
     def test_engine_down(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
         job = bench.job(name)
         attempt = attempt_of(job)
         handle = engine.submit(job, attempt)
         dead = bench.dead_binder()
-        status = dead.status(handle)
-        assert status.state is JobState.UNKNOWN
-        assert status.message
-        calls: dict[str, Callable[[], object]] = {
-            "check": lambda: dead.check(job, None),
-            "submit": lambda: dead.submit(job, attempt_of(job)),
-            "find": lambda: dead.find(attempt),
-            "stop": lambda: dead.stop(handle, keep_state=True),
-            "metrics": lambda: dead.metrics(handle),
-            "capacity": dead.capacity,
-        }
-        for call in calls.values():
-            with pytest.raises(Unreachable) as caught:
-                call()
-            assert caught.value.address in str(caught.value)
+        assert_useless(dead, job, attempt, handle, Unreachable)
         engine.stop(handle, keep_state=False)
+
+    @pytest.mark.parametrize("trouble", list(Trouble), ids=lambda trouble: trouble.value)
+    def test_engine_in_trouble(
+        self, bench: EngineBench, engine: EngineBinder, name: str, trouble: Trouble
+    ) -> None:
+        job = bench.job(name)
+        attempt = attempt_of(job)
+        handle = engine.submit(job, attempt)
+        with bench.troubled_binder(trouble) as troubled:
+            assert_useless(troubled, job, attempt, handle, Unreachable, NoAnswer)
+        engine.stop(handle, keep_state=False)
+
+    def test_engine_that_is_slow(self, bench: EngineBench, name: str) -> None:
+        job = bench.job(name)
+        attempt = attempt_of(job)
+        with bench.slow_binder() as slow:
+            slow.check(job, None)
+            handle = slow.submit(job, attempt)
+            assert slow.submit(job, attempt) == handle
+            await_state(slow, handle, JobState.RUNNING)
+            assert bench.running(name) == 1
+            assert slow.stop(handle, keep_state=True) is not None
+        assert bench.running(name) == 0
 
     def test_every_method_is_in_the_contract(self, engine: EngineBinder) -> None:
         methods = {name for name, _ in inspect.getmembers(EngineBinder, inspect.isfunction) if name[0] != "_"}
@@ -258,7 +379,7 @@ class EngineContract:
         bench.feed(job)
         metrics = eventually(lambda: engine.metrics(handle), lambda found: found.batch_id is not None)
         assert isinstance(metrics, JobMetrics)
-        assert metrics.observed_at <= time.time()
+        assert time.time() - 3600 < metrics.observed_at <= time.time()  # s
         for number in (metrics.input_rate, metrics.processing_rate, metrics.batch_duration_ms):
             assert number is None or number >= 0
         engine.stop(handle, keep_state=False)
@@ -275,6 +396,7 @@ class EngineContract:
         assert isinstance(capacity, Capacity)
         assert capacity.cores is None or capacity.cores >= 1
         assert capacity.memory is None or capacity.memory > 1 << 20  # bytes, not megabytes
+        assert capacity.memory_free is None or 0 <= capacity.memory_free <= (capacity.memory or 0)
         if capacity.slots is not None and capacity.slots_free is not None:
             assert 0 <= capacity.slots_free <= capacity.slots
 

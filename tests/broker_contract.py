@@ -1,7 +1,8 @@
 """What every broker binder must do: a suite to inherit from, for real binders and for the double.
 
-A subclass gives the fixtures ``broker`` (a binder of a broker that works) and ``absent`` (a binder of an
-address where there is none), and says how to look at a fence.
+A subclass gives the fixtures ``broker`` (a binder of a broker that works), ``absent`` (a binder of an
+address where there is none) and ``slow`` (a binder of a broker that works, over a slow wire), and says how to
+look at a fence and how to meet trouble.
 """
 
 from __future__ import annotations
@@ -9,13 +10,40 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 
 import pytest
 
 from speck.binder import BrokerBinder
-from speck.errors import NoAnswer, Unreachable
+from speck.errors import BinderError, NoAnswer, Unreachable
+from tests.wire_trouble import Trouble
 
 SESSION = "speck-contract"
+
+
+Call = Callable[[BrokerBinder], object]
+
+EVERY_CALL = pytest.mark.parametrize(
+    "call",
+    [
+        lambda broker: broker.check(),
+        lambda broker: broker.ensure_session(SESSION, "contract/in"),
+        lambda broker: broker.session_exists(SESSION),
+        lambda broker: broker.delete_session(SESSION),
+        lambda broker: broker.fence(SESSION, 1),
+        lambda broker: broker.warnings(),
+    ],
+    ids=["check", "ensure_session", "session_exists", "delete_session", "fence", "warnings"],
+)
+
+
+def assert_useless(broker: BrokerBinder, call: Call, *errors: type[BinderError]) -> None:
+    """The call says in one line that there is no broker, by one of SpecK's own errors."""
+    with pytest.raises(errors) as caught:
+        call(broker)
+    assert caught.value.address
+    assert caught.value.address in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 class BrokerContract(ABC):
@@ -24,6 +52,10 @@ class BrokerContract(ABC):
     @abstractmethod
     def fenced_attempt(self, broker: BrokerBinder, session: str) -> int | None:
         """The attempt that the session's fence names, seen past the binder; ``None`` without a fence."""
+
+    @abstractmethod
+    def troubled(self, trouble: Trouble) -> AbstractContextManager[BrokerBinder]:
+        """A binder of an address where something listens that is no good; it loses patience soon."""
 
     def test_check_of_a_working_broker(self, broker: BrokerBinder) -> None:
         broker.check()
@@ -76,22 +108,23 @@ class BrokerContract(ABC):
             list(pool.map(lambda name: broker.fence(name, 1), names))
         assert all(broker.session_exists(name) for name in set(names))
 
-    @pytest.mark.parametrize(
-        "call",
-        [
-            lambda broker: broker.check(),
-            lambda broker: broker.ensure_session(SESSION, "contract/in"),
-            lambda broker: broker.session_exists(SESSION),
-            lambda broker: broker.delete_session(SESSION),
-            lambda broker: broker.fence(SESSION, 1),
-            lambda broker: broker.warnings(),
-        ],
-        ids=["check", "ensure_session", "session_exists", "delete_session", "fence", "warnings"],
-    )
-    def test_no_broker_there(self, absent: BrokerBinder, call: Callable[[BrokerBinder], object]) -> None:
-        with pytest.raises((Unreachable, NoAnswer)) as caught:
-            call(absent)
-        assert caught.value.address
+    @EVERY_CALL
+    def test_no_broker_there(self, absent: BrokerBinder, call: Call) -> None:
+        assert_useless(absent, call, Unreachable, NoAnswer)
+
+    @EVERY_CALL
+    @pytest.mark.parametrize("trouble", list(Trouble), ids=lambda trouble: trouble.value)
+    def test_broker_in_trouble(self, trouble: Trouble, call: Call) -> None:
+        with self.troubled(trouble) as broker:
+            assert_useless(broker, call, BinderError)
+
+    def test_broker_that_is_slow(self, slow: BrokerBinder) -> None:
+        slow.check()
+        slow.ensure_session(SESSION, "contract/in")
+        slow.fence(SESSION, 1)
+        assert slow.session_exists(SESSION)
+        slow.delete_session(SESSION)
+        assert not slow.session_exists(SESSION)
 
     def test_close_twice(self, broker: BrokerBinder) -> None:
         broker.close()

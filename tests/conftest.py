@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-pytest_plugins = ["tests.mosquitto_server", "tests.rest_server", "tests.spark_server"]
+pytest_plugins = ["tests.mosquitto_server", "tests.rest_server", "tests.spark_server", "tests.flink_server"]

@@ -56,6 +56,7 @@ class EngineState:
     """One engine: its jobs by attempt id."""
 
     jobs: dict[str, RunningJob] = field(default_factory=dict)
+    ended: set[str] = field(default_factory=set)
     slots: int | None = None
     reachable: bool = True
 
@@ -273,6 +274,9 @@ class InMemoryEngine:
     def submit(self, job: Job, attempt: Attempt) -> Handle:
         with self.world.call("submit", self.address, job.job_name):
             engine = self.world.engine(self.address)
+            if attempt.id in engine.ended:
+                message = f"{self.address}: attempt {attempt.id} of job {job.job_name!r} has ended before"
+                raise Refused(message, address=self.address)
             if attempt.id not in engine.jobs:
                 self._admit(job.job_name, attempt.state)
                 self._note_violations(job, attempt)
@@ -298,7 +302,9 @@ class InMemoryEngine:
 
     def stop(self, handle: Handle, keep_state: bool) -> State | None:
         with self.world.call("stop", self.address, handle.details.get("job", "")):
-            running = self.world.engine(self.address).jobs.pop(handle.engine_id, None)
+            engine = self.world.engine(self.address)
+            engine.ended.add(handle.engine_id)
+            running = engine.jobs.pop(handle.engine_id, None)
             location = handle.details.get("checkpoint", "")
             if running is not None:
                 self.world.states.add(location)
@@ -330,6 +336,9 @@ class InMemoryEngine:
         if engine.slots is not None and len(others) >= engine.slots:
             message = f"{self.address} has no room for job {job_name!r}: {engine.slots} slots, none free"
             raise NoCapacity(message, address=self.address)
+        if state is not None and state.kind != STATE_KIND[self.kind]:
+            message = f"{self.address}: state of kind {state.kind!r} is not of {self.kind}"
+            raise Refused(message, address=self.address)
         if state is not None and state.location not in self.world.states:
             message = f"{self.address}: state {state.location!r} of job {job_name!r} cannot be read"
             raise Refused(message, address=self.address)

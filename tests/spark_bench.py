@@ -6,19 +6,25 @@ import socket
 import threading
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import paho.mqtt.client as paho
+import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
 from binders.mqtt import MqttBroker
+from binders.spark import wire
 from binders.spark.connect import ConnectEngine
 from binders.spark.probe import ServerProbe
 from binders.spark.wire import ConnectClient, endpoint_of
-from speck.model import Inventory, Job, Scalar, client_id
+from speck.binder import EngineBinder
+from speck.model import Handle, Inventory, Job, Scalar, client_id
 from tests.examples import one_site
 from tests.mosquitto_server import MosquittoServer, free_port
 from tests.spark_server import SparkServer
+from tests.wire_trouble import BrokenServer, Relay, Trouble
 
 JOBS = Path(__file__).parent / "jobs"
 
@@ -31,14 +37,8 @@ class SparkBench:
 
     def __init__(self, server: SparkServer, broker: MosquittoServer, directory: Path) -> None:
         self.server, self.broker = server, broker
-        self.site = one_site(
-            "A",
-            server.address,
-            broker.address,
-            slots=40,
-            checkpoint_dir=str(directory / "checkpoints"),
-        )
-        self.inventory = Inventory({"A": self.site})
+        self._checkpoints = str(directory / "checkpoints")
+        self.inventory = self._inventory(server.address, 40)
         self._engines: list[ConnectEngine] = []
         self._broker = MqttBroker(broker.address, self.inventory)
         self._client = ConnectClient(server.address, endpoint_of(server.address))
@@ -59,6 +59,32 @@ class SparkBench:
             probe.bind(("127.0.0.1", 0))
             return self._binder(f"sc://127.0.0.1:{free_port()}")
 
+    @contextmanager
+    def troubled_binder(self, trouble: Trouble) -> Iterator[EngineBinder]:
+        with BrokenServer(trouble) as server, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(wire, "QUICK", 0.5)
+            patch.setattr(wire, "SLOW", 0.5)
+            engine = self._binder(f"sc://127.0.0.1:{server.port}")
+            engine.build_timeout = 10.0
+            yield engine
+
+    @contextmanager
+    def slow_binder(self) -> Iterator[EngineBinder]:
+        with Relay(self.server.port, delay=0.1) as relay:
+            yield self._binder(f"sc://127.0.0.1:{relay.port}")
+
+    @contextmanager
+    def losing_binder(self, job: Job) -> Iterator[EngineBinder]:
+        # What only the start of the query says.
+        with Relay(self.server.port, lose_answer_to=job.sink_topic.encode()) as relay:
+            yield self._binder(f"sc://127.0.0.1:{relay.port}")
+
+    @contextmanager
+    def room_for_one(self) -> Iterator[EngineBinder]:
+        running = ServerProbe(self.server.address, self._client).running()
+        assert running is not None
+        yield self._binder(self.server.address, slots=len(running) + 1)
+
     def job(
         self,
         name: str,
@@ -68,6 +94,8 @@ class SparkBench:
         **arguments: Scalar,
     ) -> Job:
         self._broker.ensure_session(client_id(name), f"in/{name}")
+        if behaviour == "corrupt":
+            path = self.corrupt_archive
         return Job(
             job_name=name,
             spe_address=self.server.address,
@@ -89,6 +117,16 @@ class SparkBench:
         assert names is not None
         return names.count(job_name)
 
+    def forgotten(self, handle: Handle) -> Handle:
+        return handle  # a session that was released is not known
+
+    @property
+    def corrupt_archive(self) -> Path:
+        """An archive that was cut off in the middle."""
+        path = Path(self._checkpoints).with_name("corrupt.zip")
+        path.write_bytes(b"PK\x03\x04 and no more")
+        return path
+
     def fault_place(self) -> str:
         source = (JOBS / "simple.py").read_text(encoding="utf-8").splitlines()
         line = next(number for number, text in enumerate(source, 1) if '"no such street")' in text)
@@ -97,8 +135,12 @@ class SparkBench:
     def session_exists(self, attempt_id: str) -> bool:
         return self._client.session_exists(str(uuid.UUID(attempt_id)))
 
-    def _binder(self, address: str) -> ConnectEngine:
-        engine = ConnectEngine(address, self.inventory)
+    def _inventory(self, address: str, slots: int) -> Inventory:
+        site = one_site("A", address, self.broker.address, slots=slots, checkpoint_dir=self._checkpoints)
+        return Inventory({"A": site})
+
+    def _binder(self, address: str, slots: int = 40) -> ConnectEngine:
+        engine = ConnectEngine(address, self._inventory(address, slots))
         self._engines.append(engine)
         return engine
 

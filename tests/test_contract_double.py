@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from speck.binder import EngineBinder
 from speck.errors import NoAnswer, NoCapacity, Refused, Unreachable
-from speck.model import Inventory, Job, JobState, client_id
+from speck.model import Handle, Inventory, Job, JobState, client_id
 from tests.binder_contract import EngineContract, attempt_of
 from tests.doubles import InMemoryBroker, InMemoryEngine, World, double_kinds
 from tests.examples import one_site
+from tests.wire_trouble import Trouble
 
 ENGINE = "sc://127.0.0.1:15002"
 DEAD = "sc://127.0.0.1:15003"
+TROUBLED = "sc://127.0.0.1:15004"
 BROKER = "tcp://127.0.0.1:1883"
 
 
@@ -31,11 +35,34 @@ class DoubleBench:
     def dead_binder(self) -> EngineBinder:
         return InMemoryEngine(self.world, DEAD)
 
+    @contextmanager
+    def troubled_binder(self, trouble: Trouble) -> Iterator[EngineBinder]:
+        for method in ("check", "submit", "find", "status", "stop", "metrics", "capacity"):
+            error = NoAnswer(f"{TROUBLED} is {trouble.value}", address=TROUBLED)
+            self.world.fail(method, error, address=TROUBLED, times=None)
+        yield InMemoryEngine(self.world, TROUBLED)
+
+    @contextmanager
+    def slow_binder(self) -> Iterator[EngineBinder]:
+        yield self.binder()  # there is no wire
+
+    @contextmanager
+    def losing_binder(self, job: Job) -> Iterator[EngineBinder]:
+        self.world.fail("submit", NoAnswer("lost", address=ENGINE), name=job.job_name, after=True)
+        yield self.binder()
+
+    @contextmanager
+    def room_for_one(self) -> Iterator[EngineBinder]:
+        self.world.engine(ENGINE).slots = 1
+        yield self.binder()
+
     def job(self, name: str, behaviour: str = "good") -> Job:
         InMemoryBroker(self.world, BROKER).ensure_session(client_id(name), name)
         if behaviour == "fails_at_build":
             error = Refused(f"{ENGINE}: ValueError: no such street", address=ENGINE)
             self.world.fail("submit", error, name=name, times=None)
+        elif behaviour == "corrupt":
+            self.world.fail("submit", Refused(f"{ENGINE}: job.py cannot be read"), name=name, times=None)
         elif behaviour == "missing":
             self.world.fail("submit", Refused(f"{ENGINE} finds no missing"), name=name, times=None)
         return Job(
@@ -56,6 +83,9 @@ class DoubleBench:
 
     def running(self, job_name: str) -> int:
         return len(self.world.running(job_name))
+
+    def forgotten(self, handle: Handle) -> Handle:
+        return handle
 
     def fault_place(self) -> str:
         return ""

@@ -26,6 +26,7 @@ from speck.model import Inventory, Login, Secret, fence_topic
 from tests.broker_contract import BrokerContract
 from tests.examples import one_site
 from tests.mosquitto_server import MosquittoServer, free_port
+from tests.wire_trouble import BrokenServer, Relay, Trouble
 
 SESSION = "speck-job"
 
@@ -92,6 +93,16 @@ class TestContract(BrokerContract):
     @pytest.fixture
     def absent(self) -> MqttBroker:
         return MqttBroker(f"tcp://127.0.0.1:{free_port()}", Inventory())
+
+    @pytest.fixture
+    def slow(self, mosquitto: MosquittoServer) -> Iterator[MqttBroker]:
+        with Relay(mosquitto.port, delay=0.1) as relay:
+            yield MqttBroker(f"tcp://127.0.0.1:{relay.port}", Inventory())
+
+    @contextmanager
+    def troubled(self, trouble: Trouble) -> Iterator[BrokerBinder]:
+        with BrokenServer(trouble) as server:
+            yield MqttBroker(f"tcp://127.0.0.1:{server.port}", Inventory(), timeout=0.5)
 
     def fenced_attempt(self, broker: BrokerBinder, session: str) -> int | None:
         assert isinstance(broker, MqttBroker)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from binders.java import java as java_for
 from speck.errors import LocalError
 
 SERVER_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -121,22 +121,8 @@ def connect_server_environment() -> dict[str, str]:
 
 
 def java() -> str:
-    """The path of the Java program, ``JAVA_HOME`` first.  Raises :class:`~speck.errors.LocalError`."""
-    home = os.environ.get("JAVA_HOME")
-    if home:
-        program = shutil.which("java", path=str(Path(home) / "bin"))
-        if program is None:
-            raise LocalError(
-                f"JAVA_HOME is {home!r} and has no bin/java (expected the folder of a Java 17 or 21)"
-            )
-        return program
-    program = shutil.which("java")
-    if program is None:
-        raise LocalError(
-            "Java is not installed: Spark needs Java 17 or 21 "
-            "(for example apt-get install openjdk-17-jre-headless), or JAVA_HOME that names one"
-        )
-    return program
+    """The path of the Java program, as :func:`binders.java.java`."""
+    return java_for("Spark")
 
 
 def _spark_home() -> Path:

@@ -1,0 +1,76 @@
+"""The readable line out of a Java stack trace of many."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+MOST = 500  # characters of a line
+
+_CAUSE = re.compile(r"\s*Caused by: (?P<text>.*)")
+_FRAME = re.compile(r"\s*at (?P<method>[\w.$/<>@-]+)\((?P<file>[\w$]+\.\w+):(?P<line>\d+)\)")
+_SKIPPED = re.compile(r"\s*(at |\.\.\. \d+ more|Suppressed: |\[CIRCULAR REFERENCE|<?End of exception|$)")
+_EXCEPTION = re.compile(r"(?P<package>(?:[a-z_][\w]*\.)+)(?P<name>[A-Z][\w$]*)(?=:|$|\s)")
+_PLATFORM = re.compile(r"(java\.|javax\.|jdk\.|sun\.|scala\.|app//|org\.apache\.(flink|pekko|kafka)\.)")
+
+# What wraps a cause and says nothing of its own.
+_WRAPPERS = ("<Exception on server side:", "Internal server error.")
+
+
+@dataclass(frozen=True)
+class _Thrown:
+    text: str
+    place: str
+
+
+def root_cause(trace: str) -> str:
+    """The innermost exception of a stack trace with its message, and where in the job's own code it arose.
+
+    One line of at most ``MOST`` characters and the place, such as ``IllegalStateException: no such street
+    (Clean.java, line 12)``.  A text that is no stack trace is answered as one line.
+    """
+    thrown = _thrown(trace)
+    if not thrown:
+        return _short(" ".join(trace.split()))
+    cause = next((each for each in reversed(thrown) if _message(each.text)), thrown[-1])
+    # An inner exception without a message of its own still tells the place.
+    place = next((each.place for each in reversed(thrown) if each.place), "")
+    return _short(_EXCEPTION.sub(r"\g<name>", cause.text)) + (f" ({place})" if place else "")
+
+
+def _thrown(trace: str) -> list[_Thrown]:
+    """The exceptions of a trace, outermost first."""
+    texts: list[list[str]] = [[]]
+    places: list[str] = [""]
+    open_message = True
+    for line in trace.splitlines():
+        if line.strip() in _WRAPPERS:
+            continue
+        cause, frame = _CAUSE.match(line), _FRAME.match(line)
+        if cause is not None:
+            texts.append([cause["text"]])
+            places.append("")
+            open_message = True
+        elif _SKIPPED.match(line):
+            open_message = False
+            if frame is not None and not places[-1] and not _PLATFORM.match(frame["method"]):
+                places[-1] = f"{frame['file']}, line {frame['line']}" if _own(frame["method"]) else ""
+        elif open_message:
+            texts[-1].append(line)
+    joined = (" ".join(" ".join(text).split()) for text in texts)
+    return [_Thrown(text, place) for text, place in zip(joined, places, strict=True) if text]
+
+
+def _own(method: str) -> bool:
+    # Frames of a module of the JDK read java.base/java.util.Optional.get
+    return "/" not in method or method.startswith("app//")
+
+
+def _message(text: str) -> str:
+    """What stands behind the exception's name; a name alone says too little when another has a message."""
+    _, colon, message = text.partition(": ")
+    return message if colon else ""
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MOST else f"{text[: MOST - 3]}..."

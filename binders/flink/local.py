@@ -1,0 +1,51 @@
+"""A Flink cluster on this machine, for :mod:`speck.local`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from binders import together
+from binders.flink.cluster import PORTS, LocalCluster
+
+# Several servers start at once on a few cores: the optimising compiler would take more than it gives.
+_QUICK_START = ("-XX:TieredStopAtLevel=1",)
+
+
+class FlinkCluster:
+    """The :class:`~speck.binder.LocalServer` of Flink: a JobManager and a TaskManager, run as one server."""
+
+    ports = PORTS
+
+    def address(self, ports: Sequence[int]) -> str:
+        """``http://127.0.0.1:PORT/`` of the JobManager's REST interface."""
+        return f"http://127.0.0.1:{ports[0]}/"
+
+    def command(
+        self, ports: Sequence[int], directory: Path, heap: str
+    ) -> tuple[list[str], Mapping[str, str]]:
+        """See :meth:`speck.binder.LocalServer.command`; the heap is the TaskManager's."""
+        cluster = LocalCluster(tuple(ports), directory, heap, jvm_options=_QUICK_START)
+        return together.command(cluster.programs()), cluster.environment()
+
+    def ready(self, ports: Sequence[int]) -> bool:
+        """Whether the cluster has slots: REST answers seconds before the TaskManager is known."""
+        try:
+            answer = requests.get(f"{self.address(ports)}overview", timeout=2)
+            return answer.ok and int(answer.json()["slots-total"]) > 0
+        except (requests.RequestException, ValueError, KeyError, TypeError):
+            return False
+
+    def inventory(self, ports: Sequence[int], directory: Path, heap: str) -> Mapping[str, Any]:
+        """Where checkpoints and savepoints go; its slots and its memory it tells itself."""
+        cluster = LocalCluster(tuple(ports), directory)
+        return {
+            "checkpoint_dir": cluster.checkpoints.as_uri(),
+            "savepoint_dir": cluster.savepoints.as_uri(),
+        }
+
+
+FLINK_CLUSTER = FlinkCluster()

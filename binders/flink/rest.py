@@ -1,0 +1,382 @@
+"""The wire: Flink's REST interface, one method a request, and the one edge where its errors become SpecK's.
+
+Nothing in here decides.  What answers and is not Flink (a proxy's error page, another program) counts as no
+answer: what became of the request is not known.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import requests
+from requests.adapters import HTTPAdapter
+from requests.auth import HTTPBasicAuth
+from urllib3.exceptions import ConnectTimeoutError, MaxRetryError, NewConnectionError
+
+from binders.flink.cause import root_cause
+from speck.errors import BinderError, NoAnswer, Refused, Unreachable
+from speck.model import Login
+
+CONNECT = 5.0  # s, to open a connection
+QUICK = 30.0  # s, for an answer that Flink has at hand
+SLOW = 120.0  # s, for a job's main method, and for a jar on its way
+
+_CONNECTIONS = 32  # kept open; more than actions at a time on one engine
+_UNKNOWN_JOB = "FlinkJobNotFoundException"
+ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})
+_PLACED = ("running", "initializing", "deploying", "finished")
+
+
+class FlinkRefused(Refused):
+    """Flink answered with an error; ``trace`` is all that it said, up to some kilobytes."""
+
+    def __init__(self, message: str, *, address: str, status: int, trace: str) -> None:
+        super().__init__(message, address=address)
+        self.status = status
+        self.trace = trace
+
+    @property
+    def of_unknown_job(self) -> bool:
+        """Whether Flink does not know the job that it was asked for."""
+        return _UNKNOWN_JOB in self.trace or (self.status == 404 and "not found" in self.trace.lower())
+
+
+@dataclass(frozen=True)
+class JobLine:
+    """A job as ``/jobs/overview`` has it; ``duration`` is s, ``tasks`` are counts by state in lower case."""
+
+    id: str
+    name: str
+    state: str
+    duration: float
+    tasks: Mapping[str, int]
+
+    @property
+    def ended(self) -> bool:
+        """Whether it runs no more, and never will."""
+        return self.state in ENDED
+
+    @property
+    def placed(self) -> bool:
+        """Whether all of its tasks have got their slots."""
+        return 0 < self.tasks.get("total", 0) == sum(self.tasks.get(state, 0) for state in _PLACED)
+
+    @property
+    def up(self) -> bool:
+        """Whether all of its tasks run, or have run."""
+        running = self.tasks.get("running", 0) + self.tasks.get("finished", 0)
+        return self.state == "RUNNING" and 0 < self.tasks.get("total", 0) == running
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The cluster: its version, and its task slots."""
+
+    version: str
+    slots: int
+    slots_free: int
+
+
+class FlinkRest:
+    """The REST interface at an address such as ``http://HOST:8081/``; safe for use from several threads.
+
+    Raises :class:`~speck.errors.Unreachable` when there is no connection, :class:`~speck.errors.NoAnswer`
+    when no answer came or none of Flink's, and :class:`FlinkRefused`.
+    """
+
+    def __init__(self, address: str, login: Login = Login()) -> None:  # noqa: B008 - frozen
+        self.address = address
+        self.quick, self.slow = QUICK, SLOW
+        self._base = _base_of(address)
+        self._login = login
+        self._session: requests.Session | None = None
+        self._guard = threading.Lock()
+
+    # -- the cluster
+
+    def overview(self) -> Overview:
+        """Version and slots."""
+        with self._shape("/overview"):
+            found = self._get("/overview")
+            return Overview(found["flink-version"], int(found["slots-total"]), int(found["slots-available"]))
+
+    def settings(self) -> dict[str, str]:
+        """The settings of the cluster; a value that names a secret is starred out by Flink."""
+        with self._shape("/jobmanager/config"):
+            return {each["key"]: each["value"] for each in self._get("/jobmanager/config")}
+
+    def refresh_interval(self) -> float:
+        """How old what Flink tells of a job's checkpoints may be, s."""
+        with self._shape("/config"):
+            return float(self._get("/config")["refresh-interval"]) / 1000
+
+    def task_managers(self) -> list[dict[str, Any]]:
+        """The TaskManagers with their hardware and memory."""
+        with self._shape("/taskmanagers"):
+            return list(self._get("/taskmanagers")["taskmanagers"])
+
+    # -- jars
+
+    def jars(self) -> dict[str, str]:
+        """The names of the jars that were uploaded, by id."""
+        with self._shape("/jars"):
+            return {each["id"]: each["name"] for each in self._get("/jars")["files"]}
+
+    def upload(self, path: Path, name: str) -> str:
+        """Upload a file as a jar of this name (``*.jar``); answers its id."""
+        try:
+            with path.open("rb") as file:
+                part = {"jarfile": (name, file, "application/java-archive")}
+                answer = self._ask("POST", "/jars/upload", patience=self.slow, files=part)
+        except OSError as error:
+            raise Refused(f"{path} cannot be read: {error.strerror}", address=self.address) from error
+        with self._shape("/jars/upload"):
+            return str(answer["filename"]).replace("\\", "/").rpartition("/")[2]
+
+    def delete_jar(self, jar: str) -> None:
+        """Delete a jar; Flink refuses when there is none."""
+        self._ask("DELETE", f"/jars/{jar}")
+
+    def run(self, jar: str, body: Mapping[str, Any]) -> str:
+        """Run a jar's main method, which starts one job; answers the job's id."""
+        answer = self._ask("POST", f"/jars/{jar}/run", patience=self.slow, json=body)
+        with self._shape("/jars/:id/run"):
+            return str(answer["jobid"])
+
+    # -- jobs
+
+    def jobs(self) -> dict[str, JobLine]:
+        """All jobs that the cluster remembers, by id: one request for any number."""
+        with self._shape("/jobs/overview"):
+            return {each["jid"]: _line(each) for each in self._get("/jobs/overview")["jobs"]}
+
+    def job_state(self, job: str) -> str | None:
+        """The state of one job in Flink's words; ``None`` when the cluster does not know it."""
+        answer = self._get_of_job(job, "/status")
+        if answer is None:
+            return None
+        with self._shape("/jobs/:id/status"):
+            return str(answer["status"])
+
+    def job_parameters(self, job: str) -> dict[str, str]:
+        """The global parameters of a job (none of one that the cluster does not know)."""
+        answer = self._get_of_job(job, "/config") or {}
+        with self._shape("/jobs/:id/config"):
+            return dict(answer.get("execution-config", {}).get("user-config", {}))
+
+    def job_details(self, job: str) -> dict[str, Any] | None:
+        """The job with its vertices and its plan; up to some seconds old."""
+        return self._get_of_job(job, "")
+
+    def checkpoints(self, job: str) -> dict[str, Any] | None:
+        """The statistics of a job's checkpoints and savepoints, as old as :meth:`refresh_interval`."""
+        return self._get_of_job(job, "/checkpoints")
+
+    def root_exception(self, job: str) -> str:
+        """The stack trace of what failed the job last; empty when nothing did."""
+        with self._shape("/jobs/:id/exceptions"):
+            answer = self._get_of_job(job, "/exceptions?maxExceptions=1") or {}
+            entries = answer.get("exceptionHistory", {}).get("entries", [])
+            return str(entries[0]["stacktrace"]) if entries else str(answer.get("root-exception") or "")
+
+    def vertex_sums(self, job: str, vertex: str, names: str) -> dict[str, float]:
+        """The sums over a vertex's subtasks of these metrics (with commas), of those that are known yet."""
+        answer = self._get(f"/jobs/{job}/vertices/{vertex}/subtasks/metrics?get={names}&agg=sum")
+        with self._shape("/subtasks/metrics"):
+            return {each["id"]: float(each["sum"]) for each in answer}
+
+    def vertex_metrics(self, job: str, vertex: str) -> list[str]:
+        """The names of a vertex's metrics."""
+        with self._shape("/subtasks/metrics"):
+            return [each["id"] for each in self._get(f"/jobs/{job}/vertices/{vertex}/subtasks/metrics")]
+
+    def cancel(self, job: str) -> None:
+        """Ask for the end of a job, now."""
+        self._ask("PATCH", f"/jobs/{job}?mode=cancel")
+
+    def stop(self, job: str, directory: str, trigger: str) -> None:
+        """Ask for a savepoint and a job's end; asked again with the same trigger, nothing more happens."""
+        body = {
+            "targetDirectory": directory,
+            "drain": False,
+            "formatType": "CANONICAL",
+            "triggerId": trigger,
+        }
+        self._ask("POST", f"/jobs/{job}/stop", json=body)
+
+    def savepoint(self, job: str, trigger: str) -> dict[str, Any] | None:
+        """What came of :meth:`stop`: ``location`` or ``failure-cause``; ``None`` while it is at work."""
+        answer = self._get(f"/jobs/{job}/savepoints/{trigger}")
+        with self._shape("/jobs/:id/savepoints/:trigger"):
+            return dict(answer["operation"]) if answer["status"]["id"] == "COMPLETED" else None
+
+    def dispose(self, location: str) -> None:
+        """Ask for the deletion of a savepoint or checkpoint; how it went is not awaited."""
+        self._ask("POST", "/savepoint-disposal", json={"savepoint-path": location})
+
+    def close(self) -> None:
+        """Close all connections."""
+        with self._guard:
+            if self._session is not None:
+                self._session.close()
+                self._session = None
+
+    # -- the edge
+
+    def _get(self, path: str) -> Any:
+        try:
+            return self._ask("GET", path)
+        except NoAnswer as error:
+            if not isinstance(error.__cause__, requests.ConnectionError):
+                raise
+            # A connection that was kept open and has gone in the meantime: to ask again changes nothing.
+            return self._ask("GET", path)
+
+    def _get_of_job(self, job: str, path: str) -> dict[str, Any] | None:
+        try:
+            answer = self._get(f"/jobs/{job}{path}")
+        except FlinkRefused as error:
+            if error.of_unknown_job:
+                return None
+            raise
+        if not isinstance(answer, dict):
+            raise self._strange(f"/jobs/:id{path}")
+        return answer
+
+    def _ask(self, method: str, path: str, *, patience: float | None = None, **content: Any) -> Any:
+        patience = self.quick if patience is None else patience
+        try:
+            response = self._opened().request(
+                method,
+                f"{self._base}{path}",
+                timeout=(CONNECT, patience),
+                allow_redirects=False,  # a login is for this address alone
+                **content,
+            )
+        except requests.RequestException as error:
+            raise self._unanswered(error, patience) from error
+        return self._read(response)
+
+    def _opened(self) -> requests.Session:
+        with self._guard:
+            if self._session is None:
+                self._session = _session(self._login)
+            return self._session
+
+    def _read(self, response: requests.Response) -> Any:
+        try:
+            body = response.json()
+        except ValueError as error:
+            body = None
+            cause: Exception | None = error
+        else:
+            cause = None
+        if response.ok and cause is None:
+            return body
+        if response.status_code in (401, 403):
+            raise Refused(
+                f"{self.address} does not let SpecK in (HTTP {response.status_code}; expected engine_login "
+                "of the site to have a username and password, or a token, that are good there)",
+                address=self.address,
+            )
+        errors = body.get("errors") if isinstance(body, dict) else None
+        if not isinstance(errors, list) or response.status_code in (502, 503, 504):
+            raise self._strange(f"HTTP {response.status_code}") from cause
+        trace = "\n".join(str(each) for each in errors)
+        raise FlinkRefused(
+            f"{self.address}: {root_cause(trace)}",
+            address=self.address,
+            status=response.status_code,
+            trace=trace,
+        )
+
+    @contextmanager
+    def _shape(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            raise self._strange(what) from error
+
+    def _strange(self, what: str) -> NoAnswer:
+        message = (
+            f"{self.address} answers, but not as Flink does ({what}; is it a JobManager's REST address?)"
+        )
+        return NoAnswer(message, address=self.address)
+
+    def _unanswered(self, error: requests.RequestException, patience: float) -> BinderError:
+        why = _innermost(error)
+        if isinstance(error, requests.exceptions.SSLError):
+            return Unreachable(f"{self.address}: no secure connection: {why}", address=self.address)
+        if isinstance(error, requests.ConnectTimeout) or _never_connected(error):
+            return Unreachable(f"{self.address} cannot be reached: {why}", address=self.address)
+        if isinstance(error, requests.Timeout):
+            return NoAnswer(f"{self.address} did not answer in {patience:g} s", address=self.address)
+        return NoAnswer(f"{self.address}: the connection broke: {why}", address=self.address)
+
+
+def _line(job: Mapping[str, Any]) -> JobLine:
+    return JobLine(job["jid"], job["name"], job["state"], job["duration"] / 1000, job["tasks"])
+
+
+def _base_of(address: str) -> str:
+    try:
+        parts = urlsplit(address)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if good and (parts.username is not None or parts.password is not None):
+        # The address is not repeated: it holds a secret.
+        raise Refused("a Flink address with a login in it (expected the login as engine_login of the site)")
+    if not good or parts.query or parts.fragment:
+        raise Refused(
+            f"{address!r} is no Flink address (expected http://HOST:PORT or https://HOST:PORT)",
+            address=address,
+        )
+    return address.rstrip("/")
+
+
+def _session(login: Login) -> requests.Session:
+    session = requests.Session()
+    # No login of a .netrc, no proxy of the environment: what is used is what the inventory says.
+    session.trust_env = False
+    adapter = HTTPAdapter(pool_connections=1, pool_maxsize=_CONNECTIONS)
+    session.mount("http://", adapter)
+    session.mount("https://", adapter)
+    session.verify = _ca_file(login) or True
+    if login.token is not None:
+        session.headers["Authorization"] = f"Bearer {login.token.reveal()}"
+    elif login.username is not None:
+        password = login.password.reveal() if login.password else ""
+        session.auth = HTTPBasicAuth(login.username.encode(), password.encode())
+    return session
+
+
+def _ca_file(login: Login) -> str | None:
+    if login.ca_file is not None and not Path(login.ca_file).is_file():
+        raise Refused(f"ca_file {login.ca_file!r} of engine_login is not there (expected a PEM file)")
+    return login.ca_file
+
+
+def _never_connected(error: requests.RequestException) -> bool:
+    reason = error.args[0] if error.args else None
+    if isinstance(reason, MaxRetryError):
+        return isinstance(reason.reason, (NewConnectionError, ConnectTimeoutError))
+    return False
+
+
+def _innermost(error: BaseException) -> str:
+    """The words of the error at the bottom, in one line."""
+    while True:
+        inner = error.__cause__ or error.__context__
+        if inner is None:
+            break
+        error = inner
+    if isinstance(error, OSError) and error.strerror:
+        return str(error.strerror)
+    return " ".join(str(error).split())[:300] or type(error).__name__

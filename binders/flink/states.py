@@ -1,0 +1,71 @@
+"""Where a job's state is: read out of what Flink says of its checkpoints, or found as files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+_METADATA = "_metadata"
+_STOP = "SYNC_SAVEPOINT"  # the kind of savepoint that ends a job
+
+
+def stop_savepoint(statistics: Mapping[str, Any]) -> str | None:
+    """Where the savepoint is with which the job was stopped; ``None`` of a job that ended otherwise."""
+    latest = _latest(statistics, "savepoint")
+    return _place(latest) if str(latest.get("checkpoint_type", "")).startswith(_STOP) else None
+
+
+def newest_state(statistics: Mapping[str, Any]) -> str | None:
+    """The newest savepoint or checkpoint that is still there and can be started from."""
+    found = [_latest(statistics, kind) for kind in ("completed", "savepoint")]
+    there = [each for each in found if _place(each)]
+    newest = max(there, key=lambda each: int(each["id"]), default=None)
+    return _place(newest) if newest is not None else None
+
+
+def last_checkpoint(statistics: Mapping[str, Any]) -> str | None:
+    """The last checkpoint that Flink made by itself, if it is still there."""
+    return _place(_latest(statistics, "completed"))
+
+
+def left_behind(savepoints: str, checkpoints: str, job: str) -> str | None:
+    """The newest state that a job left as files that this machine sees, of a job that Flink has forgotten."""
+    places = [*_below(savepoints, "savepoint-*"), *_below(f"{checkpoints}/{job}", "chk-*")]
+    newest = max(places, key=lambda path: (path / _METADATA).stat().st_mtime_ns, default=None)
+    return f"file:{newest}" if newest is not None else None
+
+
+def missing(location: str) -> str | None:
+    """Say why a state cannot be started from, as far as this machine can tell; ``None`` if it may."""
+    path = local_path(location)
+    if path is None or not path.parent.parent.is_dir():
+        return None  # of another machine, or of another file system
+    if path.name == _METADATA:
+        path = path.parent
+    return None if (path / _METADATA).is_file() else f"there is no savepoint at {location!r}"
+
+
+def local_path(location: str) -> Path | None:
+    """The path of a ``file:`` location (or of a bare path)."""
+    parts = urlsplit(location)
+    if parts.scheme in ("", "file") and not parts.netloc and parts.path.startswith("/"):
+        return Path(unquote(parts.path) if parts.scheme else parts.path)
+    return None
+
+
+def _latest(statistics: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    return (statistics.get("latest") or {}).get(kind) or {}
+
+
+def _place(checkpoint: Mapping[str, Any]) -> str | None:
+    path = str(checkpoint.get("external_path") or "")
+    # Without a directory for checkpoints, Flink keeps them in memory and says so in words.
+    return path if path and not path.startswith("<") and not checkpoint.get("discarded") else None
+
+
+def _below(location: str, pattern: str) -> Iterator[Path]:
+    folder = local_path(location)
+    if folder is not None and folder.is_dir():
+        yield from (found for found in folder.glob(pattern) if (found / _METADATA).is_file())

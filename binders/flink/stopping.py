@@ -1,0 +1,169 @@
+"""How a job is stopped: with a savepoint, or cancelled; and what state it leaves."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from binders.flink import states
+from binders.flink.cause import root_cause
+from binders.flink.rest import ENDED, FlinkRefused, FlinkRest
+from speck.errors import BinderError, NoAnswer, Refused
+from speck.model import Handle
+
+SAVEPOINT_PATIENCE = 300.0  # s, for a savepoint to be written
+COME_UP_PATIENCE = 30.0  # s, for a job that is starting to come to where it can give a savepoint
+END_PATIENCE = 60.0  # s, for the tasks of a job that is cancelled
+
+_SHORT, _LONG = 0.02, 0.5  # s between two questions
+
+# What Flink says of a savepoint that a job cannot give just now.
+_NOT_YET = (
+    "Not all required tasks are currently running",
+    "is not in state RUNNING",
+    "Checkpoint triggering task",
+)
+_FALTERING = ("RESTARTING", "FAILING")
+_OVER = (None, *ENDED)  # it runs no more, or is not known
+
+
+class Stopper:
+    """Stops jobs of one cluster."""
+
+    def __init__(self, rest: FlinkRest) -> None:
+        self._rest = rest
+        self.savepoint_patience = SAVEPOINT_PATIENCE
+        self.come_up_patience = COME_UP_PATIENCE
+        self.end_patience = END_PATIENCE
+        self._left: dict[str, str] = {}
+
+    def stop(self, handle: Handle, keep_state: bool) -> str | None:
+        """Stop a job, and answer where its state is when it is to be kept.
+
+        Asked again the same is answered, as long as the cluster remembers the job or its files are seen here.
+        """
+        job = handle.engine_id
+        state = self._rest.job_state(job)
+        if keep_state and state not in _OVER:
+            self._left[job] = self._with_state(handle, state) or ""
+        elif state not in _OVER:
+            self.end(job)
+            self._dispose(handle)
+        if not keep_state:
+            return None
+        return self._left.get(job) or self._kept(handle)
+
+    def savepoint_of(self, job: str) -> str | None:
+        """Where the savepoint is with which a job was stopped; ``None`` of a job that ended otherwise."""
+        return self._left.get(job) or states.stop_savepoint(self._rest.checkpoints(job) or {})
+
+    def end(self, job: str) -> None:
+        """Cancel a job that runs, and wait until it does no more; of another: nothing."""
+        if self._rest.job_state(job) in _OVER:
+            return
+        with suppress(FlinkRefused):  # it ended in between
+            self._rest.cancel(job)
+        self._await_end(job)
+
+    def _with_state(self, handle: Handle, state: str | None) -> str | None:
+        """Stop with a savepoint; a job that cannot give one is cancelled, and has its last checkpoint."""
+        job, directory = handle.engine_id, handle.details.get("savepoints", "")
+        deadline = time.monotonic() + self.come_up_patience
+        for number, pause in enumerate(_pauses()):
+            if state in _OVER:
+                break
+            if not directory or state in _FALTERING or time.monotonic() > deadline:
+                self.end(job)
+                break
+            if state == "RUNNING":
+                location = self._savepoint(handle, directory, _trigger(job, number))
+                if location is not None:
+                    return location
+            time.sleep(pause)
+            state = self._rest.job_state(job)
+        return self._kept(handle)
+
+    def _savepoint(self, handle: Handle, directory: str, trigger: str) -> str | None:
+        """Stop with a savepoint; answers where it is, or ``None`` if the job could not give one just now."""
+        job = handle.engine_id
+        self._rest.stop(job, directory, trigger)
+        outcome = self._await_savepoint(handle, trigger)
+        location = outcome.get("location")
+        if location:
+            self._await_end(job)
+            return str(location)
+        trace = str((outcome.get("failure-cause") or {}).get("stack-trace", ""))
+        state = self._rest.job_state(job)
+        if state in _OVER or state in _FALTERING or any(text in trace for text in _NOT_YET):
+            return None
+        raise Refused(
+            f"job {handle.details.get('job', job)!r} runs on at {self._rest.address}: "
+            f"its savepoint failed: {root_cause(trace)}",
+            address=self._rest.address,
+        )
+
+    def _await_savepoint(self, handle: Handle, trigger: str) -> dict[str, Any]:
+        deadline = time.monotonic() + self.savepoint_patience
+        for pause in _pauses():
+            outcome = self._rest.savepoint(handle.engine_id, trigger)
+            if outcome is not None:
+                return outcome
+            if time.monotonic() > deadline:
+                break
+            time.sleep(pause)
+        raise NoAnswer(
+            f"{self._rest.address}: the savepoint of job {handle.details.get('job', '')!r} is not complete "
+            f"after {self.savepoint_patience:g} s (Flink goes on with it)",
+            address=self._rest.address,
+        )
+
+    def _await_end(self, job: str) -> None:
+        deadline = time.monotonic() + self.end_patience
+        for pause in _pauses():
+            if self._rest.job_state(job) in _OVER:
+                return
+            if time.monotonic() > deadline:
+                break
+            time.sleep(pause)
+        raise NoAnswer(
+            f"{self._rest.address}: job {job} has not ended {self.end_patience:g} s after it was told to",
+            address=self._rest.address,
+        )
+
+    def _kept(self, handle: Handle) -> str | None:
+        """The newest state of a job that runs no more."""
+        job, details = handle.engine_id, handle.details
+        statistics = self._rest.checkpoints(job)
+        found = states.stop_savepoint(statistics or {}) or states.left_behind(
+            details.get("savepoints", ""), details.get("checkpoints", ""), job
+        )
+        if found is None and statistics is not None:
+            # What was told may be from before the end of the job.
+            time.sleep(self._rest.refresh_interval())
+            found = states.newest_state(self._rest.checkpoints(job) or {})
+        return found or details.get("state")
+
+    def _dispose(self, handle: Handle) -> None:
+        """Let go of the checkpoint that a cancelled job leaves, which nobody will start from."""
+        job, checkpoints = handle.engine_id, handle.details.get("checkpoints", "")
+        location = states.left_behind("", checkpoints, job) or states.last_checkpoint(
+            self._rest.checkpoints(job) or {}
+        )
+        if location is not None:
+            with suppress(BinderError):  # files are left, and no job
+                self._rest.dispose(location)
+
+
+def _trigger(job: str, number: int) -> str:
+    """The id of a savepoint: the same when asked for again after an answer was lost."""
+    return hashlib.sha256(f"{job} {number}".encode()).hexdigest()[:32]
+
+
+def _pauses() -> Iterator[float]:
+    pause = _SHORT
+    while True:
+        yield pause
+        pause = min(pause * 1.5, _LONG)

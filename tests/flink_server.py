@@ -1,0 +1,163 @@
+"""A real Flink cluster of its own for tests, on free loopback ports: a JobManager and a TaskManager.
+
+::
+
+    def test_something(flink_server: FlinkServer) -> None: ...      # the fixture: one cluster a test session
+
+    with FlinkServer(directory) as server:      # a cluster of one's own, to be killed and started again
+        connect(server.address)                 # http://127.0.0.1:PORT/
+        server.kill()                           # SIGKILL to both; checkpoints and savepoints stay
+        server.start()                          # again, on the same ports
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+
+import pytest
+
+from binders.flink.cluster import PORTS, LocalCluster, flink_home
+from binders.flink.local import FLINK_CLUSTER
+from binders.java import java
+from speck.errors import LocalError
+from tests.mosquitto_server import free_port
+
+SOURCES = Path(__file__).parent / "flink_jobs"
+
+_START_TIMEOUT = 180.0
+
+_TALKATIVE = SOURCES / "talkative.properties"
+
+# Half the processor time of a start; what runs long pays for it, and no test does.
+_JVM_OPTIONS = ("-XX:TieredStopAtLevel=1",)
+
+
+class FlinkServer:
+    """One cluster; its ports stay the same over :meth:`kill` and :meth:`start`."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        heap: str = "320m",
+        slots: int = 32,
+        conf: Mapping[str, str] | None = None,
+        talkative: bool = False,
+    ) -> None:
+        """Prepare a cluster that keeps its files in ``directory``; ``talkative``: it logs as Flink does."""
+        self.directory = directory
+        self.ports = tuple(free_port() for _ in range(PORTS))
+        self.cluster = LocalCluster(
+            self.ports,
+            directory,
+            heap,
+            slots=slots,
+            extra=conf,
+            jvm_options=(*_JVM_OPTIONS, *([f"-Dlog4j.configurationFile={_TALKATIVE}"] if talkative else [])),
+        )
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def address(self) -> str:
+        """The cluster's address as a composition has it."""
+        return FLINK_CLUSTER.address(self.ports)
+
+    @property
+    def log(self) -> str:
+        """What JobManager and TaskManager wrote to their log."""
+        return (self.directory / "server.log").read_text(encoding="utf-8", errors="replace")
+
+    def start(self) -> FlinkServer:
+        """Start it and wait until it has slots."""
+        assert not self._processes, "the cluster runs already"
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with (self.directory / "server.log").open("ab") as log:
+            for command in self.cluster.programs():
+                self._processes.append(
+                    subprocess.Popen(
+                        command,
+                        cwd=self.directory,
+                        env=self.cluster.environment(),
+                        stdin=subprocess.DEVNULL,
+                        stdout=log,
+                        stderr=log,
+                    )
+                )
+        try:
+            self._await_ready()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def kill(self) -> None:
+        """End it by SIGKILL; of one that does not run: nothing."""
+        processes, self._processes = self._processes, []
+        for process in processes:
+            process.kill()
+            process.wait()
+
+    def _await_ready(self) -> None:
+        deadline = time.monotonic() + _START_TIMEOUT
+        while not FLINK_CLUSTER.ready(self.ports):
+            if any(process.poll() is not None for process in self._processes):
+                raise RuntimeError(f"the cluster ended:\n{self.log[-3000:]}")
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"no cluster at {self.address} in {_START_TIMEOUT} s:\n{self.log[-3000:]}")
+            time.sleep(0.05)
+
+    def __enter__(self) -> FlinkServer:
+        return self if self._processes else self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+
+
+def compile_jobs(directory: Path) -> Path:
+    """Compile the test programs into a jar in ``directory``."""
+    classes = directory / "classes"
+    compiler = Path(java("Flink")).resolve().with_name("javac")
+    class_path = next((flink_home() / "lib").glob("flink-dist-*.jar"))
+    sources = [str(source) for source in sorted(SOURCES.glob("*.java"))]
+    subprocess.run(
+        [str(compiler), "-nowarn", "-cp", str(class_path), "-d", str(classes), *sources], check=True
+    )
+    jar = directory / "streets.jar"
+    with zipfile.ZipFile(jar, "w") as archive:
+        for file in sorted(classes.rglob("*.class")):
+            archive.write(file, file.relative_to(classes))
+    return jar
+
+
+@pytest.fixture(name="flink_jobs", scope="session")
+def flink_jobs_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The jar of the test programs."""
+    if shutil.which("javac") is None:
+        pytest.skip("javac is not installed")
+    try:
+        return compile_jobs(tmp_path_factory.mktemp("flink-jobs"))
+    except LocalError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(name="flink_server", scope="session")
+def flink_server_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkServer]:
+    """One cluster for the whole test session (use job names of your own)."""
+    try:
+        java("Flink")
+        flink_home()
+    except LocalError as error:
+        pytest.skip(str(error))
+    with FlinkServer(tmp_path_factory.mktemp("flink")) as server:
+        yield server

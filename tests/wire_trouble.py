@@ -1,0 +1,170 @@
+"""What can go wrong between a client and a server, over real sockets.
+
+A :class:`BrokenServer` listens and is no good; a :class:`Relay` stands in front of a good server, and is slow
+or loses an answer.  Both are context managers, on free loopback ports.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from enum import Enum
+from types import TracebackType
+
+
+class Trouble(Enum):
+    """How a server is no good."""
+
+    SILENT = "silent"  # it takes connections and says nothing
+    RUBBISH = "rubbish"  # it answers in no protocol
+    UNAVAILABLE = "unavailable"  # it answers as an HTTP proxy does whose server is down
+
+
+_PAGE = b"<html><body>the server is down</body></html>"
+_ANSWERS = {
+    Trouble.RUBBISH: b"rubbish, and more rubbish\r\n\r\n",
+    Trouble.UNAVAILABLE: b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/html\r\n"
+    b"Content-Length: %d\r\nConnection: close\r\n\r\n%s" % (len(_PAGE), _PAGE),
+}
+
+
+class _Listener:
+    """Accepts connections in a thread, and hands each to :meth:`serve` in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._open: list[socket.socket] = []
+        self._guard = threading.Lock()
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        port: int = self._listener.getsockname()[1]
+        return port
+
+    def serve(self, connection: socket.socket) -> None:
+        """Deal with one connection."""
+        raise NotImplementedError
+
+    def keep(self, connection: socket.socket) -> socket.socket:
+        """Let a socket be closed in the end."""
+        with self._guard:
+            self._open.append(connection)
+        return connection
+
+    def close_connections(self) -> None:
+        """Close what is open."""
+        with self._guard:
+            closing, self._open = self._open, []
+        for connection in closing:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self.keep(connection)
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            self.serve(connection)
+
+    def _end(self) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.close_connections()
+        self._thread.join(10)
+
+
+class BrokenServer(_Listener):
+    """A server that is in trouble."""
+
+    def __init__(self, trouble: Trouble) -> None:
+        super().__init__()
+        self.trouble = trouble
+
+    def serve(self, connection: socket.socket) -> None:
+        answer = _ANSWERS.get(self.trouble)
+        while connection.recv(1 << 16):
+            if answer is not None:
+                connection.sendall(answer)
+                connection.shutdown(socket.SHUT_WR)
+
+    def __enter__(self) -> BrokenServer:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+
+class Relay(_Listener):
+    """Passes bytes to a server on a loopback port and back, each piece ``delay`` seconds late.
+
+    ``lose_answer_to`` names bytes: when a client sends them, they are passed on, and with the server's first
+    byte after them all connections break, and no new one is taken.
+    """
+
+    def __init__(self, server_port: int, *, delay: float = 0.0, lose_answer_to: bytes = b"") -> None:
+        super().__init__()
+        self.server_port, self.delay = server_port, delay
+        self.lost = threading.Event()
+        self._marker = lose_answer_to
+        self._seen = threading.Event()
+
+    def serve(self, connection: socket.socket) -> None:
+        if self.lost.is_set():
+            connection.close()
+            return
+        server = self.keep(socket.create_connection(("127.0.0.1", self.server_port), 10))
+        server.settimeout(None)
+        forth = threading.Thread(target=self._forth, args=(connection, server), daemon=True)
+        forth.start()
+        for piece in self._pieces(server):
+            if self._seen.is_set():
+                self.lost.set()
+                self.close_connections()
+                return
+            connection.sendall(piece)
+        self._hang_up(connection)
+
+    def _forth(self, connection: socket.socket, server: socket.socket) -> None:
+        tail = b""
+        with contextlib.suppress(OSError):
+            for piece in self._pieces(connection):
+                tail = tail[-len(self._marker) :] + piece
+                if self._marker and self._marker in tail:
+                    self._seen.set()
+                server.sendall(piece)
+        self._hang_up(server)
+
+    def _pieces(self, source: socket.socket) -> Iterator[bytes]:
+        while piece := source.recv(1 << 16):
+            if self.delay:
+                time.sleep(self.delay)
+            yield piece
+
+    def _hang_up(self, connection: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            connection.shutdown(socket.SHUT_WR)
+
+    def __enter__(self) -> Relay:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
