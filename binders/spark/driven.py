@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from binders.spark.build import start_query
@@ -44,9 +45,8 @@ class Account(Protocol):
 def run(parcel: Mapping[str, Any], files: Mapping[str, Path], account: Account, driver_id: str) -> int:
     """Run the query that the parcel orders; answers the exit code."""
     orders = Orders(**{**parcel["orders"], "path": str(files["job"])})
-    session = SparkSession.builder.getOrCreate()
+    session = _session(str(files["connector"]))
     try:
-        session.sql(f"ADD JAR '{files['connector']}'")
         return Driver(session, orders, account).run(parcel, driver_id)
     except (Py4JError, ConnectionError) as error:
         account.tell("starting", f"the driver's Java process has gone: {explain(error, orders.path)}")
@@ -57,6 +57,17 @@ def run(parcel: Mapping[str, Any], files: Mapping[str, Path], account: Account, 
     finally:
         with contextlib.suppress(Py4JError, ConnectionError):  # killed from outside: Java has gone already
             session.stop()
+
+
+def _session(connector: str) -> SparkSession:
+    """A session whose driver and executors have the connector on their class path."""
+    SparkContext._ensure_initialized()
+    jvm: Any = SparkContext._jvm
+    # What spark-submit does with --jars, which it would want before this program runs.  ADD JAR is not
+    # enough: the driver reads what the connector's tasks answer outside of any session.
+    url = jvm.java.io.File(connector).toURI().toURL()
+    jvm.java.lang.Thread.currentThread().getContextClassLoader().addURL(url)
+    return SparkSession.builder.config("spark.jars", connector).getOrCreate()
 
 
 class Driver:

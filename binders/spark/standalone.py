@@ -109,7 +109,9 @@ class StandaloneEngine:
         Raises :class:`~speck.errors.NoAnswer` while a driver waits for a worker that may be the attempt's.
         """
         chosen = self._chosen(attempt.id)
-        return self._handle(attempt) if chosen is not None and _is_there(*chosen) else None
+        if chosen is None or attempt.id in self._over or not _is_there(*chosen):
+            return None
+        return self._handle(attempt)
 
     def status(self, handle: Handle) -> JobStatus:
         """What the driver tells; what the master tells of a driver that cannot."""
