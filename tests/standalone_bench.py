@@ -1,4 +1,4 @@
-"""A real Spark standalone cluster, a coordinator's artifact server and a broker as the bench of the contract."""
+"""A real Spark standalone cluster, an artifact server and a broker as the bench of the contract."""
 
 from __future__ import annotations
 

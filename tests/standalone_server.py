@@ -129,5 +129,3 @@ def standalone_server_fixture(tmp_path_factory: pytest.TempPathFactory) -> Itera
         pytest.skip(f"{CONNECTOR.name} is not built (make, or mvn package in jars_and_apps/connectors)")
     with StandaloneServer(tmp_path_factory.mktemp("standalone")) as server:
         yield server
-
-

@@ -146,7 +146,7 @@ class StandaloneEngine:
         """Cores and memory of the workers that are alive; ``slots`` are the inventory's where it has them."""
         cluster = self._master.cluster()
         slots = self._known.slots
-        running = sum(driver.active for driver in cluster.drivers)
+        running = len(self._jobs(cluster)) if slots is not None else 0
         return Capacity(
             slots=slots,
             slots_free=max(0, slots - running) if slots is not None else None,
@@ -192,8 +192,6 @@ class StandaloneEngine:
 
     def _identify(self, cluster: Cluster) -> list[Driver]:
         """Find out whose the drivers are; answers the active ones of which that cannot be told yet."""
-        there = {driver.id for driver in cluster.drivers}
-        self._owners = {driver: owner for driver, owner in self._owners.items() if driver in there}
         unknown = []
         for driver in cluster.drivers:
             if driver.id in self._owners or driver.main_class != MAIN_CLASS:
@@ -218,6 +216,13 @@ class StandaloneEngine:
         head = head.partition(_HEAD_END)[0]
         attempt, job = _ATTEMPT.search(head), _JOB.search(head)
         return (attempt[1], job[1]) if attempt and job else ("", "")
+
+    def _jobs(self, cluster: Cluster) -> list[str]:
+        """The names of the jobs that have a driver, or of which that cannot be told yet (empty)."""
+        self._identify(cluster)
+        active = [driver.id for driver in cluster.drivers if driver.active]
+        owners = [self._owners.get(driver, ("unknown", "")) for driver in active]
+        return [job for attempt, job in owners if attempt]
 
     def _account(self, driver: Driver, cluster: Cluster) -> Account | None:
         worker = cluster.worker(driver.worker)
@@ -337,10 +342,14 @@ class StandaloneEngine:
             raise Refused(message, address=self.address)
 
     def _check_room(self, job: Job, cluster: Cluster) -> None:
-        self._identify(cluster)
-        active = [driver.id for driver in cluster.drivers if driver.active]
-        if any(self._owners.get(driver, ("", ""))[1] == job.job_name for driver in active):
+        jobs, slots = self._jobs(cluster), self._known.slots
+        if job.job_name in jobs:
             return  # what it has comes free first
+        if slots is not None and len(jobs) >= slots:
+            raise NoCapacity(
+                f"{self.address} has no room for job {job.job_name!r}: {slots} slots, {len(jobs)} in use",
+                address=self.address,
+            )
         if not has_room(cluster.workers):
             free = ", ".join(
                 f"{worker.cores_free} cores and {worker.memory_free >> 20} MiB" for worker in cluster.workers

@@ -67,7 +67,10 @@ def fetch(artifact: dict[str, str], cache: Path) -> Path:
     place.parent.mkdir(parents=True, exist_ok=True)
     scratch = place.with_name(f".{place.name}.{os.getpid()}")
     try:
-        _download(artifact["url"], scratch)
+        try:
+            _download(artifact["url"], scratch)
+        except OSError as error:
+            raise OSError(f"{artifact['name']}: {error}") from error
         with scratch.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
         if found != artifact["sha256"]:
@@ -90,7 +93,7 @@ def _download(url: str, place: Path) -> None:
             status = getattr(error, "code", None)
             if status in (401, 403, 404) or time.monotonic() + pause > deadline:
                 host = url.partition("://")[2].partition("/")[0]
-                raise OSError(f"{place.name.split('.', 2)[1]}: not to be had from {host}: {error}") from error
+                raise OSError(f"not to be had from {host}: {error}") from error
         time.sleep(pause)
         pause = min(pause * 2, 5.0)
 
