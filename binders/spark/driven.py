@@ -168,7 +168,8 @@ def _listen(host: str, token: str, stop: threading.Event) -> str:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            allowed = hmac.compare_digest(self.headers.get("Authorization", ""), f"Bearer {token}")
+            given = self.headers.get("Authorization", "").encode("utf-8", "replace")
+            allowed = hmac.compare_digest(given, f"Bearer {token}".encode())
             if allowed:
                 stop.set()
             self.send_response(202 if allowed else 403)

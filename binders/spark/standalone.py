@@ -95,7 +95,7 @@ class StandaloneEngine:
         with self._guard:
             one_at_a_time = self._attempts.setdefault(attempt.id, threading.Lock())
         with one_at_a_time:
-            chosen = self._chosen(attempt.id)
+            chosen = self._chosen(attempt.id, strict=False)
             if chosen is None:
                 driver = self._sender.submit(job, attempt, self.stop_grace)
                 self._owners[driver] = (attempt.id, attempt.job_name)
@@ -108,7 +108,7 @@ class StandaloneEngine:
 
         Raises :class:`~speck.errors.NoAnswer` while a driver waits for a worker that may be the attempt's.
         """
-        chosen = self._chosen(attempt.id)
+        chosen = self._chosen(attempt.id, strict=True)
         if chosen is None or attempt.id in self._over or not _is_there(*chosen):
             return None
         return self._handle(attempt)
@@ -122,16 +122,22 @@ class StandaloneEngine:
         return JobStatus(state, time.time(), message)
 
     def stop(self, handle: Handle, keep_state: bool) -> State | None:
-        """Ask the driver to end after the batch in hand, kill what does not; of the state, its checkpoint.
+        """Ask the driver to end after the batch in hand, and kill what does not end.
 
-        Without the state to keep, the driver is killed at once.
+        Without a state to keep, the driver is killed at once.  The state is the checkpoint; ``None`` of a
+        query that was never started.
         """
-        if self._chosen(handle.engine_id) is not None:
-            if keep_state and self._request_stop(handle.engine_id):
-                self._await_end(handle.engine_id, self.stop_grace + END_TIMEOUT)
-            self._kill(handle.engine_id)
-        self._over.add(handle.engine_id)
-        return State(STATE_KIND, handle.details["checkpoint"]) if keep_state else None
+        attempt = handle.engine_id
+        chosen = self._chosen(attempt, strict=False)
+        account = chosen[1] if chosen is not None else None
+        if chosen is not None:
+            if keep_state and account is not None and self._request_stop(attempt, account):
+                self._await_end(attempt, self.stop_grace + END_TIMEOUT)
+            self._kill(attempt)
+        self._over.add(attempt)
+        if not keep_state or (account is not None and not account.ran):
+            return None
+        return State(STATE_KIND, handle.details["checkpoint"])
 
     def metrics(self, handle: Handle) -> JobMetrics:
         """The numbers of the last progress report.  Raises :class:`~speck.errors.Refused` of a lost job."""
@@ -161,27 +167,32 @@ class StandaloneEngine:
 
     # -- which driver is whose
 
-    def _chosen(self, attempt: str) -> tuple[Driver, Account | None] | None:
+    def _chosen(self, attempt: str, *, strict: bool) -> tuple[Driver, Account | None] | None:
         """The driver of an attempt that counts.
 
-        Raises :class:`~speck.errors.NoAnswer` while one that is not known may be it.
+        Where another one waits for a worker that may be it, a ``strict`` question raises
+        :class:`~speck.errors.NoAnswer`.  Who is about to submit need not be strict: of two drivers one ends.
         """
         deadline = time.monotonic() + FIND_PATIENCE
         while True:
             cluster = self._master.cluster()
             unknown = self._identify(cluster)
             chosen = self._look(attempt, cluster)
-            if chosen is not None and chosen[0].state != "RELAUNCHING":
-                return chosen
-            if not unknown:
+            replaced = chosen is not None and chosen[0].state == "RELAUNCHING"
+            if not (strict or replaced):
+                unknown = [driver for driver in unknown if driver.state == "RUNNING"]
+            if not unknown or (chosen is not None and not replaced):
                 return chosen
             if time.monotonic() > deadline:
-                raise NoAnswer(
-                    f"{self.address} has drivers that wait for a worker, any of which may be the attempt's "
-                    f"({', '.join(driver.id for driver in unknown)})",
-                    address=self.address,
-                )
+                break
             time.sleep(_POLL)
+        if strict or replaced:
+            raise NoAnswer(
+                f"{self.address} has drivers that wait for a worker, any of which may be the attempt's "
+                f"({', '.join(driver.id for driver in unknown)})",
+                address=self.address,
+            )
+        return chosen
 
     def _look(self, attempt: str, cluster: Cluster) -> tuple[Driver, Account | None] | None:
         drivers = self._drivers(attempt, cluster)
@@ -308,11 +319,11 @@ class StandaloneEngine:
 
     # -- ending
 
-    def _request_stop(self, attempt: str) -> bool:
+    def _request_stop(self, attempt: str, account: Account) -> bool:
         """Ask the driver itself; answers whether it has heard."""
-        chosen = self._look(attempt, self._master.cluster())
-        control = chosen[1].control if chosen is not None and chosen[1] is not None else ""
-        return bool(control) and self._master.post(control, self._sender.stop_token(attempt))
+        if account.kind != "running" or not account.control:
+            return False
+        return self._master.post(account.control, self._sender.stop_token(attempt))
 
     def _kill(self, attempt: str) -> None:
         """Kill all drivers of an attempt, and wait until the master says that they have ended."""
