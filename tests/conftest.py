@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 pytest_plugins = [
-    "tests.flink_server",
     "tests.mosquitto_server",
     "tests.rest_server",
     "tests.spark_server",
+    "tests.flink_server",
     "tests.standalone_server",
 ]
