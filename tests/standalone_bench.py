@@ -99,8 +99,7 @@ class StandaloneBench:
 
     def running(self, job_name: str) -> int:
         """How many applications of the job have executors, or wait for them, by the master's own count."""
-        told = self.master._json("GET", f"{self.master.ui}/json/", "web interface")
-        return sum(each["name"].startswith(f"speck {job_name} ") for each in told["activeapps"])
+        return sum(name.startswith(f"speck {job_name} ") for name in self.master.cluster().applications)
 
     def forgotten(self, handle: Handle) -> Handle:
         return replace(handle, engine_id=uuid.uuid4().hex)

@@ -22,7 +22,7 @@ from binders.spark.standalone_local import JOBS as JOBS_OF_A_CLUSTER
 from speck import local
 from speck.binder import Registry
 from speck.errors import NoAnswer, NoCapacity, Refused
-from speck.model import Attempt, Handle, Inventory, Job, JobState, Login, Secret, State
+from speck.model import Attempt, Engine, Handle, Inventory, Job, JobState, Login, Secret, State
 from speck.schema import load_inventory
 from tests.binder_contract import EngineContract, attempt_of, await_state, eventually
 from tests.mosquitto_server import MosquittoServer
@@ -122,7 +122,12 @@ def test_a_move_between_connect_and_standalone_and_back(
     """One broker, one checkpoint that both see; messages come while the job is moved."""
     job = bench.job(job_name)
     sender = threading.Thread(target=bench.mqtt.send, args=(job.source_topic, ["a"] * 3000))
-    connect, standalone = connect_engine(site_bench.server.address, bench.inventory), bench.binder()
+    # Both engines are of one site, and both see its checkpoints.
+    site = bench.inventory.sites["A"]
+    (here,) = site.engines
+    there = Engine(spe_address=site_bench.server.address, checkpoint_dir=here.checkpoint_dir)
+    inventory = Inventory({"A": replace(site, engines=(here, there))})
+    connect, standalone = connect_engine(there.spe_address, inventory), bench.binder()
     state = None
     sender.start()
     for number, engine in enumerate((connect, standalone, connect), 1):

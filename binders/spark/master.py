@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -70,11 +70,15 @@ class Driver:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What the master tells at one time; ``waiting`` are the names of applications that have no executor."""
+    """What the master tells at one time.
+
+    ``applications`` are the names of those that are registered, ``waiting`` of those that have no executor.
+    """
 
     workers: tuple[Worker, ...]
     drivers: tuple[Driver, ...]
-    waiting: frozenset[str] = field(default=frozenset())
+    applications: frozenset[str] = frozenset()
+    waiting: frozenset[str] = frozenset()
 
     def worker(self, identifier: str) -> Worker | None:
         """The worker with this id, if it is alive."""
@@ -220,8 +224,12 @@ def _parts(address: str) -> tuple[str, str]:
 def _cluster(told: Mapping[str, Any]) -> Cluster:
     workers = tuple(_worker(each) for each in told["workers"] if each["state"] == "ALIVE")
     drivers = [_driver(each) for each in [*told["activedrivers"], *told["completeddrivers"]]]
-    waiting = frozenset(str(each["name"]) for each in told["activeapps"] if each["state"] == "WAITING")
-    return Cluster(workers, tuple(sorted(drivers, key=lambda driver: driver.order)), waiting)
+    return Cluster(
+        workers,
+        tuple(sorted(drivers, key=lambda driver: driver.order)),
+        applications=frozenset(str(each["name"]) for each in told["activeapps"]),
+        waiting=frozenset(str(each["name"]) for each in told["activeapps"] if each["state"] == "WAITING"),
+    )
 
 
 def _worker(told: Mapping[str, Any]) -> Worker:

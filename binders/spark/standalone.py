@@ -272,8 +272,9 @@ class StandaloneEngine:
     # -- starting
 
     def _await_start(self, job: Job, attempt: Attempt) -> Handle:
-        deadline = time.monotonic() + self.start_timeout
+        begin = time.monotonic()
         while True:
+            overdue = time.monotonic() - begin > self.start_timeout
             cluster = self._master.cluster()
             self._identify(cluster)
             chosen = self._look(attempt.id, cluster)
@@ -284,7 +285,7 @@ class StandaloneEngine:
             if account is not None and account.ran:
                 return self._handle(attempt)
             fault = self._fault(driver, account, cluster)
-            if fault or time.monotonic() > deadline:
+            if fault or overdue:
                 self._kill(attempt.id)
                 self._over.add(attempt.id)
                 raise self._not_started(job, driver, fault)
@@ -337,12 +338,18 @@ class StandaloneEngine:
             )
 
     def _await_end(self, attempt: str, patience: float) -> bool:
+        """Wait for its drivers and for its application, which has the executors; answers whether they ended."""
         deadline = time.monotonic() + patience
-        while any(driver.active for driver in self._drivers(attempt, self._master.cluster())):
+        while self._at_work(attempt, self._master.cluster()):
             if time.monotonic() > deadline:
                 return False
             time.sleep(_POLL)
         return True
+
+    def _at_work(self, attempt: str, cluster: Cluster) -> bool:
+        return any(driver.active for driver in self._drivers(attempt, cluster)) or any(
+            attempt in name for name in cluster.applications
+        )
 
     # -- before the start
 

@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import sys
+import threading
 import time
 import urllib.request
 from pathlib import Path
@@ -27,6 +28,7 @@ CACHE = "speck-files"  # in the worker's folder, beside the drivers'
 
 FETCH_PATIENCE = 60.0  # s, for one file
 FETCH_TIMEOUT = 20.0  # s, without a byte
+PARENT_POLL = 0.5  # s
 RAN_WELL = 60.0  # s; who ran longer did not crash for the same reason again
 
 
@@ -106,8 +108,20 @@ def _read(path: Path) -> dict[str, Any]:
     return found
 
 
+def _end_with(parent: int) -> None:
+    """End when the Java process has gone that started this one: a job's code may be anywhere then."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_POLL)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="parent", daemon=True).start()
+
+
 def main() -> int:
     """Fetch, hand over; answers the exit code: another one than 0 has the driver started again."""
+    _end_with(os.getppid())
     folder = Path.cwd()
     account = Account(folder / ACCOUNT)
     if account.before.get("kind") == "building" and not account.before.get("ran"):
