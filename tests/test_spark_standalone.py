@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
 import pytest
 
 from binders.mqtt import MQTT
@@ -27,7 +26,7 @@ from speck.schema import load_inventory
 from tests.binder_contract import EngineContract, attempt_of, await_state, eventually
 from tests.mosquitto_server import MosquittoServer
 from tests.rest_server import rest_server
-from tests.spark_bench import JOBS, SparkBench
+from tests.spark_bench import JOBS, SparkBench, gone
 from tests.spark_server import SparkServer
 from tests.standalone_bench import StandaloneBench
 from tests.standalone_server import StandaloneServer
@@ -309,4 +308,4 @@ def test_a_local_site_with_both_kinds_of_spark(tmp_path: Path) -> None:
         assert capacity.memory == capacity.memory_free == known.memory
         engine.close()
         started = [server.pid for server in sites.servers]
-    assert not any(psutil.pid_exists(pid) for pid in started if pid is not None)
+    assert all(gone(pid) for pid in started if pid is not None)

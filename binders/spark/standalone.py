@@ -338,7 +338,7 @@ class StandaloneEngine:
             )
 
     def _await_end(self, attempt: str, patience: float) -> bool:
-        """Wait for its drivers and for its application, which has the executors; answers whether they ended."""
+        """Wait for its drivers and its application, which has the executors; answers whether they ended."""
         deadline = time.monotonic() + patience
         while self._at_work(attempt, self._master.cluster()):
             if time.monotonic() > deadline:
