@@ -1,4 +1,4 @@
-"""The code of accepted jobs, kept by content.
+"""The code of accepted jobs, kept by content; and what engines may fetch of the coordinator.
 
 A job runs the code that was accepted, however its file has changed since: a job that is started again, put
 back after an update that failed, or rolled back, finds the very bytes it ran before.
@@ -6,13 +6,19 @@ back after an update that failed, or rolled back, finds the very bytes it ran be
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import hmac
+import os
+import re
+import secrets
 import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from speck.binder import Artifact
 from speck.errors import Fault, InvalidInput, StoreError
 from speck.model import Job
 from speck.schema.jobfile import BadFile, locate
@@ -68,3 +74,75 @@ class Artifacts:
         except OSError as error:
             message = f"the code of job {job.job_name!r} cannot be kept at {place}: {error}"
             raise StoreError(message) from error
+
+
+_HASH = re.compile(r"[0-9a-f]{64}\Z")
+
+
+@dataclass(frozen=True)
+class ServedFiles:
+    """What engines may fetch, as ``HASH/NAME`` below ``served`` in the store's directory.
+
+    See :class:`speck.binder.ArtifactServer`.  ``base`` is the URL of the coordinator as engines reach it.
+    The secret behind all tokens lies beside, readable for nobody else.
+    """
+
+    directory: Path
+    base: str
+
+    def offer(self, name: str, content: bytes) -> Artifact:
+        """See :meth:`speck.binder.ArtifactServer.offer`."""
+        sha256 = hashlib.sha256(content).hexdigest()
+        place = self._place(sha256, name)
+        try:
+            if not place.exists():
+                place.parent.mkdir(parents=True, exist_ok=True)
+                with _scratch_file(place.parent, content) as scratch:
+                    scratch.replace(place)
+        except OSError as error:
+            raise StoreError(f"{name} cannot be kept at {place}: {error}") from error
+        url = f"{self.base.rstrip('/')}/artifacts/{sha256}/{self._token_of(sha256)}/{name}"
+        return Artifact(name, sha256, url)
+
+    def find(self, sha256: str, token: str, name: str) -> Path | None:
+        """The file that may be fetched with this token, if there is one."""
+        if not _HASH.match(sha256) or name in (".", "..") or "/" in name:
+            return None
+        allowed = hmac.compare_digest(token.encode(), self._token_of(sha256).encode())
+        place = self._place(sha256, name)
+        return place if allowed and place.is_file() else None
+
+    def token(self, purpose: str) -> str:
+        """See :meth:`speck.binder.ArtifactServer.token`."""
+        return hmac.new(self._secret(), purpose.encode(), hashlib.sha256).hexdigest()
+
+    def _token_of(self, sha256: str) -> str:
+        return self.token(f"artifact:{sha256}")
+
+    def _place(self, sha256: str, name: str) -> Path:
+        return self.directory.absolute() / "served" / sha256 / name
+
+    def _secret(self) -> bytes:
+        path = self.directory / "secret"
+        try:
+            if not path.exists():
+                with (
+                    _scratch_file(self.directory, secrets.token_bytes(32)) as scratch,
+                    contextlib.suppress(FileExistsError),
+                ):
+                    os.link(scratch, path)  # the first one stays
+            return path.read_bytes()
+        except OSError as error:
+            raise StoreError(f"the secret {path} cannot be read: {error}") from error
+
+
+@contextlib.contextmanager
+def _scratch_file(directory: Path, content: bytes) -> Iterator[Path]:
+    """A whole file that nobody else can read, to be moved or linked to its place."""
+    descriptor, name = tempfile.mkstemp(dir=directory)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        yield Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from speck.model import (
@@ -60,6 +60,40 @@ class EngineBinder(Protocol):
 
     def close(self) -> None:
         """Let go of connections and helper processes; jobs go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A file that an engine may fetch from the coordinator.
+
+    ``sha256`` is of its content, in hexadecimal.  ``url`` is good for this content alone, and for whoever
+    knows it.
+    """
+
+    name: str
+    sha256: str
+    url: str = field(repr=False)
+
+
+class ArtifactServer(Protocol):
+    """Serves files to engines that have no other way to them."""
+
+    def offer(self, name: str, content: bytes) -> Artifact:
+        """Serve this content under this name, from now on and after a restart.
+
+        Raises :class:`~speck.errors.StoreError` when it cannot be kept.
+        """
+
+    def token(self, purpose: str) -> str:
+        """A secret that only this coordinator can make, and makes again for the same purpose."""
+
+
+@runtime_checkable
+class TakesArtifacts(Protocol):
+    """An engine binder whose engine fetches files; it is handed their server before its first call."""
+
+    def take_artifacts(self, server: ArtifactServer) -> None:
+        """Have the engine fetch from this server."""
 
 
 class BrokerBinder(Protocol):

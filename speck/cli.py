@@ -95,9 +95,20 @@ def cli(context: click.Context, server: str) -> None:
     default=(Path(),),
     help="Directory under which job files lie; may be given again [default: this one].",
 )
+@click.option(
+    "--advertise",
+    metavar="URL",
+    help="Where engines fetch files from this server [default: the address it listens on].",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Log more.")
 def serve(
-    host: str, port: int, data_dir: Path, sites: Path | None, roots: tuple[Path, ...], verbose: bool
+    host: str,
+    port: int,
+    data_dir: Path,
+    sites: Path | None,
+    roots: tuple[Path, ...],
+    advertise: str | None,
+    verbose: bool,
 ) -> None:
     """Run the server."""
     from speck.server import serve as run
@@ -113,6 +124,7 @@ def serve(
         host=host,
         port=port,
         token=os.environ.get("SPECK_TOKEN"),
+        advertise=advertise,
         ready=lambda url: click.echo(f"SpecK serves {url}"),
     )
 

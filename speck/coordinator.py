@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from speck.artifacts import Artifacts
+from speck.artifacts import Artifacts, ServedFiles
 from speck.binder import ENGINE_OF_SCHEME, Registry, scheme_of
 from speck.errors import BinderError, Busy, Conflict, Fault, InvalidInput, NotFound, SpeckError, StaleRevision
 from speck.model import Composition, Inventory, Job, JobMetrics, JobState, JobStatus, Site
@@ -38,7 +38,8 @@ class Coordinator:
     """One per store.  Safe to use from several threads.
 
     ``roots`` are the directories under which job files may lie.  ``mint`` makes ids, ``clock`` tells
-    Unix time (s), ``period`` is the time between two rounds of observation (s; 0: none).
+    Unix time (s), ``period`` is the time between two rounds of observation (s; 0: none).  ``advertise`` is
+    the URL at which engines reach this coordinator (empty: they do not).
     """
 
     store: Store
@@ -48,10 +49,12 @@ class Coordinator:
     mint: Callable[[], str] = field(default=lambda: uuid.uuid4().hex)
     clock: Callable[[], float] = time.time
     period: float = PERIOD
+    advertise: str = ""
 
     def __post_init__(self) -> None:
         self.artifacts = Artifacts(self.store.directory / "artifacts", self.roots)
-        self.pool = BinderPool(self.registry, self.inventory)
+        self.files = ServedFiles(self.store.directory, self.advertise) if self.advertise else None
+        self.pool = BinderPool(self.registry, self.inventory, self.files)
         self.observer = Observer(self.pool, self._deployed, self.clock)
         self._operations: dict[str, Operation] = {}
         self._at_work: dict[str, Operation] = {}

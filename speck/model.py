@@ -269,11 +269,13 @@ class Uplink:
 class Engine:
     """An engine of a site.  ``memory`` is bytes; directories are the engine's own.
 
-    ``rest_port`` is the port of an engine's REST server where its address names another (Spark standalone).
+    ``rest_port`` and ``ui_port`` are the ports of an engine's REST server and of its web interface where its
+    address names another (Spark standalone).
     """
 
     spe_address: str
     rest_port: int | None = None
+    ui_port: int | None = None
     slots: int | None = None
     memory: int | None = None
     checkpoint_dir: str | None = None

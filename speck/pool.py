@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from speck.binder import BrokerBinder, EngineBinder, Registry
+from speck.binder import ArtifactServer, BrokerBinder, EngineBinder, Registry, TakesArtifacts
 from speck.errors import BinderError
 from speck.model import Inventory, Job
 
@@ -15,10 +15,14 @@ BROKER_BOUND = 4
 
 @dataclass
 class BinderPool:
-    """Binders by address.  A lane bounds how many actions are at one engine, or at one broker, at a time."""
+    """Binders by address.  A lane bounds how many actions are at one engine, or at one broker, at a time.
+
+    ``artifacts`` is handed to the binders whose engines fetch files.
+    """
 
     registry: Registry
     inventory: Inventory
+    artifacts: ArtifactServer | None = None
     _engines: dict[tuple[str, str], EngineBinder] = field(default_factory=dict, init=False)
     _brokers: dict[str, BrokerBinder] = field(default_factory=dict, init=False)
     _lanes: dict[str, ThreadPoolExecutor] = field(default_factory=dict, init=False)
@@ -31,7 +35,10 @@ class BinderPool:
             raise BinderError(f"no binder serves engine {engine!r} at {address!r}", address=address)
         with self._lock:
             if (engine, address) not in self._engines:
-                self._engines[engine, address] = kind.connect(address, self.inventory)
+                binder = kind.connect(address, self.inventory)
+                if self.artifacts is not None and isinstance(binder, TakesArtifacts):
+                    binder.take_artifacts(self.artifacts)
+                self._engines[engine, address] = binder
             return self._engines[engine, address]
 
     def engine(self, job: Job) -> EngineBinder:

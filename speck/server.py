@@ -33,24 +33,29 @@ def serve(
     port: int,
     token: str | None,
     ready: Callable[[str], None],
+    advertise: str | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM.  ``ready`` is called with the address once it answers.
+
+    ``advertise`` is the URL at which engines fetch files from here; by default the address listened on.
 
     Port 0 takes a free one.  Raises :class:`~speck.errors.SpeckError` when it cannot begin.
     """
     _refuse_open_door(host, token)
     inventory = _inventory(sites)
-    with Store(data_dir) as store:
-        coordinator = Coordinator(store, installed(), inventory, list(roots))
+    with Store(data_dir) as store, _listen(host, port) as listener:
+        port = listener.getsockname()[1]
+        coordinator = Coordinator(
+            store, installed(), inventory, list(roots), advertise=advertise or _reached_at(host, port)
+        )
         app = create_app(coordinator, token)
-        listener = _listen(host, port)
         server = create_server(
             app, sockets=[listener], threads=_THREADS, max_request_body_size=MAX_BODY, ident="speck"
         )
         try:
             coordinator.start()
             with _ended_by_signal():
-                ready(f"http://{_url_host(host)}:{listener.getsockname()[1]}")
+                ready(f"http://{_url_host(host)}:{port}")
                 server.run()
         finally:
             server.close()
@@ -90,6 +95,12 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _reached_at(host: str, port: int) -> str:
+    """The URL under which others reach a listener on this host, as far as can be told from here."""
+    everywhere = host in ("", "0.0.0.0", "::")  # noqa: S104 - compared, not bound
+    return f"http://{_url_host(socket.gethostname() if everywhere else host)}:{port}"
 
 
 def _url_host(host: str) -> str:

@@ -2,4 +2,10 @@
 
 from __future__ import annotations
 
-pytest_plugins = ["tests.mosquitto_server", "tests.rest_server", "tests.spark_server", "tests.flink_server"]
+pytest_plugins = [
+    "tests.mosquitto_server",
+    "tests.rest_server",
+    "tests.spark_server",
+    "tests.flink_server",
+    "tests.standalone_server",
+]

@@ -45,18 +45,17 @@ def rest_server(
     (root / "work.py").write_text("def work(messages):\n    return messages\n")
     world = World()
     with Store(directory / "store") as store:
-        coordinator = Coordinator(
-            store, double_kinds(world), inventory or Inventory(), [root], period=0
-        )
         listener = socket.create_server(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        coordinator = Coordinator(
+            store, double_kinds(world), inventory or Inventory(), [root], period=0, advertise=url
+        )
         server = create_server(create_app(coordinator, token), sockets=[listener], threads=8)
         thread = threading.Thread(target=_serve, args=(server,))
         coordinator.start()
         thread.start()
         try:
-            yield RestServer(
-                f"http://127.0.0.1:{listener.getsockname()[1]}", world, coordinator, root
-            )
+            yield RestServer(url, world, coordinator, root)
         finally:
             server.trigger.pull_trigger(lambda: wasyncore.close_all(server._map))  # ends its loop, at once
             thread.join()

@@ -128,9 +128,7 @@ class SparkBench:
         return path
 
     def fault_place(self) -> str:
-        source = (JOBS / "simple.py").read_text(encoding="utf-8").splitlines()
-        line = next(number for number, text in enumerate(source, 1) if '"no such street")' in text)
-        return f"simple.py, line {line}"
+        return place_of_fault()
 
     def session_exists(self, attempt_id: str) -> bool:
         return self._client.session_exists(str(uuid.UUID(attempt_id)))
@@ -143,6 +141,13 @@ class SparkBench:
         engine = ConnectEngine(address, self._inventory(address, slots))
         self._engines.append(engine)
         return engine
+
+
+def place_of_fault() -> str:
+    """Where ``fails_at_build`` raises, as file and line."""
+    source = (JOBS / "simple.py").read_text(encoding="utf-8").splitlines()
+    line = next(number for number, text in enumerate(source, 1) if '"no such street")' in text)
+    return f"simple.py, line {line}"
 
 
 class MqttFriend:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from binders.spark.code import check_code
 from binders.spark.local import CONNECT_SERVER
+from binders.spark.standalone_local import STANDALONE_CLUSTER
 from speck.binder import EngineBinder, EngineKind
 from speck.model import Inventory
 
@@ -15,4 +16,14 @@ def connect_engine(address: str, inventory: Inventory) -> EngineBinder:
     return ConnectEngine(address, inventory)
 
 
+def connect_standalone(address: str, inventory: Inventory) -> EngineBinder:
+    """The binder of the Spark master at ``spark://HOST:PORT``; opens no connection yet."""
+    from binders.spark.standalone import StandaloneEngine
+
+    return StandaloneEngine(address, inventory)
+
+
 CONNECT = EngineKind("spark-connect", "spark", ("sc",), check_code, connect_engine, local=CONNECT_SERVER)
+STANDALONE = EngineKind(
+    "spark-standalone", "spark", ("spark",), check_code, connect_standalone, local=STANDALONE_CLUSTER
+)

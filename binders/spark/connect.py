@@ -14,9 +14,17 @@ from weakref import WeakValueDictionary
 
 from binders.spark.launcher import SHARED
 from binders.spark.observe import failure_line, metrics_of
-from binders.spark.orders import CHECKPOINT_SETTING, QUERY_SETTING, RUN_SETTING, Orders
-from binders.spark.probe import CONNECTOR_FORMAT, ServerProbe
+from binders.spark.orders import CHECKPOINT_SETTING, QUERY_SETTING, RUN_SETTING, ConnectOrders
+from binders.spark.probe import ServerProbe
 from binders.spark.wire import ConnectClient, Query, ServerRefused, endpoint_of
+from binders.spark.wiring import (
+    CONNECTOR_FORMAT,
+    STATE_KIND,
+    checkpoint_of,
+    settings,
+    sink_options,
+    source_options,
+)
 from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, Unreachable
 from speck.model import (
     Attempt,
@@ -28,25 +36,11 @@ from speck.model import (
     JobState,
     JobStatus,
     State,
-    fence_topic,
 )
-
-STATE_KIND = "spark-checkpoint"
-CHECKPOINT_DIRECTORY = "speck-checkpoints"
 
 BUILD_TIMEOUT = 60.0  # s, for a job's code and the analysis of its DataFrame
 FIND_PATIENCE = 10.0  # s, for a query that another launch of the same attempt starts
 STOP_GRACE = 30.0  # s, for the batch in hand
-
-SETTINGS = {
-    # Spark's default forks processes for every file of a checkpoint: 73 ms a batch instead of 33 ms.
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
-    # 100 by default, of which each is some files, and of a stateful job its changes too.
-    "spark.sql.streaming.minBatchesToRetain": "10",
-    "spark.sql.streaming.numRecentProgressUpdates": "2",  # the last one is asked for
-}
 
 _CALM = ("Getting offsets from", "Waiting for")  # of a query's status message: no batch is in hand
 _STARTING = ("Initializing",)
@@ -109,7 +103,7 @@ class ConnectEngine:
             query = Query(left[QUERY_SETTING], left[RUN_SETTING])
         if query is None:
             return None
-        checkpoint = left.get(CHECKPOINT_SETTING) or self._checkpoint(attempt)
+        checkpoint = left.get(CHECKPOINT_SETTING) or checkpoint_of(attempt, self._known)
         return self._handle(attempt, query, checkpoint)
 
     def status(self, handle: Handle) -> JobStatus:
@@ -207,8 +201,8 @@ class ConnectEngine:
             message = "this attempt has ended before (a new one is needed)"
         return Refused(f"{what} cannot be started on {self.address}: {message}", address=self.address)
 
-    def _orders(self, job: Job, attempt: Attempt) -> Orders:
-        return Orders(
+    def _orders(self, job: Job, attempt: Attempt) -> ConnectOrders:
+        return ConnectOrders(
             host=self._endpoint.host,
             port=self._endpoint.port,
             token=self._endpoint.token,
@@ -219,44 +213,13 @@ class ConnectEngine:
             entry=job.entry_class,
             arguments=dict(job.arguments),
             trigger=job.trigger,
-            checkpoint=self._checkpoint(attempt),
-            settings=_settings(job),
+            checkpoint=checkpoint_of(attempt, self._known),
+            settings=settings(job),
             source_format=CONNECTOR_FORMAT,
-            source_options=self._source_options(job, attempt),
+            source_options=source_options(job, attempt, self._inventory),
             sink_format=CONNECTOR_FORMAT,
-            sink_options=self._sink_options(job),
+            sink_options=sink_options(job, self._inventory),
         )
-
-    def _source_options(self, job: Job, attempt: Attempt) -> dict[str, str]:
-        options = {
-            "brokerUrl": job.source_broker,
-            "topic": job.source_topic,
-            "clientId": attempt.session,
-            "fenceTopic": fence_topic(attempt.session),
-            "attempt": str(attempt.number),
-        }
-        if job.parallelism is not None:
-            options["partitions"] = str(job.parallelism)
-        return options | self._login_options(job.source_broker)
-
-    def _sink_options(self, job: Job) -> dict[str, str]:
-        options = {"brokerUrl": job.sink_broker, "topic": job.sink_topic, "job": job.job_name}
-        return options | self._login_options(job.sink_broker)
-
-    def _login_options(self, broker: str) -> dict[str, str]:
-        login = self._inventory.broker_login(broker)
-        options = {
-            "username": login.username,
-            "password": login.password.reveal() if login.password else None,
-            "caFile": login.ca_file,
-        }
-        return {name: value for name, value in options.items() if value is not None}
-
-    def _checkpoint(self, attempt: Attempt) -> str:
-        if attempt.state is not None:
-            return attempt.state.location
-        base = self._known.checkpoint_dir or CHECKPOINT_DIRECTORY
-        return f"{base.rstrip('/')}/{attempt.job_name}/{attempt.id}"
 
     def _handle(self, attempt: Attempt, query: Query, checkpoint: str) -> Handle:
         details = {
@@ -342,12 +305,6 @@ def _session_of(attempt: Attempt) -> str:
 
 def _query_of(handle: Handle) -> Query:
     return Query(handle.details["query"], handle.details["run"], handle.details["job"])
-
-
-def _settings(job: Job) -> dict[str, str]:
-    if job.parallelism is None:
-        return SETTINGS
-    return SETTINGS | {"spark.sql.shuffle.partitions": str(job.parallelism)}
 
 
 def _state_of_refusal(error: ServerRefused) -> JobState:

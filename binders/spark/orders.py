@@ -1,4 +1,4 @@
-"""What the coordinator orders a launched process to start, as plain data between the two."""
+"""What a launched process is ordered to start, as plain data between it and the coordinator."""
 
 from __future__ import annotations
 
@@ -6,23 +6,20 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Self
 
 from speck.model import Scalar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
-    """One streaming query to start.
+    """One streaming query to start, wherever it is started from.
 
-    ``host``, ``port``, ``token``, ``ca_file`` are the Connect server's; ``session`` is the UUID of the
-    session to run in.  ``path`` and ``entry`` name the job's code, ``arguments`` what it is called with.
-    ``trigger`` is a Spark interval or ``None``; ``settings`` are Spark's of the session.  What may hold a
-    secret is not shown by ``repr``.
+    ``path`` and ``entry`` name the job's code, ``arguments`` what it is called with.  ``trigger`` is a Spark
+    interval or ``None``; ``settings`` are Spark's of the session.  What may hold a secret is not shown by
+    ``repr``.
     """
 
-    host: str
-    port: int
-    session: str
     job_name: str
     path: str
     entry: str
@@ -34,17 +31,34 @@ class Orders:
     arguments: Mapping[str, Scalar] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     trigger: str | None = None
-    token: str | None = field(default=None, repr=False)
-    ca_file: str | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """The orders as they travel; secrets included, so this is for the launched process alone."""
+        return {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
 
     def to_json(self) -> str:
-        """The orders as they travel; secrets included, so this is for the launched process alone."""
-        return json.dumps({each.name: getattr(self, each.name) for each in dataclasses.fields(self)})
+        """The same as JSON."""
+        return json.dumps(self.to_dict())
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> Orders:
+    def from_json(cls, text: str | bytes) -> Self:
         """The inverse of :meth:`to_json`."""
         return cls(**json.loads(text))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectOrders(Orders):
+    """A query to start on a Connect server.
+
+    ``host``, ``port``, ``token``, ``ca_file`` are the server's; ``session`` is the UUID of the session to
+    run in.
+    """
+
+    host: str
+    port: int
+    session: str
+    token: str | None = field(default=None, repr=False)
+    ca_file: str | None = None
 
 
 # What a launched query leaves in the settings of its session, for who only knows the attempt.

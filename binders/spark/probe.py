@@ -11,10 +11,9 @@ import pyspark
 import pyspark.sql.connect.proto as pb2
 
 from binders.spark.wire import ConnectClient, ServerRefused
+from binders.spark.wiring import CONNECTOR_FORMAT
 from speck.errors import Refused
 from speck.model import Job
-
-CONNECTOR_FORMAT = "mqtt"
 
 _COLUMNS = frozenset({"topic", "value", "timestamp"})
 _QUERY_THREAD = re.compile(r"stream execution thread for (\S+) \[id = ")

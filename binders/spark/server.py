@@ -88,12 +88,28 @@ def connect_server_command(
     :func:`connect_server_environment`.  Raises :class:`~speck.errors.LocalError` without Java or pyspark.
     """
     settings = configuration(port, heap)
-    options = [*_JVM_OPTIONS, f"-Xmx{heap}", *jvm_options]
     if directory is not None:
-        temporary = _made(directory / "tmp")
-        options.append(f"-Djava.io.tmpdir={temporary}")
         settings["spark.sql.warehouse.dir"] = str(_made(directory / "warehouse"))
     settings |= extra_conf or {}
+    return [
+        *java_command(heap, jars, directory, jvm_options),
+        "org.apache.spark.deploy.SparkSubmit",
+        *("--class", SERVER_CLASS, "--master", f"local[{cores}]"),
+        *(part for name, value in settings.items() for part in ("--conf", f"{name}={value}")),
+        "spark-internal",
+    ]
+
+
+def java_command(
+    heap: str, jars: Iterable[str | Path], directory: Path | None, jvm_options: Iterable[str]
+) -> list[str]:
+    """The beginning of a command line that runs a class of Spark: Java, its options, its class path.
+
+    See :func:`connect_server_command` for the arguments and errors.
+    """
+    options = [*_JVM_OPTIONS, f"-Xmx{heap}", *jvm_options]
+    if directory is not None:
+        options.append(f"-Djava.io.tmpdir={_made(directory / 'tmp')}")
     return [
         java(),
         *options,
@@ -101,11 +117,13 @@ def connect_server_command(
         f"-Dlog4j2.configurationFile={_LOG_CONFIGURATION.as_uri()}",
         "-cp",
         os.pathsep.join([*_spark_jars(), *(str(jar) for jar in jars)]),
-        "org.apache.spark.deploy.SparkSubmit",
-        *("--class", SERVER_CLASS, "--master", f"local[{cores}]"),
-        *(part for name, value in settings.items() for part in ("--conf", f"{name}={value}")),
-        "spark-internal",
     ]
+
+
+def scala_version() -> str:
+    """The version of Scala that Spark's jars are built for, such as ``2.13``."""
+    names = (Path(jar).name.split("_") for jar in _spark_jars())
+    return next(parts[1].split("-")[0] for parts in names if parts[0] == "spark-core")
 
 
 def connect_server_environment() -> dict[str, str]:

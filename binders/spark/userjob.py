@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException, QueryContextType
 
 from binders.spark.code import ARCHIVES, split_entry
 from binders.spark.orders import Orders
-from binders.spark.wire import first_line
+from binders.spark.words import first_line
 
 JobFunction = Callable[..., Any]
 

@@ -24,6 +24,7 @@ from google.rpc import error_details_pb2  # type: ignore[import-untyped]
 from grpc_status import rpc_status  # type: ignore[import-untyped]
 from pyspark.sql.connect.proto.base_pb2_grpc import SparkConnectServiceStub
 
+from binders.spark.words import first_line
 from speck.errors import BinderError, NoAnswer, Refused, Unreachable
 
 USER = "speck"
@@ -315,12 +316,6 @@ def error_info(error: grpc.RpcError) -> Mapping[str, str]:
             detail.Unpack(info)
             return dict(info.metadata)
     return {}
-
-
-def first_line(text: str, limit: int = 500) -> str:
-    """The first line of a text that says something, cut to ``limit`` characters."""
-    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def _user() -> pb2.UserContext:

@@ -10,6 +10,7 @@ from werkzeug.exceptions import HTTPException
 
 import speck
 from speck.api import problems
+from speck.api.files import FILES, PREFIX
 from speck.api.routes import blueprint
 from speck.api.schemas import ProblemSchema
 from speck.coordinator import Coordinator
@@ -28,7 +29,7 @@ class _ProblemApi(Api):  # type: ignore[misc]
 
 
 def create_app(coordinator: Coordinator, token: str | None = None) -> Flask:
-    """The application.  With a ``token``, every request but the liveness check must bear it."""
+    """The application.  With a ``token``, every request must bear it but the liveness check and artifacts."""
     app = Flask("speck")
     app.config |= {
         "API_TITLE": "SpecK",
@@ -44,6 +45,7 @@ def create_app(coordinator: Coordinator, token: str | None = None) -> Flask:
     api.spec.components.schema("Job", schema=JobSchema)
     api.spec.components.schema("Composition", schema=CompositionSchema)
     api.register_blueprint(blueprint)
+    app.register_blueprint(FILES)
     if token:
         _demand_token(app, token)
     return app
@@ -55,6 +57,8 @@ def _demand_token(app: Flask, token: str) -> None:
     @app.before_request
     def check() -> Response | None:
         given = request.headers.get("Authorization", "").encode()
-        if request.path == "/healthz" or hmac.compare_digest(given, expected):
+        # The URL of an artifact has a token of its own in it.
+        open_to_all = request.path == "/healthz" or request.path.startswith(PREFIX)
+        if open_to_all or hmac.compare_digest(given, expected):
             return None
         return problems.problem(401, "a bearer token is needed (Authorization: Bearer TOKEN)")

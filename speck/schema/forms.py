@@ -151,6 +151,11 @@ class EngineSchema(StrictSchema):
     rest_port = WholeNumber(
         "port of the REST server of a Spark standalone master; 6066 by default", at_most=65_535, example=6066
     )
+    ui_port = WholeNumber(
+        "port of the web interface of a Spark standalone master; 8080 by default",
+        at_most=65_535,
+        example=8080,
+    )
     slots = WholeNumber("tasks that the engine has room for", at_most=1_000_000, example=8)
     memory = Quantity("bytes, or with a unit", BYTES, int)
     checkpoint_dir = Text("where Spark checkpoints go, as the engine sees it", example="/var/lib/speck")

@@ -1,0 +1,80 @@
+"""From a session to a running query: the job's code between SpecK's source and sink.
+
+The same for a Connect session and for a classic one, so that a job runs unchanged on both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from typing import Any
+
+from pyspark.sql.dataframe import DataFrame
+from pyspark.sql.types import BinaryType, StringType
+
+from binders.spark.orders import Orders
+from binders.spark.userjob import JobFault, call, load, output_mode
+
+# Spark's analysed plan has one node a line behind marks of its depth, and a tilde before a streaming one.
+_STREAMING_NODE = re.compile(r"^[\s:+\-|]*~(\w+)", re.MULTILINE)
+_ANALYSED = re.compile(r"== Analyzed Logical Plan ==(.*?)== Optimized Logical Plan ==", re.DOTALL)
+
+# What leaves the rows in the order of the messages.  Any other node may shuffle them.
+_IN_ORDER = frozenset(
+    (
+        *("Project", "Filter", "Generate", "SubqueryAlias", "EventTimeWatermark", "StreamingRelationV2"),
+        *("MapPartitions", "MapInPandas", "MapInArrow", "PythonMapInPandas", "PythonMapInArrow"),
+        *("DeserializeToObject", "SerializeFromObject", "View", "CollectMetrics", "UnresolvedHint"),
+    )
+)
+
+
+def start_query(session: Any, orders: Orders) -> Any:
+    """Start the query that is ordered in a session, of either kind; answers the session's kind of query.
+
+    Raises :class:`~binders.spark.userjob.JobFault`, whatever the job's code raises, and PySpark's errors.
+    """
+    for name, value in orders.settings.items():
+        session.conf.set(name, value)
+    entry = load(orders)
+    messages = session.readStream.format(orders.source_format).options(**orders.source_options).load()
+    result = _checked(call(entry, messages, orders))
+    nodes = _streaming_nodes(result)
+    mode = output_mode(entry) or ("update" if "Aggregate" in nodes else "append")
+    # A replayed batch must give each message the same stamp: rows that may come in another order the next
+    # time are sorted by the sink.
+    order = "input" if nodes and nodes <= _IN_ORDER else "value"
+    return _write(result, mode, order, orders)
+
+
+def _checked(result: object) -> DataFrame:
+    if not isinstance(result, DataFrame):
+        raise JobFault(f"the job returned a {type(result).__name__} (expected a DataFrame)")
+    if not result.isStreaming:
+        raise JobFault("the job returned a DataFrame that does not come from its messages (not streaming)")
+    types = {column.name: column.dataType for column in result.schema.fields}
+    if "value" not in types:
+        raise JobFault(f"the job's DataFrame has no column 'value' (it has {', '.join(types) or 'none'})")
+    if not isinstance(types["value"], StringType | BinaryType):
+        kind = types["value"].simpleString()
+        raise JobFault(f"the job's column 'value' is of type {kind} (expected string or binary)")
+    return result.select(*(name for name in ("key", "value") if name in types))
+
+
+def _streaming_nodes(result: DataFrame) -> set[str]:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        result.explain(extended=True)
+    plan = _ANALYSED.search(printed.getvalue())
+    return set() if plan is None else set(_STREAMING_NODE.findall(plan[1]))
+
+
+def _write(result: DataFrame, mode: str, order: str, orders: Orders) -> Any:
+    writer = result.writeStream.format(orders.sink_format).options(**orders.sink_options)
+    writer = writer.option("order", order)
+    writer = writer.queryName(orders.job_name).outputMode(mode)
+    writer = writer.option("checkpointLocation", orders.checkpoint)
+    if orders.trigger is not None:
+        writer = writer.trigger(processingTime=orders.trigger)
+    return writer.start()

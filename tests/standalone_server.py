@@ -1,0 +1,131 @@
+"""A real Spark standalone cluster (a master and a worker) of its own for tests, on free loopback ports.
+
+::
+
+    def test_something(standalone_server: StandaloneServer) -> None: ...    # one cluster a test session
+
+    with StandaloneServer(directory) as cluster:    # a cluster of one's own, to be killed
+        connect(cluster.address)                    # spark://127.0.0.1:PORT
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import psutil
+import pytest
+
+from binders.spark.server import CONNECTOR
+from binders.spark.standalone_local import STANDALONE_CLUSTER
+from tests.mosquitto_server import free_port
+
+_START_TIMEOUT = 180.0
+
+
+class StandaloneServer:
+    """One cluster, as ``speck local`` has it."""
+
+    def __init__(self, directory: Path) -> None:
+        """Prepare a cluster that keeps its files in ``directory``."""
+        self.directory = directory
+        self.ports = [free_port() for _ in range(STANDALONE_CLUSTER.ports)]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        """The master's address as a composition has it."""
+        return STANDALONE_CLUSTER.address(self.ports)
+
+    @property
+    def engine(self) -> dict[str, Any]:
+        """What an inventory says of it."""
+        return dict(STANDALONE_CLUSTER.inventory(self.ports, self.directory, "600m"))
+
+    @property
+    def log(self) -> str:
+        """What master and worker wrote to their log."""
+        return (self.directory / "server.log").read_text(encoding="utf-8", errors="replace")
+
+    def start(self) -> StandaloneServer:
+        """Start it and wait until the master has its worker."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        command, environment = STANDALONE_CLUSTER.command(self.ports, self.directory, "600m")
+        with (self.directory / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command, cwd=self.directory, env=dict(environment), stdin=subprocess.DEVNULL,
+                stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+        try:
+            self._await_ready()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def processes(self, word: str) -> list[psutil.Process]:
+        """The cluster's processes, drivers and executors included, with this word on their command line."""
+        assert self._process is not None
+        found = []
+        for process in psutil.Process(self._process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                if any(word in part for part in process.cmdline()):
+                    found.append(process)
+        return found
+
+    def stop(self) -> None:
+        """End it, its drivers and executors with it; of one that does not run: nothing."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        family = psutil.Process(process.pid).children(recursive=True)
+        process.terminate()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        _, left = psutil.wait_procs(family, 20)
+        for each in left:
+            with contextlib.suppress(psutil.Error):
+                each.kill()
+
+    def kill_worker(self) -> None:
+        """End the worker by SIGKILL, and with it the cluster."""
+        (worker,) = self.processes("org.apache.spark.deploy.worker.Worker")
+        os.kill(worker.pid, signal.SIGKILL)
+
+    def _await_ready(self) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + _START_TIMEOUT
+        while not STANDALONE_CLUSTER.ready(self.ports):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"the cluster does not come up:\n{self.log[-3000:]}")
+            time.sleep(0.05)
+
+    def __enter__(self) -> StandaloneServer:
+        return self if self._process is not None else self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+@pytest.fixture(name="standalone_server", scope="session")
+def standalone_server_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneServer]:
+    """One cluster for the whole test session (use job names and topics of your own)."""
+    if not CONNECTOR.exists():
+        pytest.skip(f"{CONNECTOR.name} is not built (make, or mvn package in jars_and_apps/connectors)")
+    with StandaloneServer(tmp_path_factory.mktemp("standalone")) as server:
+        yield server

@@ -1,0 +1,187 @@
+"""What is read out of a driver's account, and whether a cluster has room: the pure parts."""
+
+from __future__ import annotations
+
+import json
+import sys
+import zipfile
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from binders.spark.account import Account, choose, last_words, read_account, state_of
+from binders.spark.bundle import bundle, script
+from binders.spark.master import Driver, Worker
+from binders.spark.room import DRIVER_MEMORY, EXECUTOR_MEMORY, has_room
+from binders.spark.standalone_driver import Account as Telling
+from binders.spark.standalone_driver import fetch
+from speck.model import JobState
+
+
+def driver(state: str, number: int = 0) -> Driver:
+    return Driver(f"driver-20260101000000-{number:04}", state, "worker-1", "Main")
+
+
+def account(kind: str, **more: object) -> Account:
+    fields: dict[str, object] = {"message": kind, "age": 1.0, "starts": 1, "ran": kind == "running"}
+    return Account(kind=kind, **(fields | more))  # type: ignore[arg-type]
+
+
+# -- states
+
+
+@pytest.mark.parametrize(
+    ("found", "told", "waits", "state", "words"),
+    [
+        (driver("SUBMITTED"), None, False, JobState.STARTING, "waits for a worker"),
+        (driver("RUNNING"), None, False, JobState.STARTING, "starts"),
+        (driver("RUNNING"), account("building"), False, JobState.STARTING, "building"),
+        (driver("RUNNING"), account("running"), False, JobState.RUNNING, "running"),
+        (driver("RUNNING"), account("running", starts=3), False, JobState.RUNNING, "started 3 times"),
+        (driver("RUNNING"), account("running"), True, JobState.STARTING, "waits for an executor"),
+        (driver("RUNNING"), account("running", age=90.0), False, JobState.STARTING, "silent for 90 s"),
+        (driver("RUNNING"), account("starting", crashes=3), False, JobState.FAILED, "ends soon after"),
+        (driver("RUNNING"), account("failed"), False, JobState.FAILED, "failed"),
+        (driver("FINISHED"), account("failed"), False, JobState.FAILED, "failed"),
+        (driver("FINISHED"), account("finished"), False, JobState.STOPPED, "finished"),
+        (driver("FINISHED"), account("stopped"), False, JobState.LOST, "stopped"),
+        (driver("FAILED"), account("running"), False, JobState.FAILED, "failed"),
+        (driver("ERROR"), None, False, JobState.FAILED, "error"),
+        (driver("KILLED"), account("running"), False, JobState.LOST, "killed"),
+        (driver("RELAUNCHING"), account("running"), False, JobState.LOST, "relaunching"),
+    ],
+)
+def test_state(found: Driver, told: Account | None, waits: bool, state: JobState, words: str) -> None:
+    seen, message = state_of(found, told, waits)
+    assert seen is state
+    assert words in message
+
+
+def test_of_several_drivers_the_one_that_works_counts() -> None:
+    first, second = driver("RUNNING", 1), driver("RUNNING", 2)
+    assert choose([]) is None
+    assert choose([(first, None), (second, None)]) == (first, None)
+    working = account("running")
+    assert choose([(first, account("starting")), (second, working)]) == (second, working)
+    assert choose([(first, account("gave_way")), (second, None)]) == (second, None)
+    assert choose([(first, account("gave_way"))]) is None
+    over, failed = driver("FINISHED", 1), account("failed")
+    assert choose([(over, failed), (second, account("gave_way"))]) == (over, failed)
+
+
+def test_drivers_are_ordered_by_their_number_beyond_9999() -> None:
+    assert driver("RUNNING", 9999).order < driver("RUNNING", 10000).order
+
+
+def test_last_words() -> None:
+    log = "WARN a\njava.lang.OutOfMemoryError: Java heap space\n\tat a.b(c)\nINFO the end\n"
+    assert last_words(log) == "java.lang.OutOfMemoryError: Java heap space"
+    assert last_words("just this\n") == "just this"
+    assert last_words("") == ""
+
+
+# -- the account, as it is written and read
+
+
+def test_an_account_is_read_as_it_was_told(tmp_path: Path) -> None:
+    path = tmp_path / "speck.out"
+    telling = Telling(path)
+    telling.tell("starting")
+    telling.tell("running", "no batch yet", ran=True, running_since=0.0, control="http://host:1")
+    told_at = json.loads(path.read_text())["at"]
+    found = read_account(path.read_text(), told_at + 2)
+    assert found is not None
+    assert (found.kind, found.message, found.control) == ("running", "no batch yet", "http://host:1")
+    assert found.age == pytest.approx(2, abs=0.01)
+    assert (found.starts, found.crashes, found.ran) == (1, 0, True)
+
+
+@pytest.mark.parametrize("text", ["", "no JSON", "[]", "{}", '{"kind": "running", "at": "noon"}'])
+def test_what_is_no_account(text: str) -> None:
+    assert read_account(text, 0.0) is None
+
+
+def test_starts_and_crashes_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "speck.out"
+    for starts in (1, 2, 3):
+        telling = Telling(path)
+        telling.tell("starting")
+        found = read_account(path.read_text(), 0.0)
+        assert found is not None
+        assert (found.starts, found.crashes) == (starts, starts - 1)
+    long_ago = json.loads(path.read_text())["at"] - 3600
+    telling.tell("running", ran=True, running_since=long_ago)
+    Telling(path).tell("starting")
+    found = read_account(path.read_text(), 0.0)
+    assert found is not None
+    assert (found.starts, found.crashes, found.ran) == (4, 0, True)
+
+
+# -- files
+
+
+def test_a_file_that_is_there_is_not_fetched(tmp_path: Path) -> None:
+    artifact = {"name": "a.py", "sha256": "00", "url": "http://127.0.0.1:1/artifacts/00/t/a.py"}
+    there = tmp_path / "00" / "a.py"
+    there.parent.mkdir()
+    there.write_text("here")
+    assert fetch(artifact, tmp_path) == there
+
+
+def test_a_file_that_cannot_be_had_is_named_without_its_url(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("binders.spark.standalone_driver.FETCH_PATIENCE", 0.3)
+    artifact = {"name": "a.py", "sha256": "00", "url": "http://127.0.0.1:1/artifacts/00/sesame/a.py"}
+    with pytest.raises(OSError, match=r"a\.py: not to be had from 127\.0\.0\.1:1") as caught:
+        fetch(artifact, tmp_path)
+    assert "sesame" not in str(caught.value)
+    assert list((tmp_path / "00").iterdir()) == []
+
+
+def test_the_bundle_holds_what_the_driver_imports() -> None:
+    with zipfile.ZipFile(BytesIO(bundle())) as archive:
+        names = set(archive.namelist())
+        sources = {name: archive.read(name).decode() for name in names}
+    for name, source in sources.items():
+        for line in source.splitlines():
+            word, _, rest = line.strip().partition(" ")
+            module = rest.split()[0] if word in ("from", "import") and rest else ""
+            if module.split(".")[0] in ("speck", "binders"):
+                assert f"{module.replace('.', '/')}.py" in names, f"{name} imports {module}"
+
+
+def test_the_script_needs_the_standard_library_alone() -> None:
+    imported = {
+        line.split()[1].split(".")[0]
+        for line in script().decode().splitlines()
+        if line.startswith(("import ", "from "))
+    }
+    assert imported <= sys.stdlib_module_names | {"__future__"}
+
+
+# -- room
+
+
+def worker(cores: int, memory: int) -> Worker:
+    return Worker("w", "http://w", cores, cores, memory, memory)
+
+
+BOTH = DRIVER_MEMORY + EXECUTOR_MEMORY
+
+
+@pytest.mark.parametrize(
+    ("workers", "expected"),
+    [
+        ([], False),
+        ([worker(2, BOTH)], True),
+        ([worker(1, BOTH)], False),
+        ([worker(2, BOTH - 1)], False),
+        ([worker(1, DRIVER_MEMORY), worker(1, EXECUTOR_MEMORY)], True),
+        ([worker(1, DRIVER_MEMORY - 1), worker(2, EXECUTOR_MEMORY)], False),
+        ([worker(0, BOTH), worker(4, BOTH)], True),
+    ],
+)
+def test_room(workers: list[Worker], expected: bool) -> None:
+    assert has_room(workers) is expected
