@@ -14,7 +14,6 @@ import socket
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -24,6 +23,7 @@ from google.rpc import error_details_pb2  # type: ignore[import-untyped]
 from grpc_status import rpc_status  # type: ignore[import-untyped]
 from pyspark.sql.connect.proto.base_pb2_grpc import SparkConnectServiceStub
 
+from binders.spark.login import channel_credentials, connect_failure
 from speck.errors import BinderError, NoAnswer, Refused, Unreachable
 
 USER = "speck"
@@ -32,7 +32,6 @@ DEFAULT_PORT = 15002
 QUICK = 10.0  # s, for what a server answers from memory
 SLOW = 45.0  # s, for what it has to analyse, or to load classes for
 
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _CONNECT_TIMEOUT = 3.0
 _MEGABYTE = 1 << 20
 
@@ -106,19 +105,12 @@ def endpoint_of(address: str, token: str | None = None, ca_file: str | None = No
 
 
 def open_channel(endpoint: Endpoint) -> grpc.Channel:
-    """A channel to a server.  A token is only ever sent over TLS, or to this machine itself."""
+    """A channel to a server.  Raises :class:`~speck.errors.Unreachable` when the login cannot be used."""
     host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
     target = f"{host}:{endpoint.port}"
-    if endpoint.ca_file is None and endpoint.token is None:
+    credentials = channel_credentials(f"sc://{target}", endpoint.host, endpoint.token, endpoint.ca_file)
+    if credentials is None:
         return grpc.insecure_channel(target, options=_OPTIONS)
-    if endpoint.ca_file is None and endpoint.host in _LOOPBACK:
-        credentials = grpc.local_channel_credentials()
-    else:
-        roots = Path(endpoint.ca_file).read_bytes() if endpoint.ca_file else None
-        credentials = grpc.ssl_channel_credentials(roots)
-    if endpoint.token is not None:
-        token = grpc.access_token_call_credentials(endpoint.token)
-        credentials = grpc.composite_channel_credentials(credentials, token)
     return grpc.secure_channel(target, credentials, options=_OPTIONS)
 
 
@@ -290,12 +282,16 @@ class ConnectClient:
         call = cast(grpc.Call, error)
         code, details = call.code(), first_line(call.details() or "")
         error_class = error_info(error).get("errorClass", "")
+        if code is grpc.StatusCode.UNAUTHENTICATED:
+            message = f"Spark Connect server {self.address} refuses the login (engine_login.token): {details}"
+            return ServerRefused(message, address=self.address, error_class=error_class)
         if error_class or code not in _LOST_CALLS:
             message = f"Spark Connect server {self.address}: {details or code.name}"
             return ServerRefused(message, address=self.address, error_class=error_class)
         self._trusted = False
         if code is grpc.StatusCode.UNAVAILABLE and "failed to connect" in details.lower():
-            message = f"Spark Connect server {self.address} cannot be reached: {details}"
+            reason = connect_failure(details, self._endpoint.host, self._endpoint.ca_file)
+            message = f"Spark Connect server {self.address} cannot be reached: {reason}"
             return Unreachable(message, address=self.address)
         message = f"Spark Connect server {self.address} did not answer ({code.name.lower()}: {details})"
         return NoAnswer(message, address=self.address)
