@@ -1,17 +1,20 @@
 package io.speck.mqtt;
 
+import java.io.DataOutputStream;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.Assertions;
 import org.junit.jupiter.api.Assumptions;
 
 /** A real Mosquitto of the test's own, on a free loopback port, with its files below a temporary folder. */
@@ -92,6 +95,30 @@ public final class Mosquitto implements AutoCloseable {
         } catch (InterruptedException e) {
             process.destroyForcibly();
             Thread.currentThread().interrupt();
+        }
+    }
+
+    /**
+     * Leaves a retained message at a topic (MQTT 3.1.1, sections 3.1 to 3.4), as a coordinator leaves a fence; topic
+     * and payload together below 120 bytes.
+     */
+    public void retain(String topic, String payload) throws IOException {
+        byte[] name = topic.getBytes(StandardCharsets.UTF_8);
+        byte[] content = payload.getBytes(StandardCharsets.UTF_8);
+        try (Socket socket = new Socket(InetAddress.getLoopbackAddress(), port)) {
+            socket.setSoTimeout(10_000);
+            DataOutputStream out = new DataOutputStream(socket.getOutputStream());
+            out.write(new byte[] {0x10, 12, 0, 4, 'M', 'Q', 'T', 'T', 4, 2, 0, 10, 0, 0});
+            byte[] connected = socket.getInputStream().readNBytes(4);
+            out.write(new byte[] {0x33, (byte) (2 + name.length + 2 + content.length)});
+            out.writeShort(name.length);
+            out.write(name);
+            out.writeShort(1);
+            out.write(content);
+            byte[] acknowledged = socket.getInputStream().readNBytes(4);
+            out.write(new byte[] {(byte) 0xe0, 0});
+            Assertions.assertArrayEquals(new byte[] {0x20, 2, 0, 0}, connected);
+            Assertions.assertArrayEquals(new byte[] {0x40, 2, 0, 1}, acknowledged);
         }
     }
 

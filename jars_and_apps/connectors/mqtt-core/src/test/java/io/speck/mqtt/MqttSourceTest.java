@@ -446,9 +446,7 @@ class MqttSourceTest {
     }
 
     private void fence(int attempt) throws Exception {
-        Process process = new ProcessBuilder("mosquitto_pub", "-p", Integer.toString(broker.port()), "-t",
-                "fence/reader", "-q", "1", "-r", "-m", "{\"attempt\": " + attempt + "}").start();
-        assertEquals(0, process.waitFor());
+        broker.retain("fence/reader", "{\"attempt\": " + attempt + "}");
     }
 
     @Test

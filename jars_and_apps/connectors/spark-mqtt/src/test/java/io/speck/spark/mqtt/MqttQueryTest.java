@@ -190,9 +190,7 @@ class MqttQueryTest {
     }
 
     private void fence(int attempt) throws Exception {
-        Process process = new ProcessBuilder("mosquitto_pub", "-p", Integer.toString(broker.port()), "-t", "fence",
-                "-q", "1", "-r", "-m", "{\"attempt\": " + attempt + "}").start();
-        assertEquals(0, process.waitFor());
+        broker.retain("fence", "{\"attempt\": " + attempt + "}");
     }
 
     private static List<Throwable> causes(Throwable error) {
