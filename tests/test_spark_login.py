@@ -14,8 +14,9 @@ from binders.spark import connect_engine
 from binders.spark.connect import ConnectEngine
 from binders.spark.server import CONNECTOR
 from speck.errors import BinderError, InvalidInput, Refused, Unreachable
-from speck.model import Handle, Inventory, Job, JobState, Login, Secret, Site
+from speck.model import Handle, Inventory, Job, JobState, Login, Secret
 from tests.binder_contract import attempt_of, eventually
+from tests.examples import one_site
 from tests.mosquitto_server import PROGRAM, MosquittoServer
 from tests.spark_bench import SparkBench
 from tests.spark_server import SparkServer
@@ -73,7 +74,7 @@ def failure(address: str, login: Login) -> BinderError:
 
 
 def engine_at(address: str, login: Login) -> ConnectEngine:
-    site = Site(name="A", spe_address=address, broker_address="tcp://127.0.0.1:1883", engine_login=login)
+    site = one_site("A", address, "tcp://127.0.0.1:1883", engine_login=login)
     engine = connect_engine(address, Inventory({"A": site}))
     assert isinstance(engine, ConnectEngine)
     return engine

@@ -38,6 +38,9 @@ _STARTED_ELSEWHERE = ("Cannot start query with name", "Multiple streaming querie
 _STREAMING_NODE = re.compile(r"^[\s:+\-|]*~(\w+)", re.MULTILINE)
 _ANALYSED = re.compile(r"== Analyzed Logical Plan ==(.*?)== Optimized Logical Plan ==", re.DOTALL)
 
+# In the physical plan a node may have the number of its code stage before it: "*(2) Project [...]".
+_PYTHON_NODE = re.compile(r"^[\s:+\-|*()\d]*(\w*(?:Python|InPandas|InArrow|PySpark)\w*)", re.MULTILINE)
+
 # What leaves the rows in the order of the messages.  Any other node may shuffle them.
 _IN_ORDER = frozenset(
     (
@@ -55,7 +58,8 @@ def answer_one(connection: socket.socket) -> None:
     """Read orders from a connection, carry them out, and write the answer (both JSON).
 
     The answer's ``kind`` is ``started`` (with ``query`` and ``run``, their ids), ``exists`` (a query of that
-    name runs in the session), ``refused`` or ``no_answer`` (with ``message``).
+    name runs in the session), ``refused`` or ``no_answer`` (with ``message``); of a rehearsal ``rehearsed``,
+    with ``python``: the plan's nodes that run Python functions.
     """
     received = b"".join(iter(lambda: connection.recv(65536), b""))
     answer = carry_out(Orders.from_json(received))
@@ -66,22 +70,24 @@ def answer_one(connection: socket.socket) -> None:
 def carry_out(orders: Orders) -> Answer:
     """Start the query that is ordered; see :func:`answer_one` for the answer."""
     try:
-        query = _start(orders)
+        return _start(orders)
     except JobFault as fault:
         return {"kind": "refused", "message": str(fault)}
     except PySparkException as error:
         return _answer_to(error, orders)
     except (KeyboardInterrupt, Exception, SystemExit) as error:  # a job's code may raise anything
         return {"kind": "refused", "message": explain(error, orders.path)}
-    return {"kind": "started", "query": query.id, "run": query.runId}
 
 
-def _start(orders: Orders) -> StreamingQuery:
+def _start(orders: Orders) -> Answer:
     session = _session(orders)
     entry = load(orders)
     messages = _messages(session, orders)
     result = _checked(call(entry, messages, orders))
-    nodes = _streaming_nodes(result)
+    plans = result._explain_string(extended=True)
+    if orders.rehearsal:
+        return {"kind": "rehearsed", "python": " ".join(sorted(_python_nodes(plans)))}
+    nodes = _streaming_nodes(plans)
     mode = output_mode(entry) or ("update" if "Aggregate" in nodes else "append")
     # A replayed batch must give each message the same stamp: rows that may come in another order the next
     # time are sorted by the sink.
@@ -89,7 +95,7 @@ def _start(orders: Orders) -> StreamingQuery:
     query = _write(result, mode, order, orders)
     session.conf.set(QUERY_SETTING, query.id)
     session.conf.set(RUN_SETTING, query.runId)
-    return query
+    return {"kind": "started", "query": query.id, "run": query.runId}
 
 
 def _session(orders: Orders) -> SparkSession:
@@ -135,9 +141,14 @@ def _checked(result: object) -> DataFrame:
     return result.select(*(name for name in ("key", "value") if name in types))  # type: ignore[return-value]
 
 
-def _streaming_nodes(result: DataFrame) -> set[str]:
-    plan = _ANALYSED.search(result._explain_string(extended=True))
+def _streaming_nodes(plans: str) -> set[str]:
+    plan = _ANALYSED.search(plans)
     return set() if plan is None else set(_STREAMING_NODE.findall(plan[1]))
+
+
+def _python_nodes(plans: str) -> set[str]:
+    _, _, physical = plans.partition("== Physical Plan ==")
+    return set(_PYTHON_NODE.findall(physical))
 
 
 def _write(result: DataFrame, mode: str, order: str, orders: Orders) -> StreamingQuery:

@@ -16,8 +16,8 @@ class Orders:
 
     ``host``, ``port``, ``token``, ``ca_file`` are the Connect server's; ``session`` is the UUID of the
     session to run in.  ``path`` and ``entry`` name the job's code, ``arguments`` what it is called with.
-    ``trigger`` is a Spark interval or ``None``; ``settings`` are Spark's of the session.  What may hold a
-    secret is not shown by ``repr``.
+    ``trigger`` is a Spark interval or ``None``; ``settings`` are Spark's of the session.  In a ``rehearsal``
+    all is done but the start.  What may hold a secret is not shown by ``repr``.
     """
 
     host: str
@@ -34,6 +34,7 @@ class Orders:
     arguments: Mapping[str, Scalar] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     trigger: str | None = None
+    rehearsal: bool = False
     token: str | None = field(default=None, repr=False)
     ca_file: str | None = None
 

@@ -24,6 +24,7 @@ from grpc_status import rpc_status  # type: ignore[import-untyped]
 from pyspark.sql.connect.proto.base_pb2_grpc import SparkConnectServiceStub
 
 from binders.spark.login import channel_credentials, connect_failure
+from binders.spark.observe import failure_line
 from speck.errors import BinderError, NoAnswer, Refused, Unreachable
 
 USER = "speck"
@@ -162,6 +163,13 @@ class ConnectClient:
         answer = self._unary("Config", request, QUICK)
         return {pair.key: pair.value for pair in answer.pairs if pair.HasField("value")}
 
+    def set(self, session: str, name: str, value: str) -> None:
+        """Give a setting of the session a value."""
+        pairs = [pb2.KeyValue(key=name, value=value)]
+        operation = pb2.ConfigRequest.Operation(set=pb2.ConfigRequest.Set(pairs=pairs))
+        request = pb2.ConfigRequest(session_id=session, user_context=_user(), operation=operation)
+        self._unary("Config", request, QUICK)
+
     # -- plans
 
     def spark_version(self, session: str) -> str:
@@ -182,16 +190,15 @@ class ConnectClient:
         request = self._analysis(session, explain=explained)
         return cast(str, self._unary("AnalyzePlan", request, SLOW).explain.explain_string)
 
-    def text(self, session: str, query: str) -> str:
-        """The value of a SQL query that gives one row of one text."""
+    def text(self, session: str, relation: pb2.Relation) -> str:
+        """The one value of a relation of one row of one text."""
         import pyarrow  # type: ignore[import-untyped]
 
-        plan = pb2.Plan(root=pb2.Relation(sql=pb2.SQL(query=query)))
-        for batch in self._execute(session, plan, "arrow_batch", SLOW):
+        for batch in self._execute(session, pb2.Plan(root=relation), "arrow_batch", SLOW):
             table = pyarrow.ipc.open_stream(batch.data).read_all()
             if table.num_rows:
                 return str(table.column(0)[0].as_py())
-        raise NoAnswer(f"{self.address} gave no row for {query!r}", address=self.address)
+        raise NoAnswer(f"{self.address} gave no row where one was asked for", address=self.address)
 
     # -- streaming queries
 
@@ -280,8 +287,9 @@ class ConnectClient:
 
     def _translated(self, error: grpc.RpcError) -> BinderError:
         call = cast(grpc.Call, error)
-        code, details = call.code(), first_line(call.details() or "")
         error_class = error_info(error).get("errorClass", "")
+        told = failure_line if error_class == "PYTHON_EXCEPTION" else first_line
+        code, details = call.code(), told(call.details() or "")
         if code is grpc.StatusCode.UNAUTHENTICATED:
             message = f"Spark Connect server {self.address} refuses the login (engine_login.token): {details}"
             return ServerRefused(message, address=self.address, error_class=error_class)
