@@ -13,7 +13,7 @@ CONNECTORS := jars_and_apps/connectors
 JAR := binders/jars/spark-mqtt.jar
 JAVA_SOURCES := $(shell find $(CONNECTORS) -name target -prune -o -type f \( -name '*.java' -o -name pom.xml -o -path '*/resources/*' \) -print)
 PIP := $(BIN)/pip --disable-pip-version-check -q install -c constraints.txt
-MAVEN := mvn -q -B -Dstyle.color=never -f $(CONNECTORS)/pom.xml
+MAVEN := mvn -q -B -f $(CONNECTORS)/pom.xml
 
 .PHONY: help demo test check bench jars setup clean
 
