@@ -42,7 +42,7 @@ for manager in apt-get dnf; do
     elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
         rights=(sudo -n)
     else
-        echo "SpecK needs: ${missing[*]}. Install them first:  sudo $manager install ${wanted[*]}"
+        echo "SpecK needs: ${missing[*]}. Install them first, as root:  $manager install ${wanted[*]}"
         exit 1
     fi
     echo "installing ${wanted[*]}"

@@ -74,7 +74,13 @@ def cli(context: click.Context, server: str) -> None:
 
 @cli.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=8180, show_default=True, help="Port to listen on; 0 takes a free one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8180,
+    show_default=True,
+    help="Port to listen on; 0 takes a free one.",
+)
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
@@ -237,7 +243,9 @@ def sites(client: Client, as_json: bool) -> None:
 
 
 @cli.command()
-@click.option("--limit", default=100, show_default=True, help="How many, the last ones.")
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="How many, the last ones."
+)
 @_json_option
 @click.pass_obj
 def events(client: Client, limit: int, as_json: bool) -> None:
@@ -259,10 +267,11 @@ def graph(file: Path, output: Path | None, inventory: Path | None) -> None:
     """Draw a composition's graph by site, as text or as a picture."""
     from speck.binder import installed
     from speck.draw import draw_image, draw_text
-    from speck.schema import load_composition, load_inventory
+    from speck.schema import load_composition
+    from speck.server import read_inventory
 
     path = inventory or _default_sites()
-    sites = load_inventory(path.read_bytes()) if path else Inventory()
+    sites = read_inventory(path) if path else Inventory()
     loaded = load_composition(
         file.read_bytes(), inventory=sites, registry=installed(), root=Path(), default_name=file.stem
     )
@@ -393,11 +402,12 @@ def _warn(faults: Iterable[dict[str, Any]]) -> None:
 
 def _follow(client: Client, identifier: str, *, quiet: bool) -> dict[str, Any]:
     """Show an operation's progress until it ends; Ctrl-C leaves it running."""
+    hidden = quiet or not err.is_terminal
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     said: set[str] = set()
     operation: dict[str, Any] = {}
     try:
-        with Progress(*columns, TimeElapsedColumn(), console=err, transient=True, disable=quiet) as bar:
+        with Progress(*columns, TimeElapsedColumn(), console=err, transient=True, disable=hidden) as bar:
             task = bar.add_task("working", total=None)
             for operation in client.follow(identifier):
                 actions = [each for each in operation["actions"] if each["state"] != "kept"]
@@ -426,6 +436,7 @@ def main() -> None:
         error.show()  # exit code 1, since 2 means that a plan has changes
         code = ERROR
     except (click.Abort, KeyboardInterrupt):
+        err.print("interrupted")
         code = INTERRUPTED
     except RequestRefused as error:
         _complain(error, [_fault_line(fault) for fault in error.faults])
@@ -438,6 +449,10 @@ def main() -> None:
         code = ERROR
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = ERROR
+    except OSError as error:
+        # A file or directory that a user named, of which nobody below knows more than the system says.
+        _complain(SpeckError(f"{error.filename or 'the system'}: {error.strerror or error}"), [])
         code = ERROR
     sys.exit(code or 0)
 

@@ -8,12 +8,24 @@ from typing import Any
 from urllib.parse import quote
 
 import requests
+import urllib3
 
 from speck.errors import ServerError
+from speck.model import JOB_NAME
 
 DEFAULT_URL = "http://127.0.0.1:8180"
 _CONNECT = 5.0  # s
 _READ = 60.0  # s, beyond what the server was asked to wait
+
+
+# What requests raises for an address before it connects to anything.
+_NO_ADDRESS = (
+    requests.exceptions.InvalidURL,
+    requests.exceptions.InvalidSchema,
+    requests.exceptions.MissingSchema,
+    urllib3.exceptions.LocationValueError,
+    UnicodeError,
+)
 
 
 class RequestRefused(ServerError):
@@ -27,13 +39,15 @@ class RequestRefused(ServerError):
 class Client:
     """A connection to one server.  Answers are plain data, as the OpenAPI document describes them.
 
-    Raises :class:`~speck.errors.ServerError` when there is no answer, :class:`RequestRefused` when the
-    answer is an error.
+    Raises :class:`~speck.errors.ServerError` when there is no answer, or no way to ask;
+    :class:`RequestRefused` when the answer is an error.
     """
 
     def __init__(self, url: str = DEFAULT_URL, token: str | None = None) -> None:
         self.url = url.rstrip("/")
         self._session = requests.Session()
+        if token and not (token.isascii() and token.isprintable()):
+            raise ServerError("the token (SPECK_TOKEN) is none (expected one line of printable ASCII)")
         if token:
             self._session.headers["Authorization"] = f"Bearer {token}"
 
@@ -56,7 +70,7 @@ class Client:
 
     def operation(self, identifier: str) -> dict[str, Any]:
         """One operation."""
-        return self._one("GET", f"/operations/{identifier}")
+        return self._one("GET", f"/operations/{_quoted(identifier)}")
 
     def follow(self, identifier: str, pause: float = 0.25) -> Iterator[dict[str, Any]]:
         """The operation again and again, ``pause`` seconds apart, the last time when it has ended."""
@@ -117,19 +131,29 @@ class Client:
         try:
             answer = self._session.request(method, self.url + path, params=sent, timeout=timeout, **kwargs)
             body = answer.json()
+        except requests.ReadTimeout as error:
+            message = f"the SpecK server at {self.url} does not answer (waited {timeout[1]:g} s)"
+            raise ServerError(message) from error
         except requests.ConnectionError as error:
             raise ServerError(
                 f"no SpecK server at {self.url} (start one with `speck serve`, or name it with --server)"
             ) from error
         except requests.JSONDecodeError as error:
             raise ServerError(f"{self.url} does not answer as a SpecK server does") from error
+        except _NO_ADDRESS as error:
+            message = f"{self.url!r} is not a server's address (expected http://HOST:PORT)"
+            raise ServerError(message) from error
         except requests.RequestException as error:
             raise ServerError(f"{self.url}: {error}") from error
         if answer.ok:
             return body
+        if not isinstance(body, dict):
+            raise ServerError(f"{self.url} does not answer as a SpecK server does")
         detail = body.get("detail", answer.reason)
         raise RequestRefused(answer.status_code, str(detail), list(body.get("faults", ())))
 
 
 def _quoted(name: str) -> str:
+    if not JOB_NAME.match(name):
+        raise ServerError(f"{name!r} is not a name (expected letters, digits, '.', '_', '-')")
     return quote(name, safe="")

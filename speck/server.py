@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
@@ -42,7 +43,7 @@ def serve(
     Port 0 takes a free one.  Raises :class:`~speck.errors.SpeckError` when it cannot begin.
     """
     _refuse_open_door(host, token)
-    inventory = _inventory(sites)
+    inventory = read_inventory(sites) if sites is not None else Inventory()
     with Store(data_dir) as store, _listen(host, port) as listener:
         port = listener.getsockname()[1]
         coordinator = Coordinator(
@@ -70,15 +71,16 @@ def _listen(host: str, port: int) -> socket.socket:
         raise SpeckError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
 
 
-def _inventory(sites: Path | None) -> Inventory:
-    if sites is None:
-        return Inventory()
+def read_inventory(path: Path) -> Inventory:
+    """The site inventory of a file.  Raises :class:`~speck.errors.InvalidInput`, which names the file."""
     try:
-        text = sites.read_bytes()
+        return load_inventory(path.read_bytes())
     except OSError as error:
-        message = f"site inventory {str(sites)!r} cannot be read: {error.strerror}"
+        message = f"site inventory {str(path)!r} cannot be read: {error.strerror}"
         raise InvalidInput([Fault(message)], "sites") from error
-    return load_inventory(text)
+    except InvalidInput as error:
+        faults = [replace(each, message=f"{each.message} ({path})") for each in error.faults]
+        raise InvalidInput(faults, "sites") from error
 
 
 def _refuse_open_door(host: str, token: str | None) -> None:

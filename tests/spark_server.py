@@ -39,6 +39,7 @@ class SparkServer:
         self.directory = directory
         self.heap = heap
         self.conf = dict(conf or {})
+        self.environment: dict[str, str] = {}
         self.with_connector = True
         self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
@@ -71,7 +72,7 @@ class SparkServer:
             self._process = subprocess.Popen(
                 command,
                 cwd=self.directory,
-                env=connect_server_environment(),
+                env=connect_server_environment() | self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from speck import cli
+from speck import cli, client
 from tests.rest_server import RestServer, yaml_of
 
 TWO = yaml_of("a t0 t1", "b t1 t2")
@@ -37,9 +39,7 @@ Speck = Callable[..., Said]
 
 
 @pytest.fixture
-def speck(
-    rest: RestServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Speck:
+def speck(rest: RestServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Speck:
     def run(*arguments: str) -> Said:
         monkeypatch.setattr(sys, "argv", ["speck", "--server", rest.url, *arguments])
         with pytest.raises(SystemExit) as ended:
@@ -156,6 +156,94 @@ def test_server_that_is_not_there_is_said(capsys: pytest.CaptureFixture[str]) ->
         cli.main()
     assert ended.value.code == 1
     assert "no SpecK server at http://127.0.0.1:1 (start one with `speck serve`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("nohost", "'nohost' is not a server's address (expected http://HOST:PORT)"),
+        ("ftp://127.0.0.1:1", "is not a server's address"),
+        ("http://", "is not a server's address"),
+        ("http://a..b:1", "is not a server's address"),
+        ("http://[::1", "is not a server's address"),
+    ],
+)
+def test_what_is_no_server_address(speck: Speck, address: str, words: str) -> None:
+    said = speck("--server", address, "jobs")
+    assert (said.code, said.out) == (1, "")
+    assert words in said.err
+    assert len(said.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", "does not answer as a SpecK server does"),
+        (b'HTTP/1.1 404 X\r\nContent-Length: 4\r\n\r\n"no"', "does not answer as a SpecK server does"),
+        (b"", "does not answer (waited 0.2 s)"),
+    ],
+    ids=["text", "other JSON", "nothing"],
+)
+def test_a_server_of_another_kind(
+    speck: Speck, monkeypatch: pytest.MonkeyPatch, answer: bytes, words: str
+) -> None:
+    monkeypatch.setattr(client, "_READ", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        answering = threading.Thread(target=_answer, args=(listener, answer))
+        answering.start()
+        said = speck("--server", f"http://127.0.0.1:{listener.getsockname()[1]}", "jobs")
+        answering.join(30)
+    assert (said.code, said.out) == (1, "")
+    assert words in said.err
+
+
+def _answer(listener: socket.socket, answer: bytes) -> None:
+    peer, _ = listener.accept()
+    with peer:
+        peer.recv(65536)
+        peer.sendall(answer)
+        peer.recv(65536)  # until the client closes
+
+
+def test_a_token_that_is_none_is_not_shown(speck: Speck, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECK_TOKEN", "s3cret\nline")
+    said = speck("jobs")
+    assert said.code == 1
+    assert "the token (SPECK_TOKEN) is none" in said.err
+    assert "s3cret" not in said.err
+
+
+@pytest.mark.parametrize("command", ["show", "delete", "history", "operation"])
+def test_what_is_no_name(speck: Speck, command: str) -> None:
+    said = speck(command, "../a")
+    assert said.code == 1
+    assert said.err == "error: '../a' is not a name (expected letters, digits, '.', '_', '-')\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["serve", "--port", "65536"], "65536 is not in the range 0<=x<=65535"),
+        (["serve", "--port", "0", "--sites", "rubbish"], "not UTF-8 text (invalid start byte) (rubbish)"),
+        (["graph", "two.yaml", "--sites", "rubbish"], "not UTF-8 text (invalid start byte) (rubbish)"),
+        (["local", "up", "--directory", "rubbish/below"], "rubbish/below: Not a directory"),
+        (["local", "up", "--heap", "300m", "--directory", "sites"], "heap '300m' is too small for Spark"),
+        (["events", "--limit", "0"], "0 is not in the range"),
+        (["demo", "--data", "rubbish"], "rubbish holds no well-formed reading (expected lines of status,"),
+        (["demo", "--sensors", "two.yaml"], "two.yaml has no columns REPORT_ID and site"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_input_is_told_at_once(
+    speck: Speck, two: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rubbish").write_bytes(b"\xff\xfe\n")
+    said = speck(*arguments)
+    assert said.code == 1
+    assert words in said.err
+    assert "Traceback" not in said.err
+    assert "is up" not in said.err + said.out
 
 
 def test_every_command_has_help() -> None:

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from speck.demo import Accounts
 from speck.demo.view import View, statistics_table
+from tests.binder_contract import eventually
 from tests.mosquitto_server import PROGRAM as MOSQUITTO
 
 ROOT = Path(__file__).parent.parent
@@ -56,13 +57,18 @@ def _left_behind(temporary: Path) -> list[list[str]]:
 
 
 @needs_servers
-def test_the_accounts_agree_and_nothing_is_left_behind(tmp_path: Path) -> None:
-    demo = _demo(tmp_path / "demo", limit=5000, rate=0, malformed=0.1, as_json=True)
+def test_the_accounts_agree_and_what_is_kept_ends_as_it_says(tmp_path: Path) -> None:
+    demo = _demo(tmp_path / "demo", limit=5000, rate=0, malformed=0.1, as_json=True, keep=True)
+    said: dict[str, str] = {}
     try:
         output, words = demo.communicate(timeout=TIMEOUT)
+        said = dict(line.split(":  ", 1) for line in words.splitlines() if line.startswith("to "))
+        assert demo.returncode == 0, words
+        jobs = subprocess.check_output(["sh", "-c", f"{said['to look at it']} --json"], cwd=ROOT)
+        assert [job["state"] for job in json.loads(jobs)] == ["running"] * 17
     finally:
         demo.kill()
-    assert demo.returncode == 0, words
+        subprocess.run(["sh", "-c", said.get("to end it", "true")], cwd=ROOT, check=False)
     accounts = json.loads(output)
     assert accounts["sent"]["readings"] == 5000
     assert accounts["sent"] == accounts["counted_locally"] == accounts["counted_globally"]
@@ -72,8 +78,8 @@ def test_the_accounts_agree_and_nothing_is_left_behind(tmp_path: Path) -> None:
     calls = accounts["engine_calls"]
     assert (calls["submit"], calls["stop"]) == (2, 2)
     assert {"sites", "server", "deploy", "edit", "feed", "total"} <= set(accounts["seconds"])
-    assert _left_behind(tmp_path / "demo") == []
-    assert list((tmp_path / "demo").glob("speck-demo-*")) == []
+    eventually(lambda: _left_behind(tmp_path / "demo"), lambda left: left == [])
+    assert len(list((tmp_path / "demo").glob("speck-demo-*/server.log"))) == 1
 
 
 @needs_servers

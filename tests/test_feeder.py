@@ -378,6 +378,33 @@ def test_a_mistake_is_named(day: Path, options: list[str], words: str) -> None:
     assert words in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("check", [False, True])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (gzip.compress(b"x" * 100_000)[:60], "Compressed file ended before the end-of-stream marker"),
+        (gzip.compress(b"x")[:10] + b"\xff" * 40, "while decompressing data"),
+    ],
+    ids=["cut", "garbled"],
+)
+def test_a_file_that_is_broken(tmp_path: Path, content: bytes, words: str, check: bool) -> None:
+    file = tmp_path / "readings.csv.gz"
+    file.write_bytes(content)
+    options = ["--check"] if check else []
+    done = subprocess.run(_command(file, None, *options), capture_output=True, text=True, timeout=TIMEOUT)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert words in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_check_asks_for_one_reading_and_no_broker(day: Path, tmp_path: Path) -> None:
+    assert subprocess.run(_command(day, None, "--check"), check=False, timeout=TIMEOUT).returncode == 0
+    file = tmp_path / "none.csv"
+    file.write_text("OK,1,2\n")
+    done = subprocess.run(_command(file, None, "--check"), capture_output=True, text=True, timeout=TIMEOUT)
+    assert done.returncode == 1
+    assert f"feeder: {file} holds no well-formed reading (expected lines of status,avg" in done.stderr
+
+
 def test_the_generator_gives_the_same_day_for_the_same_seed(tmp_path: Path) -> None:
     def day(name: str, seed: int) -> bytes:
         path = tmp_path / name

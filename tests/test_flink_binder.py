@@ -30,7 +30,7 @@ from tests.binder_contract import EngineContract, attempt_of, await_state, event
 from tests.examples import job, one_site
 from tests.flink_bench import BROKER, FlinkBench
 from tests.flink_server import FlinkServer
-from tests.tls_proxy import tls_proxy
+from tests.https_proxy import https_proxy
 
 
 @pytest.fixture(name="flink_bench", scope="module")
@@ -476,7 +476,7 @@ def test_tls_and_a_password(
 ) -> None:
     monkeypatch.setenv("FLINK_PASSWORD", "open-sesame")
     secret = Secret("${FLINK_PASSWORD}")
-    with tls_proxy(tmp_path, flink_bench.server.address, "speck", "open-sesame") as proxy:
+    with https_proxy(tmp_path, flink_bench.server.address, "speck", "open-sesame") as proxy:
 
         def engine(login: Login) -> FlinkEngine:
             one = one_site("A", proxy.address, BROKER, engine_login=login)

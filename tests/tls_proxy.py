@@ -1,87 +1,87 @@
-"""A reverse proxy before an HTTP server: it speaks TLS, and lets nobody in without a password."""
+"""TLS in front of a server that has none of its own, with certificates made for the test."""
 
 from __future__ import annotations
 
-import base64
+import contextlib
+import select
+import socket
 import ssl
 import subprocess
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-
-import requests
-
-_KEPT = ("content-type", "content-length")
+from types import TracebackType
 
 
-@dataclass(frozen=True)
-class TlsProxy:
-    """Its address, and the certificate to trust."""
-
-    address: str
-    certificate: Path
-
-
-@contextmanager
-def tls_proxy(directory: Path, target: str, username: str, password: str) -> Iterator[TlsProxy]:
-    """Stand before ``target`` (``http://HOST:PORT``) while the block runs."""
-    certificate, key = _certificate(directory)
-    expected = "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(target, expected))
-    server.daemon_threads = True
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
-        yield TlsProxy(f"https://127.0.0.1:{server.server_port}", certificate)
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def _handler(target: str, expected: str) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        timeout = 5
-
-        def pass_on(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            if self.headers.get("Authorization") != expected:
-                self.answer(401, {"Content-Type": "text/html"}, b"<html>who are you?</html>")
-                return
-            kept = {name: value for name, value in self.headers.items() if name.lower() in _KEPT}
-            with requests.request(
-                self.command, f"{target.rstrip('/')}{self.path}", data=body, headers=kept, timeout=60
-            ) as response:
-                headers = {"Content-Type": response.headers.get("Content-Type", "application/json")}
-                self.answer(response.status_code, headers, response.content)
-
-        do_GET = do_POST = do_PATCH = do_DELETE = pass_on  # noqa: N815 - as http.server has it
-
-        def answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *arguments: object) -> None:
-            """Nothing: a request line may be of interest to nobody."""
-
-    return Handler
-
-
-def _certificate(directory: Path) -> tuple[Path, Path]:
-    certificate, key = directory / "proxy.pem", directory / "proxy.key"
+def certificate(directory: Path, name: str) -> tuple[Path, Path]:
+    """A new certificate for 127.0.0.1 that signs itself, and its key: the paths of two PEM files."""
+    signed, key = directory / f"{name}.pem", directory / f"{name}.key"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
-    names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
-    files = ["-keyout", str(key), "-out", str(certificate)]
+    names = ["-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", str(key), "-out", str(signed)]
     subprocess.run([*command, *names, *files], check=True, capture_output=True)
-    return certificate, key
+    return signed, key
+
+
+class TlsProxy:
+    """Takes TLS with HTTP/2 on a free port of 127.0.0.1, and passes the bytes on to another port there."""
+
+    def __init__(self, target: int, signed: Path, key: Path, protocols: tuple[str, ...] = ("h2",)) -> None:
+        self._target = target
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.load_cert_chain(signed, key)
+        if protocols:
+            self._context.set_alpn_protocols(protocols)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._open: list[socket.socket] = []
+        self._threads = [threading.Thread(target=self._accept)]
+
+    @property
+    def port(self) -> int:
+        port: int = self._listener.getsockname()[1]
+        return port
+
+    def __enter__(self) -> TlsProxy:
+        self._threads[0].start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._threads[0].join(30)
+        self._listener.close()
+        for each in self._open:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(30)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                peer, _ = self._listener.accept()
+            except OSError:
+                return
+            self._open.append(peer)
+            self._threads.append(threading.Thread(target=self._serve, args=(peer,)))
+            self._threads[-1].start()
+
+    def _serve(self, peer: socket.socket) -> None:
+        # A client that does not like the certificate ends the handshake with an error.
+        with peer, contextlib.suppress(OSError), self._context.wrap_socket(peer, server_side=True) as secured:
+            self._open.append(secured)
+            with socket.create_connection(("127.0.0.1", self._target)) as server:
+                _pass_on(secured, server)
+
+
+def _pass_on(secured: ssl.SSLSocket, server: socket.socket) -> None:
+    """Pass bytes on in both directions until one side closes."""
+    others: dict[socket.socket, socket.socket] = {secured: server, server: secured}
+    while True:
+        # What TLS has decrypted already does not make the socket readable.
+        ready = [secured] if secured.pending() else select.select([secured, server], [], [])[0]
+        for each in ready:
+            part = each.recv(65536)
+            if not part:
+                return
+            others[each].sendall(part)

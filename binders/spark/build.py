@@ -20,6 +20,9 @@ from binders.spark.userjob import JobFault, call, load, output_mode
 _STREAMING_NODE = re.compile(r"^[\s:+\-|]*~(\w+)", re.MULTILINE)
 _ANALYSED = re.compile(r"== Analyzed Logical Plan ==(.*?)== Optimized Logical Plan ==", re.DOTALL)
 
+# In the physical plan a node may have the number of its code stage before it: "*(2) Project [...]".
+_PYTHON_NODE = re.compile(r"^[\s:+\-|*()\d]*(\w*(?:Python|InPandas|InArrow|PySpark)\w*)", re.MULTILINE)
+
 # What leaves the rows in the order of the messages.  Any other node may shuffle them.
 _IN_ORDER = frozenset(
     (
@@ -35,17 +38,29 @@ def start_query(session: Any, orders: Orders) -> Any:
 
     Raises :class:`~binders.spark.userjob.JobFault`, whatever the job's code raises, and PySpark's errors.
     """
-    for name, value in orders.settings.items():
-        session.conf.set(name, value)
-    entry = load(orders)
-    messages = session.readStream.format(orders.source_format).options(**orders.source_options).load()
-    result = _checked(call(entry, messages, orders))
-    nodes = _streaming_nodes(result)
+    entry, result = _built(session, orders)
+    nodes = _streaming_nodes(_plans(result))
     mode = output_mode(entry) or ("update" if "Aggregate" in nodes else "append")
     # A replayed batch must give each message the same stamp: rows that may come in another order the next
     # time are sorted by the sink.
     order = "input" if nodes and nodes <= _IN_ORDER else "value"
     return _write(result, mode, order, orders)
+
+
+def python_nodes(session: Any, orders: Orders) -> set[str]:
+    """The nodes of the plan that run Python functions; nothing is started.  Raises as :func:`start_query`."""
+    _, result = _built(session, orders)
+    _, _, physical = _plans(result).partition("== Physical Plan ==")
+    return set(_PYTHON_NODE.findall(physical))
+
+
+def _built(session: Any, orders: Orders) -> tuple[Any, DataFrame]:
+    """The job's entry, and the DataFrame that it makes of the messages."""
+    for name, value in orders.settings.items():
+        session.conf.set(name, value)
+    entry = load(orders)
+    messages = session.readStream.format(orders.source_format).options(**orders.source_options).load()
+    return entry, _checked(call(entry, messages, orders))
 
 
 def _checked(result: object) -> DataFrame:
@@ -62,11 +77,16 @@ def _checked(result: object) -> DataFrame:
     return result.select(*(name for name in ("key", "value") if name in types))
 
 
-def _streaming_nodes(result: DataFrame) -> set[str]:
+def _plans(result: DataFrame) -> str:
+    """The plans as Spark prints them, logical and physical."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         result.explain(extended=True)
-    plan = _ANALYSED.search(printed.getvalue())
+    return printed.getvalue()
+
+
+def _streaming_nodes(plans: str) -> set[str]:
+    plan = _ANALYSED.search(plans)
     return set() if plan is None else set(_STREAMING_NODE.findall(plan[1]))
 
 

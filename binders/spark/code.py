@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import ast
 import difflib
+import re
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
 ARCHIVES = frozenset({".zip", ".whl"})
+
+# Whatever hands a Python function to Spark is called by one of these, or a longer word around it.
+_PYTHON_FUNCTIONS = re.compile(rb"udf|udtf|InPandas|InArrow|transformWithState")
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -31,6 +35,15 @@ def check_code(path: Path, entry_class: str) -> str | None:
     except (OSError, zipfile.BadZipFile) as error:
         return f"job_path {str(path)!r} cannot be read: {error}"
     return f"job_path {path.name!r} is no Spark job (expected a .py file, a .zip or a .whl)"
+
+
+def mentions_python_functions(path: Path) -> bool:
+    """Whether a job's file may hand Python functions to Spark: told by words, and so at times for nothing."""
+    if path.suffix not in ARCHIVES:
+        return _PYTHON_FUNCTIONS.search(path.read_bytes()) is not None
+    with zipfile.ZipFile(path) as archive:
+        sources = [member for member in archive.namelist() if member.endswith(".py")]
+        return any(_PYTHON_FUNCTIONS.search(archive.read(member)) for member in sources)
 
 
 def split_entry(entry_class: str) -> tuple[str, str]:

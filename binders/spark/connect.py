@@ -9,9 +9,11 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from weakref import WeakValueDictionary
 
+from binders.spark.code import mentions_python_functions
 from binders.spark.launcher import SHARED
 from binders.spark.observe import failure_line, metrics_of
 from binders.spark.orders import CHECKPOINT_SETTING, QUERY_SETTING, RUN_SETTING, ConnectOrders
@@ -70,12 +72,13 @@ class ConnectEngine:
     def check(self, job: Job, state: State | None) -> None:
         """Ask for the server's version, its connector, the state, and room; starts nothing.
 
-        Raises :class:`~speck.errors.NoCapacity` when the site's slots are taken by other jobs.  Whether the
-        server's Python fits is not asked: Spark says so when a job's first Python function runs.
+        Raises :class:`~speck.errors.NoCapacity` when the site's slots are taken by other jobs.  A job with
+        Python functions is refused by a server whose Python is another.
         """
         self._launcher.warm_up()
         self._probe.check_version()
         self._probe.check_connector(job)
+        self._check_python(job)
         if state is not None:
             self._check_state(state, job)
         self._check_room(job)
@@ -231,6 +234,23 @@ class ConnectEngine:
         return Handle(self.address, _session_of(attempt), details)
 
     # -- before the start
+
+    def _check_python(self, job: Job) -> None:
+        if not mentions_python_functions(Path(job.job_path)):
+            return
+        fault = self._probe.python_fault()
+        if fault is not None and (nodes := self._rehearse(job).get("python")):
+            what = f"job {job.job_name!r} has Python functions ({nodes})"
+            raise Refused(f"{what}, which {self.address} cannot run: {fault}", address=self.address)
+
+    def _rehearse(self, job: Job) -> dict[str, str]:
+        """Run the job's code up to its plan, in a session that is ended again; the launcher's answer."""
+        attempt = Attempt(id=uuid.uuid4().hex, job_name=job.job_name, number=0, session="speck-rehearsal")
+        orders = replace(self._orders(job, attempt), rehearsal=True)
+        try:
+            return self._launcher.launch(orders.to_json(), self.build_timeout)
+        finally:
+            self._client.release(orders.session)
 
     def _check_state(self, state: State, job: Job) -> None:
         if state.kind != STATE_KIND:

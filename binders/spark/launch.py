@@ -18,7 +18,7 @@ from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.session import SparkSession
 from pyspark.sql.connect.streaming.query import StreamingQuery
 
-from binders.spark.build import start_query
+from binders.spark.build import python_nodes, start_query
 from binders.spark.orders import CHECKPOINT_SETTING, QUERY_SETTING, RUN_SETTING, ConnectOrders
 from binders.spark.userjob import JobFault, explain
 from binders.spark.wire import USER, Endpoint, open_channel
@@ -40,7 +40,8 @@ def answer_one(connection: socket.socket) -> None:
     """Read orders from a connection, carry them out, and write the answer (both JSON).
 
     The answer's ``kind`` is ``started`` (with ``query`` and ``run``, their ids), ``exists`` (a query of that
-    name runs in the session), ``refused`` or ``no_answer`` (with ``message``).
+    name runs in the session), ``refused`` or ``no_answer`` (with ``message``); of a rehearsal ``rehearsed``,
+    with ``python``: the plan's nodes that run Python functions.
     """
     received = b"".join(iter(lambda: connection.recv(65536), b""))
     answer = carry_out(ConnectOrders.from_json(received))
@@ -51,22 +52,23 @@ def answer_one(connection: socket.socket) -> None:
 def carry_out(orders: ConnectOrders) -> Answer:
     """Start the query that is ordered; see :func:`answer_one` for the answer."""
     try:
-        query = _start(orders)
+        return _start(orders)
     except JobFault as fault:
         return {"kind": "refused", "message": str(fault)}
     except PySparkException as error:
         return _answer_to(error, orders)
     except (KeyboardInterrupt, Exception, SystemExit) as error:  # a job's code may raise anything
         return {"kind": "refused", "message": explain(error, orders.path)}
-    return {"kind": "started", "query": query.id, "run": query.runId}
 
 
-def _start(orders: ConnectOrders) -> StreamingQuery:
+def _start(orders: ConnectOrders) -> Answer:
     session = _session(orders)
+    if orders.rehearsal:
+        return {"kind": "rehearsed", "python": " ".join(sorted(python_nodes(session, orders)))}
     query: StreamingQuery = start_query(session, orders)
     session.conf.set(QUERY_SETTING, query.id)
     session.conf.set(RUN_SETTING, query.runId)
-    return query
+    return {"kind": "started", "query": query.id, "run": query.runId}
 
 
 def _session(orders: ConnectOrders) -> SparkSession:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from binders.spark.server import CONNECTOR, connect_server_command, connect_server_environment
+from speck.errors import LocalError
 from speck.processes import heap_bytes
 
 # HTTP/2 (RFC 9113, section 3.4): the client's preface and an empty SETTINGS frame; the server's first frame
@@ -19,6 +20,7 @@ _FRAME_HEADER = 9
 # 16 s, not 35 s, a day of readings counted in 39 s, not 54 s.
 _QUICK_START = ("-XX:TieredStopAtLevel=1",)
 _SETTINGS = 4
+_LEAST_HEAP = "512m"  # Spark's own bound is 450 MiB of what the Java machine leaves of it
 _SLOTS = 32  # a 600 MB heap held 17 jobs of the road-traffic composition
 
 
@@ -36,6 +38,8 @@ class ConnectServer:
     ) -> tuple[list[str], Mapping[str, str]]:
         """See :meth:`speck.binder.LocalServer.command`."""
         (port,) = ports
+        if heap_bytes(heap) < heap_bytes(_LEAST_HEAP):
+            raise LocalError(f"heap {heap!r} is too small for Spark (expected {_LEAST_HEAP} or more)")
         jars = [CONNECTOR] if CONNECTOR.exists() else []
         command = connect_server_command(port, jars, heap, directory=directory, jvm_options=_QUICK_START)
         return command, connect_server_environment()

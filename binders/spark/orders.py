@@ -16,8 +16,8 @@ class Orders:
     """One streaming query to start, wherever it is started from.
 
     ``path`` and ``entry`` name the job's code, ``arguments`` what it is called with.  ``trigger`` is a Spark
-    interval or ``None``; ``settings`` are Spark's of the session.  What may hold a secret is not shown by
-    ``repr``.
+    interval or ``None``; ``settings`` are Spark's of the session.  In a ``rehearsal`` all is done but the
+    start.  What may hold a secret is not shown by ``repr``.
     """
 
     job_name: str
@@ -31,6 +31,7 @@ class Orders:
     arguments: Mapping[str, Scalar] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     trigger: str | None = None
+    rehearsal: bool = False
 
     def to_dict(self) -> dict[str, object]:
         """The orders as they travel; secrets included, so this is for the launched process alone."""

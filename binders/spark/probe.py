@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
+import sys
+import threading
 import uuid
 from collections.abc import Callable
 from typing import TypeVar
 
 import pyspark
 import pyspark.sql.connect.proto as pb2
+from pyspark import cloudpickle
+from pyspark.sql.connect.types import pyspark_types_to_proto_types
+from pyspark.sql.types import StringType
+from pyspark.util import PythonEvalType
 
 from binders.spark.wire import ConnectClient, ServerRefused
 from binders.spark.wiring import CONNECTOR_FORMAT
@@ -22,6 +28,11 @@ _SPLITS = re.compile(r"splits=(?:Some\()?(\d+)")
 _SIZE = re.compile(r"(\d+)([kmgt]?)b?")
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
+# Functions travel as byte code, which is that of one minor version of Python: PySpark demands the same there.
+_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+_PYTHON_SETTING = "spark.speck.python"
+_OTHER_PYTHON = re.compile(r"PYTHON_VERSION_MISMATCH\].*?different version: (\d+\.\d+)")
+
 _T = TypeVar("_T")
 
 
@@ -34,6 +45,7 @@ class ServerProbe:
         # Always the same one: a coordinator that is killed leaves one session behind at a server, however
         # often that happens.
         self._session = str(uuid.uuid5(uuid.NAMESPACE_URL, "speck:coordinator"))
+        self._one_asks = threading.Lock()
 
     def check_version(self) -> None:
         """Raise :class:`~speck.errors.Refused` when the server's Spark is not of PySpark's version here."""
@@ -62,6 +74,23 @@ class ServerProbe:
                 address=self.address,
             )
 
+    def python_fault(self) -> str | None:
+        """Why Python functions from here cannot run in the server's workers, or ``None`` when they can.
+
+        The server knows no more of its Python than a path, so a function is run there.  That it went well is
+        remembered by a setting of the session, and so as long as the server runs.
+        """
+        with self._one_asks:
+            if self._setting(_PYTHON_SETTING) == _PYTHON:
+                return None
+            try:
+                self._ask(lambda session: self._client.text(session, _python_function()))
+            except ServerRefused as error:
+                theirs = _OTHER_PYTHON.search(str(error))
+                return f"its workers run Python {theirs[1]} (expected {_PYTHON})" if theirs else str(error)
+            self._ask(lambda session: self._client.set(session, _PYTHON_SETTING, _PYTHON))
+            return None
+
     def has_checkpoint(self, location: str) -> bool:
         """Whether the server finds a query's checkpoint there; the plan is analysed, and nothing runs."""
         source = pb2.Read(data_source=pb2.Read.DataSource(format="text", paths=[f"{location}/metadata"]))
@@ -81,8 +110,10 @@ class ServerProbe:
         """
         if not self._setting("spark.master").startswith("local"):
             return None
-        query = "SELECT java_method('java.lang.Thread', 'getAllStackTraces')"
-        return _QUERY_THREAD.findall(self._ask(lambda session: self._client.text(session, query)))
+        threads = pb2.Relation(
+            sql=pb2.SQL(query="SELECT java_method('java.lang.Thread', 'getAllStackTraces')")
+        )
+        return _QUERY_THREAD.findall(self._ask(lambda session: self._client.text(session, threads)))
 
     def cores(self) -> int | None:
         """How many tasks Spark runs side by side."""
@@ -110,3 +141,20 @@ class ServerProbe:
                 raise
         self._session = str(uuid.uuid4())  # the server has closed the other for good
         return question(self._session)
+
+
+def _python_function() -> pb2.Relation:
+    """One row, of what the smallest Python function gives."""
+    string = StringType()
+    function = pb2.PythonUDF(
+        output_type=pyspark_types_to_proto_types(string),
+        eval_type=PythonEvalType.SQL_BATCHED_UDF,
+        command=cloudpickle.dumps((str, string)),  # type: ignore[no-untyped-call]
+        python_ver=_PYTHON,
+    )
+    call = pb2.CommonInlineUserDefinedFunction(
+        function_name="speck_probe", deterministic=True, python_udf=function
+    )
+    row = pb2.Relation(range=pb2.Range(start=0, end=1, step=1, num_partitions=1))
+    expression = pb2.Expression(common_inline_user_defined_function=call)
+    return pb2.Relation(project=pb2.Project(input=row, expressions=[expression]))

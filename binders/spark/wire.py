@@ -14,7 +14,6 @@ import socket
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -24,6 +23,8 @@ from google.rpc import error_details_pb2  # type: ignore[import-untyped]
 from grpc_status import rpc_status  # type: ignore[import-untyped]
 from pyspark.sql.connect.proto.base_pb2_grpc import SparkConnectServiceStub
 
+from binders.spark.login import channel_credentials, connect_failure
+from binders.spark.observe import failure_line
 from binders.spark.words import first_line
 from speck.errors import BinderError, NoAnswer, Refused, Unreachable
 
@@ -33,7 +34,6 @@ DEFAULT_PORT = 15002
 QUICK = 10.0  # s, for what a server answers from memory
 SLOW = 45.0  # s, for what it has to analyse, or to load classes for
 
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _CONNECT_TIMEOUT = 3.0
 _MEGABYTE = 1 << 20
 
@@ -107,19 +107,12 @@ def endpoint_of(address: str, token: str | None = None, ca_file: str | None = No
 
 
 def open_channel(endpoint: Endpoint) -> grpc.Channel:
-    """A channel to a server.  A token is only ever sent over TLS, or to this machine itself."""
+    """A channel to a server.  Raises :class:`~speck.errors.Unreachable` when the login cannot be used."""
     host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
     target = f"{host}:{endpoint.port}"
-    if endpoint.ca_file is None and endpoint.token is None:
+    credentials = channel_credentials(f"sc://{target}", endpoint.host, endpoint.token, endpoint.ca_file)
+    if credentials is None:
         return grpc.insecure_channel(target, options=_OPTIONS)
-    if endpoint.ca_file is None and endpoint.host in _LOOPBACK:
-        credentials = grpc.local_channel_credentials()
-    else:
-        roots = Path(endpoint.ca_file).read_bytes() if endpoint.ca_file else None
-        credentials = grpc.ssl_channel_credentials(roots)
-    if endpoint.token is not None:
-        token = grpc.access_token_call_credentials(endpoint.token)
-        credentials = grpc.composite_channel_credentials(credentials, token)
     return grpc.secure_channel(target, credentials, options=_OPTIONS)
 
 
@@ -171,6 +164,13 @@ class ConnectClient:
         answer = self._unary("Config", request, QUICK)
         return {pair.key: pair.value for pair in answer.pairs if pair.HasField("value")}
 
+    def set(self, session: str, name: str, value: str) -> None:
+        """Give a setting of the session a value."""
+        pairs = [pb2.KeyValue(key=name, value=value)]
+        operation = pb2.ConfigRequest.Operation(set=pb2.ConfigRequest.Set(pairs=pairs))
+        request = pb2.ConfigRequest(session_id=session, user_context=_user(), operation=operation)
+        self._unary("Config", request, QUICK)
+
     # -- plans
 
     def spark_version(self, session: str) -> str:
@@ -191,16 +191,15 @@ class ConnectClient:
         request = self._analysis(session, explain=explained)
         return cast(str, self._unary("AnalyzePlan", request, SLOW).explain.explain_string)
 
-    def text(self, session: str, query: str) -> str:
-        """The value of a SQL query that gives one row of one text."""
+    def text(self, session: str, relation: pb2.Relation) -> str:
+        """The one value of a relation of one row of one text."""
         import pyarrow  # type: ignore[import-untyped]
 
-        plan = pb2.Plan(root=pb2.Relation(sql=pb2.SQL(query=query)))
-        for batch in self._execute(session, plan, "arrow_batch", SLOW):
+        for batch in self._execute(session, pb2.Plan(root=relation), "arrow_batch", SLOW):
             table = pyarrow.ipc.open_stream(batch.data).read_all()
             if table.num_rows:
                 return str(table.column(0)[0].as_py())
-        raise NoAnswer(f"{self.address} gave no row for {query!r}", address=self.address)
+        raise NoAnswer(f"{self.address} gave no row where one was asked for", address=self.address)
 
     # -- streaming queries
 
@@ -289,14 +288,19 @@ class ConnectClient:
 
     def _translated(self, error: grpc.RpcError) -> BinderError:
         call = cast(grpc.Call, error)
-        code, details = call.code(), first_line(call.details() or "")
         error_class = error_info(error).get("errorClass", "")
+        told = failure_line if error_class == "PYTHON_EXCEPTION" else first_line
+        code, details = call.code(), told(call.details() or "")
+        if code is grpc.StatusCode.UNAUTHENTICATED:
+            message = f"Spark Connect server {self.address} refuses the login (engine_login.token): {details}"
+            return ServerRefused(message, address=self.address, error_class=error_class)
         if error_class or code not in _LOST_CALLS:
             message = f"Spark Connect server {self.address}: {details or code.name}"
             return ServerRefused(message, address=self.address, error_class=error_class)
         self._trusted = False
         if code is grpc.StatusCode.UNAVAILABLE and "failed to connect" in details.lower():
-            message = f"Spark Connect server {self.address} cannot be reached: {details}"
+            reason = connect_failure(details, self._endpoint.host, self._endpoint.ca_file)
+            message = f"Spark Connect server {self.address} cannot be reached: {reason}"
             return Unreachable(message, address=self.address)
         message = f"Spark Connect server {self.address} did not answer ({code.name.lower()}: {details})"
         return NoAnswer(message, address=self.address)

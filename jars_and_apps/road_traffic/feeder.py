@@ -12,9 +12,11 @@ The sensors are divided over the sites and, at each, over two streams; stream 1 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import sys
 import time
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -23,6 +25,8 @@ from pathlib import Path
 
 from publisher import Publisher, PublishError
 from replay import (
+    HEADER,
+    WELL_FORMED,
     Line,
     Stream,
     first_readings,
@@ -138,6 +142,14 @@ def replay_of(options: argparse.Namespace) -> list[Line]:
     return in_time_order(first_readings(raw_lines(options.file), options.limit), sites)
 
 
+def check(options: argparse.Namespace) -> None:
+    """Raise :class:`ValueError` when the file holds no reading, or what reading the files raises."""
+    if options.sensors:
+        sites_of_segments(options.sensors)
+    if not any(WELL_FORMED.match(text) for text in raw_lines(options.file)):
+        raise ValueError(f"{options.file} holds no well-formed reading (expected lines of {HEADER.decode()})")
+
+
 def _assignment(text: str) -> tuple[str, str]:
     name, found, value = text.partition("=")
     if not (name and found and value):
@@ -195,7 +207,7 @@ def parser() -> argparse.ArgumentParser:
         "--broker",
         type=_assignment,
         action="append",
-        required=True,
+        default=[],
         metavar="SITE=ADDRESS",
         help="one a site",
     )
@@ -215,6 +227,7 @@ def parser() -> argparse.ArgumentParser:
     several("--only", type=_stream, metavar="SITE/STREAM", help="these streams only")
     several("--except", type=_stream, dest="without", metavar="SITE/STREAM", help="all but these streams")
     add("--part", type=_part, default=(1, 1), metavar="K/N", help="the K-th N-th of these lines in time")
+    add("--check", action="store_true", help="only see whether there is something to replay; send nothing")
     several("--topic", type=_routed, metavar="SITE/STREAM=TOPIC", help="this topic instead of sensors/STREAM")
     return parser
 
@@ -224,6 +237,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     publishers: dict[str, Publisher] = {}
     try:
+        if options.check:
+            check(options)
+            return 0
         lines = list(selected(replay_of(options), options))
         brokers = dict(options.broker)
         for site in sorted({line.stream.site for line in lines}):
@@ -233,7 +249,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         start = time.monotonic()
         accounts = Feeder(publishers, dict(options.topic), Pace(options.rate, options.speedup)).feed(lines)
         print(json.dumps(accounts.report(time.monotonic() - start)))
-    except (OSError, ValueError, PublishError) as error:
+    except (OSError, EOFError, ValueError, csv.Error, zlib.error, PublishError) as error:
         print(f"feeder: {error}", file=sys.stderr)
         return 1
     finally:

@@ -21,6 +21,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from paho.mqtt.client import Client, MQTTMessage
 from paho.mqtt.packettypes import PacketTypes
@@ -126,7 +127,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Follows and adds up the statistics of the road-traffic jobs."
     )
     parser.add_argument(
-        "--local", action="append", default=[], metavar="SITE=ADDRESS", help="a site's broker"
+        "--local",
+        action="append",
+        default=[],
+        metavar="SITE=ADDRESS[/TOPIC]",
+        help=f"a site's broker, and the topic of its statistics there [default: {LOCAL_TOPIC}]",
     )
     parser.add_argument(
         "--overall", required=True, metavar="ADDRESS", help="the broker of the global statistics"
@@ -135,7 +140,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     totals, subscriptions = Totals(), []
     try:
         for site, _, address in (each.partition("=") for each in options.local):
-            subscriptions.append(Subscription(address, LOCAL_TOPIC, site, totals))
+            topic = urlsplit(address).path.strip("/") or LOCAL_TOPIC
+            subscriptions.append(Subscription(address, topic, site, totals))
         subscriptions.append(Subscription(options.overall, OVERALL_TOPIC, OVERALL, totals))
         if not all(subscription.ready.wait(30) for subscription in subscriptions):
             raise TimeoutError("a broker did not answer the subscription in 30 s")

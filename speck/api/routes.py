@@ -233,5 +233,3 @@ def healthz() -> Response:
 def show_metrics() -> Response:
     """Metrics for Prometheus"""
     return Response(metrics.exposition(_coordinator()), content_type="text/plain; version=0.0.4")
-
-

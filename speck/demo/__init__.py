@@ -24,7 +24,7 @@ from rich.console import Console
 
 from speck import local
 from speck.client import Client
-from speck.demo.programs import PIPELINES, Feeder, Server, Watcher, generate
+from speck.demo.programs import PIPELINES, Feeder, Server, Watcher, check_input, generate, speck_command
 from speck.demo.view import View, statistics_line
 from speck.errors import SpeckError
 
@@ -107,7 +107,7 @@ def run_demo(options: DemoOptions) -> int:
         with _handled(_interrupt):
             return _Demo(options, directory, View(console), cleanup).run()
     except KeyboardInterrupt:
-        console.print("interrupted; what was started is stopped")
+        console.print("interrupted; stopping what was started")
         return INTERRUPTED
     finally:
         # Another Ctrl-C does not cut this short.
@@ -145,6 +145,7 @@ class _Demo:
     def run(self) -> int:
         """All of it; answers the exit code."""
         self._cleanup.callback(shutil.rmtree, self._directory, ignore_errors=True)
+        self._file = self._input()
         self._sites = self._bring_sites_up()
         self._brokers = {site.name: site.broker.address for site in self._sites.sites}
         self._server = self._start_server()
@@ -165,6 +166,14 @@ class _Demo:
         begun = time.monotonic()
         yield
         self._accounts.seconds[name] = round(time.monotonic() - begun, 2)
+
+    def _input(self) -> Path:
+        options = self._options
+        with self._stage("input", "The input"):
+            file = options.data or generate(self._directory, options.seed)
+            check_input(file.absolute(), options.sensors and options.sensors.absolute(), self._directory)
+            self._view.say(f"{file}, {100 * options.malformed:g}% malformed lines mixed in")
+            return file
 
     def _bring_sites_up(self) -> local.LocalSites:
         directory = self._directory / "sites"
@@ -191,23 +200,20 @@ class _Demo:
             _refuse_failed(operation)
 
     def _feed_and_edit(self) -> None:
-        with self._stage("input", "The input"):
-            file = self._options.data or generate(self._directory, self._options.seed)
-            self._view.say(f"{file}, {100 * self._options.malformed:g}% malformed lines mixed in")
         self._view.phase("Data flows")
         self._fed = time.monotonic()
         with self._view:
-            self._feed("feeder", file, 7 / STREAMS, "--except", STREAM)
-            first = self._feed("feeder-first", file, 1 / STREAMS, "--only", STREAM, "--part", "1/2")
+            self._feed("feeder", 7 / STREAMS, "--except", STREAM)
+            first = self._feed("feeder-first", 1 / STREAMS, "--only", STREAM, "--part", "1/2")
             self._until("data flows", first.ended)
             self._progress = (-1, time.monotonic())
             self._until(f"data flows; {BEFORE} takes what its sensors sent", lambda: self._taken(first.lines))
             self._edit()
             options = ("--only", STREAM, "--part", "2/2", "--topic", f"{STREAM}={TOPIC}")
-            self._feed("feeder-second", file, 1 / STREAMS, *options)
+            self._feed("feeder-second", 1 / STREAMS, *options)
             self._until("data flows", self._all_sent)
 
-    def _feed(self, name: str, file: Path, share: float, *options: object) -> Feeder:
+    def _feed(self, name: str, share: float, *options: object) -> Feeder:
         """Replay some streams in the background, at their share of the rate."""
         wanted = self._options
         rate = wanted.rate if wanted.rate is not None else WATCHABLE_RATE if wanted.data is None else 0.0
@@ -216,7 +222,7 @@ class _Demo:
         common += ["--malformed", wanted.malformed, "--seed", wanted.seed]
         common += ["--limit", wanted.limit] if wanted.limit is not None else []
         common += ["--sensors", wanted.sensors.absolute()] if wanted.sensors is not None else []
-        feeder = Feeder(name, file.absolute(), [*common, *options], self._directory)
+        feeder = Feeder(name, self._file.absolute(), [*common, *options], self._directory)
         self._cleanup.callback(feeder.stop)
         self._feeders.append(feeder)
         return feeder
@@ -341,9 +347,12 @@ class _Demo:
         self._view.phase("It goes on")
         for server in self._sites.servers:
             self._view.say(str(server))
-        self._view.say(f"server: {self._client.url} (speck --server {self._client.url} jobs)")
-        directory = self._directory / "sites"
-        self._view.say(f"to stop: kill {self._server.process.pid}; speck local down --directory {directory}")
+        command, url, pid = speck_command(), self._client.url, self._server.process.pid
+        self._view.say(f"SpecK server {url}")
+        self._view.say(f"to look at it:  {command} --server {url} jobs")
+        down = f"{command} local down --directory {self._directory / 'sites'}"
+        self._view.say(f"to end it:  kill {pid}; {down}")
+        self._view.say(f"all files of it, to be removed after that:  {self._directory}")
 
 
 def _by_kind(operation: Mapping[str, Any]) -> dict[str, int]:

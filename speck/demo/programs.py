@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -144,6 +146,27 @@ class Watcher(Program):
                 self._ready.set()
             else:
                 self.totals, self.changed = data, time.monotonic()
+
+
+def speck_command() -> str:
+    """What a person types to run the command line that belongs to this Python."""
+    beside = Path(sys.executable).with_name("speck")
+    if not beside.exists():
+        return f"{shlex.quote(sys.executable)} -m speck.cli"
+    if shutil.which("speck") == str(beside):
+        return "speck"
+    here = Path.cwd()
+    return shlex.quote(str(beside.relative_to(here) if beside.is_relative_to(here) else beside))
+
+
+def check_input(file: Path, sensors: Path | None, directory: Path) -> None:
+    """See whether there is something to replay.  Raises :class:`LocalError`, which says what is not right."""
+    options: list[object] = ["--sensors", sensors] if sensors is not None else []
+    program = Program("feeder", [ROAD_TRAFFIC / "feeder.py", file, "--check", *options], directory)
+    program.process.wait()
+    program.stop()
+    if program.process.returncode:
+        raise LocalError(program.log.read_text(encoding="utf-8", errors="replace").strip())
 
 
 def generate(directory: Path, seed: int) -> Path:
