@@ -41,10 +41,10 @@ check: $(VENV)/dev
 bench: $(VENV)/dev jars
 	@for name in plan store hop; do echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done
 
-jars: $(JAR)
+jars: $(JAR) $(FLINK_JAR)
 
-# One run of Maven builds all jars, so that one of them stands for all.
-$(JAR): $(JAVA_SOURCES) | system
+# One run of Maven builds both.
+$(JAR) $(FLINK_JAR) &: $(JAVA_SOURCES) | system
 	@echo "building the connectors and the Flink programs (Maven)" >&2
 	@$(MAVEN) -DskipTests package >&2
 	@touch $(JAR) $(FLINK_JAR)
