@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import json
 import os
 import signal
@@ -32,15 +33,14 @@ import benchmarks
 from benchmarks.common import Figure
 from benchmarks.load.generator import Generator, generator, tool
 from benchmarks.load.processes import Running, running, server
+from binders.flink import FLINK
 from binders.mqtt import MQTT
 from binders.mqtt.mosquitto import MOSQUITTO
 from binders.spark import CONNECT
-from binders.spark.local import CONNECT_SERVER
-from speck.binder import EngineBinder
+from speck.binder import EngineBinder, EngineKind
 from speck.model import Attempt, Handle, Inventory, Job, Site, client_id
 from speck.model import Engine as EngineOfSite
 
-JOB_FILE = Path(__file__).with_name("load") / "pass_through.py"
 HEAP = "600m"  # of the engine's server
 DIRECT = "direct/in"  # the topic of the runs without a hop
 
@@ -76,11 +76,37 @@ class Hop:
     process: Running | None
 
 
+@dataclass(frozen=True)
+class Program:
+    """What passes messages on, on one kind of engine: its entry, and the file that holds it."""
+
+    kind: EngineKind
+    entry_class: str
+    job_path: Path
+
+    @property
+    def engine(self) -> str:
+        """The engine, as a job names it."""
+        return self.kind.engine
+
+
+_HERE = Path(__file__).resolve().parent
+_FLINK_JOBS = _HERE.parent / "jars_and_apps" / "flink" / "speck-flink-jobs.jar"
+
+PROGRAMS = {
+    "spark": Program(CONNECT, "pass_through", _HERE / "load" / "pass_through.py"),
+    "flink": Program(FLINK, "io.speck.flink.jobs.Forward", _FLINK_JOBS),
+}
+
+
 class Engine:
     """A server of the engine and the binder to it, as a coordinator uses it."""
 
-    def __init__(self, process: Running, binder: EngineBinder, address: str, broker: str) -> None:
+    def __init__(
+        self, program: Program, process: Running, binder: EngineBinder, address: str, broker: str
+    ) -> None:
         """The engine at an address, with its jobs reading and writing at one broker."""
+        self._program = program
         self.process = process
         self._binder = binder
         self._address = address
@@ -90,7 +116,7 @@ class Engine:
     def start(self, name: str) -> tuple[Hop, Handle]:
         """A new job that passes messages on, through a session and with a fence like any other's."""
         session = client_id(name)
-        hop = Hop("spark", f"{name}/in", f"{name}/out", self.process)
+        hop = Hop(self._program.engine, f"{name}/in", f"{name}/out", self.process)
         attempt = Attempt(id=uuid.uuid4().hex, job_name=name, number=1, session=session)
         self._sessions.ensure_session(session, hop.out)
         self._sessions.fence(session, attempt.number)
@@ -114,27 +140,27 @@ class Engine:
             source_topic=hop.out,
             sink_broker=self._broker,
             sink_topic=hop.back,
-            entry_class="pass_through",
-            job_path=str(JOB_FILE),
-            engine="spark",
+            entry_class=self._program.entry_class,
+            job_path=str(self._program.job_path),
+            engine=self._program.engine,
+            code_hash=hashlib.sha256(self._program.job_path.read_bytes()).hexdigest(),
         )
 
 
 @contextlib.contextmanager
-def spark(directory: Path, broker: str) -> Iterator[Engine]:
-    """A Spark Connect server as ``speck local`` starts it."""
-    with server("spark", CONNECT_SERVER, directory, HEAP) as (process, ports):
-        address = CONNECT_SERVER.address(ports)
-        known = EngineOfSite(spe_address=address, checkpoint_dir=str(directory / "checkpoints"))
+def engine_up(program: Program, directory: Path, broker: str) -> Iterator[Engine]:
+    """An engine as ``speck local`` starts it."""
+    local = program.kind.local
+    assert local is not None
+    with server(program.engine, local, directory, HEAP) as (process, ports):
+        address = local.address(ports)
+        known = EngineOfSite(spe_address=address, **local.inventory(ports, directory, HEAP))
         site = Site(name="site", engines=(known,), broker_address=broker)
-        binder = CONNECT.connect(address, Inventory({"site": site}))
+        binder = program.kind.connect(address, Inventory({"site": site}))
         try:
-            yield Engine(process, binder, address, broker)
+            yield Engine(program, process, binder, address, broker)
         finally:
             binder.close()
-
-
-ENGINES = {"spark": spark}
 
 
 @contextlib.contextmanager
@@ -326,7 +352,8 @@ def at_rest(process: Running, seconds: int) -> tuple[int, float]:
     time.sleep(seconds)
     share = (process.cpu_seconds() - before) / (time.monotonic() - began)
     for _ in range(2):  # what a first collection frees may have kept other things
-        subprocess.run([tool("jcmd"), str(process.pid), "GC.run"], check=True, stdout=subprocess.DEVNULL)
+        for pid in process.java_pids():
+            subprocess.run([tool("jcmd"), str(pid), "GC.run"], check=True, stdout=subprocess.DEVNULL)
     time.sleep(1)
     return process.proportional_memory(), share
 
@@ -342,9 +369,8 @@ def measure(options: Options, engine_name: str, directory: Path) -> dict[str, An
         bench = Bench(broker, stack.enter_context(generator(port, directory)))
 
         def start(name: str = "idle") -> contextlib.AbstractContextManager[Engine]:
-            return ENGINES[engine_name](
-                directory / f"{name}-{uuid.uuid4().hex[:6]}", MOSQUITTO.address(ports)
-            )
+            home = directory / f"{name}-{uuid.uuid4().hex[:6]}"
+            return engine_up(PROGRAMS[engine_name], home, MOSQUITTO.address(ports))
 
         figures, where = traffic(bench, start, directory, port, options, engine_name)
         figures |= idle_figures(bench, start, options)
@@ -405,7 +431,7 @@ def arguments() -> argparse.Namespace:
         prog="python -m benchmarks.hop", description=(__doc__ or "").split("\n")[0]
     )
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
-    parser.add_argument("--engine", choices=sorted(ENGINES), default="spark")
+    parser.add_argument("--engine", choices=sorted(PROGRAMS), default="spark")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--messages", type=int, default=200_000, help="of one throughput run")
     parser.add_argument("--latency-seconds", type=int, default=20)

@@ -39,6 +39,10 @@ class Running:
         """Bytes in memory, shared pages divided among those who share them (proc(5), smaps_rollup: Pss)."""
         return sum(_pss(each.pid) for each in self._family())
 
+    def java_pids(self) -> list[int]:
+        """The Java virtual machines among it and its children."""
+        return [each.pid for each in self._family() if each.name() == "java"]
+
     def stop(self) -> None:
         """End it: SIGTERM, and SIGKILL when that does not do."""
         children = self._family()[1:]

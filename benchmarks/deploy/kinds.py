@@ -1,0 +1,60 @@
+"""The kinds of engine that can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from benchmarks.deploy import flink, spark
+from benchmarks.deploy.chain import Chain, Place, Program
+from binders.flink.local import FLINK_CLUSTER
+from binders.spark.local import CONNECT_SERVER
+from speck.binder import LocalServer
+
+
+class ClosableWay(Protocol):
+    """A :class:`~benchmarks.deploy.ways.Way` that holds something."""
+
+    def deploy(self, chain: Chain) -> None: ...
+    def modify(self, chain: Chain) -> None: ...
+    def delete(self, chain: Chain) -> None: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of engine: its server, what its jobs run, and the two ways to compare with."""
+
+    server: LocalServer
+    heap: str
+    program: Program
+    sizes: Sequence[int]
+    modified: Sequence[int]
+    paper: Callable[[Sequence[Place]], ClosableWay]
+    floor: Callable[[int, Sequence[Place]], ClosableWay]
+    await_quiet: Callable[[Sequence[str], int], None]
+
+
+KINDS = {
+    "flink": Kind(
+        server=FLINK_CLUSTER,
+        heap="192m",
+        program=Program("flink", "jars_and_apps/flink/speck-flink-jobs.jar", "io.speck.flink.jobs.Forward"),
+        sizes=(1, 10, 25, 50, 100),
+        modified=(1, 10, 50, 100),
+        paper=lambda places: flink.Paper(),
+        floor=flink.Floor,
+        await_quiet=flink.await_quiet,
+    ),
+    "spark": Kind(
+        server=CONNECT_SERVER,
+        heap="600m",
+        program=Program("spark", "benchmarks/load/pass_through.py", "pass_through"),
+        sizes=(1, 6, 12, 24),
+        modified=(1, 10, 24),
+        paper=spark.Paper,
+        floor=spark.Floor,
+        await_quiet=spark.await_quiet,
+    ),
+}
