@@ -369,6 +369,7 @@ _readable = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Share of malformed lines to mix in.",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Of what is random.")
+@click.option("--mixed", is_flag=True, help="Sites on Spark Connect, Spark standalone and Flink.")
 @click.option("--keep", is_flag=True, help="Leave everything running, and say where.")
 @_json_option
 def demo(**options: Any) -> None:

@@ -13,7 +13,7 @@ import signal
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -40,6 +40,23 @@ STREAMS = 8
 # Lines a second of the generated day: slow enough to watch, fast enough for everything within three minutes.
 WATCHABLE_RATE = 1500.0
 
+
+@dataclass(frozen=True)
+class Scenario:
+    """Two compositions, the second the first one edited, and the kinds of engines of the sites."""
+
+    first: str
+    edited: str
+    engines: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+SPARK = Scenario("road_traffic.yaml", "road_traffic_edited.yaml")
+MIXED = Scenario(
+    "road_traffic_mixed.yaml",
+    "road_traffic_mixed_edited.yaml",
+    {"C": ("flink",), "D": ("spark-standalone", "flink")},
+)
+
 _POLL = 0.25  # s
 _STUCK = 60.0  # s without any progress
 _QUIET = 1.0  # s in which nothing more must be counted, once all is
@@ -53,7 +70,8 @@ class DemoOptions:
     ``sensors`` a CSV file that names each sensor's site.  ``rate`` is in lines/s (0: as fast as possible;
     ``None``: that for a file, a pace to watch for the generated day), ``speedup`` against the time in the
     data (0: no bound).
-    ``malformed`` is the share of malformed lines mixed in, ``heap`` the Java heap of each engine.
+    ``malformed`` is the share of malformed lines mixed in, ``heap`` the Java heap of each engine; ``mixed``
+    takes sites on Spark Connect, Spark standalone and Flink in place of four on Spark Connect.
     """
 
     data: Path | None = None
@@ -64,8 +82,14 @@ class DemoOptions:
     malformed: float = 0.02
     seed: int = 1
     heap: str = local.DEFAULT_HEAP
+    mixed: bool = False
     keep: bool = False
     as_json: bool = False
+
+    @property
+    def scenario(self) -> Scenario:
+        """Which sites and which compositions."""
+        return MIXED if self.mixed else SPARK
 
 
 @dataclass
@@ -179,7 +203,8 @@ class _Demo:
         directory = self._directory / "sites"
         with self._stage("sites", "Four sites on this machine: an engine and a broker each"):
             self._cleanup.callback(local.down, directory)
-            return local.up(directory, 4, heap=self._options.heap, progress=self._view.say)
+            engines = self._options.scenario.engines
+            return local.up(directory, 4, engines=engines, heap=self._options.heap, progress=self._view.say)
 
     def _start_server(self) -> Server:
         with self._stage("server", "The SpecK server"):
@@ -190,7 +215,7 @@ class _Demo:
             return server
 
     def _deploy(self) -> None:
-        text = (PIPELINES / "road_traffic.yaml").read_bytes()
+        text = (PIPELINES / self._options.scenario.first).read_bytes()
         with self._stage("deploy", "The plan, and its 17 jobs"):
             self._view.plan(self._client.plan(text, COMPOSITION))
             said: set[str] = set()
@@ -241,7 +266,7 @@ class _Demo:
         return bool(taken >= lines)
 
     def _edit(self) -> None:
-        text = (PIPELINES / "road_traffic_edited.yaml").read_bytes()
+        text = (PIPELINES / self._options.scenario.edited).read_bytes()
         with self._stage("edit", "The edited file: its plan, applied while data flows"):
             before = self._attempts()
             plan = self._client.plan(text, COMPOSITION)
