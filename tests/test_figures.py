@@ -1,0 +1,180 @@
+"""The paper's running example on four real Flink clusters and four real brokers: figure 3, then figure 4."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import paho.mqtt.client as paho
+import pytest
+import requests
+from paho.mqtt.enums import CallbackAPIVersion
+
+from binders.flink.cluster import flink_home
+from speck import local
+from speck.binder import installed
+from speck.coordinator import Coordinator
+from speck.errors import LocalError
+from speck.operation import Operation
+from speck.schema import load_composition, load_inventory
+from speck.store import Store
+from tests.binder_contract import eventually
+from tests.mosquitto_server import PROGRAM
+
+ROOT = Path(__file__).resolve().parent.parent
+JAR = "jars_and_apps/flink/speck-flink-jobs.jar"
+
+
+def lacking() -> str:
+    """What the test needs and does not find."""
+    try:
+        flink_home()
+    except LocalError as error:
+        return str(error)
+    if PROGRAM is None:
+        return "mosquitto is not installed"
+    return "" if (ROOT / JAR).exists() else "the Flink programs are not built (make jars)"
+
+
+pytestmark = pytest.mark.skipif(bool(lacking()), reason=lacking() or "nothing lacks")
+
+# The paper's hosts on four sites: of those that figure 4 adds, one is the site of B, free then, one of A.
+SITE_OF = {
+    "172.16.39.7": "A",
+    "172.16.39.8": "B",
+    "172.16.192.18": "C",
+    "172.16.193.5": "D",
+    "172.16.192.19": "B",
+    "172.16.194.6": "A",
+}
+
+
+class Listener:
+    """Keeps what arrives on a topic."""
+
+    def __init__(self, address: str, topic: str) -> None:
+        self.received: Counter[str] = Counter()
+        self._client = client(address)
+        subscribed = threading.Event()
+        self._client.on_message = lambda _client, _data, message: self.received.update(
+            [message.payload.decode()]
+        )
+        self._client.on_subscribe = lambda *_: subscribed.set()
+        self._client.subscribe(topic, 1)
+        assert subscribed.wait(30)
+
+    def close(self) -> None:
+        self._client.disconnect()
+        self._client.loop_stop()
+
+
+def client(address: str) -> paho.Client:
+    host, _, port = address.removeprefix("tcp://").partition(":")
+    made = paho.Client(CallbackAPIVersion.VERSION2, f"test-{uuid.uuid4().hex}", protocol=paho.MQTTv5)
+    made.connect(host, int(port))
+    made.loop_start()
+    return made
+
+
+def send(address: str, topic: str, values: list[str]) -> None:
+    sender = client(address)
+    for sent in [sender.publish(topic, value, 1) for value in values]:
+        sent.wait_for_publish(30)
+    sender.disconnect()
+    sender.loop_stop()
+
+
+def ask(address: str, path: str) -> Any:
+    answer = requests.get(f"{address.rstrip('/')}/{path}", timeout=30)
+    answer.raise_for_status()
+    return answer.json()
+
+
+def running(address: str) -> dict[str, str]:
+    """The jobs that a cluster runs: their ids by name."""
+    jobs = ask(address, "jobs/overview")["jobs"]
+    return {job["name"]: job["jid"] for job in jobs if job["state"] == "RUNNING"}
+
+
+@contextmanager
+def coordinator_on(sites: local.LocalSites, directory: Path) -> Iterator[Coordinator]:
+    inventory = load_inventory(sites.inventory.read_bytes())
+    with Store(directory / "store") as store:
+        coordinator = Coordinator(store, installed(), inventory, [ROOT], period=0)
+        coordinator.start()
+        try:
+            yield coordinator
+        finally:
+            coordinator.close()
+
+
+def figure(name: str, sites: Mapping[str, local.LocalSite]) -> bytes:
+    """A composition of the paper at these sites, its example job one that passes messages on."""
+    text = (ROOT / "pipelines" / f"{name}.yaml").read_text(encoding="utf-8")
+    for host, site in SITE_OF.items():
+        text = text.replace(f"http://{host}:8081/", sites[site].engine.address)
+        text = text.replace(f"tcp://{host}:1883", sites[site].broker.address)
+    text = text.replace("package.ExampleJob", "io.speck.flink.jobs.Forward")
+    return text.replace("jars_and_apps/test-1.jar", JAR).encode()
+
+
+def carried_out(coordinator: Coordinator, text: bytes) -> Operation:
+    loaded = load_composition(
+        text, inventory=coordinator.inventory, registry=installed(), root=ROOT, default_name="figure"
+    )
+    operation, _ = coordinator.apply(loaded.composition)
+    assert operation.wait(180)
+    assert operation.state == "succeeded", operation.to_dict()
+    return operation
+
+
+def test_figure_3_becomes_figure_4(tmp_path: Path) -> None:
+    engines = {name: ["flink"] for name in "ABCD"}
+    with (
+        local.up(tmp_path / "sites", 4, engines=engines, heap="192m") as up,
+        coordinator_on(up, tmp_path) as speck,
+    ):
+        sites = {site.name: site for site in up.sites}
+        engine = {name: site.engine.address for name, site in sites.items()}
+        results = Listener(sites["D"].broker.address, "T-result")
+        first = carried_out(speck, figure("figure3", sites))
+        assert first.calls == {"check": 4, "submit": 4}
+        before = {name: eventually(lambda at=at: running(at), bool) for name, at in engine.items()}  # type: ignore[misc]
+        assert {name: list(jobs) for name, jobs in before.items()} == {name: [name] for name in "ABCD"}
+        sent = [f"a{number}" for number in range(50)]
+        send(sites["A"].broker.address, "T-1", sent)
+        send(sites["B"].broker.address, "T-2", ["b0", "b1"])
+        eventually(lambda: results.received.total(), lambda total: total >= 52)
+
+        second = carried_out(speck, figure("figure4", sites))
+        assert second.calls == {"check": 3, "stop": 3, "submit": 3}
+        kinds = {name: (each.kind, each.state) for name, each in second.actions.items()}
+        assert kinds == {
+            "A": ("keep", "kept"),
+            "B": ("stop", "done"),
+            "C": ("update", "done"),
+            "C2": ("start", "done"),
+            "D": ("move", "done"),
+        }
+        after = {name: eventually(lambda at=at: running(at), bool) for name, at in list(engine.items())[:3]}  # type: ignore[misc]
+        assert {name: sorted(jobs) for name, jobs in after.items()} == {
+            "A": ["A", "D"],
+            "B": ["C2"],
+            "C": ["C"],
+        }
+        assert running(engine["D"]) == {}
+        assert after["A"]["A"] == before["A"]["A"]  # untouched: the very same job
+        assert after["C"]["C"] != before["C"]["C"]
+        later = [f"c{number}" for number in range(50)]
+        send(sites["A"].broker.address, "T-1", later)
+        eventually(lambda: results.received.total(), lambda total: total >= 102)
+        assert results.received == Counter([*sent, "b0", "b1", *later])
+        # The jar went to each cluster once, whatever jobs of it came and went; where none is left, it is gone
+        jars = {name: len(ask(address, "jars")["files"]) for name, address in engine.items()}
+        assert jars == {"A": 1, "B": 1, "C": 1, "D": 0}
+        results.close()
