@@ -162,13 +162,17 @@ def apply(client: Client, file: Path, base_revision: int | None, message: str, a
     if not as_json:
         _show(planned, render.plan_lines(planned), False)
     # What was shown is what is done: an edit in between makes the plan stale, and is refused.
-    operation = client.apply(
-        text,
-        file.stem,
-        base_revision=planned["base_revision"],
-        message=message,
-        author=os.environ.get("USER", ""),
-    )
+    try:
+        operation = client.apply(
+            text,
+            file.stem,
+            base_revision=planned["base_revision"],
+            message=message,
+            author=os.environ.get("USER", ""),
+        )
+    except KeyboardInterrupt:
+        err.print("\nThe server may have begun already.  Look at it with: speck compositions")
+        raise SystemExit(INTERRUPTED) from None
     _end(_follow(client, operation["id"], quiet=as_json), as_json)
 
 

@@ -254,11 +254,15 @@ def test_every_command_has_help() -> None:
                 assert getattr(parameter, "help", None), f"{name} --{parameter.name}"
 
 
-def test_interrupt_leaves_the_operation_running(rest: RestServer, two: str) -> None:
-    hold = rest.world.hold("submit")
+def test_interrupt_leaves_the_operation_running(
+    rest: RestServer, two: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold, followed, operation_of = rest.world.hold("submit"), threading.Event(), rest.coordinator.operation
+    monkeypatch.setattr(rest.coordinator, "operation", lambda name: (followed.set(), operation_of(name))[1])
     command = [sys.executable, "-m", "speck.cli", "--server", rest.url, "apply", two]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
         assert hold.reached.wait(30)
+        assert followed.wait(30)
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
         said = process.stderr.read()
