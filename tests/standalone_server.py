@@ -11,11 +11,9 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -37,7 +35,7 @@ class StandaloneServer:
         """Prepare a cluster that keeps its files in ``directory``."""
         self.directory = directory
         self.ports = [free_port() for _ in range(STANDALONE_CLUSTER.ports)]
-        self._process: subprocess.Popen[bytes] | None = None
+        self._processes: list[subprocess.Popen[bytes]] = []
 
     @property
     def address(self) -> str:
@@ -56,14 +54,8 @@ class StandaloneServer:
 
     def start(self) -> StandaloneServer:
         """Start it and wait until the master has its worker."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        command, environment = STANDALONE_CLUSTER.command(self.ports, self.directory, "600m")
-        with (self.directory / "server.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                command, cwd=self.directory, env=dict(environment), stdin=subprocess.DEVNULL,
-                stdout=log, stderr=log, start_new_session=True,
-            )  # fmt: skip
         try:
+            self._start_all()
             self._await_ready()
         except BaseException:
             self.stop()
@@ -72,9 +64,8 @@ class StandaloneServer:
 
     def processes(self, word: str) -> list[psutil.Process]:
         """The cluster's processes, drivers and executors included, with this word on their command line."""
-        assert self._process is not None
         found = []
-        for process in psutil.Process(self._process.pid).children(recursive=True):
+        for process in self._family():
             with contextlib.suppress(psutil.Error):
                 if any(word in part for part in process.cmdline()):
                     found.append(process)
@@ -82,36 +73,53 @@ class StandaloneServer:
 
     def stop(self) -> None:
         """End it, its drivers and executors with it; of one that does not run: nothing."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        family = psutil.Process(process.pid).children(recursive=True)
-        process.terminate()
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        family = self._family()
+        processes, self._processes = self._processes, []
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
         _, left = psutil.wait_procs(family, 20)
         for each in left:
             with contextlib.suppress(psutil.Error):
                 each.kill()
 
-    def kill_worker(self) -> None:
-        """End the worker by SIGKILL, and with it the cluster."""
-        (worker,) = self.processes("org.apache.spark.deploy.worker.Worker")
-        os.kill(worker.pid, signal.SIGKILL)
+    def _start_all(self) -> None:
+        command, _ = STANDALONE_CLUSTER.command(self.ports, self.directory, "600m")
+        self._start(command)
+
+    def _start(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with (self.directory / "server.log").open("ab") as log:
+            process = subprocess.Popen(
+                command,
+                cwd=self.directory,
+                env=dict(STANDALONE_CLUSTER.environment(self.directory)),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self._processes.append(process)
+        return process
+
+    def _family(self) -> list[psutil.Process]:
+        running = [process for process in self._processes if process.poll() is None]
+        return [each for one in running for each in psutil.Process(one.pid).children(recursive=True)]
 
     def _await_ready(self) -> None:
-        assert self._process is not None
         deadline = time.monotonic() + _START_TIMEOUT
         while not STANDALONE_CLUSTER.ready(self.ports):
-            if self._process.poll() is not None or time.monotonic() > deadline:
+            if any(process.poll() is not None for process in self._processes) or time.monotonic() > deadline:
                 raise RuntimeError(f"the cluster does not come up:\n{self.log[-3000:]}")
             time.sleep(0.05)
 
     def __enter__(self) -> StandaloneServer:
-        return self if self._process is not None else self.start()
+        return self if self._processes else self.start()
 
     def __exit__(
         self,
@@ -120,6 +128,25 @@ class StandaloneServer:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
+
+
+class LooseCluster(StandaloneServer):
+    """A cluster whose master and workers are apart: a worker may be added, and killed alone."""
+
+    def _start_all(self) -> None:
+        self._start(STANDALONE_CLUSTER.master(self.ports, self.directory))
+        self.add_worker("first")
+
+    def add_worker(self, name: str) -> subprocess.Popen[bytes]:
+        """Start one more worker, with a folder of its own."""
+        ports = [*self.ports[:3], free_port(), free_port()]
+        return self._start(STANDALONE_CLUSTER.worker(ports, self.directory / name))
+
+    def kill_first_worker(self) -> None:
+        """End it by SIGKILL; its drivers and executors notice."""
+        worker = self._processes.pop(1)
+        worker.kill()
+        worker.wait()
 
 
 @pytest.fixture(name="standalone_server", scope="session")

@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +30,7 @@ from tests.rest_server import rest_server
 from tests.spark_bench import JOBS, SparkBench, gone
 from tests.spark_server import SparkServer
 from tests.standalone_bench import StandaloneBench
-from tests.standalone_server import StandaloneServer
+from tests.standalone_server import LooseCluster, StandaloneServer
 
 ROAD_TRAFFIC = Path(__file__).resolve().parent.parent / "jars_and_apps" / "road_traffic" / "jobs.py"
 
@@ -168,6 +169,27 @@ def test_a_killed_driver_goes_on_without_a_coordinator(bench: StandaloneBench, j
     assert "taken over by attempt 2" in status.message
     eventually(lambda: bench.server.processes(handle.engine_id), lambda left: left == [])
     assert max(int(value.split()[1]) for value in bench.mqtt.got(job)) == 42
+
+
+def test_a_lost_worker(bench: StandaloneBench, job_name: str, tmp_path: Path) -> None:
+    """The master starts the driver elsewhere, under another id: it takes the claim over."""
+    with LooseCluster(tmp_path / "cluster") as cluster:
+        moved = StandaloneBench(cluster, bench.broker, bench.files)
+        job, engine = moved.job(job_name), moved.binder()
+        handle = engine.submit(job, attempt_of(job))
+        moved.mqtt.send(job.source_topic, ["a"] * 5)
+        eventually(lambda: moved.mqtt.got(job), lambda got: "a 5" in got)
+        cluster.add_worker("second")
+        eventually(lambda: len(moved.master.cluster().workers), lambda workers: workers == 2)
+        cluster.kill_first_worker()
+        moved.mqtt.send(job.source_topic, ["a"] * 2)
+        eventually(lambda: moved.mqtt.got(job), lambda got: "a 7" in got, patience=240)
+        assert max(int(value.split()[1]) for value in moved.mqtt.got(job)) == 7
+        await_state(engine, handle, JobState.RUNNING)
+        states = Counter(driver.state for driver in moved.master.cluster().drivers)
+        assert states == {"RELAUNCHING": 1, "RUNNING": 1}
+        assert engine.stop(handle, keep_state=True) is not None
+        moved.close()
 
 
 def test_code_that_ends_its_process_is_refused(bench: StandaloneBench, job_name: str) -> None:

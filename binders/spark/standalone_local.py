@@ -39,7 +39,12 @@ class StandaloneCluster:
         self, ports: Sequence[int], directory: Path, heap: str
     ) -> tuple[list[str], Mapping[str, str]]:
         """See :meth:`speck.binder.LocalServer.command`; drivers and executors have heaps of their own."""
-        return together.command([self._master(ports, directory), self._worker(ports, directory)]), {
+        programs = [self.master(ports, directory), self.worker(ports, directory)]
+        return together.command(programs), self.environment(directory)
+
+    def environment(self, directory: Path) -> Mapping[str, str]:
+        """The environment of both."""
+        return {
             **connect_server_environment(),
             # The worker asks for it, and drivers and executors inherit the rest.
             "SPARK_SCALA_VERSION": scala_version(),
@@ -68,7 +73,8 @@ class StandaloneCluster:
             "checkpoint_dir": str(checkpoints),
         }
 
-    def _master(self, ports: Sequence[int], directory: Path) -> list[str]:
+    def master(self, ports: Sequence[int], directory: Path) -> list[str]:
+        """The command line of the master."""
         return [
             *java_command(_HEAP, (), directory, (_QUICK_START,)),
             "-Dspark.master.rest.enabled=true",
@@ -79,7 +85,8 @@ class StandaloneCluster:
             *("--host", _LOOPBACK, "--port", str(ports[0]), "--webui-port", str(ports[2])),
         ]
 
-    def _worker(self, ports: Sequence[int], directory: Path) -> list[str]:
+    def worker(self, ports: Sequence[int], directory: Path) -> list[str]:
+        """The command line of a worker."""
         return [
             *java_command(_HEAP, (), directory, (_QUICK_START,)),
             "-Dspark.worker.timeout=10",
