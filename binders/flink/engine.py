@@ -29,7 +29,7 @@ from binders.flink.orders import (
     places,
     run_body,
 )
-from binders.flink.rest import FlinkRefused, FlinkRest, JobLine
+from binders.flink.rest import FlinkRefused, FlinkRest, JobLine, Overview
 from binders.flink.room import Room
 from binders.flink.stopping import Stopper
 from speck.errors import BinderError, NoAnswer, NoCapacity, Refused
@@ -108,14 +108,14 @@ class FlinkEngine:
         Starts and stops nothing.  Raises :class:`~speck.errors.NoCapacity` when too few slots are free, those
         counted that were promised to other jobs and those that come free when this one is stopped.
         """
-        self._check_version()
+        seen = self._check_version()
         self._check_places(job)
         if state is not None:
             self._check_state(state, job)
         fault = check_code(Path(job.job_path), job.entry_class)
         if fault is not None:
             raise self._refusal(job, fault)
-        self._check_room(job)
+        self._check_room(job, seen)
         self._shared.shelf.hold(self.rest, job)
 
     def submit(self, job: Job, attempt: Attempt) -> Handle:
@@ -284,13 +284,15 @@ class FlinkEngine:
 
     # -- before the start
 
-    def _check_version(self) -> None:
-        version = self.rest.overview().version
+    def _check_version(self) -> Overview:
+        seen = self.rest.overview()
+        version = seen.version
         major, minor = (int(part) if part.isdigit() else 0 for part in [*version.split("."), "0"][:2])
         if not any(major == oldest[0] and minor >= oldest[1] for oldest in VERSIONS):
             raise Refused(
                 f"{self.address} is Flink {version} (expected Flink 2, or 1.20)", address=self.address
             )
+        return seen
 
     def _check_places(self, job: Job) -> None:
         settings = self._cluster_settings()
@@ -309,13 +311,13 @@ class FlinkEngine:
         if fault is not None:
             raise self._refusal(job, f"{fault} (savepoint_dir of the sites must be one that all of them see)")
 
-    def _check_room(self, job: Job) -> None:
+    def _check_room(self, job: Job, seen: Overview) -> None:
         slots = job.parallelism or int(self._cluster_settings().get("parallelism.default") or 1)
 
         def own() -> int:
             return sum(self._slots_of(line.id) for line in self._live_jobs() if self._is(line, job.job_name))
 
-        shortage = self._shared.room.promise(self.rest, job.job_name, slots, own)
+        shortage = self._shared.room.promise(self.rest, seen, job.job_name, slots, own)
         if shortage is not None:
             raise NoCapacity(
                 f"{self.address} has no room for job {job.job_name!r}, which takes {slots}: {shortage}",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from binders.flink.rest import FlinkRest, JobLine
+from binders.flink.rest import FlinkRest, JobLine, Overview
 
 PATIENCE = 2.0  # s, for slots that come free just now
 PROMISED = 60.0  # s, for which slots are kept for a job that was asked about and not started
@@ -48,16 +48,20 @@ class Room:
         self._guard = threading.Lock()
         self._promises: dict[str, _Promise] = {}
 
-    def promise(self, rest: FlinkRest, name: str, slots: int, own: Callable[[], int]) -> Shortage | None:
+    def promise(
+        self, rest: FlinkRest, seen: Overview, name: str, slots: int, own: Callable[[], int]
+    ) -> Shortage | None:
         """Promise slots to a job, or say what is missing.
 
-        ``own`` counts the slots that a copy of the job has there: they come free before it starts.
+        ``seen`` is the cluster as it was just now.  ``own`` counts the slots that a copy of the job has
+        there: they come free before it starts.
         """
         deadline = time.monotonic() + PATIENCE
-        while (shortage := self._try(rest, name, slots, own)) is not None:
+        while (shortage := self._try(rest, seen, name, slots, own)) is not None:
             if time.monotonic() > deadline:
                 return shortage
             time.sleep(_POLL)
+            seen = rest.overview()
         return None
 
     @contextmanager
@@ -79,8 +83,9 @@ class Room:
             if name in self._promises:
                 self._promises[name] = replace(self._promises[name], own=0)
 
-    def _try(self, rest: FlinkRest, name: str, slots: int, own: Callable[[], int]) -> Shortage | None:
-        seen = rest.overview()
+    def _try(
+        self, rest: FlinkRest, seen: Overview, name: str, slots: int, own: Callable[[], int]
+    ) -> Shortage | None:
         with self._guard:
             self._forget_old()
             if self._kept(name, slots, 0, seen.slots_free):

@@ -19,6 +19,7 @@ COME_UP_PATIENCE = 30.0  # s, for a job that is starting to come to where it can
 END_PATIENCE = 60.0  # s, for the tasks of a job that is cancelled
 
 _SHORT, _LONG = 0.02, 0.5  # s between two questions
+_CANCEL = 0.03  # s, before which no job has ended: cancelling one took 35 to 55 ms
 
 # What Flink says of a savepoint that a job cannot give just now.
 _NOT_YET = (
@@ -50,7 +51,7 @@ class Stopper:
         if keep_state and state not in _OVER:
             self._left[job] = self._with_state(handle, state) or ""
         elif state not in _OVER:
-            self.end(job)
+            self._cancel(job)
             self._dispose(handle)
         if not keep_state:
             return None
@@ -62,10 +63,13 @@ class Stopper:
 
     def end(self, job: str) -> None:
         """Cancel a job that runs, and wait until it does no more; of another: nothing."""
-        if self._rest.job_state(job) in _OVER:
-            return
+        if self._rest.job_state(job) not in _OVER:
+            self._cancel(job)
+
+    def _cancel(self, job: str) -> None:
         with suppress(FlinkRefused):  # it ended in between
             self._rest.cancel(job)
+        time.sleep(_CANCEL)
         self._await_end(job)
 
     def _with_state(self, handle: Handle, state: str | None) -> str | None:
@@ -76,7 +80,7 @@ class Stopper:
             if state in _OVER:
                 break
             if not directory or state in _FALTERING or time.monotonic() > deadline:
-                self.end(job)
+                self._cancel(job)
                 break
             if state == "RUNNING":
                 location = self._savepoint(handle, directory, _trigger(job, number))
