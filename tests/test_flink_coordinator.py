@@ -1,0 +1,91 @@
+"""A Flink job through the real coordinator: started, updated and moved with its state, and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from binders.mqtt import MqttBroker
+from speck.binder import installed
+from speck.coordinator import Coordinator
+from speck.model import Inventory, client_id
+from speck.operation import Operation
+from speck.schema import load_composition
+from speck.store import Store
+from tests.binder_contract import eventually
+from tests.examples import one_site
+from tests.flink_bench import FlinkBench
+from tests.flink_server import FlinkServer
+from tests.mosquitto_server import PROGRAM, MosquittoServer
+
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
+
+JOB = """
+jobs:
+- job_name: counted
+  site: {site}
+  engine: flink
+  source_topic: in
+  sink_topic: out
+  entry_class: streets.Counting
+  job_path: streets.jar
+  arguments: {{rate: {rate}, out: {out}}}
+"""
+
+
+@pytest.fixture(name="bench")
+def bench_fixture(flink_server: FlinkServer, flink_jobs: Path) -> Iterator[FlinkBench]:
+    bench = FlinkBench(flink_server, flink_jobs)
+    yield bench
+    bench.close()
+
+
+def counts(out: Path) -> list[int]:
+    """What was counted of one of the keys, in order."""
+    lines = out.read_text().splitlines() if out.exists() else []
+    return [int(line.split()[1]) for line in lines if line.startswith("0 ")]
+
+
+def test_a_job_is_updated_and_moved_with_its_state_and_deleted(
+    bench: FlinkBench, mosquitto: MosquittoServer, tmp_path: Path
+) -> None:
+    here = bench.server.address
+    there = here.replace("127.0.0.1", "localhost")  # to SpecK another cluster
+    inventory = Inventory(
+        {name: one_site(name, address, mosquitto.address) for name, address in (("A", here), ("B", there))}
+    )
+    out = tmp_path / "out"
+    with Store(tmp_path / "store") as store:
+        coordinator = Coordinator(store, installed(), inventory, [bench.jar.parent], period=0)
+        coordinator.start()
+
+        def apply(site: str, rate: int) -> Operation:
+            loaded = load_composition(
+                JOB.format(site=site, rate=rate, out=out),
+                inventory=inventory,
+                registry=installed(),
+                root=bench.jar.parent,
+                default_name="one",
+            )
+            operation, _ = coordinator.apply(loaded.composition)
+            assert operation.wait(120)
+            assert operation.actions["counted"].state == "done", operation.actions["counted"]
+            return operation
+
+        try:
+            kinds = []
+            for number, (site, rate) in enumerate([("A", 200), ("A", 300), ("B", 300)], 1):
+                kinds.append(apply(site, rate).actions["counted"].kind)
+                eventually(lambda: counts(out), lambda found: len(found) >= 40 * number)  # noqa: B023
+                assert bench.running("counted") == 1
+            assert kinds == ["start", "update", "move"]
+            assert len([name for name in bench.rest.jars().values() if len(name) == 68]) == 1
+            assert coordinator.delete_composition("one").wait(120)
+            assert bench.running("counted") == 0
+        finally:
+            coordinator.close()
+    assert counts(out) == list(range(1, len(counts(out)) + 1))  # nothing lost, nothing counted twice
+    assert bench.rest.jars() == {}
+    assert not MqttBroker(mosquitto.address, inventory).session_exists(client_id("counted"))
