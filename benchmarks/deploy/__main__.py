@@ -59,10 +59,14 @@ class Times:
 
 @dataclass(frozen=True)
 class Bench:
-    """One kind of engine at its sites, reached through one kind of link."""
+    """One kind of engine at its sites, reached through one kind of link.
+
+    ``engines`` are the addresses of the engines themselves, without the link.
+    """
 
     kind: Kind
     places: Sequence[Place]
+    engines: Sequence[str]
     options: Options
     times: Times
 
@@ -72,7 +76,7 @@ class Bench:
 
     def quiet(self, jobs: int) -> None:
         """Wait until so many jobs run, and nothing else goes on."""
-        self.kind.await_quiet([place.engine for place in self.places], jobs)
+        self.kind.await_quiet(self.engines, jobs)
 
     def round(self, name: str, way: Way, length: int) -> None:
         """Deploy a chain, modify it when it is the longest, and delete it."""
@@ -84,7 +88,11 @@ class Bench:
                 changed = self.chain(length, count, version)
                 self.times.add(name, "modify", count, seconds(lambda form=changed: way.modify(form)))  # type: ignore[misc]
                 self.quiet(length)
-        self.times.add(name, "delete", length, seconds(lambda: way.delete(chain)))
+        self.times.add(name, "delete", length, seconds(lambda: self.gone(way, chain)))
+
+    def gone(self, way: Way, chain: Chain) -> None:
+        """Delete a chain, and wait until the engines run none of its jobs: not every way does so itself."""
+        way.delete(chain)
         self.quiet(0)
 
     def warm_up(self, way: Way) -> None:
@@ -92,8 +100,7 @@ class Bench:
         chain = self.chain(min(_WARM_UP, max(self.options.sizes)))
         way.deploy(chain)
         self.quiet(chain.length)
-        way.delete(chain)
-        self.quiet(0)
+        self.gone(way, chain)
 
     @contextlib.contextmanager
     def best_floor(self) -> Iterator[Way]:
@@ -104,8 +111,7 @@ class Bench:
                 chain = self.chain(max(self.options.sizes))
                 taken[concurrency] = seconds(lambda way=floor, form=chain: way.deploy(form))  # type: ignore[misc]
                 self.quiet(chain.length)
-                floor.delete(chain)
-                self.quiet(0)
+                self.gone(floor, chain)
         best = min(taken, key=lambda each: taken[each])
         shown = ", ".join(f"{each}: {took:.2f} s" for each, took in taken.items())
         print(f"floor by concurrency {shown}", file=sys.stderr, flush=True)
@@ -118,7 +124,7 @@ def measure(kind: Kind, sites: Sites, options: Options, round_trip: float, direc
     times = Times()
     with contextlib.ExitStack() as stack:
         places = stack.enter_context(sites.linked(round_trip))
-        bench = Bench(kind, places, options, times)
+        bench = Bench(kind, places, sites.engines(), options, times)
         speck = stack.enter_context(
             speck_server(sites.inventory(places), directory / f"speck-{round_trip:g}")
         )

@@ -208,4 +208,4 @@ def await_quiet(addresses: Sequence[str], wanted: int = 0) -> None:
             return
         if time.monotonic() > deadline:
             raise RuntimeError(f"{len(states)} jobs, {wanted} wanted: {sorted(set(states))}")
-        time.sleep(0.1)
+        time.sleep(0.02)

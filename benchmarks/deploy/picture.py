@@ -22,6 +22,7 @@ def draw(times: Mapping[float, Mapping[str, Mapping[int, Figure]]], path: Path, 
     figure, axes = plt.subplots(
         1, len(times), figsize=(5.2 * len(times), 3.8), sharey=True, squeeze=False, layout="constrained"
     )
+    slowest = max(each.max for ways in times.values() for sizes in ways.values() for each in sizes.values())
     for panel, (round_trip, ways) in zip(axes[0], times.items(), strict=True):
         for way, sizes in ways.items():
             medians = [each.median for each in sizes.values()]
@@ -39,7 +40,7 @@ def draw(times: Mapping[float, Mapping[str, Mapping[int, Figure]]], path: Path, 
                 capsize=3,
             )
         link = f"round trip {round_trip:g} ms" if round_trip else "loopback"
-        panel.set(title=f"{engine}, {link}", xlabel="jobs", xlim=(0, None), ylim=(0, None))
+        panel.set(title=f"{engine}, {link}", xlabel="jobs", xlim=(0, None), ylim=(0, 1.05 * slowest))
         panel.grid(alpha=0.3)
     axes[0][0].set_ylabel("time to deploy (s)")
     axes[0][0].legend(frameon=False)

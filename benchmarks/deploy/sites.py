@@ -28,6 +28,10 @@ class Sites:
     broker_ports: Sequence[int]
     known: Sequence[dict[str, Any]]
 
+    def engines(self) -> list[str]:
+        """The addresses of the engines themselves."""
+        return [self.kind.address(ports) for ports in self.engine_ports]
+
     @contextlib.contextmanager
     def linked(self, round_trip_ms: float) -> Iterator[list[Place]]:
         """The sites as they are reached through links with this round trip; 0: without any link."""
