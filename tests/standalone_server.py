@@ -71,6 +71,10 @@ class StandaloneServer:
                     found.append(process)
         return found
 
+    def driver(self, attempt: str) -> psutil.Process:
+        """The Java process of an attempt's driver (and not a copy of it that is about to become another)."""
+        return min(self.processes(attempt), key=lambda process: process.create_time())
+
     def stop(self) -> None:
         """End it, its drivers and executors with it; of one that does not run: nothing."""
         family = self._family()

@@ -154,8 +154,7 @@ def test_a_killed_driver_goes_on_without_a_coordinator(bench: StandaloneBench, j
     bench.mqtt.send(job.source_topic, ["a"] * 40)
     eventually(lambda: bench.mqtt.got(job), lambda got: "a 40" in got)
     shutil.rmtree(bench.files.directory / "served")  # nothing can be fetched any more
-    (driver,) = bench.server.processes(handle.engine_id)
-    driver.kill()
+    bench.server.driver(handle.engine_id).kill()
     bench.mqtt.send(job.source_topic, ["a"] * 2)
     eventually(lambda: bench.mqtt.got(job), lambda got: "a 42" in got)
     status = await_state(engine, handle, JobState.RUNNING)
@@ -163,8 +162,7 @@ def test_a_killed_driver_goes_on_without_a_coordinator(bench: StandaloneBench, j
     assert bench.running(job_name) == 1
     # A newer attempt may read now, so that the one that is started once more ends for good.
     bench.fence(job, attempt_number + 1)
-    (driver,) = bench.server.processes(handle.engine_id)
-    driver.kill()
+    bench.server.driver(handle.engine_id).kill()
     status = await_state(engine, handle, JobState.FAILED)
     assert "taken over by attempt 2" in status.message
     eventually(lambda: bench.server.processes(handle.engine_id), lambda left: left == [])

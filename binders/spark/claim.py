@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark.sql import SparkSession
 
 CLAIMS = "speck-attempts"
 
@@ -28,11 +27,14 @@ class OwnerUnknown(Exception):
 
 
 class Claims:
-    """The claims in one checkpoint; ``rest`` is the URL of the master's REST server, ``token`` opens it."""
+    """The claims in one checkpoint; ``rest`` is the URL of the master's REST server, ``token`` opens it.
 
-    def __init__(self, session: SparkSession, checkpoint: str, rest: str, token: str | None) -> None:
-        jvm: Any = session._jvm
-        self._configuration = session._jsc.hadoopConfiguration()
+    ``jvm`` is Py4J's view of the driver's Java process, where no Spark context is needed yet.
+    """
+
+    def __init__(self, jvm: Any, checkpoint: str, rest: str, token: str | None) -> None:
+        spark = jvm.org.apache.spark
+        self._configuration = spark.deploy.SparkHadoopUtil.get().newConfiguration(spark.SparkConf())
         self._path = jvm.org.apache.hadoop.fs.Path
         self._checkpoint = checkpoint
         self._rest, self._token = rest, token

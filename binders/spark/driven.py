@@ -45,23 +45,39 @@ class Account(Protocol):
 def run(parcel: Mapping[str, Any], files: Mapping[str, Path], account: Account, driver_id: str) -> int:
     """Run the query that the parcel orders; answers the exit code."""
     orders = Orders(**{**parcel["orders"], "path": str(files["job"])})
-    session = _session(str(files["connector"]))
     try:
-        return Driver(session, orders, account).run(parcel, driver_id)
+        SparkContext._ensure_initialized()
+        ended = _may_not_work(parcel, orders, driver_id)
+        if ended is not None:
+            account.tell(*ended)
+            return DONE
+        session = _session(str(files["connector"]))
+        try:
+            return Driver(session, orders, account).run(parcel["stop_token"], parcel["stop_grace"])
+        finally:
+            with contextlib.suppress(Py4JError, ConnectionError):  # Java has gone already
+                session.stop()
     except (Py4JError, ConnectionError) as error:
         account.tell("starting", f"the driver's Java process has gone: {explain(error, orders.path)}")
         return AGAIN
     except OwnerUnknown as error:
         account.tell("starting", str(error))
         return AGAIN
-    finally:
-        with contextlib.suppress(Py4JError, ConnectionError):  # killed from outside: Java has gone already
-            session.stop()
+
+
+def _may_not_work(parcel: Mapping[str, Any], orders: Orders, driver_id: str) -> tuple[str, str] | None:
+    """What to tell when the attempt is another driver's, or its state is not there."""
+    claims = Claims(SparkContext._jvm, orders.checkpoint, parcel["rest"], parcel["rest_token"])
+    other = claims.take(parcel["attempt"], driver_id)
+    if other is not None:
+        return "gave_way", f"driver {other} runs this attempt"
+    if parcel["has_state"] and not claims.has_checkpoint():
+        return "refused", f"its worker finds no checkpoint at {orders.checkpoint!r}"
+    return None
 
 
 def _session(connector: str) -> SparkSession:
     """A session whose driver and executors have the connector on their class path."""
-    SparkContext._ensure_initialized()
     jvm: Any = SparkContext._jvm
     # What spark-submit does with --jars, which it would want before this program runs.  ADD JAR is not
     # enough: the driver reads what the connector's tasks answer outside of any session.
@@ -80,23 +96,14 @@ class Driver:
         self._told_at = 0.0
         self._progress: str | None = None
 
-    def run(self, parcel: Mapping[str, Any], driver_id: str) -> int:
-        """See :func:`run`."""
-        claims = Claims(self._session, self._orders.checkpoint, parcel["rest"], parcel["rest_token"])
-        other = claims.take(parcel["attempt"], driver_id)
-        if other is not None:
-            self._account.tell("gave_way", f"driver {other} runs this attempt")
-            return DONE
-        if parcel["has_state"] and not claims.has_checkpoint():
-            place = self._orders.checkpoint
-            self._account.tell("refused", f"its worker finds no checkpoint at {place!r}")
-            return DONE
+    def run(self, stop_token: str, stop_grace: float) -> int:
+        """Start the query and see to it until it ends; answers the exit code."""
         refusal = self._start()
         if refusal is not None:
             return self._refused(refusal)
-        control = _listen(_host_of(self._session), parcel["stop_token"], self._stop)
+        control = _listen(_host_of(self._session), stop_token, self._stop)
         self._running(running_since=time.time(), control=control)
-        return self._follow(parcel["stop_grace"])
+        return self._follow(stop_grace)
 
     def _start(self) -> str | None:
         """Start the query; answers why it cannot be, in one line."""
