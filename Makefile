@@ -13,6 +13,7 @@ CONNECTORS := jars_and_apps/connectors
 FLINK_JOBS := jars_and_apps/flink
 JAR := binders/jars/spark-mqtt.jar
 FLINK_JAR := $(FLINK_JOBS)/speck-flink-jobs.jar
+BUILT := $(JAR) binders/jars/flink-mqtt.jar $(FLINK_JAR) $(FLINK_JOBS)/speck-flink-jobs-all.jar
 JAVA_SOURCES := $(shell find $(CONNECTORS) $(FLINK_JOBS) -name target -prune -o -type f \( -name '*.java' -o -name pom.xml -o -path '*/resources/*' \) -print)
 PIP := $(BIN)/pip --disable-pip-version-check -q install -c constraints.txt
 MAVEN := mvn -q -B -f $(CONNECTORS)/pom.xml
@@ -39,15 +40,15 @@ check: $(VENV)/dev
 	@echo "check: all well"
 
 bench: $(VENV)/dev jars
-	@for name in plan store hop; do echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done
+	@for name in plan store hop deploy; do echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done
 
-jars: $(JAR) $(FLINK_JAR)
+jars: $(BUILT)
 
-# One run of Maven builds both.
-$(JAR) $(FLINK_JAR) &: $(JAVA_SOURCES) | system
+# One run of Maven builds all.
+$(BUILT) &: $(JAVA_SOURCES) | system
 	@echo "building the connectors and the Flink programs (Maven)" >&2
 	@$(MAVEN) -DskipTests package >&2
-	@touch $(JAR) $(FLINK_JAR)
+	@touch $(BUILT)
 
 setup: $(VENV)/run
 
@@ -66,5 +67,5 @@ system:
 	@PYTHON=$(PYTHON) scripts/system-packages.sh
 
 clean:
-	@rm -rf $(VENV) binders/jars/*.jar $(FLINK_JAR) build *.egg-info
+	@rm -rf $(VENV) binders/jars/*.jar $(BUILT) build *.egg-info
 	@find $(CONNECTORS) $(FLINK_JOBS) -name target -type d -prune -exec rm -rf {} +

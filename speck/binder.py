@@ -96,6 +96,14 @@ class TakesArtifacts(Protocol):
         """Have the engine fetch from this server."""
 
 
+@runtime_checkable
+class TellsMany(Protocol):
+    """An engine binder that asks its engine about all of its jobs at once."""
+
+    def statuses(self, handles: Iterable[Handle]) -> Mapping[str, JobStatus]:
+        """The statuses of these jobs by ``engine_id``, each as ``status`` has it; raises nothing."""
+
+
 class BrokerBinder(Protocol):
     """The adapter to one broker (one address).  A session belongs to one job and outlives its attempts."""
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from speck.binder import EngineBinder, TellsMany
 from speck.errors import SpeckError
 from speck.model import Handle, Job, JobState, JobStatus
 from speck.pool import BinderPool
@@ -76,17 +77,25 @@ class Observer:
 
     def _ask(self, group: tuple[tuple[str, str], list[Deployment]]) -> dict[str, JobStatus]:
         (engine, address), jobs = group
+        try:
+            binder = self.pool.engine_at(engine, address)
+        except SpeckError as error:
+            lost = JobStatus(JobState.UNKNOWN, self.clock(), str(error))
+            return {job.job_name: lost for job, _ in jobs}
+        if isinstance(binder, TellsMany):
+            statuses = binder.statuses([handle for _, handle in jobs])
+            return {job.job_name: statuses[handle.engine_id] for job, handle in jobs}
         found: dict[str, JobStatus] = {}
         silent: JobStatus | None = None
         for job, handle in jobs:
             if silent is None:
-                status = self._status(engine, address, handle)
+                status = self._status(binder, handle)
                 silent = status if status.state is JobState.UNKNOWN else None
             found[job.job_name] = silent or status
         return found
 
-    def _status(self, engine: str, address: str, handle: Handle) -> JobStatus:
+    def _status(self, binder: EngineBinder, handle: Handle) -> JobStatus:
         try:
-            return self.pool.engine_at(engine, address).status(handle)
+            return binder.status(handle)
         except SpeckError as error:
             return JobStatus(JobState.UNKNOWN, self.clock(), str(error))

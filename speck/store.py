@@ -290,9 +290,16 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """Everything put inside is written when the block ends without an error; then it is on disk."""
-        with self._lock, self._guard(), self._db.write_batch(transaction=True, sync=True) as batch:
-            yield Transaction(batch, self)
+        """Everything put inside is written when the block ends without an error; then it is on disk.
+
+        Blocks exclude each other; their writes do not, and LevelDB takes several to disk at once.  So what
+        one thread reads in its block, no other may be about to change: each job is one thread's at a time.
+        """
+        with self._guard():
+            batch = self._db.write_batch(sync=True)
+            with self._lock:
+                yield Transaction(batch, self)
+            batch.write()
 
     def next_event(self) -> int:
         """The number of the next entry of the audit log."""

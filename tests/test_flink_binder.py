@@ -21,7 +21,7 @@ from threading import Thread
 import pytest
 import requests
 
-from binders.flink import FLINK
+from binders.flink import FLINK, cluster
 from binders.flink.engine import FlinkEngine, connect_engine
 from speck.errors import NoAnswer, NoCapacity, Refused, Unreachable
 from speck.model import Handle, Inventory, Job, JobState, Login, Secret, State
@@ -31,6 +31,8 @@ from tests.examples import job, one_site
 from tests.flink_bench import BROKER, FlinkBench
 from tests.flink_server import FlinkServer
 from tests.https_proxy import https_proxy
+
+PROGRAMS = Path(__file__).resolve().parent.parent / "jars_and_apps" / "flink"
 
 
 @pytest.fixture(name="flink_bench", scope="module")
@@ -365,6 +367,21 @@ def test_parallelism(flink_bench: FlinkBench, job_name: str) -> None:
     assert details is not None
     assert {vertex["parallelism"] for vertex in details["vertices"]} == {3}
     flink_bench.binder().stop(handle, keep_state=False)
+
+
+@pytest.mark.skipif(not (PROGRAMS / "speck-flink-jobs-all.jar").exists(), reason="needs make jars")
+def test_a_cluster_without_the_connector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "CONNECTOR", tmp_path / "none.jar")
+    with FlinkServer(tmp_path) as server:
+        bench = FlinkBench(server, PROGRAMS / "speck-flink-jobs.jar")
+        job = replace(bench.job("thin"), entry_class="io.speck.flink.jobs.Forward", arguments={})
+        with pytest.raises(Refused, match=r"put .*flink-mqtt\.jar, into"):
+            bench.binder().submit(job, attempt_of(job))
+        complete = replace(job, job_path=str(PROGRAMS / "speck-flink-jobs-all.jar"))
+        handle = bench.binder().submit(complete, attempt_of(complete))
+        assert bench.running("thin") == 1
+        bench.binder().stop(handle, keep_state=False)
+        bench.close()
 
 
 def test_a_missing_savepoint_is_named(flink_bench: FlinkBench, job_name: str) -> None:

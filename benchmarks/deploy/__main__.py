@@ -23,7 +23,6 @@ from benchmarks.deploy.ways import Way, seconds, speck_server
 
 ROUND_TRIPS = (0.0, 18.6)  # ms; the second is the paper's
 _CONCURRENCIES = (8, 16, 32)
-_WARM_UP = 12  # jobs
 
 
 @dataclass(frozen=True)
@@ -96,8 +95,8 @@ class Bench:
         self.quiet(0)
 
     def warm_up(self, way: Way) -> None:
-        """Once before what counts: Java compiles, and loads its classes."""
-        chain = self.chain(min(_WARM_UP, max(self.options.sizes)))
+        """Once before what counts: Java loads its classes, and compiles what is used often."""
+        chain = self.chain(max(self.options.sizes))
         way.deploy(chain)
         self.quiet(chain.length)
         self.gone(way, chain)

@@ -18,11 +18,8 @@ import requests
 
 from benchmarks.deploy.chain import Chain, Place
 from benchmarks.deploy.ways import ROOT
+from binders.flink.orders import SETTINGS
 
-SETTINGS = {
-    "execution.checkpointing.interval": "1 s",
-    "execution.buffer-timeout.interval": "5 ms",
-}
 _POLL = 0.01
 _PATIENCE = 60.0
 
@@ -56,7 +53,7 @@ class FlinkRest:
                 part for name, value in options.items() for part in (f"--{name}", str(value))
             ],
             "jobId": uuid.uuid4().hex,
-            "flinkConfiguration": SETTINGS | {"pipeline.name": job["job_name"]},
+            "flinkConfiguration": {**SETTINGS, "pipeline.name": job["job_name"]},
         }
         if savepoint is not None:
             body |= {"savepointPath": savepoint, "claimMode": "NO_CLAIM"}

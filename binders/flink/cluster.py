@@ -51,6 +51,11 @@ _JVM_OPTIONS = (
     "-Djava.net.preferIPv4Stack=true",
 )
 
+# The connector, where the build puts it and where the wheel carries it.  Flink loads a jar's classes anew for
+# each job: with the connector in the cluster itself all jobs share its classes, compiled code, and threads.
+CONNECTOR = Path(__file__).resolve().parent.parent / "jars" / "flink-mqtt.jar"
+_CONNECTOR_PACKAGES = ("io.speck.mqtt.", "io.speck.flink.mqtt.", "io.speck.shaded.")
+
 _LOG_CONFIGURATION = Path(__file__).resolve().parent / "log4j2.properties"
 
 
@@ -130,6 +135,7 @@ class LocalCluster:
             "metrics.fetcher.update-interval": 1000,  # ms; 10 s otherwise
             "rest.server.max-content-length": 256 * _MEBIBYTE,  # of a jar
             "cluster.evenly-spread-out-slots": "false",
+            "classloader.parent-first-patterns.additional": ";".join(_CONNECTOR_PACKAGES),
             **self._memory(),
             **(self.extra or {}),
         }
@@ -198,4 +204,5 @@ def flink_home() -> Path:
 
 def _class_path(home: Path) -> list[str]:
     # Tables and SQL too: some job may want them, and what is not used is not loaded.
-    return sorted(str(jar) for jar in (home / "lib").glob("*.jar"))
+    jars = sorted(str(jar) for jar in (home / "lib").glob("*.jar"))
+    return [*jars, str(CONNECTOR)] if CONNECTOR.exists() else jars

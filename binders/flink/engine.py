@@ -248,7 +248,8 @@ class FlinkEngine:
         self.stopper.end(attempt.id)
         with suppress(BinderError):
             self._drop_unused()
-        raise self._refusal(job, f"cannot be started on {self.address}: {root_cause(error.trace)}") from error
+        reason = f"cannot be started on {self.address}: {root_cause(error.trace)}{_advice(error.trace)}"
+        raise self._refusal(job, reason) from error
 
     def _same_again(self, job: Job, attempt: Attempt) -> Handle:
         """The job of an attempt that Flink has taken before."""
@@ -413,3 +414,10 @@ def _waiting(line: JobLine) -> str:
 def connect_engine(address: str, inventory: Inventory) -> FlinkEngine:
     """The binder of the Flink cluster at ``http(s)://HOST:PORT``; opens no connection yet."""
     return FlinkEngine(address, inventory)
+
+
+def _advice(trace: str) -> str:
+    """What helps against an error, for people; empty when that is not known."""
+    if "NoClassDefFoundError: io/speck/" in trace:
+        return " (put SpecK's connector, flink-mqtt.jar, into the cluster's lib folder or the job's jar)"
+    return ""
