@@ -57,16 +57,8 @@ class BinderPool:
 
     def engine_lane(self, job: Job) -> Executor:
         """The lane of the engine that a job is for."""
-        return self._lane(job.spe_address, self._bound(job))
-
-    def asking_lane(self, job: Job) -> Executor:
-        """A lane beside it, half as wide, for what only asks: else all that is asked would come before
-        anything is started, and an engine would wait for SpecK, then SpecK for the engine."""
-        return self._lane(f"ask {job.spe_address}", max(1, self._bound(job) // 2))
-
-    def _bound(self, job: Job) -> int:
         kind = self.registry.engine_kind(job.engine, job.spe_address)
-        return kind.bound if kind else 1
+        return self._lane(job.spe_address, kind.bound if kind else 1)
 
     def broker_lane(self, address: str) -> Executor:
         """The lane of a broker."""

@@ -17,7 +17,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -70,14 +69,13 @@ class Runner:
         for name, action in actions.items():
             prepare, act = ("prepare", name), ("act", name)
             needs = {("broker", address) for address in _brokers(action)}
-            asking, acting = self.pool.asking_lane(action.job), self.pool.engine_lane(action.job)
-            yield self._task(prepare, action, self._prepare, asking, frozenset(needs))
+            yield self._task(prepare, action, self._prepare, frozenset(needs))
             after: set[Hashable] = {prepare}
             if isinstance(action, Stop):
                 after |= {("act", writer) for writer in former_writers.get(name, ())}
             else:
                 after |= {("prepare", reader) for reader in wanted.readers_of(action.job)}
-            yield self._task(act, action, self._act, acting, frozenset(after))
+            yield self._task(act, action, self._act, frozenset(after))
 
     def _broker_task(self, address: str) -> Task:
         def check() -> None:
@@ -86,12 +84,7 @@ class Runner:
         return Task(("broker", address), self.pool.broker_lane(address), check, lambda key, error: None)
 
     def _task(
-        self,
-        key: Hashable,
-        action: Action,
-        step: Callable[[Action], None],
-        lane: Executor,
-        needs: frozenset[Hashable],
+        self, key: Hashable, action: Action, step: Callable[[Action], None], needs: frozenset[Hashable]
     ) -> Task:
         name = action.job.job_name
 
@@ -114,7 +107,7 @@ class Runner:
             else:
                 self.operation.finish(name, "skipped", f"depends on job {other!r}, which failed: {error}")
 
-        return Task(key, lane, work, skip, needs)
+        return Task(key, self.pool.engine_lane(action.job), work, skip, needs)
 
     def _failed(self, action: Action, error: str) -> None:
         name = action.job.job_name

@@ -64,8 +64,13 @@ def test_the_accounts_agree_and_what_is_kept_ends_as_it_says(tmp_path: Path) -> 
         output, words = demo.communicate(timeout=TIMEOUT)
         said = dict(line.split(":  ", 1) for line in words.splitlines() if line.startswith("to "))
         assert demo.returncode == 0, words
-        jobs = subprocess.check_output(["sh", "-c", f"{said['to look at it']} --json"], cwd=ROOT)
-        assert [job["state"] for job in json.loads(jobs)] == ["running"] * 17
+        look = ["sh", "-c", f"{said['to look at it']} --json"]
+        # Those that the edit has just started are observed within ten seconds.
+        states = eventually(
+            lambda: [job["state"] for job in json.loads(subprocess.check_output(look, cwd=ROOT))],
+            lambda found: "unknown" not in found,
+        )
+        assert states == ["running"] * 17
     finally:
         demo.kill()
         subprocess.run(["sh", "-c", said.get("to end it", "true")], cwd=ROOT, check=False)

@@ -376,11 +376,17 @@ class FlinkEngine:
         """Drop the jars that nothing uses, if the stopped job's own is one of them."""
         shared, code = self._shared, self._tag(handle.engine_id).code
         shared.live.discard(handle.engine_id)
-        if any(shared.tags[job].code == code for job in list(shared.live)):
+        if self._runs(code):
             return  # not asked of the cluster: of many jobs that are stopped, only the last one asks
         used = self._codes_in_use()
-        if code not in used and not shared.shelf.is_wanted(code):
+        # In this order: a job that is started meanwhile is wanted first, and runs then.
+        if code not in used and not shared.shelf.is_wanted(code) and not self._runs(code):
             shared.shelf.drop_unused(self.rest, used)
+
+    def _runs(self, code: str) -> bool:
+        """Whether a job of this code runs, as far as this process knows."""
+        tags = self._shared.tags
+        return any(tags[job].code == code for job in list(self._shared.live))
 
     def _drop_unused(self) -> None:
         self._shared.shelf.drop_unused(self.rest, self._codes_in_use())
