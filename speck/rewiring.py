@@ -26,8 +26,8 @@ class Rewiring:
 def rewirings(actions: Mapping[str, Action], *, all_goes: bool = False) -> dict[str, Rewiring]:
     """The jobs of a plan, by name, whose session must be worked off before they leave it.
 
-    That is each job whose source changes, and each that goes while jobs that fed it leave as well.
-    ``all_goes`` says that nothing of the composition is to stay: then nobody waits for results.
+    That is each whose source changes, and each that goes.  ``all_goes`` says that nothing of the composition
+    is to stay: then nobody waits for results.
     """
     if all_goes:
         return {}
@@ -36,7 +36,7 @@ def rewirings(actions: Mapping[str, Action], *, all_goes: bool = False) -> dict[
     return {
         name: Rewiring(job, writers[name])
         for name, job in former.items()
-        if _changes_source(actions[name]) or (isinstance(actions[name], Stop) and writers[name])
+        if isinstance(actions[name], Stop) or _changes_source(actions[name])
     }
 
 
