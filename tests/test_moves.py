@@ -1,0 +1,67 @@
+"""Real jobs updated, moved and rewired under load: every message counted once, state included.
+
+One engine of each kind serves as two sites, under two names.  ``SPECK_ROUNDS`` (1) and ``SPECK_RATE``
+(messages/s) make it longer and harder; ``python -m benchmarks.promises moves`` uses two real sites.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.promises.moves import JAR, PAIRS, ROOT, Sites, Trial, coordinator_on
+from speck.model import Engine, Inventory, Site
+from tests.flink_server import FlinkServer
+from tests.mosquitto_server import PROGRAM, MosquittoServer
+from tests.spark_server import SparkServer
+
+ROUNDS = int(os.environ.get("SPECK_ROUNDS", "1"))
+RATE = float(os.environ.get("SPECK_RATE", "100"))
+
+pytestmark = pytest.mark.skipif(
+    PROGRAM is None or not (ROOT / JAR).exists(), reason="needs Mosquitto and the Flink programs (make jars)"
+)
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    directory = tmp_path_factory.mktemp("brokers")
+    with MosquittoServer(directory / "near") as near, MosquittoServer(directory / "far") as far:
+        yield near.address, far.address
+
+
+@pytest.fixture(scope="module")
+def sites(
+    spark_server: SparkServer,
+    flink_server: FlinkServer,
+    brokers: tuple[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Sites:
+    checkpoints = tmp_path_factory.mktemp("checkpoints")
+    here = {"spark": spark_server.address, "flink": flink_server.address}
+    there = {kind: address.replace("127.0.0.1", "localhost") for kind, address in here.items()}
+    known = {"spark": {"checkpoint_dir": str(checkpoints)}, "flink": {}}
+    inventory = Inventory(
+        {
+            name: Site(
+                name=name,
+                engines=tuple(
+                    Engine(spe_address=address, **known[kind]) for kind, address in engines.items()
+                ),
+                broker_address=broker,
+            )
+            for name, engines, broker in zip("AB", (here, there), brokers, strict=True)
+        }
+    )
+    return Sites(inventory, (here, there), brokers)
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_nothing_is_lost_or_doubled(pair: str, sites: Sites, tmp_path: Path) -> None:
+    with coordinator_on(sites, tmp_path) as coordinator:
+        result = Trial(pair, sites, coordinator).run(ROUNDS, RATE)
+    assert (result.lost, result.doubled) == (0, 0)
+    assert result.messages > 100
