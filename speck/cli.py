@@ -106,6 +106,14 @@ def cli(context: click.Context, server: str) -> None:
     metavar="URL",
     help="Where engines fetch files from this server [default: the address it listens on].",
 )
+@click.option(
+    "--drain",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    default=30.0,
+    show_default=True,
+    help="How long a job that is to read elsewhere may take to work off what waits for it; 0 gives that up.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Log more.")
 def serve(
     host: str,
@@ -114,6 +122,7 @@ def serve(
     sites: Path | None,
     roots: tuple[Path, ...],
     advertise: str | None,
+    drain: float,
     verbose: bool,
 ) -> None:
     """Run the server."""
@@ -131,6 +140,7 @@ def serve(
         port=port,
         token=os.environ.get("SPECK_TOKEN"),
         advertise=advertise,
+        drain=drain,
         ready=lambda url: click.echo(f"SpecK serves {url}"),
     )
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from speck.artifacts import Artifacts, ServedFiles
 from speck.binder import ENGINE_OF_SCHEME, Registry, scheme_of
+from speck.drain import BOUND
 from speck.errors import BinderError, Busy, Conflict, Fault, InvalidInput, NotFound, SpeckError, StaleRevision
 from speck.model import Composition, Inventory, Job, JobMetrics, JobState, JobStatus, Site
 from speck.operation import Operation
@@ -39,7 +40,8 @@ class Coordinator:
 
     ``roots`` are the directories under which job files may lie.  ``mint`` makes ids, ``clock`` tells
     Unix time (s), ``period`` is the time between two rounds of observation (s; 0: none).  ``advertise`` is
-    the URL at which engines reach this coordinator (empty: they do not).
+    the URL at which engines reach this coordinator (empty: they do not).  ``drain`` is how long (s)
+    a job that is to read elsewhere may take to work off what waits for it.
     """
 
     store: Store
@@ -50,6 +52,7 @@ class Coordinator:
     clock: Callable[[], float] = time.time
     period: float = PERIOD
     advertise: str = ""
+    drain: float = BOUND
 
     def __post_init__(self) -> None:
         self.artifacts = Artifacts(self.store.directory / "artifacts", self.roots)
@@ -252,7 +255,14 @@ class Coordinator:
         error = ""
         try:
             runner = Runner(
-                self.store, self.pool, operation, wanted, self.artifacts.placed, self.mint, self.clock
+                self.store,
+                self.pool,
+                operation,
+                wanted,
+                self.artifacts.placed,
+                self.mint,
+                self.clock,
+                self.drain,
             )
             runner.run(plan)
         except Exception as problem:

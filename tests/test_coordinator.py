@@ -200,8 +200,11 @@ def test_update_that_fails_puts_the_old_version_back(coordinator: Coordinator, w
     (running,) = world.running("a")
     assert (running.job.code_hash, running.attempt.session) == (A.code_hash, "speck-a")
     assert running.attempt.state is not None
-    assert world.broker(BROKER).sessions == {"speck-a": "t0"}
+    # What is written to the new source meanwhile is kept: it is wanted still.
+    assert world.broker(BROKER).sessions == {"speck-a": "t0", "speck-a.2": "other"}
     assert [each.job.job_name for each in coordinator.plan(changed).changes] == ["a"]
+    assert carry_out(coordinator, changed).state == "succeeded"
+    assert world.broker(BROKER).sessions == {"speck-a.2": "other"}
 
 
 def test_move_asks_the_new_engine_before_it_stops_the_old_copy(
