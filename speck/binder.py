@@ -106,6 +106,14 @@ class TellsMany(Protocol):
         """The statuses of these jobs by ``engine_id``, each as ``status`` has it; raises nothing."""
 
 
+@runtime_checkable
+class TellsFirstWork(Protocol):
+    """An engine binder whose engine tells when a job is through with its first work."""
+
+    def has_worked(self, handle: Handle) -> bool:
+        """Whether a job that runs has done a first piece of work, or waits because there is none."""
+
+
 class BrokerBinder(Protocol):
     """The adapter to one broker (one address).  A session belongs to one job and outlives its attempts."""
 
