@@ -17,13 +17,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
-from speck.errors import BinderError, NoAnswer, SpeckError
+from speck.errors import BinderError, NoAnswer, SpeckError, Unreachable
 from speck.graph import Graph
 from speck.model import Attempt, Handle, Job, State, client_id
 from speck.operation import Operation
@@ -53,11 +53,12 @@ class Runner:
     placed: Callable[[Job], Job]
     mint: Callable[[], str]
     clock: Callable[[], float] = time.time
+    _found: set[str] = field(default_factory=set, init=False)
 
     def run(self, plan: Plan) -> None:
         """Carry out the plan; the operation tells how each action went."""
         actions = {each.job.job_name: each for each in plan.actions if not isinstance(each, Keep)}
-        run_tasks(self._tasks(actions))
+        run_tasks([*self._tasks(actions), *self._tidying(plan)])
 
     # --- order
 
@@ -76,6 +77,15 @@ class Runner:
             else:
                 after |= {("prepare", reader) for reader in wanted.readers_of(action.job)}
             yield self._task(act, action, self._act, frozenset(after))
+
+    def _tidying(self, plan: Plan) -> Iterable[Task]:
+        """Of jobs that stay: the sessions that a crash, or an action that failed, kept from being deleted."""
+        kept = {each.job.job_name: each.job for each in plan.actions if isinstance(each, Keep)}
+        for record in self.store.jobs(self.operation.composition):
+            job = kept.get(record.name)
+            if job is not None and len(record.sessions) > 1:
+                lane = self.pool.broker_lane(job.source_broker)
+                yield Task(("tidy", record.name), lane, partial(self._tidy, job), lambda key, error: None)
 
     def _broker_task(self, address: str) -> Task:
         def check() -> None:
@@ -126,25 +136,28 @@ class Runner:
             return
         job, record = action.job, self._record(action.job.job_name)
         if isinstance(action, Start) and self._settle(job):
-            self.operation.finish(job.job_name, "done")
             return
         self._call("check", partial(self.pool.engine(job).check, self.placed(job), _carried(job, record)))
         self._make_session(job, record)
 
     def _settle(self, job: Job) -> bool:
-        """Find out what became of attempts whose outcome is unknown; answers whether one is as wanted."""
-        for record in self.store.attempts(job.job_name):
-            if record.phase != "intended":
-                continue
-            form = self._form(record)
-            handle = self._call("find", partial(self.pool.engine(form).find, record.attempt))
-            if handle is not None and form == job:
+        """Find out what became of an attempt whose outcome is unknown; answers whether it runs as wanted.
+
+        One that is not found is left to the act: its engine may have been asked just before the crash, and
+        be about to start it.
+        """
+        for record in self._unsettled(job):
+            handle = self._call("find", partial(self.pool.engine(job).find, record.attempt))
+            if handle is not None:
                 self._started(record, handle)
+                self._found.add(job.job_name)
                 return True
-            if handle is None:
-                with self.store.transaction() as transaction:
-                    transaction.delete_attempt(record.attempt)
         return False
+
+    def _unsettled(self, job: Job) -> list[AttemptRecord]:
+        """The attempts at a job in this very form of which it is not known whether they run."""
+        attempts = self.store.attempts(job.job_name)
+        return [each for each in attempts if each.phase == "intended" and self._form(each) == job]
 
     def _make_session(self, job: Job, record: JobRecord) -> None:
         session, known = _session_for(job, record, self.operation.revision)
@@ -158,12 +171,11 @@ class Runner:
 
     def _act(self, action: Action) -> None:
         name = action.job.job_name
-        if self.operation.actions[name].state == "done":
-            return  # settled while it was prepared
         match action:
             case Start():
-                self._stop_attempts(name, keep_state=True)
-                self._launch(action.job, self.operation.revision)
+                if not self._runs(action.job) and not self._take_up(action.job):
+                    self._stop_attempts(name, keep_state=True)
+                    self._launch(action.job, self.operation.revision)
                 self._drop_sessions(name)
             case Update() | Move():
                 self._replace(action)
@@ -172,6 +184,27 @@ class Runner:
                 self._stop_attempts(name, keep_state=False)
                 self._forget(name)
         self.operation.finish(name, "done")
+
+    def _runs(self, job: Job) -> bool:
+        """Whether an attempt in this form was found to run, while its start was prepared."""
+        attempts = self.store.attempts(job.job_name)
+        return job.job_name in self._found and any(self._form(each) == job for each in attempts)
+
+    def _take_up(self, job: Job) -> bool:
+        """Ask once more for what was asked for before a crash; answers whether it runs now.
+
+        Under the same attempt: should the engine be at work on the first request still, nothing starts twice.
+        """
+        for record in self._unsettled(job):
+            try:
+                self._give(job, record)
+            except (Unreachable, NoAnswer):
+                raise
+            except BinderError as error:
+                _log.info("attempt %d of job %r is given up: %s", record.attempt.number, job.job_name, error)
+                return False
+            return True
+        return False
 
     def _replace(self, action: Update | Move) -> None:
         """Stop the old copy and start the new one; put the old one back when the new one does not start."""
@@ -206,15 +239,31 @@ class Runner:
             transaction.put_attempt(intended)
             transaction.put_job(replace(_with_current(record, session), attempts=attempt.number))
         try:
-            self.pool.broker(session.broker).fence(session.name, attempt.number)
+            self._give(job, intended)
+        except Unreachable:
+            self._dismiss(intended)  # nothing was asked of the engine, now or before
+            raise
+
+    def _give(self, job: Job, intended: AttemptRecord) -> None:
+        """Hand an attempt that is in the store to its engine.
+
+        It leaves the store when the engine says no.  When there is no answer it stays there as intended, for
+        whether it runs is not known.
+        """
+        attempt = intended.attempt
+        try:
+            self.pool.broker(job.source_broker).fence(attempt.session, attempt.number)
             handle = self._submit(job, attempt)
-        except NoAnswer:
-            raise  # the attempt stays in the store as intended: whether it runs is not known
+        except (Unreachable, NoAnswer):
+            raise
         except BinderError:
-            with self.store.transaction() as transaction:
-                transaction.delete_attempt(attempt)
+            self._dismiss(intended)
             raise
         self._started(intended, handle)
+
+    def _dismiss(self, record: AttemptRecord) -> None:
+        with self.store.transaction() as transaction:
+            transaction.delete_attempt(record.attempt)
 
     def _submit(self, job: Job, attempt: Attempt) -> Handle:
         engine = self.pool.engine(job)
@@ -257,7 +306,7 @@ class Runner:
         for record in self.store.attempts(name):
             form = self._form(record)
             engine = self.pool.engine(form)
-            handle = record.handle or self._call("find", partial(engine.find, record.attempt))
+            handle = record.handle or self._bring_out(form, record)
             state = None
             if handle is not None:
                 with self.store.transaction() as transaction:
@@ -266,6 +315,22 @@ class Runner:
                 former = record.revision
             self._stopped(record, state, handle is not None)
         return former
+
+    def _bring_out(self, form: Job, record: AttemptRecord) -> Handle | None:
+        """The handle of an attempt that is to stop and may not have come up yet; ``None``: it never will.
+
+        That an engine does not know it is no proof: a request from before a crash may be under way there.
+        The same request once more is answered when the first is through, and starts nothing more.
+        """
+        found = self._call("find", partial(self.pool.engine(form).find, record.attempt))
+        if found is not None:
+            return found
+        try:
+            return self._submit(form, record.attempt)
+        except (Unreachable, NoAnswer):
+            raise
+        except BinderError:
+            return None
 
     def _stopped(self, record: AttemptRecord, state: State | None, ran: bool) -> None:
         name = record.attempt.job_name
@@ -286,6 +351,19 @@ class Runner:
         if len(record.sessions) > 1:
             with self.store.transaction() as transaction:
                 transaction.put_job(replace(self._record(name), sessions=record.sessions[-1:]))
+
+    def _tidy(self, job: Job) -> None:
+        """Of a job that runs: keep the session that it reads through, and no other."""
+        record = self._record(job.job_name)
+        session, _ = _session_for(job, record, self.operation.revision)
+        try:
+            with self.store.transaction() as transaction:
+                transaction.put_job(_with_current(record, session))
+            self._drop_sessions(job.job_name)
+        except SpeckError as error:
+            message = f"job {job.job_name!r}: a session of before could not be deleted: {error}"
+            with self.store.transaction() as transaction:
+                transaction.add_event(self._event("failed", job.job_name, message))
 
     def _forget(self, name: str) -> None:
         record = self.store.job(name)

@@ -7,8 +7,8 @@
 Points are before and after every write to the store, every call of a binder, every HTTP request and every
 verb of MQTT, and before every change of a file.  They are found by wrapping what all of these go through, so
 that whatever SpecK comes to do is counted without being listed here.  At number ``--kill-at`` the process
-kills itself by SIGKILL: nothing is flushed, nothing is said goodbye to.  The report has the name of each point
-on a line, as far as it came.
+kills itself by SIGKILL: nothing is flushed, nothing is said goodbye to.  The report has the names of the
+points that were passed, one on a line.
 """
 
 from __future__ import annotations
@@ -131,13 +131,16 @@ def count_binders(points: Points) -> None:
     def counted_kind(kind: Any) -> Any:
         if not isinstance(kind, EngineKind | BrokerKind):
             return kind
-        connect: Callable[..., Any] = kind.connect
-        return replace(kind, connect=lambda *arguments: _counted_binder(points, kind.name, connect(*arguments)))
+
+        def connect(*arguments: Any) -> Any:
+            return _counted_binder(points, kind.name, kind.connect(*arguments))
+
+        return replace(kind, connect=connect)  # type: ignore[arg-type]
 
     def of(kinds: Iterable[Any]) -> Registry:
         return original(counted_kind(each) for each in kinds)
 
-    Registry.of = staticmethod(of)  # type: ignore[method-assign,assignment]
+    Registry.of = staticmethod(of)  # type: ignore[method-assign]
 
 
 def _counted_binder(points: Points, kind: str, binder: Any) -> Any:
@@ -162,7 +165,7 @@ def count_wires(points: Points) -> None:
             points.reach(f"after {name}")
         return answer
 
-    requests.adapters.HTTPAdapter.send = counted_send  # type: ignore[method-assign]
+    requests.adapters.HTTPAdapter.send = counted_send  # type: ignore[method-assign,assignment]
     for verb in ("connect", "publish", "subscribe", "unsubscribe", "disconnect"):
         setattr(paho.Client, verb, points.around(f"mqtt {verb}", getattr(paho.Client, verb), whole=False))
 
@@ -178,8 +181,8 @@ def count_files(points: Points, directory: Path) -> None:
     inside = str(directory.absolute())
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        opened = event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
-        if not (opened or event in _CHANGES_OF_FILES) or not arguments:
+        flags = arguments[2] if event == "open" and isinstance(arguments[2], int) else 0
+        if event not in _CHANGES_OF_FILES and not flags & (os.O_WRONLY | os.O_RDWR):
             return
         with suppress(TypeError, ValueError):
             if str(Path(os.fsdecode(arguments[0])).absolute()).startswith(inside):

@@ -2,18 +2,21 @@
 
 A round applies a change to a server that kills itself at one point, or is killed at some moment; starts a
 plain server on what is left; and looks, by means of its own, whether engines and brokers come to hold what is
-wanted and nothing else.  What was accepted must come true without help; what was not must have changed nothing.
+wanted and nothing else.  What was accepted must come true without help; what was not must have changed
+nothing.
 """
 
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 
 import paho.mqtt.client as paho
@@ -55,6 +58,23 @@ class Outcome:
     accepted: bool
     wrong: str
     seconds: float
+
+
+def all_points(names: Sequence[str]) -> list[int]:
+    """The numbers of all points, from 1."""
+    return list(range(1, len(names) + 1))
+
+
+_EFFECT = re.compile(r"within |before (store|file|mqtt|POST|PUT|PATCH|DELETE) ")
+
+
+def effects(names: Sequence[str]) -> list[int]:
+    """The numbers of the points that differ in what they leave behind.
+
+    Between two effects (a write, a request that changes something) nothing happens that a crash could leave
+    half done: of the points there, the last one stands for all.
+    """
+    return [number for number, name in enumerate(names, 1) if _EFFECT.match(name) or number == len(names)]
 
 
 class Probe:
@@ -108,12 +128,15 @@ class Trial:
     seed: int
     note: Callable[[Outcome], None] = lambda outcome: None
     outcomes: list[Outcome] = field(default_factory=list)
+    points: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.versions = versions(self.programs)
         self.state: str | None = None
         self._random = random.Random(self.seed)
         self._stores = 0
+        self._revision: int | None = None
+        self.store = self.directory / "store"
         self._expected: list[str] = []
         self._count = 0
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -132,14 +155,18 @@ class Trial:
 
     # --- what is done in one go
 
-    def every_point(self, pairs: Iterable[tuple[str, str | None]], step: int = 1, first: int = 1) -> None:
-        """Kill at each ``step``-th point of each change, from the ``first`` on."""
+    def every_point(
+        self,
+        pairs: Iterable[tuple[str, str | None]],
+        choose: Callable[[Sequence[str]], Sequence[int]] = all_points,
+    ) -> None:
+        """Kill at each point of each change that is chosen of their names in order."""
         for there, back in pairs:
             self._come_to(back)
-            points = {target: self._points_of(target) for target in (there, back)}
-            for number in range(first, max(points.values()) + 1, step):
-                for target in (there, back):
-                    self.round(target, number if number <= points[target] else 0)
+            chosen = {target: choose(self._points_of(target)) for target in (there, back)}
+            for numbers in zip_longest(chosen[there], chosen[back], fillvalue=0):
+                for target, number in zip((there, back), numbers, strict=True):
+                    self.round(target, number)
 
     def at_random(self, rounds: int) -> None:
         """Kill at random moments of random changes, the one that recovers now and then as well."""
@@ -150,10 +177,11 @@ class Trial:
                 moments.append(self._random.uniform(0, 2.0))
             self._timed_round(choice, moments)
 
-    def _points_of(self, target: str | None) -> int:
-        report = self.directory / "report"
+    def _points_of(self, target: str | None) -> list[str]:
         self.round(target, 0)
-        return len(report.read_text(encoding="utf-8").splitlines())
+        names = (self.directory / "report").read_text(encoding="utf-8").splitlines()
+        self.points[self.outcomes[-1].change] = names
+        return names
 
     def _come_to(self, state: str | None) -> None:
         while self.state != state:
@@ -192,9 +220,7 @@ class Trial:
                     timer.join()
             return True, accepted
 
-        return self._judged(
-            target, 0, die, lambda: "after " + ", ".join(f"{each:.2f} s" for each in moments)
-        )
+        return self._judged(target, 0, die, lambda: "after " + ", ".join(f"{each:.2f} s" for each in moments))
 
     def _judged(
         self,
@@ -208,7 +234,7 @@ class Trial:
         killed = accepted = False
         wrong = ""
         try:
-            before = self._revision_before()
+            before = self._revision
             killed, accepted = die()
             self._recovered(target, before, accepted)
         except (_Wrong, RuntimeError, SpeckError) as error:
@@ -234,11 +260,6 @@ class Trial:
             self._became(target)
             self._must_be(target, client)
             self._revision = self._await_idle(client, None) if target else None
-
-    def _revision_before(self) -> int | None:
-        return self._revision
-
-    _revision: int | None = None
 
     def _server(self, counted: Counted | None = None) -> Served:
         return Served(self.store, self._sites, ROOT, self.directory / "serve.log", counted)
@@ -332,7 +353,7 @@ class Trial:
         kept = sorted(each.name for each in (self.store / "artifacts").glob("*"))
         if version is None and kept:
             yield f"the store keeps code that no composition has: {kept}"
-        scratch = [str(each.name) for each in self.store.rglob("tmp*")]
+        scratch = [each.name for each in self.store.rglob("*scratch*")]
         if scratch:
             yield f"the store keeps scratch files: {scratch}"
 
@@ -368,7 +389,6 @@ class Trial:
         if self._stores:
             shutil.move(self.store, self.directory / f"wrong-{self._stores}")
         self._stores += 1
-        self.store = self.directory / "store"
 
 
 class _Wrong(Exception):
