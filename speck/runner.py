@@ -21,7 +21,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+from tenacity import (
+    Retrying,
+    retry_if_exception_type,
+    stop_after_attempt,
+    stop_after_delay,
+    wait_exponential,
+)
 
 from speck.errors import BinderError, NoAnswer, SpeckError, Unreachable
 from speck.graph import Graph
@@ -35,7 +41,8 @@ from speck.store import AttemptRecord, Event, JobRecord, SessionRecord, Store
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
-_FIND_TRIES = 3
+_TRIES = 3
+_SOON = 5.0  # s; a call that took longer to give no answer is not made again within its operation
 
 
 @dataclass
@@ -89,7 +96,7 @@ class Runner:
 
     def _broker_task(self, address: str) -> Task:
         def check() -> None:
-            self.pool.broker(address).check()
+            _again(self.pool.broker(address).check)
 
         return Task(("broker", address), self.pool.broker_lane(address), check, lambda key, error: None)
 
@@ -165,7 +172,8 @@ class Runner:
             return  # a copy may be reading through it; to make sure of it would take it over
         with self.store.transaction() as transaction:
             transaction.put_job(_with_current(record, session))
-        self.pool.broker(session.broker).ensure_session(session.name, session.topic)
+        broker = self.pool.broker(session.broker)
+        _again(partial(broker.ensure_session, session.name, session.topic))
 
     # --- act
 
@@ -252,7 +260,7 @@ class Runner:
         """
         attempt = intended.attempt
         try:
-            self.pool.broker(job.source_broker).fence(attempt.session, attempt.number)
+            _again(partial(self.pool.broker(job.source_broker).fence, attempt.session, attempt.number))
             handle = self._submit(job, attempt)
         except (Unreachable, NoAnswer):
             raise
@@ -280,13 +288,14 @@ class Runner:
         engine = self.pool.engine(job)
         try:
             for one_try in Retrying(
-                stop=stop_after_attempt(_FIND_TRIES),
+                stop=stop_after_attempt(_TRIES),
                 wait=wait_exponential(0.2, max=2),
                 retry=retry_if_exception_type(BinderError),
                 reraise=True,
             ):
                 with one_try:
-                    return self._call("find", partial(engine.find, attempt))
+                    self.operation.count("find")
+                    return engine.find(attempt)
         except BinderError as error:
             raise NoAnswer(f"whether it started is not known: {error}", address=error.address) from error
         return None
@@ -347,7 +356,7 @@ class Runner:
         """Delete the sessions through which the job read before."""
         record = self._record(name)
         for session in record.sessions[:-1]:
-            self.pool.broker(session.broker).delete_session(session.name)
+            _again(partial(self.pool.broker(session.broker).delete_session, session.name))
         if len(record.sessions) > 1:
             with self.store.transaction() as transaction:
                 transaction.put_job(replace(self._record(name), sessions=record.sessions[-1:]))
@@ -368,15 +377,18 @@ class Runner:
     def _forget(self, name: str) -> None:
         record = self.store.job(name)
         for session in record.sessions if record else ():
-            self.pool.broker(session.broker).delete_session(session.name)
+            _again(partial(self.pool.broker(session.broker).delete_session, session.name))
         with self.store.transaction() as transaction:
             transaction.delete_job(name)
 
     # --- small things
 
     def _call(self, method: str, call: Callable[[], _T]) -> _T:
-        self.operation.count(method)
-        return call()
+        def counted() -> _T:
+            self.operation.count(method)
+            return call()
+
+        return _again(counted)
 
     def _record(self, name: str) -> JobRecord:
         return self.store.job(name) or JobRecord(name, self.operation.composition)
@@ -387,6 +399,19 @@ class Runner:
 
     def _event(self, kind: str, job: str, message: str) -> Event:
         return Event(self.clock(), kind, message, self.operation.composition, job, self.operation.id)
+
+
+def _again(call: Callable[[], _T]) -> _T:
+    """Make a call, and once more while it gives no answer: all of a binder's may be made again."""
+    for one_try in Retrying(
+        stop=stop_after_attempt(_TRIES) | stop_after_delay(_SOON),
+        wait=wait_exponential(0.1, max=1),
+        retry=retry_if_exception_type(NoAnswer),
+        reraise=True,
+    ):
+        with one_try:
+            return call()
+    raise AssertionError("a try ends in an answer or an error")
 
 
 def _carried(job: Job, record: JobRecord) -> State | None:

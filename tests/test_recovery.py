@@ -119,8 +119,8 @@ def test_attempt_in_another_form_is_brought_out_and_stopped(begin: Begin, world:
     """Neither deployed nor forgotten: the engine may be about to start what was asked for before."""
     attempt = die_in_submit(begin(), world)
     coordinator = begin()
-    world.fail("submit", SILENCE, name="a", times=1)
-    world.fail("find", SILENCE, name="a", times=4)
+    world.fail("submit", SILENCE, name="a", times=None)
+    world.fail("find", SILENCE, name="a", times=None)
     resumed(coordinator)
     world.heal()
     edited = replace(A, trigger="1 second")
@@ -137,6 +137,30 @@ def test_attempt_that_ended_before_is_followed_by_a_new_one(begin: Begin, world:
     assert resumed(begin()).state == "succeeded"
     (running,) = world.running("a")
     assert running.attempt.number == attempt.number + 1
+
+
+@pytest.mark.parametrize("method", ["check", "submit", "ensure_session", "fence"])
+@pytest.mark.parametrize("done", [False, True], ids=["request lost", "answer lost"])
+def test_call_without_an_answer_is_made_again(begin: Begin, world: World, method: str, done: bool) -> None:
+    coordinator = begin()
+    world.fail(method, SILENCE, times=2, after=done)
+    assert carry_out(coordinator, composition(A)).state == "succeeded"
+    assert len(world.running("a")) == 1
+
+
+@pytest.mark.parametrize("method", ["stop", "delete_session"])
+@pytest.mark.parametrize("done", [False, True], ids=["request lost", "answer lost"])
+def test_deletion_without_an_answer_is_made_again(
+    begin: Begin, world: World, method: str, done: bool
+) -> None:
+    coordinator = begin()
+    carry_out(coordinator, composition(A))
+    world.fail(method, SILENCE, times=2, after=done)
+    operation = coordinator.delete_composition("traffic")
+    assert operation.wait(30)
+    assert operation.state == "succeeded"
+    assert world.running() == []
+    assert world.broker(BROKER).sessions == {}
 
 
 def test_session_that_could_not_be_deleted_goes_with_the_next_apply(begin: Begin, world: World) -> None:
