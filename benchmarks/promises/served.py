@@ -55,10 +55,13 @@ class Served:
             raise RuntimeError("speck serve did not start in time")
         return Client(self._said.split()[-1]) if self._said.strip() else None
 
-    @property
-    def dead(self) -> bool:
-        """Whether the process has ended."""
-        return self._process.poll() is not None
+    def await_death(self, seconds: float) -> bool:
+        """Wait until the process has ended; answers whether it has."""
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
     @property
     def killed(self) -> bool:
