@@ -23,6 +23,18 @@ from speck.errors import Fault, InvalidInput, StoreError
 from speck.model import Job
 from speck.schema.jobfile import BadFile, locate
 
+_SCRATCH = ".speck-scratch-"
+
+
+def clear_scratch(directory: Path) -> None:
+    """Delete what a crash left of files that were being made in a store's directory."""
+    for place in ("", "artifacts/*/", "served/*/"):
+        for left in directory.glob(f"{place}{_SCRATCH}*"):
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
+
 
 @dataclass(frozen=True)
 class Artifacts:
@@ -48,8 +60,9 @@ class Artifacts:
 
     def forget_all_but(self, jobs: Iterable[Job]) -> None:
         """Delete the code that none of these jobs has."""
-        wanted = {job.code_hash for job in jobs}
-        for folder in self.directory.iterdir() if self.directory.is_dir() else ():
+        folders = list(self.directory.iterdir()) if self.directory.is_dir() else []
+        wanted = {job.code_hash for job in jobs} if folders else set()
+        for folder in folders:
             if folder.name not in wanted:
                 shutil.rmtree(folder, ignore_errors=True)
 
@@ -60,7 +73,7 @@ class Artifacts:
         try:
             source = locate(job.job_path, self.roots)
             place.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=place.parent) as scratch:
+            with tempfile.TemporaryDirectory(dir=place.parent, prefix=_SCRATCH) as scratch:
                 copy = Path(shutil.copyfile(source, Path(scratch) / "copy"))
                 with copy.open("rb") as file:
                     found = hashlib.file_digest(file, "sha256").hexdigest()
@@ -139,7 +152,7 @@ class ServedFiles:
 @contextlib.contextmanager
 def _scratch_file(directory: Path, content: bytes) -> Iterator[Path]:
     """A whole file that nobody else can read, to be moved or linked to its place."""
-    descriptor, name = tempfile.mkstemp(dir=directory)
+    descriptor, name = tempfile.mkstemp(dir=directory, prefix=_SCRATCH)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)

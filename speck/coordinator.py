@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from speck.artifacts import Artifacts, ServedFiles
+from speck.artifacts import Artifacts, ServedFiles, clear_scratch
 from speck.binder import ENGINE_OF_SCHEME, Registry, scheme_of
 from speck.drain import BOUND
 from speck.errors import BinderError, Busy, Conflict, Fault, InvalidInput, NotFound, SpeckError, StaleRevision
@@ -67,6 +67,8 @@ class Coordinator:
 
     def start(self) -> None:
         """Go on with what a crash or a stop interrupted, and begin to observe."""
+        clear_scratch(self.store.directory)
+        self.artifacts.forget_all_but(self._all_forms())  # code that was brought, and not accepted
         for data in self.store.operations():
             if data["state"] == "running":
                 self._resume(data)
