@@ -23,7 +23,7 @@ from typing import TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
-from speck.errors import BinderError, NoAnswer, SpeckError
+from speck.errors import BinderError, NoAnswer, SpeckError, StoreError
 from speck.graph import Graph
 from speck.model import Attempt, Handle, Job, State, client_id
 from speck.operation import Operation
@@ -111,12 +111,17 @@ class Runner:
 
     def _failed(self, action: Action, error: str) -> None:
         name = action.job.job_name
+        if self.operation.actions[name].state == "failed":
+            return  # its other step did, and told so
         message = f"job {name!r} at {action.job.spe_address}: {error}"
-        with self.store.transaction() as transaction:
-            record = self.store.job(name)
-            if record is not None:
-                transaction.put_job(replace(record, error=error))
-            transaction.add_event(self._event("failed", name, message))
+        try:
+            with self.store.transaction() as transaction:
+                record = self.store.job(name)
+                if record is not None:
+                    transaction.put_job(replace(record, error=error))
+                transaction.add_event(self._event("failed", name, message))
+        except StoreError:
+            _log.exception("that the action on job %r failed could not be stored", name)
         self.operation.finish(name, "failed", message)
 
     # --- prepare

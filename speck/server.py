@@ -20,7 +20,7 @@ from speck.coordinator import Coordinator
 from speck.errors import Fault, InvalidInput, SpeckError
 from speck.model import Inventory
 from speck.schema import load_inventory
-from speck.store import Store
+from speck.store import Bounds, Store
 
 _THREADS = 16
 
@@ -35,16 +35,18 @@ def serve(
     token: str | None,
     ready: Callable[[str], None],
     advertise: str | None = None,
+    bounds: Bounds | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM.  ``ready`` is called with the address once it answers.
 
     ``advertise`` is the URL at which engines fetch files from here; by default the address listened on.
+    ``bounds`` says how much history the store keeps.
 
     Port 0 takes a free one.  Raises :class:`~speck.errors.SpeckError` when it cannot begin.
     """
     _refuse_open_door(host, token)
     inventory = read_inventory(sites) if sites is not None else Inventory()
-    with Store(data_dir) as store, _listen(host, port) as listener:
+    with Store(data_dir, bounds or Bounds()) as store, _listen(host, port) as listener:
         port = listener.getsockname()[1]
         coordinator = Coordinator(
             store, installed(), inventory, list(roots), advertise=advertise or _reached_at(host, port)
