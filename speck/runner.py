@@ -33,7 +33,7 @@ from tenacity import (
 
 from speck.binder import MOST_COUNTED
 from speck.drain import BOUND, Copy, await_drained
-from speck.errors import BinderError, NoAnswer, SpeckError, Unreachable
+from speck.errors import BinderError, NoAnswer, SpeckError, StoreError, Unreachable
 from speck.graph import Graph
 from speck.model import Attempt, Handle, Job, State, client_id
 from speck.operation import Operation
@@ -154,12 +154,17 @@ class Runner:
 
     def _failed(self, action: Action, error: str) -> None:
         name = action.job.job_name
+        if self.operation.actions[name].state == "failed":
+            return  # its other step did, and told so
         message = f"job {name!r} at {action.job.spe_address}: {error}"
-        with self.store.transaction() as transaction:
-            record = self.store.job(name)
-            if record is not None:
-                transaction.put_job(replace(record, error=error))
-            transaction.add_event(self._event("failed", name, message))
+        try:
+            with self.store.transaction() as transaction:
+                record = self.store.job(name)
+                if record is not None:
+                    transaction.put_job(replace(record, error=error))
+                transaction.add_event(self._event("failed", name, message))
+        except StoreError:
+            _log.exception("that the action on job %r failed could not be stored", name)
         self.operation.finish(name, "failed", message)
 
     # --- prepare
