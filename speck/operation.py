@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from speck.model import FieldChange
 from speck.plan import Action, Keep, Plan, kind_of
 
 
@@ -36,11 +37,13 @@ def action_data(action: Action) -> dict[str, Any]:
         "job": action.job.job_name,
         "kind": kind_of(action),
         "reason": action.reason,
-        "changes": [
-            {"field": each.field, "before": _plain(each.before), "after": _plain(each.after)}
-            for each in action.changes
-        ],
+        "changes": [change_data(each) for each in action.changes],
     }
+
+
+def change_data(change: FieldChange) -> dict[str, Any]:
+    """A changed field as plain data."""
+    return {"field": change.field, "before": _plain(change.before), "after": _plain(change.after)}
 
 
 def _plain(value: Any) -> Any:
@@ -59,7 +62,9 @@ def plan_data(plan: Plan) -> dict[str, Any]:
 
 @dataclass
 class Operation:
-    """An apply or a delete.  ``state`` is ``running``, ``succeeded`` or ``failed``; times are Unix times, s.
+    """An apply, a rollback or a delete.  ``state`` is ``running``, ``succeeded`` or ``failed``.
+
+    ``author`` asked for it, ``message`` is why.  Times are Unix times, s.
 
     ``calls`` counts the calls made to engines, by method.  Safe to use from several threads.
     """
@@ -71,6 +76,8 @@ class Operation:
     started: float
     clock: Callable[[], float]
     warnings: list[str] = field(default_factory=list)
+    author: str = ""
+    message: str = ""
     actions: dict[str, Progress] = field(default_factory=dict)
     state: str = "running"
     ended: float | None = None
@@ -145,6 +152,8 @@ class Operation:
                 "composition": self.composition,
                 "revision": self.revision,
                 "kind": self.kind,
+                "author": self.author,
+                "message": self.message,
                 "state": self.state,
                 "started": self.started,
                 "ended": self.ended,

@@ -23,11 +23,17 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NoReturn, TypeVar
 
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+from tenacity import (
+    Retrying,
+    retry_if_exception_type,
+    stop_after_attempt,
+    stop_after_delay,
+    wait_exponential,
+)
 
 from speck.binder import MOST_COUNTED
 from speck.drain import BOUND, Copy, await_drained
-from speck.errors import BinderError, NoAnswer, SpeckError
+from speck.errors import BinderError, NoAnswer, SpeckError, StoreError, Unreachable
 from speck.graph import Graph
 from speck.model import Attempt, Handle, Job, State, client_id
 from speck.operation import Operation
@@ -41,7 +47,8 @@ from speck.store import AttemptRecord, Event, JobRecord, SessionRecord, Store
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
-_FIND_TRIES = 3
+_TRIES = 3
+_SOON = 5.0  # s; a call that took longer to give no answer is not made again within its operation
 
 
 @dataclass
@@ -63,6 +70,7 @@ class Runner:
     drain: float = BOUND
     _rewirings: Mapping[str, Rewiring] = field(default_factory=dict, init=False)
     _formers: dict[str, int | None] = field(default_factory=dict, init=False)
+    _found: set[str] = field(default_factory=set, init=False)
 
     def run(self, plan: Plan) -> None:
         """Carry out the plan; the operation tells how each action went."""
@@ -95,7 +103,7 @@ class Runner:
 
     def _broker_task(self, address: str) -> Task:
         def check() -> None:
-            self.pool.broker(address).check()
+            _again(self.pool.broker(address).check)
 
         return Task(("broker", address), self.pool.broker_lane(address), check, lambda key, error: None)
 
@@ -146,12 +154,17 @@ class Runner:
 
     def _failed(self, action: Action, error: str) -> None:
         name = action.job.job_name
+        if self.operation.actions[name].state == "failed":
+            return  # its other step did, and told so
         message = f"job {name!r} at {action.job.spe_address}: {error}"
-        with self.store.transaction() as transaction:
-            record = self.store.job(name)
-            if record is not None:
-                transaction.put_job(replace(record, error=error))
-            transaction.add_event(self._event("failed", name, message))
+        try:
+            with self.store.transaction() as transaction:
+                record = self.store.job(name)
+                if record is not None:
+                    transaction.put_job(replace(record, error=error))
+                transaction.add_event(self._event("failed", name, message))
+        except StoreError:
+            _log.exception("that the action on job %r failed could not be stored", name)
         self.operation.finish(name, "failed", message)
 
     # --- prepare
@@ -161,25 +174,28 @@ class Runner:
             return
         job, record = action.job, self._record(action.job.job_name)
         if isinstance(action, Start) and self._settle(job):
-            self.operation.finish(job.job_name, "done")
             return
         self._call("check", partial(self.pool.engine(job).check, self.placed(job), _carried(job, record)))
         self._make_session(job, record)
 
     def _settle(self, job: Job) -> bool:
-        """Find out what became of attempts whose outcome is unknown; answers whether one is as wanted."""
-        for record in self.store.attempts(job.job_name):
-            if record.phase != "intended":
-                continue
-            form = self._form(record)
-            handle = self._call("find", partial(self.pool.engine(form).find, record.attempt))
-            if handle is not None and form == job:
+        """Find out what became of an attempt whose outcome is unknown; answers whether it runs as wanted.
+
+        One that is not found is left to the act: its engine may have been asked just before the crash, and
+        be about to start it.
+        """
+        for record in self._unsettled(job):
+            handle = self._call("find", partial(self.pool.engine(job).find, record.attempt))
+            if handle is not None:
                 self._started(record, handle)
+                self._found.add(job.job_name)
                 return True
-            if handle is None:
-                with self.store.transaction() as transaction:
-                    transaction.delete_attempt(record.attempt)
         return False
+
+    def _unsettled(self, job: Job) -> list[AttemptRecord]:
+        """The attempts at a job in this very form of which it is not known whether they run."""
+        attempts = self.store.attempts(job.job_name)
+        return [each for each in attempts if each.phase == "intended" and self._form(each) == job]
 
     def _make_session(self, job: Job, record: JobRecord) -> None:
         session, known = _session_for(job, record, self.operation.revision)
@@ -187,14 +203,8 @@ class Runner:
             return  # a copy may be reading through it; to make sure of it would take it over
         with self.store.transaction() as transaction:
             transaction.put_job(_with_current(record, session))
-        self.pool.broker(session.broker).ensure_session(session.name, session.topic)
-
-    def _tidy(self, action: Action) -> None:
-        name = action.job.job_name
-        session, _ = _session_for(action.job, self._record(name), self.operation.revision)
-        with self.store.transaction() as transaction:
-            transaction.put_job(_with_current(self._record(name), session))
-        self._drop_sessions(name)
+        broker = self.pool.broker(session.broker)
+        _again(partial(broker.ensure_session, session.name, session.topic))
 
     # --- drain
 
@@ -213,12 +223,11 @@ class Runner:
 
     def _act(self, action: Action) -> None:
         name = action.job.job_name
-        if self.operation.actions[name].state == "done":
-            return  # settled while it was prepared
         match action:
             case Start():
-                self._stop_attempts(name, keep_state=True)
-                self._launch(action.job, self.operation.revision)
+                if not self._runs(action.job) and not self._take_up(action.job):
+                    self._stop_attempts(name, keep_state=True)
+                    self._launch(action.job, self.operation.revision)
                 self._drop_sessions(name)
             case Update() | Move():
                 self._replace(action)
@@ -227,6 +236,27 @@ class Runner:
                 self._stop_attempts(name, keep_state=False)
                 self._forget(name)
         self.operation.finish(name, "done")
+
+    def _runs(self, job: Job) -> bool:
+        """Whether an attempt in this form was found to run, while its start was prepared."""
+        attempts = self.store.attempts(job.job_name)
+        return job.job_name in self._found and any(self._form(each) == job for each in attempts)
+
+    def _take_up(self, job: Job) -> bool:
+        """Ask once more for what was asked for before a crash; answers whether it runs now.
+
+        Under the same attempt: should the engine be at work on the first request still, nothing starts twice.
+        """
+        for record in self._unsettled(job):
+            try:
+                self._give(job, record)
+            except (Unreachable, NoAnswer):
+                raise
+            except BinderError as error:
+                _log.info("attempt %d of job %r is given up: %s", record.attempt.number, job.job_name, error)
+                return False
+            return True
+        return False
 
     def _replace(self, action: Update | Move) -> None:
         """Stop the old copy and start the new one; put the old one back when the new one does not start."""
@@ -280,15 +310,31 @@ class Runner:
             transaction.put_attempt(intended)
             transaction.put_job(replace(_with_current(record, session), attempts=attempt.number))
         try:
-            self.pool.broker(session.broker).fence(session.name, attempt.number)
+            self._give(job, intended)
+        except Unreachable:
+            self._dismiss(intended)  # nothing was asked of the engine, now or before
+            raise
+
+    def _give(self, job: Job, intended: AttemptRecord) -> None:
+        """Hand an attempt that is in the store to its engine.
+
+        It leaves the store when the engine says no.  When there is no answer it stays there as intended, for
+        whether it runs is not known.
+        """
+        attempt = intended.attempt
+        try:
+            _again(partial(self.pool.broker(job.source_broker).fence, attempt.session, attempt.number))
             handle = self._submit(job, attempt)
-        except NoAnswer:
-            raise  # the attempt stays in the store as intended: whether it runs is not known
+        except (Unreachable, NoAnswer):
+            raise
         except BinderError:
-            with self.store.transaction() as transaction:
-                transaction.delete_attempt(attempt)
+            self._dismiss(intended)
             raise
         self._started(intended, handle)
+
+    def _dismiss(self, record: AttemptRecord) -> None:
+        with self.store.transaction() as transaction:
+            transaction.delete_attempt(record.attempt)
 
     def _submit(self, job: Job, attempt: Attempt) -> Handle:
         engine = self.pool.engine(job)
@@ -305,13 +351,14 @@ class Runner:
         engine = self.pool.engine(job)
         try:
             for one_try in Retrying(
-                stop=stop_after_attempt(_FIND_TRIES),
+                stop=stop_after_attempt(_TRIES),
                 wait=wait_exponential(0.2, max=2),
                 retry=retry_if_exception_type(BinderError),
                 reraise=True,
             ):
                 with one_try:
-                    return self._call("find", partial(engine.find, attempt))
+                    self.operation.count("find")
+                    return engine.find(attempt)
         except BinderError as error:
             raise NoAnswer(f"whether it started is not known: {error}", address=error.address) from error
         return None
@@ -331,7 +378,7 @@ class Runner:
         for record in self.store.attempts(name):
             form = self._form(record)
             engine = self.pool.engine(form)
-            handle = record.handle or self._call("find", partial(engine.find, record.attempt))
+            handle = record.handle or self._bring_out(form, record)
             state = None
             if handle is not None:
                 with self.store.transaction() as transaction:
@@ -340,6 +387,22 @@ class Runner:
                 former = record.revision
             self._stopped(record, state, handle is not None)
         return former
+
+    def _bring_out(self, form: Job, record: AttemptRecord) -> Handle | None:
+        """The handle of an attempt that is to stop and may not have come up yet; ``None``: it never will.
+
+        That an engine does not know it is no proof: a request from before a crash may be under way there.
+        The same request once more is answered when the first is through, and starts nothing more.
+        """
+        found = self._call("find", partial(self.pool.engine(form).find, record.attempt))
+        if found is not None:
+            return found
+        try:
+            return self._submit(form, record.attempt)
+        except (Unreachable, NoAnswer):
+            raise
+        except BinderError:
+            return None
 
     def _stopped(self, record: AttemptRecord, state: State | None, ran: bool) -> None:
         name = record.attempt.job_name
@@ -357,17 +420,30 @@ class Runner:
         record = self._record(name)
         for session in record.sessions[:-1]:
             self._tell_left(name, session)
-            self.pool.broker(session.broker).delete_session(session.name)
+            _again(partial(self.pool.broker(session.broker).delete_session, session.name))
         if len(record.sessions) > 1:
             with self.store.transaction() as transaction:
                 transaction.put_job(replace(self._record(name), sessions=record.sessions[-1:]))
+
+    def _tidy(self, action: Action) -> None:
+        """Of a job that runs: keep the session that it reads through, and no other."""
+        job, record = action.job, self._record(action.job.job_name)
+        session, _ = _session_for(job, record, self.operation.revision)
+        try:
+            with self.store.transaction() as transaction:
+                transaction.put_job(_with_current(record, session))
+            self._drop_sessions(job.job_name)
+        except SpeckError as error:
+            message = f"job {job.job_name!r}: a session of before could not be deleted: {error}"
+            with self.store.transaction() as transaction:
+                transaction.add_event(self._event("failed", job.job_name, message))
 
     def _forget(self, name: str) -> None:
         record = self.store.job(name)
         for session in record.sessions if record else ():
             if name in self._rewirings:
                 self._tell_left(name, session)
-            self.pool.broker(session.broker).delete_session(session.name)
+            _again(partial(self.pool.broker(session.broker).delete_session, session.name))
         with self.store.transaction() as transaction:
             transaction.delete_job(name)
 
@@ -385,8 +461,11 @@ class Runner:
     # --- small things
 
     def _call(self, method: str, call: Callable[[], _T]) -> _T:
-        self.operation.count(method)
-        return call()
+        def counted() -> _T:
+            self.operation.count(method)
+            return call()
+
+        return _again(counted)
 
     def _record(self, name: str) -> JobRecord:
         return self.store.job(name) or JobRecord(name, self.operation.composition)
@@ -397,6 +476,19 @@ class Runner:
 
     def _event(self, kind: str, job: str, message: str) -> Event:
         return Event(self.clock(), kind, message, self.operation.composition, job, self.operation.id)
+
+
+def _again(call: Callable[[], _T]) -> _T:
+    """Make a call, and once more while it gives no answer: all of a binder's may be made again."""
+    for one_try in Retrying(
+        stop=stop_after_attempt(_TRIES) | stop_after_delay(_SOON),
+        wait=wait_exponential(0.1, max=1),
+        retry=retry_if_exception_type(NoAnswer),
+        reraise=True,
+    ):
+        with one_try:
+            return call()
+    raise AssertionError("a try ends in an answer or an error")
 
 
 def _carried(job: Job, record: JobRecord) -> State | None:
