@@ -449,7 +449,7 @@ class Runner:
 
     def _tell_left(self, name: str, session: SessionRecord) -> None:
         """Say how much goes with a session that is about to be deleted."""
-        left = self.pool.broker(session.broker).waiting(session.name)
+        left = _again(partial(self.pool.broker(session.broker).waiting, session.name))
         if not left:
             return
         many = f"{left} or more messages" if left == MOST_COUNTED else f"{left} message{'s' * (left > 1)}"
