@@ -215,6 +215,15 @@ def test_dead_copy_is_not_waited_for(begin: Begin, world: World) -> None:
     assert operation.actions["b"].note == "given up: 1 message that waited at 't1' of tcp://b1:1883"
 
 
+def test_engine_that_is_down_is_not_waited_for(begin: Begin, world: World) -> None:
+    coordinator = begin()
+    carry_out(coordinator, composition(A, replace(B, spe_address="sc://e2:1")))
+    world.down("sc://e2:1")
+    operation = carry_out(coordinator, composition(A))
+    assert "sc://e2:1 cannot be reached" in operation.actions["b"].error
+    assert world.broker(BROKER).sessions == {"speck-a": "t0", "speck-b": "t1"}
+
+
 def test_reader_stays_when_its_writer_is_put_back(begin: Begin, world: World) -> None:
     coordinator = begin(settle=0.2)
     carry_out(coordinator, composition(A, B))
