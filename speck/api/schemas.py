@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from marshmallow import Schema, fields, validate
+from marshmallow import Schema, ValidationError, fields, validate
+
+from speck.schema.forms import check_name
+from speck.schema.report import show, unreadable
 
 _KINDS = ("start", "stop", "update", "move", "keep")
 _UNIX = {"description": "Unix time, s"}
@@ -184,6 +187,22 @@ class ProblemSchema(Schema):
     faults = fields.List(fields.Nested(WarningSchema))
 
 
+_NAME = {"pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"}
+
+
+def _name(value: str) -> None:
+    _valid(value, check_name(value))
+
+
+def _plain(value: str) -> None:
+    _valid(value, unreadable(value, "\n\r\t"))
+
+
+def _valid(value: str, fault: str | None) -> None:
+    if fault is not None:
+        raise ValidationError(f"{show(value)} {fault}")
+
+
 def _wait() -> fields.Float:
     return fields.Float(
         load_default=0.0,
@@ -201,14 +220,18 @@ class WaitQuery(Schema):
 class JobQuery(WaitQuery):
     """Query parameters of the deployment of one job."""
 
-    composition = fields.String(load_default="jobs", metadata={"description": "the composition it joins"})
+    composition = fields.String(
+        load_default="jobs", validate=_name, metadata={"description": "the composition it joins", **_NAME}
+    )
 
 
 class ApplyQuery(WaitQuery):
     """Query parameters of an apply."""
 
     name = fields.String(
-        load_default="composition", metadata={"description": "the name of a composition that has none"}
+        load_default="composition",
+        validate=_name,
+        metadata={"description": "the name of a composition that has none", **_NAME},
     )
     dry_run = fields.Boolean(load_default=False, metadata={"description": "answer with the plan only"})
     base_revision = fields.Integer(
@@ -217,8 +240,8 @@ class ApplyQuery(WaitQuery):
         validate=validate.Range(0),
         metadata={"description": "refuse when this is not the last revision"},
     )
-    author = fields.String(load_default="", validate=validate.Length(max=200))
-    message = fields.String(load_default="", validate=validate.Length(max=1000))
+    author = fields.String(load_default="", validate=(validate.Length(max=200), _plain))
+    message = fields.String(load_default="", validate=(validate.Length(max=1000), _plain))
 
 
 class EventsQuery(Schema):
