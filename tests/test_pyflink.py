@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -13,17 +14,18 @@ import pytest
 
 from binders.flink import cluster
 from binders.flink.local import PYTHON_VARIABLE
+from binders.flink.orders import program_arguments
 from binders.mqtt import MqttBroker
 from speck.binder import installed
 from speck.coordinator import Coordinator
 from speck.errors import Refused
-from speck.model import Inventory, Job, JobState, Scalar, client_id
+from speck.model import Inventory, Job, JobState, Login, Scalar, Secret, client_id
 from speck.operation import Operation
 from speck.schema import load_composition
 from speck.store import Store
 from tests.binder_contract import attempt_of, await_state, eventually
 from tests.examples import one_site
-from tests.flink_bench import FlinkBench
+from tests.flink_bench import BROKER, FlinkBench
 from tests.flink_server import FlinkServer
 from tests.mosquitto_server import PROGRAM, MosquittoServer
 from tests.spark_bench import MqttFriend
@@ -39,8 +41,15 @@ jobs:
   source_topic: words
   sink_topic: out/counted
   entry_class: count_by_key
-  job_path: readings.py
+  job_path: jars_and_apps/flink_python/readings.py
   arguments: {{field: {field}}}
+- job_name: pylengths
+  site: A
+  engine: flink
+  source_topic: out/counted
+  sink_topic: out/lengths
+  entry_class: lengths
+  job_path: tests/pyflink_jobs/numbers.py
 """
 
 
@@ -57,7 +66,7 @@ def bench_fixture(tmp_path_factory: pytest.TempPathFactory, flink_jobs: Path) ->
         pytest.skip(f"no Python with PyFlink (make pyflink, or {PYTHON_VARIABLE})")
     if not cluster.CONNECTOR.exists():
         pytest.skip("the connector is not built (make jars)")
-    with FlinkServer(tmp_path_factory.mktemp("pyflink"), python=pyflink(), slots=8) as server:
+    with FlinkServer(tmp_path_factory.mktemp("pyflink"), python=pyflink(), slots=8, talkative=True) as server:
         bench = FlinkBench(server, flink_jobs)
         yield bench
         bench.close()
@@ -77,9 +86,12 @@ def counts(out: Path) -> list[int]:
 
 
 def test_a_script_is_started_once_stopped_and_goes_on_from_its_state(
-    bench: FlinkBench, tmp_path: Path
+    bench: FlinkBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job, engine = numbers(bench, "script", out=str(tmp_path / "out")), bench.binder()
+    monkeypatch.setenv("BROKER_PASSWORD", "hunter2-the-secret")
+    login = Login(username="speck", password=Secret("${BROKER_PASSWORD}"))
+    engine = bench.binder(Inventory({"A": one_site("A", bench.server.address, BROKER, login)}))
+    job = numbers(bench, "script", out=str(tmp_path / "out"))
     engine.check(job, None)
     first = attempt_of(job)
     handle = engine.submit(job, first)
@@ -98,12 +110,16 @@ def test_a_script_is_started_once_stopped_and_goes_on_from_its_state(
     engine.stop(second, keep_state=False)
     found = counts(tmp_path / "out")
     assert found == list(range(1, len(found) + 1))
+    assert "PythonDriver" in bench.server.log
+    assert "hunter2" not in bench.server.log
 
 
-def test_programs_and_jars_that_are_started_at_once(bench: FlinkBench, tmp_path: Path) -> None:
+@pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
+def test_programs_and_jars_that_are_started_at_once(bench: FlinkBench, mosquitto: MosquittoServer) -> None:
     engines = [bench.binder() for _ in range(2)]
-    scripts = [numbers(bench, f"at-once-{each}", out=str(tmp_path / f"out-{each}")) for each in range(3)]
-    jobs = [job for each in scripts for job in (each, bench.job(f"{each.job_name}-jar"))]
+    wired = {"source_broker": mosquitto.address, "sink_broker": mosquitto.address}
+    programs = [replace(numbers(bench, f"once-{each}", "as_they_are"), **wired) for each in range(3)]
+    jobs = [job for each in programs for job in (each, bench.job(f"{each.job_name}-jar"))]
     attempts = [attempt_of(job) for job in jobs]
     with ThreadPoolExecutor(6) as pool:
         handles = list(pool.map(lambda each: engines[each % 2].submit(jobs[each], attempts[each]), range(6)))
@@ -111,6 +127,41 @@ def test_programs_and_jars_that_are_started_at_once(bench: FlinkBench, tmp_path:
     assert names == {attempt.id: attempt.job_name for attempt in attempts}
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(lambda handle: engines[0].stop(handle, keep_state=False), handles))
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
+def test_a_program_beside_those_that_others_start(bench: FlinkBench, mosquitto: MosquittoServer) -> None:
+    """Flink would give it the context of one of theirs: that is seen, and it is started again."""
+    theirs = bench.job("theirs")
+    jar = bench.rest.upload(bench.jar, "theirs.jar")
+    body = {
+        "entryClass": theirs.entry_class,
+        "programArgsList": program_arguments(theirs, attempt_of(theirs)),
+    }
+    started = threading.Event()
+
+    def others() -> None:
+        while "SPECK-MIXED-UP" not in bench.server.log and not started.is_set():
+            bench.rest.plan(jar, body)
+
+    job = replace(
+        numbers(bench, "beside", "as_they_are"),
+        source_broker=mosquitto.address,
+        sink_broker=mosquitto.address,
+    )
+    engine, attempt = bench.binder(), attempt_of(job)
+    with ThreadPoolExecutor(1) as pool:
+        disturbing = pool.submit(others)
+        try:
+            handle = engine.submit(job, attempt)
+        finally:
+            started.set()
+        disturbing.result()
+    assert "SPECK-MIXED-UP" in bench.server.log
+    names = {each.id: each.name for each in bench.rest.jobs().values() if not each.ended}
+    assert names == {attempt.id: "beside"}
+    engine.stop(handle, keep_state=False)
+    bench.rest.delete_jar(jar)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +189,6 @@ def test_a_program_that_is_refused(
     with pytest.raises(Refused, match=rf"job 'refused' \({entry} of numbers\.py\): .*: {fault}$"):
         bench.binder().submit(job, attempt_of(job))
     assert bench.running("refused") == 0
-    assert bench.rest.jars() == {}
 
 
 def test_a_program_that_fails_at_run(bench: FlinkBench, tmp_path: Path) -> None:
@@ -176,34 +226,41 @@ def test_a_function_through_the_coordinator(
     bench: FlinkBench, mosquitto: MosquittoServer, tmp_path: Path
 ) -> None:
     """Started, updated with its state, and deleted, while messages come."""
-    roots = ROOT / "jars_and_apps" / "flink_python"
     inventory = Inventory({"A": one_site("A", bench.server.address, mosquitto.address)})
     friend = MqttFriend(mosquitto.port)
     with Store(tmp_path / "store") as store:
-        coordinator = Coordinator(store, installed(), inventory, [roots], period=0)
+        coordinator = Coordinator(store, installed(), inventory, [ROOT], period=0)
         coordinator.start()
 
         def apply(field: int) -> Operation:
             text = COUNT.format(field=field)
             loaded = load_composition(
-                text, inventory=inventory, registry=installed(), root=roots, default_name="one"
+                text, inventory=inventory, registry=installed(), root=ROOT, default_name="one"
             )
             operation, _ = coordinator.apply(loaded.composition)
-            assert operation.wait(120)
-            assert operation.actions["pycount"].state == "done", operation.actions["pycount"]
+            assert operation.wait(240)
+            assert operation.state == "succeeded", operation.actions
             return operation
+
+        def received(topic: str) -> list[str]:
+            return [text for where, text in list(friend.received) if where == topic]
 
         try:
             apply(1)
             friend.send("words", ["a,1", "b,1", "a,2"])
-            eventually(lambda: list(friend.received), lambda found: len(found) == 3)
+            eventually(lambda: received("out/lengths"), lambda found: len(found) == 3)
             assert apply(1).calls == {}
-            assert apply(2).actions["pycount"].kind == "update"
-            friend.send("words", ["x,a", "y,c"])
-            eventually(lambda: list(friend.received), lambda found: len(found) == 5)
-            assert [text for _, text in friend.received] == ["a,1", "b,1", "a,2", "a,3", "c,1"]
-            assert coordinator.delete_composition("one").wait(120)
-            assert bench.running("pycount") == 0
+            changed = apply(2).actions
+            assert {name: each.kind for name, each in changed.items()} == {
+                "pycount": "update",
+                "pylengths": "keep",
+            }
+            friend.send("words", ["x,a", "y,see"])
+            eventually(lambda: received("out/lengths"), lambda found: len(found) == 5)
+            assert received("out/counted") == ["a,1", "b,1", "a,2", "a,3", "see,1"]
+            assert received("out/lengths") == ["3", "3", "3", "3", "5"]
+            assert coordinator.delete_composition("one").wait(240)
+            assert bench.running("pycount") == bench.running("pylengths") == 0
         finally:
             coordinator.close()
             friend.close()

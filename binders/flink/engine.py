@@ -327,9 +327,11 @@ class FlinkEngine:
     def _check_python(self, job: Job, jar: str, version: str) -> None:
         """See that the JobManager has a Python with PyFlink; looked at again after a while."""
         shared = self._shared
+        if time.monotonic() < shared.python_seen + PYTHON_FRESH:
+            return
         with shared.turns.alone():
             if time.monotonic() < shared.python_seen + PYTHON_FRESH:
-                return
+                return  # another job's check has seen it just now
             try:
                 found = python.probe(self.rest, jar)
             except FlinkRefused as error:

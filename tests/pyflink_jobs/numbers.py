@@ -1,4 +1,4 @@
-"""Python programs on Flink that read no broker: they make their own numbers."""
+"""Python programs on Flink for tests: functions, and a script that reads no broker but makes numbers."""
 
 from __future__ import annotations
 
@@ -15,6 +15,16 @@ from pyflink.datastream.state import ValueStateDescriptor
 def broken(texts):
     """Fails while it is built."""
     raise ValueError(f"no such street: {texts.get_type()}")
+
+
+def as_they_are(texts):
+    """Hands the messages on; no Python is at work while it runs."""
+    return texts
+
+
+def lengths(texts):
+    """Numbers, which are no texts."""
+    return texts.map(lambda text: len(text))
 
 
 def nothing(texts):

@@ -55,7 +55,7 @@ class MqttJob:
         if not isinstance(elements, DataStream):
             raise TypeError(f"a {type(elements).__name__} cannot be written (expected a DataStream)")
         if elements.get_type() != Types.STRING():
-            parallelism = elements.get_parallelism()
+            parallelism = elements._j_data_stream.getParallelism()
             elements = elements.map(_text, Types.STRING()).set_parallelism(parallelism)
         self._java.write(elements._j_data_stream)
 
