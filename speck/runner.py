@@ -120,8 +120,8 @@ class Runner:
                 if record is not None:
                     transaction.put_job(replace(record, error=error))
                 transaction.add_event(self._event("failed", name, message))
-        except StoreError:
-            _log.exception("that the action on job %r failed could not be stored", name)
+        except StoreError as trouble:
+            _log.error("that the action on job %r failed could not be stored: %s", name, trouble)
         self.operation.finish(name, "failed", message)
 
     # --- prepare

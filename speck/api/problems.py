@@ -10,7 +10,16 @@ from typing import Any
 from flask import Flask, Response
 from werkzeug.exceptions import HTTPException
 
-from speck.errors import BinderError, Conflict, Fault, InvalidInput, NotFound, SpeckError, StoreError
+from speck.errors import (
+    BinderError,
+    Conflict,
+    Fault,
+    InvalidInput,
+    NotFound,
+    SpeckError,
+    StoreError,
+    StoreFull,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -19,6 +28,7 @@ _STATUS: tuple[tuple[type[SpeckError], HTTPStatus], ...] = (
     (NotFound, HTTPStatus.NOT_FOUND),
     (Conflict, HTTPStatus.CONFLICT),
     (BinderError, HTTPStatus.BAD_GATEWAY),
+    (StoreFull, HTTPStatus.INSUFFICIENT_STORAGE),
     (StoreError, HTTPStatus.SERVICE_UNAVAILABLE),
 )
 

@@ -15,7 +15,7 @@ from speck.store import encoding
 from speck.store.database import Database
 from speck.store.encoding import FORMAT, FORMAT_KEY, key_of, number_part
 from speck.store.records import AttemptRecord, Bounds, Event, Head, JobRecord, Revision
-from speck.store.transaction import Change, Transaction
+from speck.store.transaction import Change, Record, Transaction
 
 _T = TypeVar("_T")
 
@@ -189,6 +189,10 @@ class Store:
             if len(found) >= limit:
                 break
         return found[::-1]
+
+    def records(self) -> list[Record]:
+        """Every key with its value, as they are together at this moment."""
+        return list(self._database.scan())
 
     # --- ending
 
