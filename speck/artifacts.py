@@ -24,6 +24,18 @@ from speck.errors import Fault, InvalidInput, StoreError, StoreFull
 from speck.model import Job
 from speck.schema.jobfile import BadFile, locate
 
+_SCRATCH = ".speck-scratch-"
+
+
+def clear_scratch(directory: Path) -> None:
+    """Delete what a crash left of files that were being made in a store's directory."""
+    for place in ("", "artifacts/*/", "served/*/"):
+        for left in directory.glob(f"{place}{_SCRATCH}*"):
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
+
 
 @dataclass(frozen=True)
 class Artifacts:
@@ -84,7 +96,7 @@ class Artifacts:
         try:
             source = locate(job.job_path, self.roots)
             place.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=place.parent) as scratch:
+            with tempfile.TemporaryDirectory(dir=place.parent, prefix=_SCRATCH) as scratch:
                 copy = Path(shutil.copyfile(source, Path(scratch) / "copy"))
                 if hash_of(copy) != job.code_hash:
                     message = f"job_path {job.job_path!r} was changed while it was read (apply again)"
@@ -176,7 +188,7 @@ class ServedFiles:
 @contextlib.contextmanager
 def _scratch_file(directory: Path, content: bytes) -> Iterator[Path]:
     """A whole file that nobody else can read, to be moved or linked to its place."""
-    descriptor, name = tempfile.mkstemp(dir=directory)
+    descriptor, name = tempfile.mkstemp(dir=directory, prefix=_SCRATCH)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)

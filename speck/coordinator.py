@@ -19,8 +19,9 @@ from typing import Any
 
 import speck
 from speck import audit
-from speck.artifacts import Artifacts, ServedFiles
+from speck.artifacts import Artifacts, ServedFiles, clear_scratch
 from speck.binder import ENGINE_OF_SCHEME, Registry, scheme_of
+from speck.drain import BOUND
 from speck.errors import (
     BinderError,
     Busy,
@@ -56,7 +57,8 @@ class Coordinator:
 
     ``roots`` are the directories under which job files may lie.  ``mint`` makes ids, ``clock`` tells
     Unix time (s), ``period`` is the time between two rounds of observation (s; 0: none).  ``advertise`` is
-    the URL at which engines reach this coordinator (empty: they do not).
+    the URL at which engines reach this coordinator (empty: they do not).  ``drain`` is how long (s)
+    a job that is to read elsewhere may take to work off what waits for it.
     """
 
     store: Store
@@ -67,6 +69,7 @@ class Coordinator:
     clock: Callable[[], float] = time.time
     period: float = PERIOD
     advertise: str = ""
+    drain: float = BOUND
 
     def __post_init__(self) -> None:
         self.artifacts = Artifacts(self.store.directory / "artifacts", self.roots)
@@ -85,6 +88,8 @@ class Coordinator:
 
     def start(self) -> None:
         """Go on with what a crash or a stop interrupted, and begin to observe."""
+        clear_scratch(self.store.directory)
+        self.artifacts.forget_all_but(self._named_hashes())  # code that was brought, and not accepted
         interrupted = [data for data in self.store.operations() if data["state"] == "running"]
         last = {data["composition"]: data["id"] for data in interrupted}
         for data in interrupted:
@@ -369,7 +374,14 @@ class Coordinator:
         error = ""
         try:
             runner = Runner(
-                self.store, self.pool, operation, wanted, self.artifacts.placed, self.mint, self.clock
+                self.store,
+                self.pool,
+                operation,
+                wanted,
+                self.artifacts.placed,
+                self.mint,
+                self.clock,
+                self.drain,
             )
             runner.run(plan)
         except Exception as problem:

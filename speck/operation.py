@@ -16,7 +16,8 @@ from speck.plan import Action, Keep, Plan, kind_of
 class Progress:
     """One action: ``state`` is ``pending``, ``running``, ``done``, ``failed``, ``skipped`` or ``kept``.
 
-    ``started`` and ``ended`` are Unix times, s.
+    ``note`` is what the user should know of an action that went as it was meant to.  ``started`` and
+    ``ended`` are Unix times, s.
     """
 
     job: str
@@ -25,6 +26,7 @@ class Progress:
     changes: list[dict[str, Any]]
     state: str = "pending"
     error: str = ""
+    note: str = ""
     started: float | None = None
     ended: float | None = None
 
@@ -112,6 +114,13 @@ class Operation:
             progress = self.actions[job]
             if progress.state in ("pending", "running"):
                 progress.state, progress.error, progress.ended = state, error, round(self.clock(), 3)
+            self._notify()
+
+    def note(self, job: str, text: str) -> None:
+        """Add a sentence that the user should read about the action of a job."""
+        with self._changed:
+            progress = self.actions[job]
+            progress.note = "; ".join(filter(None, [progress.note, text]))
             self._notify()
 
     def end(self, error: str = "") -> None:

@@ -63,8 +63,8 @@ def action_line(action: Data) -> Text:
     text = f"  {action['kind']:<6}  {action['job']}: {action['state']}"
     if action["ended"] is not None and action["started"] is not None:
         text += f" ({action['ended'] - action['started']:.1f} s)"
-    if action["error"]:
-        text += f"\n          {action['error']}"
+    for said in filter(None, [action["error"], action.get("note")]):
+        text += f"\n          {said}"
     return Text(text, style=_STATES.get(action["state"], ""))
 
 

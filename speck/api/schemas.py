@@ -60,6 +60,7 @@ class ProgressSchema(ActionSchema):
         validate=validate.OneOf(("pending", "running", "done", "failed", "skipped", "kept"))
     )
     error = _text()
+    note = _text("what to know of an action that went as it was meant to")
     started = fields.Float(allow_none=True, metadata=_UNIX)
     ended = fields.Float(allow_none=True, metadata=_UNIX)
 

@@ -57,6 +57,14 @@ def _keep(name: str, default: int, text: str) -> Callable[[Any], Any]:
 @_keep("--keep-revisions", Bounds().revisions, "Revisions to keep of each composition.")
 @_keep("--keep-operations", Bounds().operations, "Operations to keep.")
 @_keep("--keep-events", Bounds().events, "Entries of the audit log to keep.")
+@click.option(
+    "--drain",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    default=30.0,
+    show_default=True,
+    help="How long a job that is to read elsewhere may take to work off what waits for it; 0 gives that up.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Log more.")
 def serve(
     host: str,
@@ -68,6 +76,7 @@ def serve(
     keep_revisions: int,
     keep_operations: int,
     keep_events: int,
+    drain: float,
     verbose: bool,
 ) -> None:
     """Run the server."""
@@ -86,5 +95,6 @@ def serve(
         token=os.environ.get("SPECK_TOKEN"),
         advertise=advertise,
         bounds=Bounds(keep_revisions, keep_operations, keep_events),
+        drain=drain,
         ready=lambda url: click.echo(f"SpecK serves {url}"),
     )
