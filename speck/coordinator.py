@@ -89,7 +89,7 @@ class Coordinator:
     def start(self) -> None:
         """Go on with what a crash or a stop interrupted, and begin to observe."""
         clear_scratch(self.store.directory)
-        self.artifacts.forget_all_but(self._named_hashes())  # code that was brought, and not accepted
+        self.retention.sweep_code()  # code that was brought, and not accepted
         interrupted = [data for data in self.store.operations() if data["state"] == "running"]
         last = {data["composition"]: data["id"] for data in interrupted}
         for data in interrupted:

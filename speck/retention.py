@@ -30,7 +30,7 @@ class Retention:
             self.history.forget(composition)
         if head is None or self._trim_revisions(head):
             self._unswept = True
-        self._sweep_code()
+        self.sweep_code()
         self.store.trim_operations(at_work)
         self.store.compact()
 
@@ -45,7 +45,8 @@ class Retention:
             with self._lock:
                 self._readers -= 1
 
-    def _sweep_code(self) -> None:
+    def sweep_code(self) -> None:
+        """Forget the code that no revision names, where there may be some."""
         with self._lock:
             if self._unswept and not self._readers:
                 self.artifacts.forget_all_but(self._named_code())

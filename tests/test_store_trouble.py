@@ -9,21 +9,24 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import plyvel
 import pytest
 import requests
 
 from speck import cli
 from speck.client import RequestRefused
+from speck.coordinator import Coordinator
 from speck.errors import StoreDamaged, StoreFull
+from speck.operation import Operation
 from speck.store import Head, JobRecord, Revision, Store
 from speck.store.check import findings
 from speck.store.contents import Contents
-from tests.jobs_by_hand import make_job
-from tests.rest_server import RestServer, rest_server, yaml_of
+from tests.doubles import World, double_kinds
+from tests.jobs_by_hand import make_job, write_code
+from tests.rest_server import RestServer, yaml_of
 
 TRANSACTIONS = 30
 
@@ -146,22 +149,26 @@ def test_harm_to_a_store_that_was_killed_is_told(killed: Path, tmp_path: Path, n
         Store(copy)
 
 
-def test_record_that_makes_no_sense_is_named_and_the_rest_is_served(tmp_path: Path) -> None:
-    with Store(tmp_path / "store") as store:
-        write(store, 1)
-    with plyvel.DB(str(tmp_path / "store")) as database:
-        database.put(b"composition/other", b"{")
-        database.put(b"revision/traffic/0000000002", b"no")
-    (tmp_path / "store" / "SEAL").unlink()
-    with rest_server(tmp_path) as rest:
-        answer = requests.get(f"{rest.url}/compositions", timeout=30)
-        assert (answer.status_code, answer.headers["Content-Type"]) == (503, "application/problem+json")
-        assert "'composition/other' cannot be read" in answer.json()["detail"]
-        assert requests.get(f"{rest.url}/compositions/traffic/revisions/1", timeout=30).ok
-        assert {each["what"] for each in rest.client.check_store()} >= {
-            "composition/other",
-            "revision/traffic/0000000002",
-        }
+def test_record_that_makes_no_sense_is_named_and_the_rest_is_served(rest: RestServer) -> None:
+    rest.client.apply(yaml_of("a t0 t1").encode(), "demo", wait=30)
+    rubbish = [(b"composition/other", b"{"), (b"revision/demo/0000000002", b"no")]
+    rest.coordinator.store._database.write(rubbish)
+    answer = requests.get(f"{rest.url}/compositions", timeout=30)
+    assert (answer.status_code, answer.headers["Content-Type"]) == (503, "application/problem+json")
+    assert "'composition/other' cannot be read" in answer.json()["detail"]
+    assert requests.get(f"{rest.url}/compositions/demo/revisions/1", timeout=30).ok
+    assert [each["what"] for each in rest.client.check_store()] == [key.decode() for key, _ in rubbish]
+
+
+def test_read_that_fails_holds_nothing_up(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    store._database.write([(b"composition/a", b"{"), (b"composition/b", b"{")])
+    with pytest.raises(StoreDamaged) as told:
+        store.heads()
+    closing = threading.Thread(target=store.close, daemon=True)
+    closing.start()
+    closing.join(30)
+    assert not closing.is_alive(), told
 
 
 # --- no room
@@ -219,7 +226,46 @@ def test_disk_that_fills_during_an_operation_ends_it_and_blocks_nothing(rest: Re
     rest.coordinator.close()
     rest.coordinator.store.close()
     with Store(rest.coordinator.store.directory) as store:  # nothing is taken for being at work for ever
-        assert [each["state"] for each in store.operations()][-1] == "succeeded"
+        assert [each["state"] for each in store.operations()] == ["running", "succeeded"]
+        restarted = Coordinator(store, double_kinds(rest.world), roots=[rest.root], period=0)
+        restarted.start()
+        restarted.close()
+        assert "running" not in [each["state"] for each in store.operations()]
+        assert len(rest.world.running("a")) == 1
+
+
+def test_of_two_operations_whose_end_was_not_stored_the_last_is_gone_on_with(tmp_path: Path) -> None:
+    world, wanted = World(), {"a": make_job("a", "t0", "t1")}
+    write_code(tmp_path)
+    with Store(tmp_path / "store") as store:
+        begun = [
+            Operation(f"{number:011x}", "traffic", number, "apply", float(number), lambda: 0.0)
+            for number in (1, 2)
+        ]
+        with store.transaction() as transaction:
+            for operation in begun:
+                transaction.put_revision(Revision("traffic", operation.revision, 1.0, wanted))
+                transaction.put_operation(operation.id, operation.to_dict())
+            transaction.put_head(Head("traffic", 2))
+            transaction.put_job(JobRecord("a", "traffic"))
+        coordinator = Coordinator(store, double_kinds(world), roots=[tmp_path], period=0)
+        coordinator.artifacts.keep(wanted.values())
+        coordinator.start()
+        coordinator.close()
+        assert [(each["state"], each["error"]) for each in store.operations()] == [
+            ("failed", "its end could not be stored"),
+            ("succeeded", ""),
+        ]
+    assert (len(world.running("a")), world.violations) == (1, [])
+
+
+def test_code_that_finds_no_room_is_told_and_leaves_nothing(rest: RestServer) -> None:
+    (rest.root / "work.py").write_text("def work(messages):\n    return messages  # " + "and so on " * 20)
+    with full_disk(64), pytest.raises(RequestRefused, match="code of job 'a' cannot be kept") as told:
+        rest.client.apply(yaml_of("a t0 t1").encode(), "demo", wait=30)
+    assert told.value.status == 507
+    assert not list((rest.coordinator.store.directory / "artifacts").glob("*/*"))
+    assert rest.client.apply(yaml_of("a t0 t1").encode(), "demo", wait=30)["state"] == "succeeded"
 
 
 # --- no right to write

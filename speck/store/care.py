@@ -49,7 +49,7 @@ def records_of(directory: Path) -> list[Record]:
     """Every record of a store that nobody has open."""
     _demand_store(directory)
     with closing(Database(directory)) as database:
-        return list(database.scan())
+        return database.all()
 
 
 def check_directory(directory: Path) -> list[Finding]:
@@ -75,7 +75,7 @@ def repair(directory: Path) -> tuple[Path, list[Finding]]:
     lost = _salvage(directory)
     with closing(Database(directory)) as database:
         mended = lost + _mend(database)
-        left = check(list(database.scan()), directory)
+        left = check(database.all(), directory)
     return copy, mended + left
 
 
@@ -84,7 +84,8 @@ def _salvage(directory: Path) -> list[Finding]:
     readable: list[Record] = []
     with closing(Database(directory)) as database:
         try:
-            readable.extend(database.scan())
+            with database.scan() as found:
+                readable.extend(found)
         except StoreDamaged as error:
             lost = str(error.__cause__ or error)
         else:
@@ -100,7 +101,7 @@ def _salvage(directory: Path) -> list[Finding]:
 def _mend(database: Database) -> list[Finding]:
     mended: list[Finding] = []
     for _ in range(_ROUNDS):
-        found = [each for each in findings(Contents.of(database.scan())) if each.mends]
+        found = [each for each in findings(Contents.of(database.all())) if each.mends]
         if not found:
             break
         database.write([change for each in found for change in each.mends])

@@ -24,7 +24,7 @@ import plyvel
 
 from speck.errors import StoreDamaged, StoreError, StoreFull, StoreLocked
 from speck.store import files
-from speck.store.transaction import Change
+from speck.store.transaction import Change, Record
 
 _OWNER_FILE = "OWNER"  # beside LevelDB's own files: the process id of whoever has the store open
 _BUFFER = 256 * 1024  # bytes; the store of a coordinator is small, and its memory is a Raspberry Pi's
@@ -119,17 +119,23 @@ class Database:
             value: bytes | None = self._db.get(key, verify_checksums=True)
             return value
 
-    def scan(self, prefix: bytes = b"", *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+    @contextmanager
+    def scan(self, prefix: bytes = b"", *, reverse: bool = False) -> Iterator[Iterator[Record]]:
         """All keys that begin with a prefix, in order, with their values, as they are together now."""
         options = {"prefix": prefix, "reverse": reverse, "verify_checksums": True}
         with self._reading(), self._db.iterator(**options) as found:
-            yield from found
+            yield found
 
-    def keys(self, prefix: bytes = b"", *, reverse: bool = False) -> Iterator[bytes]:
+    def all(self) -> list[Record]:
+        """Everything there is."""
+        with self.scan() as found:
+            return list(found)
+
+    def keys(self, prefix: bytes) -> list[bytes]:
         """All keys that begin with a prefix, in order."""
-        options = {"prefix": prefix, "reverse": reverse, "verify_checksums": True}
-        with self._reading(), self._db.iterator(**options, include_value=False) as found:
-            yield from found
+        options = {"prefix": prefix, "include_value": False, "verify_checksums": True}
+        with self._reading(), self._db.iterator(**options) as found:
+            return list(found)
 
     # --- writing
 
