@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-SUFFIXES: Mapping[str, tuple[str, ...]] = {"spark": (".py", ".zip", ".whl"), "flink": (".jar",)}
+SUFFIXES: Mapping[str, tuple[str, ...]] = {"spark": (".py", ".zip", ".whl"), "flink": (".jar", ".py")}
 
 
 class BadFile(ValueError):
