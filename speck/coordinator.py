@@ -6,6 +6,7 @@ It decides nothing about single jobs (:mod:`speck.plan` does) and calls no engin
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -472,7 +473,11 @@ class Coordinator:
 
     def compositions(self) -> list[dict[str, Any]]:
         """Each composition: name, last revision, number of wanted jobs, whether one is at work on it."""
-        return [self._composition_summary(head) for head in self.store.heads()]
+        found: list[dict[str, Any]] = []
+        for head in self.store.heads():
+            with contextlib.suppress(NotFound):  # deleted meanwhile
+                found.append(self._composition_summary(head))
+        return found
 
     def _composition_summary(self, head: Head) -> dict[str, Any]:
         jobs = self.store.revision(head.name, head.revision).jobs if head.revision else {}
@@ -512,17 +517,22 @@ class Coordinator:
 
     def jobs(self) -> list[dict[str, Any]]:
         """Every job, wanted and as last observed, by name."""
+        # Applies and deletions go on meanwhile.  The jobs are read first: a composition that is not found
+        # after that was deleted, and not made since.
+        records = self.store.jobs()
         attempts = {each.attempt.job_name: each for each in self.store.attempts()}
-        wanted = {head.name: self._wanted(head.name) for head in self.store.heads()}
-        deleting = {head.name for head in self.store.heads() if head.deleting}
-        return [
-            self._job_data(
-                record,
-                None if record.composition in deleting else wanted[record.composition].get(record.name),
-                attempts.get(record.name),
-            )
-            for record in self.store.jobs()
-        ]
+        heads = {head.name: head for head in self.store.heads()}
+        found: list[dict[str, Any]] = []
+        for record in records:
+            with contextlib.suppress(NotFound):  # deleted meanwhile
+                wanted = self._wanted_by(heads.get(record.composition)).get(record.name)
+                found.append(self._job_data(record, wanted, attempts.get(record.name)))
+        return found
+
+    def _wanted_by(self, head: Head | None) -> Mapping[str, Job]:
+        if head is None or head.deleting or not head.revision:
+            return {}
+        return self.store.revision(head.name, head.revision).jobs
 
     def job(self, name: str) -> dict[str, Any]:
         """One job: wanted and real, its attempt, and its metrics when its engine tells them."""
@@ -531,7 +541,9 @@ class Coordinator:
         if attempts and attempts[-1].handle is not None:
             form = self._form(record.composition, attempts[-1])
             self.observer.observe([(form, attempts[-1].handle)])
-        data = next(each for each in self.jobs() if each["job_name"] == name)
+        data = next((each for each in self.jobs() if each["job_name"] == name), None)
+        if data is None:
+            raise NotFound(f"job {name!r} was deleted just now")
         if attempts:
             data["metrics"] = self._metrics(record, attempts[-1])
         return data
