@@ -106,6 +106,13 @@ def cli(context: click.Context, server: str) -> None:
     metavar="URL",
     help="Where engines fetch files from this server [default: the address it listens on].",
 )
+@click.option(
+    "--state-limit",
+    type=click.IntRange(0, 1024),
+    default=64,
+    show_default=True,
+    help="Largest state, in MiB, that is carried between sites that share no storage.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Log more.")
 def serve(
     host: str,
@@ -114,6 +121,7 @@ def serve(
     sites: Path | None,
     roots: tuple[Path, ...],
     advertise: str | None,
+    state_limit: int,
     verbose: bool,
 ) -> None:
     """Run the server."""
@@ -131,6 +139,7 @@ def serve(
         port=port,
         token=os.environ.get("SPECK_TOKEN"),
         advertise=advertise,
+        state_limit=state_limit << 20,
         ready=lambda url: click.echo(f"SpecK serves {url}"),
     )
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from speck.artifacts import Artifacts, ServedFiles
 from speck.binder import ENGINE_OF_SCHEME, Registry, scheme_of
+from speck.carry import STATE_LIMIT
 from speck.errors import BinderError, Busy, Conflict, Fault, InvalidInput, NotFound, SpeckError, StaleRevision
 from speck.model import Composition, Inventory, Job, JobMetrics, JobState, JobStatus, Site
 from speck.operation import Operation
@@ -39,7 +40,8 @@ class Coordinator:
 
     ``roots`` are the directories under which job files may lie.  ``mint`` makes ids, ``clock`` tells
     Unix time (s), ``period`` is the time between two rounds of observation (s; 0: none).  ``advertise`` is
-    the URL at which engines reach this coordinator (empty: they do not).
+    the URL at which engines reach this coordinator (empty: they do not).  ``state_limit`` is the size up to
+    which a job's state is carried between engines that share no storage, bytes.
     """
 
     store: Store
@@ -50,6 +52,7 @@ class Coordinator:
     clock: Callable[[], float] = time.time
     period: float = PERIOD
     advertise: str = ""
+    state_limit: int = STATE_LIMIT
 
     def __post_init__(self) -> None:
         self.artifacts = Artifacts(self.store.directory / "artifacts", self.roots)
@@ -252,7 +255,14 @@ class Coordinator:
         error = ""
         try:
             runner = Runner(
-                self.store, self.pool, operation, wanted, self.artifacts.placed, self.mint, self.clock
+                self.store,
+                self.pool,
+                operation,
+                wanted,
+                self.artifacts.placed,
+                self.mint,
+                self.clock,
+                self.state_limit,
             )
             runner.run(plan)
         except Exception as problem:

@@ -23,6 +23,7 @@ from typing import TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
+from speck.carry import STATE_LIMIT, Carrier, at
 from speck.errors import BinderError, NoAnswer, SpeckError
 from speck.graph import Graph
 from speck.model import Attempt, Handle, Job, State, client_id
@@ -43,7 +44,7 @@ class Runner:
     """Carries out the plan of one operation.
 
     ``placed`` answers a job with the path where its code is kept; ``mint`` makes attempt ids; ``clock``
-    tells Unix time, s.
+    tells Unix time, s; ``state_limit`` is the size up to which a state is carried over, bytes.
     """
 
     store: Store
@@ -53,6 +54,10 @@ class Runner:
     placed: Callable[[Job], Job]
     mint: Callable[[], str]
     clock: Callable[[], float] = time.time
+    state_limit: int = STATE_LIMIT
+
+    def __post_init__(self) -> None:
+        self._carrier = Carrier(self.pool, self.state_limit, self.operation.count)
 
     def run(self, plan: Plan) -> None:
         """Carry out the plan; the operation tells how each action went."""
@@ -126,9 +131,11 @@ class Runner:
             return
         job, record = action.job, self._record(action.job.job_name)
         if isinstance(action, Start) and self._settle(job):
+            self._tidy(job.job_name)
             self.operation.finish(job.job_name, "done")
             return
-        self._call("check", partial(self.pool.engine(job).check, self.placed(job), _carried(job, record)))
+        handle, former = self._copy_at_work(job.job_name)
+        self._carrier.check(self.placed(job), _carried(job, record), handle, former)
         self._make_session(job, record)
 
     def _settle(self, job: Job) -> bool:
@@ -192,6 +199,7 @@ class Runner:
             raise BinderError(f"{error}; the previous version was put back and runs") from error
 
     def _launch(self, job: Job, revision: int) -> None:
+        state = self._bring_state(job)
         record = self._record(job.job_name)
         session, _ = _session_for(job, record, revision)
         attempt = Attempt(
@@ -199,7 +207,7 @@ class Runner:
             job_name=job.job_name,
             number=record.attempts + 1,
             session=session.name,
-            state=_carried(job, record),
+            state=state,
         )
         intended = AttemptRecord(attempt, revision)
         with self.store.transaction() as transaction:
@@ -215,6 +223,31 @@ class Runner:
                 transaction.delete_attempt(attempt)
             raise
         self._started(intended, handle)
+        self._tidy(job.job_name)
+
+    def _bring_state(self, job: Job) -> State | None:
+        """The state that the next attempt starts from, carried to where the job's engine sees it."""
+        record = self._record(job.job_name)
+        state = _carried(job, record)
+        parcel = self._carrier.pack(job, state, record.attempts + 1) if state is not None else None
+        if parcel is None:
+            return state
+        others = tuple(each for each in record.left if each != parcel.place)
+        with self.store.transaction() as transaction:
+            transaction.put_job(replace(record, left=(*others, parcel.place)))
+        self._carrier.deliver(job, parcel)
+        with self.store.transaction() as transaction:
+            # From now on the state is there alone: the copy that starts from it changes it.
+            transaction.put_job(replace(record, state=parcel.place, left=(*others, parcel.source)))
+        return parcel.place
+
+    def _tidy(self, name: str) -> None:
+        """Delete the copies of a job's state that nothing starts from; what cannot be is left for later."""
+        left = self._record(name).left
+        if left:
+            kept = tuple(state for state in left if not self._carrier.discard(state))
+            with self.store.transaction() as transaction:
+                transaction.put_job(replace(self._record(name), left=kept))
 
     def _submit(self, job: Job, attempt: Attempt) -> Handle:
         engine = self.pool.engine(job)
@@ -264,7 +297,7 @@ class Runner:
                     transaction.put_attempt(replace(record, phase="stopping", handle=handle))
                 state = self._call("stop", partial(engine.stop, handle, keep_state))
                 former = record.revision
-            self._stopped(record, state, handle is not None)
+            self._stopped(record, at(state, form) if state else None, handle is not None)
         return former
 
     def _stopped(self, record: AttemptRecord, state: State | None, ran: bool) -> None:
@@ -288,6 +321,7 @@ class Runner:
                 transaction.put_job(replace(self._record(name), sessions=record.sessions[-1:]))
 
     def _forget(self, name: str) -> None:
+        self._tidy(name)
         record = self.store.job(name)
         for session in record.sessions if record else ():
             self.pool.broker(session.broker).delete_session(session.name)
@@ -302,6 +336,13 @@ class Runner:
 
     def _record(self, name: str) -> JobRecord:
         return self.store.job(name) or JobRecord(name, self.operation.composition)
+
+    def _copy_at_work(self, name: str) -> tuple[Handle | None, Job | None]:
+        """The handle and the form of the copy that an engine has of a job."""
+        for record in self.store.attempts(name):
+            if record.handle is not None:
+                return record.handle, self._form(record)
+        return None, None
 
     def _form(self, record: AttemptRecord) -> Job:
         """The job as this attempt runs it."""

@@ -16,6 +16,7 @@ from waitress.server import create_server
 
 from speck.api import MAX_BODY, create_app
 from speck.binder import installed
+from speck.carry import STATE_LIMIT
 from speck.coordinator import Coordinator
 from speck.errors import Fault, InvalidInput, SpeckError
 from speck.model import Inventory
@@ -35,10 +36,12 @@ def serve(
     token: str | None,
     ready: Callable[[str], None],
     advertise: str | None = None,
+    state_limit: int = STATE_LIMIT,
 ) -> None:
     """Serve until SIGINT or SIGTERM.  ``ready`` is called with the address once it answers.
 
     ``advertise`` is the URL at which engines fetch files from here; by default the address listened on.
+    ``state_limit`` is the size up to which a job's state is carried between sites, bytes.
 
     Port 0 takes a free one.  Raises :class:`~speck.errors.SpeckError` when it cannot begin.
     """
@@ -47,7 +50,12 @@ def serve(
     with Store(data_dir) as store, _listen(host, port) as listener:
         port = listener.getsockname()[1]
         coordinator = Coordinator(
-            store, installed(), inventory, list(roots), advertise=advertise or _reached_at(host, port)
+            store,
+            installed(),
+            inventory,
+            list(roots),
+            advertise=advertise or _reached_at(host, port),
+            state_limit=state_limit,
         )
         app = create_app(coordinator, token)
         server = create_server(

@@ -77,7 +77,8 @@ class JobRecord:
     """What SpecK keeps of a job besides its attempts.
 
     ``attempts`` is the number of the last attempt; ``sessions`` holds the current one last; ``state`` is
-    where its last stopped attempt left its state; ``error`` what went wrong last.
+    where its last stopped attempt left its state; ``error`` what went wrong last.  ``left`` holds copies of
+    its state that nothing starts from any more, and that are to be deleted.
     """
 
     name: str
@@ -86,6 +87,7 @@ class JobRecord:
     sessions: tuple[SessionRecord, ...] = ()
     state: State | None = None
     error: str = ""
+    left: tuple[State, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +196,9 @@ class Transaction:
         optional = {
             "n": record.attempts,
             "s": [_session_data(each, record.name) for each in record.sessions],
-            "state": [record.state.kind, record.state.location] if record.state else None,
+            "state": _state_data(record.state) if record.state else None,
             "error": record.error,
+            "left": [_state_data(each) for each in record.left],
         }
         data |= {key: value for key, value in optional.items() if value}
         self._batch.put(_key("job", record.name), _pack(data))
@@ -209,7 +212,7 @@ class Transaction:
         attempt, handle = record.attempt, record.handle
         data: dict[str, Any] = {"i": attempt.id, "r": record.revision, "p": record.phase}
         if attempt.state is not None:
-            data["state"] = [attempt.state.kind, attempt.state.location]
+            data["state"] = _state_data(attempt.state)
         if handle is not None:
             data["h"] = [handle.address, handle.engine_id, dict(handle.details)]
         if attempt.session != client_id(attempt.job_name):
@@ -439,6 +442,11 @@ def _who_holds(owner: Path) -> str:
         return "another process"
 
 
+def _state_data(state: State) -> list[str]:
+    """Kind, location, and the engine's address where it is known."""
+    return [state.kind, state.location, *([state.address] if state.address else [])]
+
+
 def _state(data: list[str] | None) -> State | None:
     return None if data is None else State(*data)
 
@@ -474,6 +482,7 @@ def _job(name: str, value: bytes) -> JobRecord:
         tuple(_session(each, name) for each in data.get("s", ())),
         _state(data.get("state")),
         data.get("error", ""),
+        tuple(State(*each) for each in data.get("left", ())),
     )
 
 
