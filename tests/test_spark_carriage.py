@@ -145,7 +145,8 @@ def port_of(sites: Sites) -> int:
 
 
 def test_counts_go_on_over_moves_between_sites_that_share_no_storage(sites: Sites) -> None:
-    assert sites.apply("A").state == "succeeded"
+    first = sites.apply("A")
+    assert first.state == "succeeded", first.actions
     feeder = Feeder(port_of(sites))
     try:
         for site in ["B", "A"] * ROUND_TRIPS:
@@ -163,7 +164,8 @@ def test_counts_go_on_over_moves_between_sites_that_share_no_storage(sites: Site
 
 
 def test_a_state_over_the_limit_is_refused_while_the_job_runs_on(sites: Sites) -> None:
-    assert sites.apply("A").state == "succeeded"
+    first = sites.apply("A")
+    assert first.state == "succeeded", first.actions
     feeder = Feeder(port_of(sites))
     try:
         eventually(lambda: feeder.counts().total(), bool)

@@ -64,7 +64,7 @@ def checkpoints_of(engine: Engine) -> str:
 def same_storage(location: str, base: str) -> bool:
     """Whether engines that keep checkpoints below ``base`` may be taken to see this one.
 
-    Of a file system with a name they see all; of local files what is in the same folder, as of a shared mount.
+    Of a file system with a name they see all; of local files those in the same folder, as of a shared mount.
     """
     there, here = urlsplit(location), urlsplit(base)
     if there.scheme not in ("", "file") or here.scheme not in ("", "file"):
