@@ -10,7 +10,7 @@ is never started from.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from speck.binder import ENGINE_OF_SCHEME, CarriesState, Snapshot, TellsState, scheme_of
@@ -25,11 +25,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Parcel:
-    """A state on its way: from where, to where, and its files."""
+    """A state on its way: from where, to where, and its files (``None``: they are there already)."""
 
     source: State
     place: State
-    snapshot: Snapshot
+    snapshot: Snapshot | None
 
 
 @dataclass(frozen=True)
@@ -58,33 +58,30 @@ class Carrier:
         self.count("check")
         self.pool.engine(job).check(job, state)
 
-    def pack(self, job: Job, state: State, number: int) -> Parcel | None:
+    def pack(self, job: Job, state: State, number: int, left: Sequence[State]) -> Parcel | None:
         """What to carry so that the attempt of this number can start from the state; ``None``: nothing.
 
-        Raises :class:`~speck.errors.BinderError`, and never one that leaves open what runs.
+        ``left`` are copies of before.  A job that goes back has its own there, and goes on from that when
+        nothing was begun from the later one.
         """
-        if not _elsewhere(job, state):
+        fault = self._fault(job, state) if _elsewhere(job, state) else None
+        if fault is None:
             return None
-        try:
-            fault = self._fault(job, state)
-            if fault is None:
-                return None
-            source, target = self._ends(job, state, fault)
-            self.count("read_state")
-            snapshot = source.read_state(state)
-            place = target.state_place(job.job_name, f"{number}-{snapshot.digest[:16]}")
-            return Parcel(state, place, snapshot)
-        except BinderError as error:
-            raise self._not_brought(job, error) from error
+        source, target = self._ends(job, state, fault)
+        self.count("read_state")
+        snapshot = source.read_state(state)
+        for former in left:
+            if former.address == job.spe_address and _holds(target, former, snapshot):
+                return Parcel(state, former, None)
+        place = target.state_place(job.job_name, f"{number}-{snapshot.digest[:16]}")
+        return Parcel(state, place, snapshot)
 
     def deliver(self, job: Job, parcel: Parcel) -> None:
-        """Write what was packed.  Raises as :meth:`pack`."""
-        try:
-            _, target = self._ends(job, parcel.source, "")
+        """Write what was packed."""
+        target = self.pool.engine(job)
+        if parcel.snapshot is not None and isinstance(target, CarriesState):
             self.count("write_state")
             target.write_state(parcel.place, parcel.snapshot)
-        except BinderError as error:
-            raise self._not_brought(job, error) from error
 
     def discard(self, state: State) -> bool:
         """Delete a copy that nothing starts from; answers whether it is gone."""
@@ -126,10 +123,12 @@ class Carrier:
             )
         target.check_state_place(job.job_name)
 
-    def _not_brought(self, job: Job, error: BinderError) -> BinderError:
-        # Not of the error's own class: the outcome of a carriage may be unknown, that of the start is not.
-        message = f"the state of job {job.job_name!r} could not be brought to {job.spe_address}: {error}"
-        return BinderError(message, address=error.address)
+
+def _holds(engine: CarriesState, place: State, snapshot: Snapshot) -> bool:
+    try:
+        return engine.read_state(place).digest == snapshot.digest
+    except BinderError:
+        return False
 
 
 def at(state: State, job: Job) -> State:

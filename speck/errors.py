@@ -4,12 +4,15 @@
 
     SpeckError
     ├── InvalidInput            bad file, job, inventory or request; carries every fault found
+    │   └── UnreadableInput     not even a document: no YAML or JSON, too large, nested too deeply
     ├── NotFound                no such job, composition, revision or operation
     ├── Conflict                the request does not fit what is there now
     │   ├── StaleRevision       planned from a revision that is no longer the last one
     │   └── Busy                another operation is at work on the same composition
     ├── StoreError              the store cannot be read or written
-    │   └── StoreLocked         another process holds the store
+    │   ├── StoreLocked         another process holds the store
+    │   ├── StoreFull           there is no room to write; what is there can be read
+    │   └── StoreDamaged        what lies there is not what was written
     ├── BinderError             an engine or a broker did not do what it was asked
     │   ├── Unreachable         no connection
     │   ├── NoAnswer            connected, no answer in time: the outcome is unknown
@@ -61,6 +64,10 @@ class InvalidInput(SpeckError):
         super().__init__("\n".join(str(fault) for fault in self.faults))
 
 
+class UnreadableInput(InvalidInput):
+    """What a user wrote is not even a document."""
+
+
 class NotFound(SpeckError):
     """No such job, composition, revision or operation."""
 
@@ -90,6 +97,14 @@ class StoreError(SpeckError):
 
 class StoreLocked(StoreError):
     """Another process holds the store (LevelDB belongs to one process at a time)."""
+
+
+class StoreFull(StoreError):
+    """There is no room to write; what is there can be read."""
+
+
+class StoreDamaged(StoreError):
+    """What lies in the store's directory is not what was written there."""
 
 
 class BinderError(SpeckError):

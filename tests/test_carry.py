@@ -293,7 +293,7 @@ def test_the_old_copy_is_put_back_when_the_target_does_not_write(
 ) -> None:
     coordinator = begin()
     carry_out(coordinator, A)
-    world.fail("write_state", error)
+    world.fail("write_state", error, times=None)
     message = fault(carry_out(coordinator, MOVED))
     assert f"the state of job 'a' could not be brought to sc://e2:1: {error}" in message
     assert "the previous version was put back and runs" in message

@@ -298,7 +298,6 @@ def test_which_places_another_cluster_is_taken_to_see(
         assert all(each in fault for each in own)
 
 
-
 def checkpoint(
     number: int, path: str, kind: str = "CHECKPOINT", *, discarded: bool = False
 ) -> dict[str, object]:
