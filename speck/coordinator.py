@@ -22,6 +22,7 @@ import speck
 from speck import audit
 from speck.artifacts import Artifacts, ServedFiles, clear_scratch
 from speck.binder import ENGINE_OF_SCHEME, Registry, scheme_of
+from speck.carry import STATE_LIMIT
 from speck.drain import BOUND
 from speck.errors import (
     BinderError,
@@ -59,7 +60,8 @@ class Coordinator:
     ``roots`` are the directories under which job files may lie.  ``mint`` makes ids, ``clock`` tells
     Unix time (s), ``period`` is the time between two rounds of observation (s; 0: none).  ``advertise`` is
     the URL at which engines reach this coordinator (empty: they do not).  ``drain`` is how long (s)
-    a job that is to read elsewhere may take to work off what waits for it.
+    a job that is to read elsewhere may take to work off what waits for it.  ``state_limit`` is the size up to
+    which a job's state is carried between engines that share no storage, bytes.
     """
 
     store: Store
@@ -71,6 +73,7 @@ class Coordinator:
     period: float = PERIOD
     advertise: str = ""
     drain: float = BOUND
+    state_limit: int = STATE_LIMIT
 
     def __post_init__(self) -> None:
         self.artifacts = Artifacts(self.store.directory / "artifacts", self.roots)
@@ -388,6 +391,7 @@ class Coordinator:
                 self.mint,
                 self.clock,
                 self.drain,
+                self.state_limit,
             )
             runner.run(plan)
         except Exception as problem:
