@@ -35,7 +35,7 @@ from speck.binder import MOST_COUNTED
 from speck.carry import STATE_LIMIT, Carrier, Parcel, at
 from speck.drain import BOUND, Copy, await_drained
 from speck.errors import BinderError, NoAnswer, SpeckError, StoreError, Unreachable
-from speck.graph import Graph
+from speck.graph import Graph, source_of
 from speck.model import Attempt, Handle, Job, State, client_id
 from speck.operation import Operation
 from speck.plan import Action, Keep, Move, Plan, Start, Stop, Update
@@ -216,14 +216,34 @@ class Runner:
 
     def _drain(self, action: Action) -> None:
         """Wait until the copies that run have worked off what waits where they read."""
-        if self.drain <= 0:
-            return
-        for record in self.store.attempts(action.job.job_name):
+        if self.drain > 0:
+            self._await_drained(action.job.job_name)
+
+    def _await_drained(self, name: str) -> None:
+        for record in self.store.attempts(name):
             if record.handle is not None and record.phase == "running":
                 form = self._form(record)
                 engine, broker = self.pool.engine(form), self.pool.broker(form.source_broker)
                 copy = Copy(form, record.attempt.session, record.handle, engine, broker)
                 await_drained(copy, f"{self.operation.id}-{self.mint()[:8]}", self.drain)
+
+    def _work_off(self, job: Job) -> None:
+        """Start a copy that died before it had drained once more as it was, to work off what it left."""
+        for record in self.store.attempts(job.job_name):
+            form = self._form(record)
+            if self.drain <= 0 or source_of(form) == source_of(job):
+                continue
+            broker = self.pool.broker(form.source_broker)
+            if _again(partial(broker.waiting, record.attempt.session)):
+                self._stop_attempts(job.job_name, keep_state=True)
+                try:
+                    self._launch(form, record.revision)
+                except NoAnswer:
+                    raise
+                except BinderError as error:
+                    _log.warning("job %r cannot work off what it left: %s", job.job_name, error)
+                    continue
+                self._await_drained(job.job_name)
 
     # --- act
 
@@ -232,6 +252,7 @@ class Runner:
         match action:
             case Start():
                 if not self._runs(action.job) and not self._take_up(action.job):
+                    self._work_off(action.job)
                     self._stop_attempts(name, keep_state=True)
                     self._launch(action.job, self.operation.revision)
                 self._drop_sessions(name)
@@ -491,7 +512,7 @@ class Runner:
 
     def _tell_left(self, name: str, session: SessionRecord) -> None:
         """Say how much goes with a session that is about to be deleted."""
-        left = self.pool.broker(session.broker).waiting(session.name)
+        left = _again(partial(self.pool.broker(session.broker).waiting, session.name))
         if not left:
             return
         many = f"{left} or more messages" if left == MOST_COUNTED else f"{left} message{'s' * (left > 1)}"
