@@ -90,7 +90,8 @@ def figures(outcomes: Iterable[Outcome]) -> dict[str, int]:
     }
 
 
-def _told(outcome: Outcome) -> None:
+def told(outcome: Outcome) -> None:
+    """Say on standard error how a round went."""
     what = outcome.wrong or ("right" if outcome.killed else "right, not killed")
     where = f" {outcome.point} ({outcome.number})" if outcome.point else ""
     print(f"{outcome.change}{where}: {what} [{outcome.seconds:.1f} s]", file=sys.stderr, flush=True)
@@ -110,7 +111,7 @@ def main(arguments: Sequence[str]) -> int:
     with TemporaryDirectory() as name, ExitStack() as stack:
         directory = Path(name)
         places = flink_places(stack, directory)
-        with Trial(places, FLINK, directory / "trial", options.seed, _told) as trial:
+        with Trial(places, FLINK, directory / "trial", options.seed, told) as trial:
             first = options.seed % options.every
             points = at_points(trial, PAIRS, lambda names: found(names)[first :: options.every])
             at_random(trial, options.random)
