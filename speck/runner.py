@@ -4,8 +4,9 @@ Each action has two steps.  *Prepare* changes no job that runs: what an earlier,
 behind is settled, the engine is asked whether it could take the job, the brokers are asked whether
 they answer, and a session that is new is made.  *Act* stops what is to stop and starts what is to
 start.  A job acts only after all who read what it writes were prepared, so that nothing is written
-before the session stands that keeps it.  A job that goes is stopped only after those that wrote to it
-have been switched to others.
+before the session stands that keeps it.  A job that goes, or is to read elsewhere, is stopped only after
+those that wrote to it have been switched to others, and after it has worked off what they had sent it.  A
+new copy that dies at once counts as not started: the old one is put back.
 
 An attempt is in the store before its engine hears of it, and leaves the store only when the engine
 has said that it runs no more; a session is in the store before its broker hears of it, likewise.  So
@@ -17,9 +18,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from tenacity import (
     Retrying,
@@ -29,13 +31,17 @@ from tenacity import (
     wait_exponential,
 )
 
-from speck.errors import BinderError, NoAnswer, SpeckError, Unreachable
+from speck.binder import MOST_COUNTED
+from speck.drain import BOUND, Copy, await_drained
+from speck.errors import BinderError, NoAnswer, SpeckError, StoreError, Unreachable
 from speck.graph import Graph
 from speck.model import Attempt, Handle, Job, State, client_id
 from speck.operation import Operation
 from speck.plan import Action, Keep, Move, Plan, Start, Stop, Update
 from speck.pool import BinderPool
+from speck.rewiring import Rewiring, rewirings
 from speck.schedule import Task, run_tasks
+from speck.settling import fault_in_coming_up
 from speck.store import AttemptRecord, Event, JobRecord, SessionRecord, Store
 
 _log = logging.getLogger(__name__)
@@ -50,7 +56,8 @@ class Runner:
     """Carries out the plan of one operation.
 
     ``placed`` answers a job with the path where its code is kept; ``mint`` makes attempt ids; ``clock``
-    tells Unix time, s.
+    tells Unix time, s.  ``drain`` is how long (s) a job that is to read elsewhere may take to work off what
+    waits for it.
     """
 
     store: Store
@@ -60,12 +67,17 @@ class Runner:
     placed: Callable[[Job], Job]
     mint: Callable[[], str]
     clock: Callable[[], float] = time.time
+    drain: float = BOUND
+    _rewirings: Mapping[str, Rewiring] = field(default_factory=dict, init=False)
+    _formers: dict[str, int | None] = field(default_factory=dict, init=False)
     _found: set[str] = field(default_factory=set, init=False)
 
     def run(self, plan: Plan) -> None:
         """Carry out the plan; the operation tells how each action went."""
         actions = {each.job.job_name: each for each in plan.actions if not isinstance(each, Keep)}
-        run_tasks([*self._tasks(actions), *self._tidying(plan)])
+        self._rewirings = rewirings(actions, all_goes=not self.wanted)
+        kept = {each.job.job_name: each for each in plan.actions if isinstance(each, Keep)}
+        run_tasks([*self._tasks(actions), *self._tidying(kept, actions)])
 
     # --- order
 
@@ -73,26 +85,21 @@ class Runner:
         wanted = Graph.of(self.wanted.values())
         for broker in sorted({address for action in actions.values() for address in _brokers(action)}):
             yield self._broker_task(broker)
-        former_writers = _former_writers(actions)
         for name, action in actions.items():
             prepare, act = ("prepare", name), ("act", name)
             needs = {("broker", address) for address in _brokers(action)}
             yield self._task(prepare, action, self._prepare, frozenset(needs))
             after: set[Hashable] = {prepare}
-            if isinstance(action, Stop):
-                after |= {("act", writer) for writer in former_writers.get(name, ())}
-            else:
+            if not isinstance(action, Stop):
                 after |= {("prepare", reader) for reader in wanted.readers_of(action.job)}
+            if name in self._rewirings:
+                after.add(("drain", name))
+                yield self._drain_task(action, prepare)
             yield self._task(act, action, self._act, frozenset(after))
-
-    def _tidying(self, plan: Plan) -> Iterable[Task]:
-        """Of jobs that stay: the sessions that a crash, or an action that failed, kept from being deleted."""
-        kept = {each.job.job_name: each.job for each in plan.actions if isinstance(each, Keep)}
-        for record in self.store.jobs(self.operation.composition):
-            job = kept.get(record.name)
-            if job is not None and len(record.sessions) > 1:
-                lane = self.pool.broker_lane(job.source_broker)
-                yield Task(("tidy", record.name), lane, partial(self._tidy, job), lambda key, error: None)
+            if isinstance(action, Update | Move):
+                yield self._task(
+                    ("up", name), action, self._settled, frozenset({act}), self.pool.waiting_lane
+                )
 
     def _broker_task(self, address: str) -> Task:
         def check() -> None:
@@ -100,8 +107,27 @@ class Runner:
 
         return Task(("broker", address), self.pool.broker_lane(address), check, lambda key, error: None)
 
+    def _tidying(self, kept: Mapping[str, Keep], actions: Iterable[str]) -> Iterable[Task]:
+        """A job that stays may have a session left of a change that was taken back half-way."""
+        needs = frozenset((step, name) for name in actions for step in ("act", "up"))
+        for record in self.store.jobs(self.operation.composition):
+            if record.name in kept and len(record.sessions) > 1:
+                yield self._task(("tidy", record.name), kept[record.name], self._tidy, needs)
+
+    def _drain_task(self, action: Action, prepare: Hashable) -> Task:
+        name = action.job.job_name
+        # A writer that does not come up is put back, and writes where it wrote before.
+        switched = {(step, writer) for writer in self._rewirings[name].writers for step in ("act", "up")}
+        needs = frozenset({prepare, *switched})
+        return self._task(("drain", name), action, self._drain, needs, self.pool.waiting_lane)
+
     def _task(
-        self, key: Hashable, action: Action, step: Callable[[Action], None], needs: frozenset[Hashable]
+        self,
+        key: Hashable,
+        action: Action,
+        step: Callable[[Action], None],
+        needs: frozenset[Hashable],
+        lane: Executor | None = None,
     ) -> Task:
         name = action.job.job_name
 
@@ -119,21 +145,26 @@ class Runner:
 
         def skip(need: Hashable, error: Exception) -> None:
             kind, other = need if isinstance(need, tuple) else ("", "")
-            if kind == "broker" or other == name:
+            if kind == "broker":
                 self._failed(action, str(error))
-            else:
+            elif other != name:  # what failed of its own has been told
                 self.operation.finish(name, "skipped", f"depends on job {other!r}, which failed: {error}")
 
-        return Task(key, self.pool.engine_lane(action.job), work, skip, needs)
+        return Task(key, lane or self.pool.engine_lane(action.job), work, skip, needs)
 
     def _failed(self, action: Action, error: str) -> None:
         name = action.job.job_name
+        if self.operation.actions[name].state == "failed":
+            return  # its other step did, and told so
         message = f"job {name!r} at {action.job.spe_address}: {error}"
-        with self.store.transaction() as transaction:
-            record = self.store.job(name)
-            if record is not None:
-                transaction.put_job(replace(record, error=error))
-            transaction.add_event(self._event("failed", name, message))
+        try:
+            with self.store.transaction() as transaction:
+                record = self.store.job(name)
+                if record is not None:
+                    transaction.put_job(replace(record, error=error))
+                transaction.add_event(self._event("failed", name, message))
+        except StoreError:
+            _log.exception("that the action on job %r failed could not be stored", name)
         self.operation.finish(name, "failed", message)
 
     # --- prepare
@@ -168,12 +199,25 @@ class Runner:
 
     def _make_session(self, job: Job, record: JobRecord) -> None:
         session, known = _session_for(job, record, self.operation.revision)
-        if known and self.store.attempts(job.job_name):
+        if known and any(each.attempt.session == session.name for each in self.store.attempts(job.job_name)):
             return  # a copy may be reading through it; to make sure of it would take it over
         with self.store.transaction() as transaction:
             transaction.put_job(_with_current(record, session))
         broker = self.pool.broker(session.broker)
         _again(partial(broker.ensure_session, session.name, session.topic))
+
+    # --- drain
+
+    def _drain(self, action: Action) -> None:
+        """Wait until the copies that run have worked off what waits where they read."""
+        if self.drain <= 0:
+            return
+        for record in self.store.attempts(action.job.job_name):
+            if record.handle is not None and record.phase == "running":
+                form = self._form(record)
+                engine, broker = self.pool.engine(form), self.pool.broker(form.source_broker)
+                copy = Copy(form, record.attempt.session, record.handle, engine, broker)
+                await_drained(copy, f"{self.operation.id}-{self.mint()[:8]}", self.drain)
 
     # --- act
 
@@ -187,7 +231,7 @@ class Runner:
                 self._drop_sessions(name)
             case Update() | Move():
                 self._replace(action)
-                self._drop_sessions(name)
+                return  # done when it has come up
             case Stop():
                 self._stop_attempts(name, keep_state=False)
                 self._forget(name)
@@ -217,7 +261,7 @@ class Runner:
     def _replace(self, action: Update | Move) -> None:
         """Stop the old copy and start the new one; put the old one back when the new one does not start."""
         name = action.job.job_name
-        former = self._stop_attempts(name, keep_state=True)
+        self._formers[name] = former = self._stop_attempts(name, keep_state=True)
         try:
             self._launch(action.job, self.operation.revision)
         except NoAnswer:
@@ -225,12 +269,31 @@ class Runner:
         except BinderError as error:
             if former is None:
                 raise
-            try:
-                self._launch(action.previous, former)
-            except BinderError as second:
-                raise BinderError(f"{error}; nor could the previous version be put back: {second}") from error
-            self._drop_sessions(name)
-            raise BinderError(f"{error}; the previous version was put back and runs") from error
+            self._put_back(action, former, error)
+
+    def _put_back(self, action: Update | Move, former: int, error: BinderError) -> NoReturn:
+        """Start the previous version again; the session of the new one goes on to collect for it."""
+        try:
+            self._launch(action.previous, former)
+        except BinderError as second:
+            raise BinderError(f"{error}; nor could the previous version be put back: {second}") from error
+        raise BinderError(f"{error}; the previous version was put back and runs") from error
+
+    def _settled(self, action: Action) -> None:
+        """See that the new copy lives, or put the old one back; then forget the old session."""
+        assert isinstance(action, Update | Move)  # noqa: S101 - such tasks are made for no other
+        name, former = action.job.job_name, self._formers[action.job.job_name]
+        settle = self.pool.settle(action.job)
+        record = next((each for each in self.store.attempts(name) if each.phase == "running"), None)
+        if settle > 0 and record is not None and record.handle is not None:
+            fault = fault_in_coming_up(self.pool.engine(action.job), record.handle, settle)
+            if fault is not None and former is not None:
+                self._stop_attempts(name, keep_state=True)
+                self._put_back(action, former, BinderError(fault, address=action.job.spe_address))
+            if fault is not None:
+                raise BinderError(fault, address=action.job.spe_address)
+        self._drop_sessions(name)
+        self.operation.finish(name, "done")
 
     def _launch(self, job: Job, revision: int) -> None:
         record = self._record(job.job_name)
@@ -356,14 +419,15 @@ class Runner:
         """Delete the sessions through which the job read before."""
         record = self._record(name)
         for session in record.sessions[:-1]:
+            self._tell_left(name, session)
             _again(partial(self.pool.broker(session.broker).delete_session, session.name))
         if len(record.sessions) > 1:
             with self.store.transaction() as transaction:
                 transaction.put_job(replace(self._record(name), sessions=record.sessions[-1:]))
 
-    def _tidy(self, job: Job) -> None:
+    def _tidy(self, action: Action) -> None:
         """Of a job that runs: keep the session that it reads through, and no other."""
-        record = self._record(job.job_name)
+        job, record = action.job, self._record(action.job.job_name)
         session, _ = _session_for(job, record, self.operation.revision)
         try:
             with self.store.transaction() as transaction:
@@ -377,9 +441,22 @@ class Runner:
     def _forget(self, name: str) -> None:
         record = self.store.job(name)
         for session in record.sessions if record else ():
+            if name in self._rewirings:
+                self._tell_left(name, session)
             _again(partial(self.pool.broker(session.broker).delete_session, session.name))
         with self.store.transaction() as transaction:
             transaction.delete_job(name)
+
+    def _tell_left(self, name: str, session: SessionRecord) -> None:
+        """Say how much goes with a session that is about to be deleted."""
+        left = self.pool.broker(session.broker).waiting(session.name)
+        if not left:
+            return
+        many = f"{left} or more messages" if left == MOST_COUNTED else f"{left} message{'s' * (left > 1)}"
+        text = f"given up: {many} that waited at {session.topic!r} of {session.broker}"
+        self.operation.note(name, text)
+        with self.store.transaction() as transaction:
+            transaction.add_event(self._event("given up", name, f"job {name!r}: {text}"))
 
     # --- small things
 
@@ -443,12 +520,3 @@ def _brokers(action: Action) -> set[str]:
     if isinstance(action, Stop):
         return {action.job.source_broker}
     return {action.job.source_broker, action.job.sink_broker}
-
-
-def _former_writers(actions: Mapping[str, Action]) -> dict[str, set[str]]:
-    """For each job that goes: those who wrote to it and stay, switched elsewhere by this plan."""
-    former = [each.previous for each in actions.values() if isinstance(each, Update | Move)]
-    going = [each.job for each in actions.values() if isinstance(each, Stop)]
-    graph = Graph.of([*former, *going])
-    stay = {job.job_name for job in former}
-    return {job.job_name: set(graph.writers_of(job)) & stay for job in going}
