@@ -456,6 +456,8 @@ class Coordinator:
         needed = {head.revision}
         runs = {each.attempt.job_name: each.revision for each in self.store.attempts()}
         for record in self.store.jobs(head.name):
+            if record.former:
+                needed.add(record.former)
             if record.name in runs:
                 needed.add(runs[record.name])
             elif record.name not in self._wanted(head.name):

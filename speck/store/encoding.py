@@ -131,6 +131,7 @@ def encode_job(record: JobRecord) -> bytes:
         "s": [_session_data(each, record.name) for each in record.sessions],
         "state": [record.state.kind, record.state.location] if record.state else None,
         "error": record.error,
+        "f": record.former,
     }
     return _pack({"c": record.composition} | {key: value for key, value in optional.items() if value})
 
@@ -145,6 +146,7 @@ def decode_job(name: str, value: bytes) -> JobRecord:
         tuple(_session(each, name) for each in data.get("s", ())),
         _state(data.get("state")),
         data.get("error", ""),
+        data.get("f", 0),
     )
 
 
