@@ -254,8 +254,9 @@ class Runner:
                 if not self._runs(action.job) and not self._take_up(action.job):
                     self._work_off(action.job)
                     self._stop_attempts(name, keep_state=True)
-                    self._launch(action.job, self.operation.revision)
+                    self._begin(action.job)
                 self._drop_sessions(name)
+                self._is_up(name)
             case Update() | Move():
                 self._replace(action)
                 return  # done when it has come up
@@ -296,15 +297,29 @@ class Runner:
         except BinderError as error:
             if former is None:
                 raise
-            self._put_back(action, former, error)
+            self._put_back(action.previous, former, error)
 
-    def _put_back(self, action: Update | Move, former: int, error: BinderError) -> NoReturn:
+    def _begin(self, job: Job) -> None:
+        """Start a job; when it does not start, put back the form that a crash found stopped for it."""
+        try:
+            self._launch(job, self.operation.revision)
+        except NoAnswer:
+            raise
+        except BinderError as error:
+            former = self._record(job.job_name).former
+            previous = self._wanted_in(former).get(job.job_name) if former else None
+            if previous is None or previous == job:
+                raise
+            self._put_back(previous, former, error)
+
+    def _put_back(self, previous: Job, former: int, error: BinderError) -> NoReturn:
         """Start the previous version again; the session of the new one goes on to collect for it."""
         try:
-            self._launch(action.previous, former)
+            self._launch(previous, former)
         except BinderError as second:
             raise BinderError(f"{error}; nor could the previous version be put back: {second}") from error
-        self._discard_left(action.job.job_name)
+        self._discard_left(previous.job_name)
+        self._is_up(previous.job_name)
         raise BinderError(f"{error}; the previous version was put back and runs") from error
 
     def _settled(self, action: Action) -> None:
@@ -317,11 +332,20 @@ class Runner:
             fault = fault_in_coming_up(self.pool.engine(action.job), record.handle, settle)
             if fault is not None and former is not None:
                 self._stop_attempts(name, keep_state=True)
-                self._put_back(action, former, BinderError(fault, address=action.job.spe_address))
+                reason = BinderError(fault, address=action.job.spe_address)
+                self._put_back(action.previous, former, reason)
             if fault is not None:
                 raise BinderError(fault, address=action.job.spe_address)
         self._drop_sessions(name)
+        self._is_up(name)
         self.operation.finish(name, "done")
+
+    def _is_up(self, name: str) -> None:
+        """There is no way back to a former version any more."""
+        record = self._record(name)
+        if record.former:
+            with self.store.transaction() as transaction:
+                transaction.put_job(replace(record, former=0))
 
     def _launch(self, job: Job, revision: int) -> None:
         state = self._bring_state(job)
@@ -468,10 +492,10 @@ class Runner:
     def _stopped(self, record: AttemptRecord, state: State | None, ran: bool) -> None:
         name = record.attempt.job_name
         job = self._record(name)
+        former = record.revision if ran else job.former
         with self.store.transaction() as transaction:
             transaction.delete_attempt(record.attempt)
-            if state is not None:
-                transaction.put_job(replace(job, state=state))
+            transaction.put_job(replace(job, state=state or job.state, former=former))
             if ran:
                 message = f"job {name!r} stopped (attempt {record.attempt.number})"
                 transaction.add_event(self._event("stopped", name, message))
@@ -542,7 +566,10 @@ class Runner:
 
     def _form(self, record: AttemptRecord) -> Job:
         """The job as this attempt runs it."""
-        return self.store.revision(self.operation.composition, record.revision).jobs[record.attempt.job_name]
+        return self._wanted_in(record.revision)[record.attempt.job_name]
+
+    def _wanted_in(self, revision: int) -> Mapping[str, Job]:
+        return self.store.revision(self.operation.composition, revision).jobs
 
     def _event(self, kind: str, job: str, message: str) -> Event:
         return Event(self.clock(), kind, message, self.operation.composition, job, self.operation.id)
