@@ -62,13 +62,14 @@ def sites(
         "spark": spark_server.address.replace("127.0.0.1", "localhost"),
         "flink": other_flink.address,
     }
-    known = {"spark": {"checkpoint_dir": str(checkpoints)}, "flink": {}}
+    known = {"spark": str(checkpoints), "flink": None}
     inventory = Inventory(
         {
             name: Site(
                 name=name,
                 engines=tuple(
-                    Engine(spe_address=address, **known[kind]) for kind, address in engines.items()
+                    Engine(spe_address=address, checkpoint_dir=known[kind])
+                    for kind, address in engines.items()
                 ),
                 broker_address=broker,
             )
