@@ -30,7 +30,7 @@ from speck.model import Inventory
 if TYPE_CHECKING:
     from speck.local import LocalSites
 
-NOTHING_TO_DO, ERROR, CHANGES, INTERRUPTED = 0, 1, 2, 130
+NOTHING_TO_DO, ERROR, CHANGES, WAITING, INTERRUPTED = 0, 1, 2, 3, 130
 DEFAULT_DIRECTORY = Path(".speck")
 _UNLIMITED = 100_000  # columns: nothing is cut where the output is piped
 
@@ -106,6 +106,11 @@ def cli(context: click.Context, server: str) -> None:
     metavar="URL",
     help="Where engines fetch files from this server [default: the address it listens on].",
 )
+@click.option(
+    "--period",
+    type=click.FloatRange(min=0, max=3600),
+    help="Seconds between two rounds that look at all jobs and heal them; 0: none [default: 9.5].",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Log more.")
 def serve(
     host: str,
@@ -114,6 +119,7 @@ def serve(
     sites: Path | None,
     roots: tuple[Path, ...],
     advertise: str | None,
+    period: float | None,
     verbose: bool,
 ) -> None:
     """Run the server."""
@@ -131,6 +137,7 @@ def serve(
         port=port,
         token=os.environ.get("SPECK_TOKEN"),
         advertise=advertise,
+        period=period,
         ready=lambda url: click.echo(f"SpecK serves {url}"),
     )
 
@@ -430,7 +437,9 @@ def _follow(client: Client, identifier: str, *, quiet: bool) -> dict[str, Any]:
 
 def _end(operation: dict[str, Any], as_json: bool) -> None:
     _show(operation, [render.operation_summary(operation)], as_json)
-    raise SystemExit(0 if operation["state"] == "succeeded" else ERROR)
+    if operation["state"] == "waiting":
+        err.print("the server goes on with what waits; look at it with: speck jobs")
+    raise SystemExit({"succeeded": 0, "waiting": WAITING}.get(operation["state"], ERROR))
 
 
 def main() -> None:

@@ -1,7 +1,8 @@
 """The coordinator: accepts compositions, has them carried out, and answers what is wanted and what is.
 
 It decides nothing about single jobs (:mod:`speck.plan` does) and calls no engine itself
-(:mod:`speck.runner` and :mod:`speck.reconcile` do).
+(:mod:`speck.runner` and :mod:`speck.reconcile` do).  A user goes before the loop (:mod:`speck.loop`), which
+heals through here: by operations of its own, carried out as any other.
 """
 
 from __future__ import annotations
@@ -10,27 +11,33 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from speck.artifacts import Artifacts, ServedFiles
-from speck.binder import ENGINE_OF_SCHEME, Registry, scheme_of
-from speck.errors import BinderError, Busy, Conflict, Fault, InvalidInput, NotFound, SpeckError, StaleRevision
-from speck.model import Composition, Inventory, Job, JobMetrics, JobState, JobStatus, Site
-from speck.operation import Operation
-from speck.plan import Deployed, Keep, Plan, Start, make_plan, stranded_state
+from speck.backoff import Backoff
+from speck.binder import Registry
+from speck.deployment import Deployments, Snapshot
+from speck.errors import Busy, Conflict, Fault, InvalidInput, NotFound, StaleRevision
+from speck.loop import PERIOD, Loop
+from speck.model import Composition, Inventory, Job
+from speck.operation import Operation, end_state
+from speck.plan import Keep, Plan, Start, make_plan, stranded_state
 from speck.pool import BinderPool
-from speck.reconcile import PERIOD, Deployment, Observer
+from speck.reconcile import Observer
 from speck.runner import Runner
 from speck.schema import client_id_conflicts
-from speck.store import AttemptRecord, Event, Head, JobRecord, Revision, Store, Transaction
+from speck.store import Event, Head, JobRecord, Revision, Store, Transaction
+from speck.views import Views
 
 _log = logging.getLogger(__name__)
 
 KEPT_OPERATIONS = 200  # ended ones that stay in memory; the store keeps all
+HEAL_PATIENCE = 30.0  # s, for a healing that is at work when a user wants something
 
 
 @dataclass
@@ -38,8 +45,9 @@ class Coordinator:
     """One per store.  Safe to use from several threads.
 
     ``roots`` are the directories under which job files may lie.  ``mint`` makes ids, ``clock`` tells
-    Unix time (s), ``period`` is the time between two rounds of observation (s; 0: none).  ``advertise`` is
-    the URL at which engines reach this coordinator (empty: they do not).
+    Unix time (s), ``period`` is the time between two rounds of the loop (s; 0: it does not go round by
+    itself).  ``advertise`` is the URL at which engines reach this coordinator (empty: they do not).
+    ``heal_patience`` is for how long (s) a user's request waits for a healing that is at work.
     """
 
     store: Store
@@ -50,12 +58,27 @@ class Coordinator:
     clock: Callable[[], float] = time.time
     period: float = PERIOD
     advertise: str = ""
+    backoff: Backoff = field(default_factory=Backoff)
+    heal_patience: float = HEAL_PATIENCE
 
     def __post_init__(self) -> None:
         self.artifacts = Artifacts(self.store.directory / "artifacts", self.roots)
         self.files = ServedFiles(self.store.directory, self.advertise) if self.advertise else None
         self.pool = BinderPool(self.registry, self.inventory, self.files)
-        self.observer = Observer(self.pool, self._deployed, self.clock)
+        self.deployments = Deployments(self.store)
+        self.observer = Observer(self.pool, self.clock)
+        self.loop = Loop(self.deployments, self.observer, self.pool, self, self.clock, self.backoff)
+        self.views = Views(
+            self.deployments,
+            self.observer,
+            self.loop,
+            self.pool,
+            self.inventory,
+            self.clock,
+            lambda name: work.id if (work := self._at_work.get(name)) else None,
+        )
+        self._turns: Counter[str] = Counter()
+        self._users: Counter[str] = Counter()
         self._operations: dict[str, Operation] = {}
         self._at_work: dict[str, Operation] = {}
         self._threads: list[threading.Thread] = []
@@ -68,53 +91,32 @@ class Coordinator:
             if data["state"] == "running":
                 self._resume(data)
         if self.period:
-            self.observer.start(self.period)
+            self.loop.start(self.period)
 
     def close(self) -> None:
         """Take nothing new, wait for the operations at work, and let go of engines and brokers."""
         self._closing = True
-        self.observer.close()
+        self.loop.close()
         for thread in self._threads:
             thread.join()
+        self.observer.close()
         self.pool.close()
 
     # --- planning
 
     def plan(self, composition: Composition, base_revision: int | None = None) -> Plan:
         """The plan from what runs to this composition.  Nothing is changed."""
-        head = self._head(composition.name)
+        head = self.deployments.head(composition.name)
         _refuse_stale(head, base_revision)
         self._refuse_taken(composition)
-        if faults := stranded_state(composition.jobs, self._stored(head)):
+        snapshot = self.deployments.snapshot(head)
+        if faults := stranded_state(composition.jobs, snapshot.stored()):
             raise InvalidInput(faults, f"composition {composition.name!r}")
-        return self._plan(head, composition.jobs)
+        return self._plan(snapshot, composition.jobs)
 
-    def _plan(self, head: Head, desired: Mapping[str, Job]) -> Plan:
-        observed = self.observer.observe(self._deployed(head.name))
-        return make_plan(head.name, head.revision, desired, self._stored(head), observed)
-
-    def _stored(self, head: Head) -> dict[str, Deployed]:
-        """The composition's jobs as the store holds them."""
-        attempts = {each.attempt.job_name: each for each in self.store.attempts()}
-        wanted = self.store.revision(head.name, head.revision).jobs if head.revision else {}
-        stored: dict[str, Deployed] = {}
-        for record in self.store.jobs(head.name):
-            attempt = attempts.get(record.name)
-            job = wanted.get(record.name) if attempt is None else self._form(head.name, attempt)
-            if job is None:  # it went in an earlier revision, and its end was not carried out yet
-                job = self._last_form(head, record.name)
-            stored[record.name] = Deployed(job, attempt is not None and attempt.phase == "running")
-        return stored
-
-    def _form(self, composition: str, record: AttemptRecord) -> Job:
-        return self.store.revision(composition, record.revision).jobs[record.attempt.job_name]
-
-    def _last_form(self, head: Head, name: str) -> Job:
-        for number in range(head.revision, 0, -1):
-            job = self.store.revision(head.name, number).jobs.get(name)
-            if job is not None:
-                return job
-        raise NotFound(f"composition {head.name!r} never had a job {name!r}")
+    def _plan(self, snapshot: Snapshot, desired: Mapping[str, Job]) -> Plan:
+        head, observed = snapshot.head, self.observer.observe(snapshot.deployed())
+        return make_plan(head.name, head.revision, desired, snapshot.stored(), observed)
 
     def _refuse_taken(self, composition: Composition) -> None:
         """A job's name, and so its session, belongs to one composition."""
@@ -159,9 +161,8 @@ class Coordinator:
         :class:`~speck.errors.StaleRevision`, :class:`~speck.errors.Busy`,
         :class:`~speck.errors.InvalidInput`.
         """
-        with self._lock:
-            self._refuse_busy(composition.name)
-            head = self._head(composition.name)
+        with self._turn(composition.name):
+            head = self.deployments.head(composition.name)
             if head.deleting:
                 raise Conflict(f"composition {head.name!r} is being deleted (delete it again, or wait)")
             plan = self.plan(composition, base_revision)
@@ -173,6 +174,7 @@ class Coordinator:
             operation.plan(plan)
             revision = Revision(head.name, number, self.clock(), composition.jobs, author, message)
             self._accept(operation, plan, None if same else revision)
+            self.loop.begins(composition.jobs)
             self._begin(operation, composition.jobs, plan)
         return operation, plan
 
@@ -193,40 +195,64 @@ class Coordinator:
 
     def delete_composition(self, name: str) -> Operation:
         """Stop all of a composition's jobs, then forget it."""
-        with self._lock:
-            self._refuse_busy(name)
-            head = self._known_head(name)
-            plan = self._plan(head, {})
+        with self._turn(name):
+            head = self.deployments.known_head(name)
+            plan = self._plan(self.deployments.snapshot(head), {})
             operation = self._operation(name, head.revision, "delete")
             operation.plan(plan)
             with self.store.transaction() as transaction:
                 transaction.put_head(replace(head, deleting=True))
                 self._put_operation(transaction, operation)
+            self.loop.begins(each.job.job_name for each in plan.actions)
             self._begin(operation, {}, plan)
         return operation
 
     def apply_job(self, job: Job, composition: str) -> tuple[Operation, Plan]:
         """Deploy one job: a revision of its composition with this job put in, the others as they are."""
-        with self._lock:
+        with self._turn(composition):
             return self.apply(Composition(composition, {**self._wanted(composition), job.job_name: job}))
 
     def delete_job(self, name: str) -> Operation:
         """Stop and forget one job: a revision of its composition without it."""
-        with self._lock:
-            record = self._known_job(name)
-            jobs = {key: job for key, job in self._wanted(record.composition).items() if key != name}
-            return self.apply(Composition(record.composition, jobs))[0]
+        composition = self.deployments.known_job(name).composition
+        with self._turn(composition):
+            self.deployments.known_job(name)
+            jobs = {key: job for key, job in self._wanted(composition).items() if key != name}
+            return self.apply(Composition(composition, jobs))[0]
 
     def _wanted(self, composition: str) -> Mapping[str, Job]:
-        head = self._head(composition)
-        return self.store.revision(composition, head.revision).jobs if head.revision else {}
+        return self.deployments.wanted(self.deployments.head(composition))
+
+    # --- whose turn it is
+
+    @contextmanager
+    def _turn(self, composition: str) -> Iterator[None]:
+        """Let a user do something with a composition; a healing at work is waited for, and no other begins.
+
+        Raises :class:`~speck.errors.Busy`.
+        """
+        with self._lock:
+            self._users[composition] += 1
+            at_work = self._at_work.get(composition)
+        try:
+            if at_work is not None and at_work.kind == "heal":
+                at_work.wait(self.heal_patience)
+            with self._lock:
+                self._refuse_busy(composition)
+                yield
+        finally:
+            with self._lock:
+                self._users[composition] -= 1
 
     def _refuse_busy(self, composition: str) -> None:
         if self._closing:
             raise Busy("the server is shutting down (try again when it is up)")
         at_work = self._at_work.get(composition)
         if at_work is not None:
-            raise Busy(f"composition {composition!r}: operation {at_work.id} is at work (wait for its end)")
+            raise Busy(
+                f"composition {composition!r}: operation {at_work.id} ({at_work.kind}) is at work "
+                "(wait for its end)"
+            )
 
     def _operation(self, composition: str, revision: int, kind: str) -> Operation:
         now = self.clock()
@@ -241,6 +267,7 @@ class Coordinator:
         """Carry out a plan in a thread of its own."""
         self._operations[operation.id] = operation
         self._at_work[operation.composition] = operation
+        self._turns[operation.composition] += 1
         self._threads = [thread for thread in self._threads if thread.is_alive()]
         work = threading.Thread(
             target=self._work, args=(operation, wanted, plan), name=f"operation-{operation.id}"
@@ -266,8 +293,8 @@ class Coordinator:
     def _end(self, operation: Operation, plan: Plan, error: str) -> None:
         self.observer.forget(each.job.job_name for each in plan.changes)
         with self._lock:
-            failed = error or any(p.state in ("failed", "skipped") for p in operation.actions.values())
-            state = "failed" if failed else "succeeded"
+            state = end_state(error, operation.actions.values())
+            deleted = self._is_deleted(operation.composition)
             with self.store.transaction() as transaction:
                 data = operation.to_dict() | {"state": state, "ended": self.clock(), "error": error}
                 transaction.put_operation(operation.id, data)
@@ -275,15 +302,21 @@ class Coordinator:
                 transaction.add_event(
                     Event(self.clock(), state, message, operation.composition, "", operation.id)
                 )
-                if operation.kind == "delete" and not failed:
+                if deleted:
                     transaction.delete_composition(operation.composition)
-            if operation.kind == "delete" and not failed:
+            if deleted:
                 self.artifacts.forget_all_but(self._all_forms())
             self.store.trim_operations()
             self.store.compact()
+            self.loop.ended(operation, plan)
             del self._at_work[operation.composition]
+            self._turns[operation.composition] += 1
             self._trim_operations()
             operation.end(error)
+
+    def _is_deleted(self, composition: str) -> bool:
+        head = self.store.head(composition)
+        return head is not None and head.deleting and not self.store.jobs(composition)
 
     def _all_forms(self) -> Iterable[Job]:
         for head in self.store.heads():
@@ -306,10 +339,36 @@ class Coordinator:
             operation.end()
             self._operations[operation.id] = operation
             return
-        wanted = {} if kind == "delete" else self.store.revision(name, head.revision).jobs
-        plan = self._plan(head, wanted)
+        snapshot = self.deployments.snapshot(head)
+        plan = self._plan(snapshot, snapshot.wanted)
+        if kind == "heal":  # the others had their reasons to wait
+            names = {each["job"] for each in data["actions"]}
+            plan = replace(plan, actions=tuple(each for each in plan.actions if each.job.job_name in names))
         operation.plan(plan)
-        self._begin(operation, wanted, plan)
+        self._begin(operation, snapshot.wanted, plan)
+
+    # --- healing
+
+    def turns(self) -> Mapping[str, int]:
+        """See :class:`speck.loop.Healer`."""
+        return dict(self._turns)
+
+    def free(self, composition: str) -> bool:
+        """See :class:`speck.loop.Healer`."""
+        return not (self._closing or composition in self._at_work or self._users[composition])
+
+    def heal(self, snapshot: Snapshot, plan: Plan, turn: int) -> Operation | None:
+        """See :class:`speck.loop.Healer`."""
+        name = snapshot.head.name
+        with self._lock:
+            if not self.free(name) or self._turns[name] != turn:
+                return None
+            operation = self._operation(name, snapshot.head.revision, "heal")
+            operation.plan(plan)
+            with self.store.transaction() as transaction:
+                self._put_operation(transaction, operation)
+            self._begin(operation, snapshot.wanted, plan)
+        return operation
 
     # --- looking
 
@@ -326,165 +385,32 @@ class Coordinator:
         return self._operations.get(identifier)
 
     def compositions(self) -> list[dict[str, Any]]:
-        """Each composition: name, last revision, number of wanted jobs, whether one is at work on it."""
-        return [self._composition_summary(head) for head in self.store.heads()]
-
-    def _composition_summary(self, head: Head) -> dict[str, Any]:
-        jobs = self.store.revision(head.name, head.revision).jobs if head.revision else {}
-        at_work = self._at_work.get(head.name)
-        return {
-            "name": head.name,
-            "revision": head.revision,
-            "jobs": len(jobs),
-            "deleting": head.deleting,
-            "operation": at_work.id if at_work else None,
-        }
+        """See :meth:`speck.views.Views.compositions`."""
+        return self.views.compositions()
 
     def composition(self, name: str) -> dict[str, Any]:
-        """One composition with its jobs, wanted and real, and its revisions."""
-        head = self._known_head(name)
-        summary = self._composition_summary(head)
-        jobs = [each for each in self.jobs() if each["composition"] == name]
-        return summary | {"jobs": jobs, "revisions": self.revisions(name)}
+        """See :meth:`speck.views.Views.composition`."""
+        return self.views.composition(name)
 
     def revisions(self, name: str) -> list[dict[str, Any]]:
-        """A composition's revisions, oldest first."""
-        self._known_head(name)
-        return [
-            {
-                "number": each.number,
-                "at": each.at,
-                "author": each.author,
-                "message": each.message,
-                "jobs": sorted(each.jobs),
-            }
-            for each in self.store.revisions(name)
-        ]
+        """See :meth:`speck.views.Views.revisions`."""
+        return self.views.revisions(name)
 
     def jobs(self) -> list[dict[str, Any]]:
-        """Every job, wanted and as last observed, by name."""
-        attempts = {each.attempt.job_name: each for each in self.store.attempts()}
-        wanted = {head.name: self._wanted(head.name) for head in self.store.heads()}
-        deleting = {head.name for head in self.store.heads() if head.deleting}
-        return [
-            self._job_data(
-                record,
-                None if record.composition in deleting else wanted[record.composition].get(record.name),
-                attempts.get(record.name),
-            )
-            for record in self.store.jobs()
-        ]
+        """See :meth:`speck.views.Views.jobs`."""
+        return self.views.jobs()
 
     def job(self, name: str) -> dict[str, Any]:
-        """One job: wanted and real, its attempt, and its metrics when its engine tells them."""
-        record = self._known_job(name)
-        attempts = self.store.attempts(name)
-        if attempts and attempts[-1].handle is not None:
-            form = self._form(record.composition, attempts[-1])
-            self.observer.observe([(form, attempts[-1].handle)])
-        data = next(each for each in self.jobs() if each["job_name"] == name)
-        if attempts:
-            data["metrics"] = self._metrics(record, attempts[-1])
-        return data
-
-    def _job_data(
-        self, record: JobRecord, wanted: Job | None, attempt: AttemptRecord | None
-    ) -> dict[str, Any]:
-        form = self._form(record.composition, attempt) if attempt else wanted
-        status = self._status(record, attempt)
-        return {
-            "job_name": record.name,
-            "composition": record.composition,
-            "wanted": "stopped" if wanted is None else "running",
-            "state": status.state.value,
-            "observed_at": status.observed_at,
-            "message": status.message,
-            "error": record.error,
-            "up_to_date": form == wanted and attempt is not None and attempt.phase == "running",
-            "attempt": None if attempt is None else attempt.attempt.number,
-            "job": None if form is None else form.to_dict(),
-            "sessions": [asdict(each) for each in record.sessions],
-        }
-
-    def _status(self, record: JobRecord, attempt: AttemptRecord | None) -> JobStatus:
-        if attempt is None:
-            return JobStatus(JobState.PENDING, self.clock(), "not started")
-        if attempt.phase == "intended":
-            return JobStatus(JobState.STARTING, self.clock(), "given to its engine, no answer yet")
-        unseen = JobStatus(JobState.UNKNOWN, self.clock(), "not observed yet")
-        return self.observer.seen().get(record.name, unseen)
-
-    def _metrics(self, record: JobRecord, attempt: AttemptRecord) -> dict[str, Any] | None:
-        if attempt.handle is None:
-            return None
-        form = self._form(record.composition, attempt)
-        try:
-            metrics: JobMetrics = self.pool.engine(form).metrics(attempt.handle)
-        except BinderError as error:
-            return {"error": str(error)}
-        return asdict(metrics)
+        """See :meth:`speck.views.Views.job`."""
+        return self.views.job(name)
 
     def sites(self) -> list[dict[str, Any]]:
-        """The inventory, and whether each engine and broker can be reached now."""
-        sites = list(self.inventory.sites.values())
-        if not sites:
-            return []
-        with ThreadPoolExecutor(min(16, len(sites))) as threads:
-            return list(threads.map(self._site_data, sites))
-
-    def _site_data(self, site: Site) -> dict[str, Any]:
-        return {
-            "name": site.name,
-            "engines": [self._engine_data(each.spe_address) for each in site.engines],
-            "broker": self._broker_data(site.broker_address),
-        }
-
-    def _engine_data(self, address: str) -> dict[str, Any]:
-        data: dict[str, Any] = {"address": address, "reached": True, "error": "", "capacity": None}
-        try:
-            engine = self.pool.engine_at(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address)
-            return data | {"capacity": asdict(engine.capacity())}
-        except SpeckError as error:
-            return data | {"reached": False, "error": str(error)}
-
-    def _broker_data(self, address: str) -> dict[str, Any]:
-        data: dict[str, Any] = {"address": address, "reached": True, "error": "", "warnings": []}
-        try:
-            broker = self.pool.broker(address)
-            broker.check()
-            return data | {"warnings": broker.warnings()}
-        except SpeckError as error:
-            return data | {"reached": False, "error": str(error)}
+        """See :meth:`speck.views.Views.sites`."""
+        return self.views.sites()
 
     def events(self, limit: int = 100) -> list[dict[str, Any]]:
-        """The last entries of the audit log, oldest first."""
-        return [asdict(each) for each in self.store.events(limit)]
-
-    # --- small things
-
-    def _deployed(self, composition: str | None = None) -> list[Deployment]:
-        """What is thought to run (of one composition)."""
-        owners = {each.name: each.composition for each in self.store.jobs(composition)}
-        return [
-            (self._form(owners[each.attempt.job_name], each), each.handle)
-            for each in self.store.attempts()
-            if each.handle is not None and each.phase == "running" and each.attempt.job_name in owners
-        ]
-
-    def _head(self, name: str) -> Head:
-        return self.store.head(name) or Head(name, 0)
-
-    def _known_head(self, name: str) -> Head:
-        head = self.store.head(name)
-        if head is None:
-            raise NotFound(f"there is no composition {name!r}")
-        return head
-
-    def _known_job(self, name: str) -> JobRecord:
-        record = self.store.job(name)
-        if record is None:
-            raise NotFound(f"there is no job {name!r}")
-        return record
+        """See :meth:`speck.views.Views.events`."""
+        return self.views.events(limit)
 
 
 def _refuse_stale(head: Head, base_revision: int | None) -> None:

@@ -23,7 +23,7 @@ from typing import TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
-from speck.errors import BinderError, NoAnswer, SpeckError
+from speck.errors import BinderError, NoAnswer, NoCapacity, SpeckError, Unreachable
 from speck.graph import Graph
 from speck.model import Attempt, Handle, Job, State, client_id
 from speck.operation import Operation
@@ -93,7 +93,7 @@ class Runner:
                 self.operation.begin(name)
                 step(action)
             except SpeckError as error:
-                self._failed(action, str(error))
+                self._failed(action, str(error), waits=_waits(error))
                 raise
             except Exception as error:
                 _log.exception("action on job %r", name)
@@ -103,21 +103,23 @@ class Runner:
         def skip(need: Hashable, error: Exception) -> None:
             kind, other = need if isinstance(need, tuple) else ("", "")
             if kind == "broker" or other == name:
-                self._failed(action, str(error))
+                self._failed(action, str(error), waits=_waits(error))
+            elif _waits(error):
+                self.operation.finish(name, "waiting", f"depends on job {other!r}, which waits: {error}")
             else:
                 self.operation.finish(name, "skipped", f"depends on job {other!r}, which failed: {error}")
 
         return Task(key, self.pool.engine_lane(action.job), work, skip, needs)
 
-    def _failed(self, action: Action, error: str) -> None:
+    def _failed(self, action: Action, error: str, *, waits: bool = False) -> None:
         name = action.job.job_name
         message = f"job {name!r} at {action.job.spe_address}: {error}"
         with self.store.transaction() as transaction:
             record = self.store.job(name)
             if record is not None:
                 transaction.put_job(replace(record, error=error))
-            transaction.add_event(self._event("failed", name, message))
-        self.operation.finish(name, "failed", message)
+            transaction.add_event(self._event("waits" if waits else "failed", name, message))
+        self.operation.finish(name, "waiting" if waits else "failed", message)
 
     # --- prepare
 
@@ -309,6 +311,11 @@ class Runner:
 
     def _event(self, kind: str, job: str, message: str) -> Event:
         return Event(self.clock(), kind, message, self.operation.composition, job, self.operation.id)
+
+
+def _waits(error: Exception) -> bool:
+    """Whether what failed so is worth another try as it is: nobody said no to it."""
+    return isinstance(error, Unreachable | NoAnswer | NoCapacity)
 
 
 def _carried(job: Job, record: JobRecord) -> State | None:

@@ -18,6 +18,7 @@ from speck.api import MAX_BODY, create_app
 from speck.binder import installed
 from speck.coordinator import Coordinator
 from speck.errors import Fault, InvalidInput, SpeckError
+from speck.loop import PERIOD
 from speck.model import Inventory
 from speck.schema import load_inventory
 from speck.store import Store
@@ -35,10 +36,12 @@ def serve(
     token: str | None,
     ready: Callable[[str], None],
     advertise: str | None = None,
+    period: float | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM.  ``ready`` is called with the address once it answers.
 
     ``advertise`` is the URL at which engines fetch files from here; by default the address listened on.
+    ``period`` is the time between two rounds of the loop, s (0: none).
 
     Port 0 takes a free one.  Raises :class:`~speck.errors.SpeckError` when it cannot begin.
     """
@@ -47,7 +50,12 @@ def serve(
     with Store(data_dir) as store, _listen(host, port) as listener:
         port = listener.getsockname()[1]
         coordinator = Coordinator(
-            store, installed(), inventory, list(roots), advertise=advertise or _reached_at(host, port)
+            store,
+            installed(),
+            inventory,
+            list(roots),
+            period=PERIOD if period is None else period,
+            advertise=advertise or _reached_at(host, port),
         )
         app = create_app(coordinator, token)
         server = create_server(
