@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks.common import Figure
 from speck.coordinator import Coordinator
 from speck.loop import PERIOD
-from speck.store import Store
+from speck.store import Event, Store
 from tests.doubles import World, double_kinds
 from tests.jobs_by_hand import composition, make_job, write_code
 
@@ -64,16 +64,17 @@ def _idle(seconds: float) -> float:
 
 
 def _detection(world: World, coordinator: Coordinator, name: str, period: float) -> float:
+    """Seconds from a death, at a random time, to the event that names it."""
     time.sleep(random.uniform(0, period))
     died = time.time()
     world.crash(name)
-    while not any(each["kind"] == "drift" and each["job"] == name for each in coordinator.events(50)):
+    while not (found := [each for each in coordinator.store.events(50) if _tells(each, name)]):
         time.sleep(POLL)
-    return next(
-        each["at"]
-        for each in coordinator.events(50)
-        if each["kind"] == "drift" and each["job"] == name
-    ) - died  # fmt: skip
+    return found[0].at - died
+
+
+def _tells(event: Event, name: str) -> bool:
+    return event.kind == "drift" and event.job == name
 
 
 def main() -> None:
