@@ -37,6 +37,7 @@ from speck.views import Views
 _log = logging.getLogger(__name__)
 
 KEPT_OPERATIONS = 200  # ended ones that stay in memory; the store keeps all
+_MOMENT = 1.0  # s
 HEAL_PATIENCE = 30.0  # s, for a healing that is at work when a user wants something
 
 
@@ -360,7 +361,10 @@ class Coordinator:
     def heal(self, snapshot: Snapshot, plan: Plan, turn: int) -> Operation | None:
         """See :class:`speck.loop.Healer`."""
         name = snapshot.head.name
-        with self._lock:
+        # A user's plan may be asking engines: the loop does not stand still for that, and comes again.
+        if not self._lock.acquire(timeout=_MOMENT):
+            return None
+        try:
             if not self.free(name) or self._turns[name] != turn:
                 return None
             operation = self._operation(name, snapshot.head.revision, "heal")
@@ -368,6 +372,8 @@ class Coordinator:
             with self.store.transaction() as transaction:
                 self._put_operation(transaction, operation)
             self._begin(operation, snapshot.wanted, plan)
+        finally:
+            self._lock.release()
         return operation
 
     # --- looking
