@@ -11,33 +11,35 @@ import logging
 import threading
 import time
 import uuid
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from speck.artifacts import Artifacts, ServedFiles
+from speck import audit
+from speck.artifacts import Artifacts, ServedFiles, clear_scratch
 from speck.backoff import Backoff
 from speck.binder import Registry
 from speck.deployment import Deployments, Snapshot
-from speck.errors import Busy, Conflict, Fault, InvalidInput, NotFound, StaleRevision
+from speck.drain import BOUND
+from speck.errors import Busy, Conflict, Fault, InvalidInput, NotFound, StaleRevision, StoreError
+from speck.history import History, count, differences, surplus
 from speck.loop import PERIOD, Loop
 from speck.model import Composition, Inventory, Job
 from speck.operation import Operation, end_state
-from speck.plan import Keep, Plan, Start, make_plan, stranded_state
+from speck.plan import Keep, Plan, Start, kind_of, make_plan, stranded_state
 from speck.pool import BinderPool
 from speck.reconcile import Observer
 from speck.runner import Runner
 from speck.schema import client_id_conflicts
-from speck.store import Event, Head, JobRecord, Revision, Store, Transaction
+from speck.store import Event, Head, Intent, JobRecord, Revision, Store, Transaction
 from speck.views import Views
 
 _log = logging.getLogger(__name__)
 
 KEPT_OPERATIONS = 200  # ended ones that stay in memory; the store keeps all
-_MOMENT = 1.0  # s
 HEAL_PATIENCE = 30.0  # s, for a healing that is at work when a user wants something
 
 
@@ -48,7 +50,8 @@ class Coordinator:
     ``roots`` are the directories under which job files may lie.  ``mint`` makes ids, ``clock`` tells
     Unix time (s), ``period`` is the time between two rounds of the loop (s; 0: it does not go round by
     itself).  ``advertise`` is the URL at which engines reach this coordinator (empty: they do not).
-    ``heal_patience`` is for how long (s) a user's request waits for a healing that is at work.
+    ``drain`` is how long (s) a job that is to read elsewhere may take to work off what waits for it,
+    ``heal_patience`` for how long (s) a user's request waits for a healing that is at work.
     """
 
     store: Store
@@ -59,6 +62,7 @@ class Coordinator:
     clock: Callable[[], float] = time.time
     period: float = PERIOD
     advertise: str = ""
+    drain: float = BOUND
     backoff: Backoff = field(default_factory=Backoff)
     heal_patience: float = HEAL_PATIENCE
 
@@ -69,34 +73,45 @@ class Coordinator:
         self.deployments = Deployments(self.store)
         self.observer = Observer(self.pool, self.clock)
         self.loop = Loop(self.deployments, self.observer, self.pool, self, self.clock, self.backoff)
+        self._operations: dict[str, Operation] = {}
+        self._at_work: dict[str, Operation] = {}
+        self._threads: list[threading.Thread] = []
+        self.history = History(self.store)
         self.views = Views(
             self.deployments,
             self.observer,
             self.loop,
             self.pool,
             self.inventory,
+            self.history,
             self.clock,
             lambda name: work.id if (work := self._at_work.get(name)) else None,
         )
-        self._turns: Counter[str] = Counter()
-        self._users: Counter[str] = Counter()
-        self._operations: dict[str, Operation] = {}
-        self._at_work: dict[str, Operation] = {}
-        self._threads: list[threading.Thread] = []
         self._lock = threading.RLock()
+        # One at a time plans a composition; to ask slow engines for one holds up no other.
+        self._turns: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
+        self._changes: Counter[str] = Counter()
+        self._users: Counter[str] = Counter()
         self._closing = False
 
     def start(self) -> None:
         """Go on with what a crash or a stop interrupted, and begin to observe."""
-        for data in self.store.operations():
-            if data["state"] == "running":
+        clear_scratch(self.store.directory)
+        self.artifacts.forget_all_but(self._named_hashes())  # code that was brought, and not accepted
+        interrupted = [data for data in self.store.operations() if data["state"] == "running"]
+        last = {data["composition"]: data["id"] for data in interrupted}
+        for data in interrupted:
+            if data["id"] == last[data["composition"]]:
                 self._resume(data)
+            else:  # a later one was accepted, since the end of this one could not be stored
+                self._store_end(data | {"state": "failed", "error": "its end could not be stored"}, [])
         if self.period:
             self.loop.start(self.period)
 
     def close(self) -> None:
         """Take nothing new, wait for the operations at work, and let go of engines and brokers."""
-        self._closing = True
+        with self._lock:
+            self._closing = True
         self.loop.close()
         for thread in self._threads:
             thread.join()
@@ -155,29 +170,92 @@ class Coordinator:
         warnings: Iterable[str] = (),
         author: str = "",
         message: str = "",
+        restored: int = 0,
     ) -> tuple[Operation, Plan]:
         """Accept a composition as its next revision, and have it carried out in the background.
 
-        A composition that is as it is wanted already makes no revision.  Raises
+        A composition that is as it is wanted already makes no revision.  ``author`` asks for it, ``message``
+        is why, ``restored`` the number of the revision that it brings back.  Raises
         :class:`~speck.errors.StaleRevision`, :class:`~speck.errors.Busy`,
         :class:`~speck.errors.InvalidInput`.
         """
-        with self._turn(composition.name):
-            head = self.deployments.head(composition.name)
-            if head.deleting:
-                raise Conflict(f"composition {head.name!r} is being deleted (delete it again, or wait)")
+        name = composition.name
+        with self._turn(name):
+            head = self._not_deleting(name)
             plan = self.plan(composition, base_revision)
-            same = head.revision and self.store.revision(head.name, head.revision).jobs == composition.jobs
-            self.artifacts.keep(composition.jobs.values())
+            found = differences(self._wanted(name), composition.jobs)
+            same = bool(head.revision) and not found
             number = head.revision if same else head.revision + 1
-            operation = self._operation(composition.name, number, "apply")
-            operation.warnings.extend(warnings)
+            operation = self._operation(
+                name, number, "rollback" if restored else "apply", author, message, warnings
+            )
             operation.plan(plan)
-            revision = Revision(head.name, number, self.clock(), composition.jobs, author, message)
-            self._accept(operation, plan, None if same else revision)
-            self.loop.begins(composition.jobs)
-            self._begin(operation, composition.jobs, plan)
+            added, removed, changed = count(found).values()
+            revision = Revision(
+                name,
+                number,
+                self.clock(),
+                composition.jobs,
+                author,
+                message,
+                restored,
+                (added, removed, changed),
+            )
+            with self._lock:
+                self._refuse_busy(name)
+                self._refuse_taken(composition)  # again: another composition may have come meanwhile
+                self.artifacts.keep(composition.jobs.values())
+                self._accept(operation, plan, None if same else revision)
+                self.loop.begins(composition.jobs)
+                self._begin(operation, composition.jobs, plan)
         return operation, plan
+
+    def plan_rollback(
+        self, name: str, number: int | None = None, base_revision: int | None = None
+    ) -> tuple[Plan, int]:
+        """The plan of :meth:`rollback`, and the revision that it brings back.  Nothing is changed."""
+        former, restored = self._former(name, number)
+        return self.plan(former, base_revision), restored
+
+    def rollback(
+        self,
+        name: str,
+        number: int | None = None,
+        *,
+        base_revision: int | None = None,
+        author: str = "",
+        message: str = "",
+    ) -> tuple[Operation, Plan]:
+        """Accept an earlier revision (the one before the last, when none is named) as the next one.
+
+        It is planned, refused and carried out like any other.  Raises besides what :meth:`apply` does
+        :class:`~speck.errors.NotFound` when there is no such revision, and
+        :class:`~speck.errors.InvalidInput` when code that it names is kept no more.
+        """
+        with self._turn(name):
+            former, restored = self._former(name, number)
+            return self.apply(
+                former,
+                base_revision=base_revision,
+                author=author,
+                message=message or f"rollback to revision {restored}",
+                restored=restored,
+            )
+
+    def _former(self, name: str, number: int | None) -> tuple[Composition, int]:
+        """The composition as an earlier revision has it, and that one's number."""
+        head = self.deployments.known_head(name)
+        number = self.history.before(name, head.revision) if number is None else number
+        jobs = self.store.revision_once(name, number).jobs
+        if faults := self.artifacts.lost(jobs.values()):
+            raise InvalidInput(faults, f"composition {name!r}")
+        return Composition(name, jobs), number
+
+    def _not_deleting(self, name: str) -> Head:
+        head = self.deployments.head(name)
+        if head.deleting:
+            raise Conflict(f"composition {name!r} is being deleted (delete it again, or wait)")
+        return head
 
     def _accept(self, operation: Operation, plan: Plan, revision: Revision | None) -> None:
         """The intent, in one write: the revision, its jobs that are new, and the operation."""
@@ -192,39 +270,87 @@ class Coordinator:
                     transaction.put_job(JobRecord(name, plan.composition))
                 if isinstance(action, Keep) and action.changes and revision is not None:
                     transaction.put_attempt(replace(attempts[name], revision=revision.number))
-            self._put_operation(transaction, operation)
+            self._put_intent(transaction, operation, plan)
 
-    def delete_composition(self, name: str) -> Operation:
+    def delete_composition(self, name: str, author: str = "", message: str = "") -> Operation:
         """Stop all of a composition's jobs, then forget it."""
         with self._turn(name):
             head = self.deployments.known_head(name)
             plan = self._plan(self.deployments.snapshot(head), {})
-            operation = self._operation(name, head.revision, "delete")
+            operation = self._operation(name, head.revision, "delete", author, message)
             operation.plan(plan)
-            with self.store.transaction() as transaction:
-                transaction.put_head(replace(head, deleting=True))
-                self._put_operation(transaction, operation)
-            self.loop.begins(each.job.job_name for each in plan.actions)
-            self._begin(operation, {}, plan)
+            with self._lock:
+                self._refuse_busy(name)
+                with self.store.transaction() as transaction:
+                    transaction.put_head(replace(head, deleting=True))
+                    self._put_intent(transaction, operation, plan)
+                self.loop.begins(each.job.job_name for each in plan.actions)
+                self._begin(operation, {}, plan)
         return operation
 
-    def apply_job(self, job: Job, composition: str) -> tuple[Operation, Plan]:
+    def apply_job(
+        self, job: Job, composition: str, author: str = "", message: str = ""
+    ) -> tuple[Operation, Plan]:
         """Deploy one job: a revision of its composition with this job put in, the others as they are."""
         with self._turn(composition):
-            return self.apply(Composition(composition, {**self._wanted(composition), job.job_name: job}))
+            wanted = Composition(composition, {**self._wanted(composition), job.job_name: job})
+            return self.apply(wanted, author=author, message=message)
 
-    def delete_job(self, name: str) -> Operation:
+    def delete_job(self, name: str, author: str = "", message: str = "") -> Operation:
         """Stop and forget one job: a revision of its composition without it."""
         composition = self.deployments.known_job(name).composition
         with self._turn(composition):
-            self.deployments.known_job(name)
             jobs = {key: job for key, job in self._wanted(composition).items() if key != name}
-            return self.apply(Composition(composition, jobs))[0]
+            return self.apply(Composition(composition, jobs), author=author, message=message)[0]
 
     def _wanted(self, composition: str) -> Mapping[str, Job]:
-        return self.deployments.wanted(self.deployments.head(composition))
+        head = self.deployments.head(composition)
+        return self.store.revision(composition, head.revision).jobs if head.revision else {}
 
-    # --- whose turn it is
+    def _refuse_busy(self, composition: str) -> None:
+        if self._closing:
+            raise Busy("the server is shutting down (try again when it is up)")
+        at_work = self._at_work.get(composition)
+        if at_work is not None:
+            raise Busy(
+                f"composition {composition!r}: operation {at_work.id} ({at_work.kind}, revision "
+                f"{at_work.revision}) is at work (wait for its end)"
+            )
+
+    def _operation(
+        self,
+        composition: str,
+        revision: int,
+        kind: str,
+        author: str,
+        message: str,
+        warnings: Iterable[str] = (),
+    ) -> Operation:
+        now = self.clock()
+        # Ids sort by time, so that the store finds the oldest without reading them all.
+        identifier = f"{int(now * 1000):011x}{self.mint()[:9]}"
+        return Operation(
+            identifier, composition, revision, kind, now, self.clock, list(warnings), author, message
+        )
+
+    def _put_intent(self, transaction: Transaction, operation: Operation, plan: Plan) -> None:
+        """What is about to be done, for whom and why, before any of it is."""
+        transaction.put_operation(operation.id, operation.to_dict())
+        name = operation.composition
+        message = f"{operation.kind} of {name!r} accepted, revision {operation.revision}"
+        intents = tuple(Intent(each.job.job_name, kind_of(each), each.reason) for each in plan.changes)
+        transaction.add_event(
+            Event(
+                self.clock(),
+                "accepted",
+                message,
+                name,
+                operation=operation.id,
+                author=operation.author,
+                cause=operation.message,
+                intents=intents,
+            )
+        )
 
     @contextmanager
     def _turn(self, composition: str) -> Iterator[None]:
@@ -238,37 +364,18 @@ class Coordinator:
         try:
             if at_work is not None and at_work.kind == "heal":
                 at_work.wait(self.heal_patience)
-            with self._lock:
+            with self._turns[composition]:
                 self._refuse_busy(composition)
                 yield
         finally:
             with self._lock:
                 self._users[composition] -= 1
 
-    def _refuse_busy(self, composition: str) -> None:
-        if self._closing:
-            raise Busy("the server is shutting down (try again when it is up)")
-        at_work = self._at_work.get(composition)
-        if at_work is not None:
-            raise Busy(
-                f"composition {composition!r}: operation {at_work.id} ({at_work.kind}) is at work "
-                "(wait for its end)"
-            )
-
-    def _operation(self, composition: str, revision: int, kind: str) -> Operation:
-        now = self.clock()
-        # Ids sort by time, so that the store finds the oldest without reading them all.
-        identifier = f"{int(now * 1000):011x}{self.mint()[:9]}"
-        return Operation(identifier, composition, revision, kind, now, self.clock)
-
-    def _put_operation(self, transaction: Transaction, operation: Operation) -> None:
-        transaction.put_operation(operation.id, operation.to_dict())
-
     def _begin(self, operation: Operation, wanted: Mapping[str, Job], plan: Plan) -> None:
         """Carry out a plan in a thread of its own."""
         self._operations[operation.id] = operation
         self._at_work[operation.composition] = operation
-        self._turns[operation.composition] += 1
+        self._changes[operation.composition] += 1
         self._threads = [thread for thread in self._threads if thread.is_alive()]
         work = threading.Thread(
             target=self._work, args=(operation, wanted, plan), name=f"operation-{operation.id}"
@@ -280,7 +387,14 @@ class Coordinator:
         error = ""
         try:
             runner = Runner(
-                self.store, self.pool, operation, wanted, self.artifacts.placed, self.mint, self.clock
+                self.store,
+                self.pool,
+                operation,
+                wanted,
+                self.artifacts.placed,
+                self.mint,
+                self.clock,
+                self.drain,
             )
             runner.run(plan)
         except Exception as problem:
@@ -293,36 +407,78 @@ class Coordinator:
 
     def _end(self, operation: Operation, plan: Plan, error: str) -> None:
         self.observer.forget(each.job.job_name for each in plan.changes)
+        state = end_state(error, operation.actions.values())
         with self._lock:
-            state = end_state(error, operation.actions.values())
-            deleted = self._is_deleted(operation.composition)
-            with self.store.transaction() as transaction:
-                data = operation.to_dict() | {"state": state, "ended": self.clock(), "error": error}
-                transaction.put_operation(operation.id, data)
-                message = f"{operation.kind} of {operation.composition!r} {state}"
-                transaction.add_event(
-                    Event(self.clock(), state, message, operation.composition, "", operation.id)
-                )
-                if deleted:
-                    transaction.delete_composition(operation.composition)
-            if deleted:
-                self.artifacts.forget_all_but(self._all_forms())
-            self.store.trim_operations()
-            self.store.compact()
+            data = operation.to_dict() | {"state": state, "ended": self.clock(), "error": error}
+            try:
+                self._store_end(data, [each for each in data["actions"] if each["state"] == "skipped"])
+                self._trim(operation.composition)
+            except StoreError as trouble:
+                _log.exception("operation %s", operation.id)
+                error = error or f"its end could not be stored: {trouble}"
             self.loop.ended(operation, plan)
             del self._at_work[operation.composition]
-            self._turns[operation.composition] += 1
+            self._changes[operation.composition] += 1
             self._trim_operations()
             operation.end(error)
+
+    def _store_end(self, data: Mapping[str, Any], skipped: Iterable[Mapping[str, Any]]) -> None:
+        """How an operation ended, and what became of its composition."""
+        kind, name, state = data["kind"], data["composition"], data["state"]
+        with self.store.transaction() as transaction:
+            transaction.put_operation(data["id"], data)
+            for each in skipped:
+                message = f"job {each['job']!r} skipped: {each['error']}"
+                transaction.add_event(Event(self.clock(), "skipped", message, name, each["job"], data["id"]))
+            message = f"{kind} of {name!r} {state}" + (f": {data['error']}" if data["error"] else "")
+            transaction.add_event(Event(self.clock(), state, message, name, "", data["id"]))
+            if self._is_deleted(name):
+                transaction.delete_composition(name)
 
     def _is_deleted(self, composition: str) -> bool:
         head = self.store.head(composition)
         return head is not None and head.deleting and not self.store.jobs(composition)
 
-    def _all_forms(self) -> Iterable[Job]:
-        for head in self.store.heads():
-            for revision in self.store.revisions(head.name):
-                yield from revision.jobs.values()
+    def _trim(self, name: str) -> None:
+        """Forget what is beyond the store's bounds, and the code that no revision names any more."""
+        head = self.store.head(name)
+        if head is None:
+            self.history.forget(name)
+        gone = self._trim_revisions(head) if head is not None else True
+        if gone:
+            self.artifacts.forget_all_but(self._named_hashes())
+        self.store.trim_operations(spared={each.id for each in self._at_work.values()})
+        self.store.compact()
+
+    def _trim_revisions(self, head: Head) -> bool:
+        numbers = self.store.revision_numbers(head.name)
+        gone = surplus(numbers, self.store.bounds.revisions, self._needed_revisions(head))
+        if gone:
+            with self.store.transaction() as transaction:
+                for number in gone:
+                    transaction.delete_revision(head.name, number)
+        return bool(gone)
+
+    def _needed_revisions(self, head: Head) -> set[int]:
+        """The last one, those that hold a form which runs, and that of a job whose end is not done yet."""
+        if len(self.store.revision_numbers(head.name)) <= self.store.bounds.revisions:
+            return set()
+        needed = {head.revision}
+        runs = {each.attempt.job_name: each.revision for each in self.store.attempts()}
+        for record in self.store.jobs(head.name):
+            if record.name in runs:
+                needed.add(runs[record.name])
+            elif record.name not in self._wanted(head.name):
+                needed.add(self.deployments.last_form(head, record.name)[0])
+        return needed
+
+    def _named_hashes(self) -> set[str]:
+        return {
+            job.code_hash
+            for head in self.store.heads()
+            for number in self.store.revision_numbers(head.name)
+            for job in self.store.revision_once(head.name, number).jobs.values()
+        }
 
     def _trim_operations(self) -> None:
         ended = [key for key, each in self._operations.items() if each.state != "running"]
@@ -334,7 +490,15 @@ class Coordinator:
         name, kind = data["composition"], data["kind"]
         head = self.store.head(name)
         operation = Operation(
-            data["id"], name, data["revision"], kind, data["started"], self.clock, list(data["warnings"])
+            data["id"],
+            name,
+            data["revision"],
+            kind,
+            data["started"],
+            self.clock,
+            list(data["warnings"]),
+            data.get("author", ""),
+            data.get("message", ""),
         )
         if head is None:
             operation.end()
@@ -352,7 +516,7 @@ class Coordinator:
 
     def turns(self) -> Mapping[str, int]:
         """See :class:`speck.loop.Healer`."""
-        return dict(self._turns)
+        return dict(self._changes)
 
     def free(self, composition: str) -> bool:
         """See :class:`speck.loop.Healer`."""
@@ -361,19 +525,14 @@ class Coordinator:
     def heal(self, snapshot: Snapshot, plan: Plan, turn: int) -> Operation | None:
         """See :class:`speck.loop.Healer`."""
         name = snapshot.head.name
-        # A user's plan may be asking engines: the loop does not stand still for that, and comes again.
-        if not self._lock.acquire(timeout=_MOMENT):
-            return None
-        try:
-            if not self.free(name) or self._turns[name] != turn:
+        with self._lock:
+            if not self.free(name) or self._changes[name] != turn:
                 return None
-            operation = self._operation(name, snapshot.head.revision, "heal")
+            operation = self._operation(name, snapshot.head.revision, "heal", "speck", "it drifted")
             operation.plan(plan)
             with self.store.transaction() as transaction:
-                self._put_operation(transaction, operation)
+                self._put_intent(transaction, operation, plan)
             self._begin(operation, snapshot.wanted, plan)
-        finally:
-            self._lock.release()
         return operation
 
     # --- looking
@@ -399,8 +558,22 @@ class Coordinator:
         return self.views.composition(name)
 
     def revisions(self, name: str) -> list[dict[str, Any]]:
-        """See :meth:`speck.views.Views.revisions`."""
-        return self.views.revisions(name)
+        """A composition's revisions, oldest first, without their jobs."""
+        self.deployments.known_head(name)
+        return self.history.revisions(name)
+
+    def revision(self, name: str, number: int) -> dict[str, Any]:
+        """One revision with its jobs."""
+        self.deployments.known_head(name)
+        return self.history.revision(name, number)
+
+    def difference(self, name: str, before: int | None = None, after: int | None = None) -> dict[str, Any]:
+        """What differs between two revisions; by default between the last one and the one before it."""
+        head = self.deployments.known_head(name)
+        after = head.revision if after is None else after
+        return self.history.difference(
+            name, self.history.before(name, after) if before is None else before, after
+        )
 
     def jobs(self) -> list[dict[str, Any]]:
         """See :meth:`speck.views.Views.jobs`."""
@@ -414,9 +587,9 @@ class Coordinator:
         """See :meth:`speck.views.Views.sites`."""
         return self.views.sites()
 
-    def events(self, limit: int = 100) -> list[dict[str, Any]]:
-        """See :meth:`speck.views.Views.events`."""
-        return self.views.events(limit)
+    def events(self, limit: int = 100, **filters: Any) -> list[dict[str, Any]]:
+        """The audit log's last entries, oldest first; ``filters`` are those of :class:`audit.Filter`."""
+        return audit.entries(self.store, limit, audit.Filter(**filters))
 
 
 def _refuse_stale(head: Head, base_revision: int | None) -> None:

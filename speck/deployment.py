@@ -118,15 +118,16 @@ class Deployments:
             tries = attempts.get(name)
             form = wanted.get(name) if not tries else self.form(head.name, tries[-1])
             # It went in an earlier revision, and its end was not carried out yet.
-            forms[name] = form or self._last_form(head, name)
+            forms[name] = form or self.last_form(head, name)[1]
         own = {name: attempts[name] for name in named if name in attempts}
         return Snapshot(head, {} if head.deleting else wanted, named, own, forms)
 
-    def _last_form(self, head: Head, name: str) -> Job:
-        for number in range(head.revision, 0, -1):
-            job = self.store.revision(head.name, number).jobs.get(name)
+    def last_form(self, head: Head, name: str) -> tuple[int, Job]:
+        """The last revision that has a job, by number, and the job as it stands there."""
+        for number in reversed(self.store.revision_numbers(head.name)):
+            job = self.store.revision_once(head.name, number).jobs.get(name)
             if job is not None:
-                return job
+                return number, job
         raise NotFound(f"composition {head.name!r} never had a job {name!r}")
 
 

@@ -8,16 +8,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from speck.model import FieldChange
 from speck.plan import Action, Keep, Plan, kind_of
 
 
 @dataclass
 class Progress:
-    """One action: ``state`` is ``pending``, ``running``, ``done``, ``failed``, ``skipped``, ``waiting`` or
-    ``kept``.
+    """One action.  ``started`` and ``ended`` are Unix times, s.
 
-    What is waiting could not be asked for, and is done when it can.  ``started`` and ``ended`` are Unix
-    times, s.
+    ``state`` is ``pending``, ``running``, ``done``, ``failed``, ``skipped``, ``waiting``, ``kept``.  What is
+    waiting could not be asked for, and is done when it can.  ``note`` is what the user should know of an
+    action that went as it was meant to.
     """
 
     job: str
@@ -26,6 +27,7 @@ class Progress:
     changes: list[dict[str, Any]]
     state: str = "pending"
     error: str = ""
+    note: str = ""
     started: float | None = None
     ended: float | None = None
 
@@ -36,11 +38,13 @@ def action_data(action: Action) -> dict[str, Any]:
         "job": action.job.job_name,
         "kind": kind_of(action),
         "reason": action.reason,
-        "changes": [
-            {"field": each.field, "before": _plain(each.before), "after": _plain(each.after)}
-            for each in action.changes
-        ],
+        "changes": [change_data(each) for each in action.changes],
     }
+
+
+def change_data(change: FieldChange) -> dict[str, Any]:
+    """A changed field as plain data."""
+    return {"field": change.field, "before": _plain(change.before), "after": _plain(change.after)}
 
 
 def _plain(value: Any) -> Any:
@@ -67,10 +71,11 @@ def plan_data(plan: Plan) -> dict[str, Any]:
 
 @dataclass
 class Operation:
-    """An apply, a delete or a healing.  Times are Unix times, s.
+    """An apply, a rollback, a delete or a healing.
 
     ``state`` is ``running``; then ``succeeded``, ``failed``, or ``waiting`` when nothing failed and something
     waits, which is done later and not as part of it.
+    ``author`` asked for it, ``message`` is why.  Times are Unix times, s.
 
     ``calls`` counts the calls made to engines, by method.  Safe to use from several threads.
     """
@@ -82,6 +87,8 @@ class Operation:
     started: float
     clock: Callable[[], float]
     warnings: list[str] = field(default_factory=list)
+    author: str = ""
+    message: str = ""
     actions: dict[str, Progress] = field(default_factory=dict)
     state: str = "running"
     ended: float | None = None
@@ -113,15 +120,22 @@ class Operation:
             self._notify()
 
     def finish(self, job: str, state: str, error: str = "") -> None:
-        """The action has ended, as ``done``, ``failed``, ``skipped`` or ``waiting``; the first end counts."""
+        """The action of a job has ended as ``done``, ``failed`` or ``skipped``; the first end counts."""
         with self._changed:
             progress = self.actions[job]
             if progress.state in ("pending", "running"):
                 progress.state, progress.error, progress.ended = state, error, round(self.clock(), 3)
             self._notify()
 
+    def note(self, job: str, text: str) -> None:
+        """Add a sentence that the user should read about the action of a job."""
+        with self._changed:
+            progress = self.actions[job]
+            progress.note = "; ".join(filter(None, [progress.note, text]))
+            self._notify()
+
     def end(self, error: str = "") -> None:
-        """The operation is over; it failed when an action did, or when there is an error of its own."""
+        """The operation is over (see :func:`end_state`)."""
         with self._changed:
             state = end_state(error, self.actions.values())
             self.state, self.error, self.ended = state, error, self.clock()
@@ -149,6 +163,8 @@ class Operation:
                 "composition": self.composition,
                 "revision": self.revision,
                 "kind": self.kind,
+                "author": self.author,
+                "message": self.message,
                 "state": self.state,
                 "started": self.started,
                 "ended": self.ended,

@@ -10,6 +10,7 @@ from typing import Any
 from speck.binder import ENGINE_OF_SCHEME, scheme_of
 from speck.deployment import Deployments, Snapshot
 from speck.errors import BinderError, SpeckError
+from speck.history import History
 from speck.loop import Loop
 from speck.model import Inventory, JobMetrics, JobState, JobStatus, Site
 from speck.pool import BinderPool
@@ -26,6 +27,7 @@ class Views:
     loop: Loop
     pool: BinderPool
     inventory: Inventory
+    history: History
     clock: Callable[[], float]
     at_work: Callable[[str], str | None]
 
@@ -48,21 +50,7 @@ class Views:
         """One composition with its jobs, wanted and real, and its revisions."""
         head = self.deployments.known_head(name)
         jobs = self._jobs_of(self.deployments.snapshot(head))
-        return self._summary(head) | {"jobs": jobs, "revisions": self.revisions(name)}
-
-    def revisions(self, name: str) -> list[dict[str, Any]]:
-        """A composition's revisions, oldest first."""
-        self.deployments.known_head(name)
-        return [
-            {
-                "number": each.number,
-                "at": each.at,
-                "author": each.author,
-                "message": each.message,
-                "jobs": sorted(each.jobs),
-            }
-            for each in self.deployments.store.revisions(name)
-        ]
+        return self._summary(head) | {"jobs": jobs, "revisions": self.history.revisions(name)}
 
     # --- jobs
 
@@ -135,7 +123,7 @@ class Views:
             return {"error": str(error)}
         return asdict(metrics)
 
-    # --- sites, events
+    # --- sites
 
     def sites(self) -> list[dict[str, Any]]:
         """The inventory, and whether each engine and broker can be reached now."""
@@ -168,7 +156,3 @@ class Views:
             return data | {"warnings": broker.warnings()}
         except SpeckError as error:
             return data | {"reached": False, "error": str(error)}
-
-    def events(self, limit: int = 100) -> list[dict[str, Any]]:
-        """The last entries of the audit log, oldest first."""
-        return [asdict(each) for each in self.deployments.store.events(limit)]

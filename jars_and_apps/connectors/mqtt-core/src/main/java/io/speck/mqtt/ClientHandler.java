@@ -91,13 +91,14 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
         });
     }
 
-    CompletableFuture<Void> subscribe(Channel channel, String filter) {
+    CompletableFuture<Void> subscribe(Channel channel, List<String> filters) {
         MqttSubscriptionOption option = new MqttSubscriptionOption(
                 MqttQoS.AT_LEAST_ONCE, false, false, RetainedHandlingPolicy.SEND_AT_SUBSCRIBE_IF_NOT_YET_EXISTS);
         channel.writeAndFlush(new MqttSubscribeMessage(
                 new MqttFixedHeader(MqttMessageType.SUBSCRIBE, false, MqttQoS.AT_LEAST_ONCE, false, 0),
                 new MqttMessageIdAndPropertiesVariableHeader(SUBSCRIBE_ID, MqttProperties.NO_PROPERTIES),
-                new MqttSubscribePayload(List.of(new MqttTopicSubscription(filter, option)))));
+                new MqttSubscribePayload(
+                        filters.stream().map(filter -> new MqttTopicSubscription(filter, option)).toList())));
         return subscribed;
     }
 

@@ -23,6 +23,7 @@ import io.netty.handler.ssl.SslContextBuilder;
 import io.netty.handler.ssl.SslHandler;
 import java.io.File;
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
@@ -118,10 +119,10 @@ final class Connection {
     /**
      * Subscribes at QoS 1; retained messages come only with a subscription that the session did not have.
      *
-     * @throws BrokerException when the broker refuses, or does not answer in time
+     * @throws BrokerException when the broker refuses the first filter, or does not answer in time
      */
-    void subscribe(String filter, Duration timeout) throws InterruptedException {
-        await(handler.subscribe(channel, filter), timeout, "subscribe to '" + filter + "'");
+    void subscribe(List<String> filters, Duration timeout) throws InterruptedException {
+        await(handler.subscribe(channel, filters), timeout, "subscribe to '" + filters.get(0) + "'");
     }
 
     private void await(Future<?> answer, Duration timeout, String what) throws InterruptedException {

@@ -3,6 +3,7 @@ package io.speck.mqtt;
 import io.netty.handler.codec.mqtt.MqttPublishMessage;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -41,7 +42,7 @@ final class Fence {
         String clientId = "fence-" + UUID.randomUUID().toString().replace("-", "");
         Connection connection = Connection.open(settings.login(), Session.passing(clientId), reader, timeout);
         try {
-            connection.subscribe(settings.fenceTopic(), timeout);
+            connection.subscribe(List.of(settings.fenceTopic()), timeout);
             connection.ping();
             String text = reader.text(timeout);
             return text == null ? null : attempt(text, settings.fenceTopic());

@@ -190,19 +190,21 @@ public final class MqttSource implements AutoCloseable {
         @Override
         public void fresh(Message message) {
             message.connection = message.packetId == 0 ? 0 : keeper.generation();
-            boolean repeated = inbox.repeats(message);
+            boolean repeated = message.marker == null && inbox.repeats(message);
+            boolean dropped = repeated || message.marker != null;
             duplicateCount += repeated ? 1 : 0;
-            if (repeated && (inbox.missing() > 0 || inbox.size() == 0)) {
+            if (dropped && (inbox.missing() > 0 || inbox.size() == 0)) {
                 message.offset = inbox.next();
-                acknowledgements.send(List.of(message), keeper.connection(), keeper.generation());
+                boolean drained = inbox.missing() == 0;
+                acknowledge(List.of(message), drained);
                 return;
             }
             if (inbox.missing() > 0) {
                 reportLoss("the broker does not hold " + inbox.missing() + " messages of the uncommitted batch any more");
                 inbox.dropMissing();
             }
-            receivedCount += repeated ? 0 : 1;
-            inbox.add(message, repeated);
+            receivedCount += dropped ? 0 : 1;
+            inbox.add(message, dropped);
         }
 
         @Override
@@ -375,7 +377,7 @@ public final class MqttSource implements AutoCloseable {
             committed = Math.max(committed, offset);
             List<Message> done = inbox.removeUntil(committed);
             Connection connection = keeper.connection();
-            acknowledgements.send(done, connection, keeper.generation());
+            acknowledge(done, true);
             if (connection != null) {
                 settleRow(0);
                 acknowledgements.ask(connection);
@@ -386,6 +388,13 @@ public final class MqttSource implements AutoCloseable {
             lock.unlock();
         }
         records.forget(confirmed);
+    }
+
+    private void acknowledge(List<Message> done, boolean drained) {
+        acknowledgements.send(done, keeper.connection(), keeper.generation());
+        if (drained && keeper.connection() != null) {
+            Drain.answer(done, keeper.connection(), settings.clientId());
+        }
     }
 
     private void resume(Connection connection) {

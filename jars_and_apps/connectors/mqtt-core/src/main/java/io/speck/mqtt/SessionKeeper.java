@@ -116,7 +116,7 @@ final class SessionKeeper implements ConnectionListener {
                 settings.login(), Session.kept(settings.clientId(), receiveMaximum()), this, timeout);
         try {
             throwFailure();
-            opened.subscribe(settings.topic(), timeout);
+            opened.subscribe(Drain.filters(settings), timeout);
             Fence.check(settings, timeout);
         } catch (DataLossException e) {
             drop(opened);
