@@ -110,13 +110,19 @@ class Coordinator:
 
     def close(self) -> None:
         """Take nothing new, wait for the operations at work, and let go of engines and brokers."""
+        self.settle()
+        self.observer.close()
+        self.pool.close()
+
+    def settle(self) -> None:
+        """Take nothing new, and wait for the operations at work."""
         with self._lock:
             self._closing = True
         self.loop.close()
-        for thread in self._threads:
+        with self._lock:
+            at_work = list(self._threads)
+        for thread in at_work:
             thread.join()
-        self.observer.close()
-        self.pool.close()
 
     # --- planning
 

@@ -284,6 +284,7 @@ class EngineContract:
             one = found[job.job_name]
             assert one.engine_id in (handle.engine_id, *handle.details.values())
             assert one.attempt in (None, attempt.id)
+            assert one.code in ("", job.code_hash)
             assert one.reads in ("", session_fingerprint(job.source_broker, attempt.session))
         engine.stop(handles[0], keep_state=False)
         told = engine.statuses(handles)

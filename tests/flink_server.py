@@ -47,6 +47,7 @@ class FlinkServer:
         *,
         heap: str = "320m",
         slots: int = 32,
+        python: str = "",
         conf: Mapping[str, str] | None = None,
         talkative: bool = False,
     ) -> None:
@@ -58,6 +59,7 @@ class FlinkServer:
             directory,
             heap,
             slots=slots,
+            python=python,
             extra=conf,
             jvm_options=(*_JVM_OPTIONS, *([f"-Dlog4j.configurationFile={_TALKATIVE}"] if talkative else [])),
         )

@@ -33,6 +33,7 @@ SETTINGS: Mapping[str, str] = {
 JOB_PARAMETER = "speck.job"
 CODE_PARAMETER = "speck.code"
 READS_PARAMETER = "speck.reads"
+HASH_PARAMETER = "speck.hash"  # of the file that the job names, which is not always what was uploaded
 
 CHECKPOINT_KEYS = ("execution.checkpointing.dir", "state.checkpoints.dir")
 SAVEPOINT_KEYS = ("execution.checkpointing.savepoint-dir", "state.savepoints.dir")
@@ -72,6 +73,7 @@ def run_body(job: Job, attempt: Attempt, code: str, known: Engine, inventory: In
                     f"{JOB_PARAMETER}:{job.job_name}",
                     f"{CODE_PARAMETER}:{code}",
                     f"{READS_PARAMETER}:{session_fingerprint(job.source_broker, attempt.session)}",
+                    *([f"{HASH_PARAMETER}:{job.code_hash}"] if job.code_hash else []),
                 )
             ),
             **({CHECKPOINT_KEYS[0]: _location(known.checkpoint_dir)} if known.checkpoint_dir else {}),
