@@ -13,6 +13,7 @@ from speck.deployment import EngineKey
 from speck.graph import Graph
 from speck.model import Job
 from speck.plan import Action, Keep, Move, Plan, Stop, Update
+from speck.rewiring import rewirings
 
 _SOURCE = frozenset({"source_broker", "source_topic"})
 
@@ -66,9 +67,11 @@ def take_turns(
 def _spread(actions: Mapping[str, Action], wanted: Graph, begun: Set[str], waits: dict[str, str]) -> None:
     """Let those wait too whose turn comes after one that waits."""
     behind: dict[str, list[str]] = {}
-    switched = [each for each in actions.values() if isinstance(each, Update | Move)]
+    rewired = rewirings(actions, all_goes=not wanted.jobs)
     for name, action in actions.items():
-        for other in _before(action, actions, switched, wanted, begun):
+        # It leaves what it reads when nobody there writes to it any more.
+        former = rewired[name].writers if name in rewired else frozenset()
+        for other in (*former, *_unkept(action, actions, wanted, begun)):
             behind.setdefault(other, []).append(name)
     reached = list(waits)
     while reached:
@@ -79,17 +82,9 @@ def _spread(actions: Mapping[str, Action], wanted: Graph, begun: Set[str], waits
                 reached.append(name)
 
 
-def _before(
-    action: Action,
-    actions: Mapping[str, Action],
-    switched: Iterable[Update | Move],
-    wanted: Graph,
-    begun: Set[str],
-) -> Iterable[str]:
-    """The jobs whose actions must not come after this one."""
+def _unkept(action: Action, actions: Mapping[str, Action], wanted: Graph, begun: Set[str]) -> Iterable[str]:
+    """The readers of a job that is to start which have no session yet to keep what it writes."""
     if isinstance(action, Stop):
-        # It goes when nobody writes to it any more.
-        yield from (each.job.job_name for each in switched if _feeds(each.previous, action.job))
         return
     for reader in wanted.readers_of(action.job):
         other = actions.get(reader)
@@ -102,7 +97,3 @@ def _has_session(action: Action, begun: Set[str]) -> bool:
     if action.job.job_name not in begun:
         return False
     return not any(each.field in _SOURCE for each in action.changes)
-
-
-def _feeds(writer: Job, reader: Job) -> bool:
-    return writer.job_name in Graph.of([writer, reader]).writers_of(reader)

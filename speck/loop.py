@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -89,14 +90,14 @@ class Loop:
     def _run(self, period: float) -> None:
         due = time_left = 0.0
         while not self._stop.wait(time_left):
-            begun = self.clock()
+            begun = time.monotonic()
             try:
                 self.round()
             except Exception:
                 _log.exception("a round of the loop failed")
             # By the beginnings, so that a round that takes long does not put off the next.
             due = max(due, begun) + period
-            time_left = max(0.0, due - self.clock())
+            time_left = max(0.0, due - time.monotonic())
 
     # --- what others ask and tell
 
@@ -164,7 +165,7 @@ class Loop:
             snapshot.head.name, snapshot.head.revision, snapshot.wanted, snapshot.stored(), look.statuses
         )
         turn = self._take_turns(snapshot, plan, look, drifted)
-        self._note_waits(turn.waits)
+        self._note_waits({name: turn.waits.get(name, "") for name in drifted})
         if turn.due or (snapshot.head.deleting and not snapshot.records):
             self.healer.heal(snapshot, replace(plan, actions=turn.due), number)
 
@@ -203,8 +204,10 @@ class Loop:
 
     def _drifted(self, snapshot: Snapshot, name: str, before: Note | None, now: Drifted) -> Iterable[Event]:
         known = before is not None and before.drifted.drift is now.drift
-        since = before.since if known and before is not None else self.clock()
-        self._notes[name] = Note(now, since)
+        if known and before is not None:
+            self._notes[name] = replace(before, drifted=now)
+        else:
+            self._notes[name] = Note(now, self.clock())
         if not known:
             message = f"job {name!r}: {now.drift.value}: {now.message}"
             yield self._event(snapshot, "drift", name, message)

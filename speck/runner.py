@@ -33,7 +33,7 @@ from tenacity import (
 
 from speck.binder import MOST_COUNTED
 from speck.drain import BOUND, Copy, await_drained
-from speck.errors import BinderError, NoAnswer, NoCapacity, SpeckError, StoreError, Unreachable
+from speck.errors import BinderError, NoAnswer, NoCapacity, SpeckError, StoreError, Unfinished, Unreachable
 from speck.graph import Graph
 from speck.model import Attempt, Handle, Job, State, client_id
 from speck.operation import Operation
@@ -495,7 +495,7 @@ def _again(call: Callable[[], _T]) -> _T:
 
 def _waits(error: Exception) -> bool:
     """Whether what failed so is worth another try as it is: nobody said no to it."""
-    return isinstance(error, Unreachable | NoAnswer | NoCapacity)
+    return isinstance(error, Unreachable | NoAnswer | NoCapacity | Unfinished)
 
 
 def _carried(job: Job, record: JobRecord) -> State | None:

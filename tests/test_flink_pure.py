@@ -226,7 +226,7 @@ def test_the_body_of_a_run() -> None:
     assert settings["pipeline.name"] == "clean"
     assert settings["execution.checkpointing.dir"] == "file:///var/checkpoints"
     reads = session_fingerprint(wanted.source_broker, "speck-clean")
-    told = f"speck.job:clean,speck.code:c0de,speck.reads:{reads}"
+    told = f"speck.job:clean,speck.code:c0de,speck.reads:{reads},speck.hash:c0de"
     assert settings["pipeline.global-job-parameters"] == told
     assert not any("password" in key for key in settings)
     # What SpecK says of the wiring is not for a job's own arguments to change.

@@ -422,6 +422,20 @@ def test_a_writer_waits_while_its_reader_has_no_session(bench: Bench, world: Wor
     assert sorted(world.where()) == ["a", "b"]
 
 
+def test_a_reader_stays_while_its_writer_that_leaves_it_waits(bench: Bench, world: World) -> None:
+    writer = replace(A, spe_address=OTHER)
+    bench.apply(writer, B)
+    world.down(OTHER)
+    bench.apply(replace(writer, sink_topic="elsewhere"), replace(B, source_topic="elsewhere"))
+    bench.round(3)
+    assert [each.job.source_topic for each in world.running("b")] == [B.source_topic]
+    assert str(bench.job("b")["waits"]).startswith(f"waits for job 'a', which waits for {OTHER}")
+    world.up(OTHER)
+    bench.round(2)
+    assert [each.job.source_topic for each in world.running("b")] == ["elsewhere"]
+    assert [each.job.sink_topic for each in world.running("a")] == ["elsewhere"]
+
+
 def test_a_writer_is_healed_while_its_reader_that_has_a_session_waits(bench: Bench, world: World) -> None:
     bench.apply(A, replace(B, spe_address=OTHER))
     world.crash("a")
