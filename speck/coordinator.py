@@ -18,23 +18,28 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import speck
 from speck import audit
 from speck.artifacts import Artifacts, ServedFiles, clear_scratch
 from speck.backoff import Backoff
 from speck.binder import Registry
+from speck.carry import STATE_LIMIT
 from speck.deployment import Deployments, Snapshot
 from speck.drain import BOUND
 from speck.errors import Busy, Conflict, Fault, InvalidInput, NotFound, StaleRevision, StoreError
-from speck.history import History, count, differences, surplus
+from speck.history import History, count, differences
 from speck.loop import PERIOD, Loop
 from speck.model import Composition, Inventory, Job
 from speck.operation import Operation, end_state
 from speck.plan import Keep, Plan, Start, kind_of, make_plan, stranded_state
 from speck.pool import BinderPool
 from speck.reconcile import Observer
+from speck.retention import Retention
 from speck.runner import Runner
 from speck.schema import client_id_conflicts
 from speck.store import Event, Head, Intent, JobRecord, Revision, Store, Transaction
+from speck.store.backup import archive
+from speck.store.care import check
 from speck.views import Views
 
 _log = logging.getLogger(__name__)
@@ -51,7 +56,8 @@ class Coordinator:
     Unix time (s), ``period`` is the time between two rounds of the loop (s; 0: it does not go round by
     itself).  ``advertise`` is the URL at which engines reach this coordinator (empty: they do not).
     ``drain`` is how long (s) a job that is to read elsewhere may take to work off what waits for it,
-    ``heal_patience`` for how long (s) a user's request waits for a healing that is at work.
+    ``heal_patience`` for how long (s) a user's request waits for a healing that is at work.  ``state_limit``
+    is the size up to which a job's state is carried between engines that share no storage, bytes.
     """
 
     store: Store
@@ -65,18 +71,20 @@ class Coordinator:
     drain: float = BOUND
     backoff: Backoff = field(default_factory=Backoff)
     heal_patience: float = HEAL_PATIENCE
+    state_limit: int = STATE_LIMIT
 
     def __post_init__(self) -> None:
         self.artifacts = Artifacts(self.store.directory / "artifacts", self.roots)
         self.files = ServedFiles(self.store.directory, self.advertise) if self.advertise else None
         self.pool = BinderPool(self.registry, self.inventory, self.files)
-        self.deployments = Deployments(self.store)
+        self.history = History(self.store)
+        self.deployments = Deployments(self.store, self.history)
         self.observer = Observer(self.pool, self.clock)
         self.loop = Loop(self.deployments, self.observer, self.pool, self, self.clock, self.backoff)
         self._operations: dict[str, Operation] = {}
         self._at_work: dict[str, Operation] = {}
         self._threads: list[threading.Thread] = []
-        self.history = History(self.store)
+        self.retention = Retention(self.store, self.artifacts, self.history)
         self.views = Views(
             self.deployments,
             self.observer,
@@ -97,7 +105,7 @@ class Coordinator:
     def start(self) -> None:
         """Go on with what a crash or a stop interrupted, and begin to observe."""
         clear_scratch(self.store.directory)
-        self.artifacts.forget_all_but(self._named_hashes())  # code that was brought, and not accepted
+        self.retention.sweep_code()  # code that was brought, and not accepted
         interrupted = [data for data in self.store.operations() if data["state"] == "running"]
         last = {data["composition"]: data["id"] for data in interrupted}
         for data in interrupted:
@@ -401,6 +409,7 @@ class Coordinator:
                 self.mint,
                 self.clock,
                 self.drain,
+                self.state_limit,
             )
             runner.run(plan)
         except Exception as problem:
@@ -418,9 +427,10 @@ class Coordinator:
             data = operation.to_dict() | {"state": state, "ended": self.clock(), "error": error}
             try:
                 self._store_end(data, [each for each in data["actions"] if each["state"] == "skipped"])
-                self._trim(operation.composition)
+                at_work = {each.id for each in self._at_work.values()}
+                self.retention.trim(operation.composition, at_work - {operation.id})
             except StoreError as trouble:
-                _log.exception("operation %s", operation.id)
+                _log.error("the end of operation %s could not be stored: %s", operation.id, trouble)
                 error = error or f"its end could not be stored: {trouble}"
             self.loop.ended(operation, plan)
             del self._at_work[operation.composition]
@@ -444,47 +454,6 @@ class Coordinator:
     def _is_deleted(self, composition: str) -> bool:
         head = self.store.head(composition)
         return head is not None and head.deleting and not self.store.jobs(composition)
-
-    def _trim(self, name: str) -> None:
-        """Forget what is beyond the store's bounds, and the code that no revision names any more."""
-        head = self.store.head(name)
-        if head is None:
-            self.history.forget(name)
-        gone = self._trim_revisions(head) if head is not None else True
-        if gone:
-            self.artifacts.forget_all_but(self._named_hashes())
-        self.store.trim_operations(spared={each.id for each in self._at_work.values()})
-        self.store.compact()
-
-    def _trim_revisions(self, head: Head) -> bool:
-        numbers = self.store.revision_numbers(head.name)
-        gone = surplus(numbers, self.store.bounds.revisions, self._needed_revisions(head))
-        if gone:
-            with self.store.transaction() as transaction:
-                for number in gone:
-                    transaction.delete_revision(head.name, number)
-        return bool(gone)
-
-    def _needed_revisions(self, head: Head) -> set[int]:
-        """The last one, those that hold a form which runs, and that of a job whose end is not done yet."""
-        if len(self.store.revision_numbers(head.name)) <= self.store.bounds.revisions:
-            return set()
-        needed = {head.revision}
-        runs = {each.attempt.job_name: each.revision for each in self.store.attempts()}
-        for record in self.store.jobs(head.name):
-            if record.name in runs:
-                needed.add(runs[record.name])
-            elif record.name not in self._wanted(head.name):
-                needed.add(self.deployments.last_form(head, record.name)[0])
-        return needed
-
-    def _named_hashes(self) -> set[str]:
-        return {
-            job.code_hash
-            for head in self.store.heads()
-            for number in self.store.revision_numbers(head.name)
-            for job in self.store.revision_once(head.name, number).jobs.values()
-        }
 
     def _trim_operations(self) -> None:
         ended = [key for key, each in self._operations.items() if each.state != "running"]
@@ -596,6 +565,25 @@ class Coordinator:
     def events(self, limit: int = 100, **filters: Any) -> list[dict[str, Any]]:
         """The audit log's last entries, oldest first; ``filters`` are those of :class:`audit.Filter`."""
         return audit.entries(self.store, limit, audit.Filter(**filters))
+
+    # --- the store itself
+
+    def backup(self) -> Iterator[bytes]:
+        """The store as it is now, with its code, as the pieces of one file."""
+        pieces = self._backup()
+        next(pieces)  # what goes wrong at the beginning is raised here
+        return pieces
+
+    def _backup(self) -> Iterator[bytes]:
+        with self.retention.code_kept():
+            records = self.store.records()
+            yield b""
+            yield from archive(records, self.store.directory, self.clock(), speck.__version__)
+
+    def check_store(self) -> list[dict[str, str]]:
+        """What is wrong with the store as it is now."""
+        found = check(self.store.records(), self.store.directory)
+        return [{"what": each.what, "message": each.message} for each in found]
 
 
 def _refuse_stale(head: Head, base_revision: int | None) -> None:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from speck.errors import NotFound
+from speck.history import History
 from speck.model import Handle, Job
 from speck.plan import Deployed
 from speck.store import AttemptRecord, Head, JobRecord, Store
@@ -65,6 +66,7 @@ class Deployments:
     """Reads snapshots out of the store."""
 
     store: Store
+    history: History
 
     def head(self, name: str) -> Head:
         """A composition's head; of none, one without a revision."""
@@ -118,17 +120,9 @@ class Deployments:
             tries = attempts.get(name)
             form = wanted.get(name) if not tries else self.form(head.name, tries[-1])
             # It went in an earlier revision, and its end was not carried out yet.
-            forms[name] = form or self.last_form(head, name)[1]
+            forms[name] = form or self.history.last_form(head.name, name)[1]
         own = {name: attempts[name] for name in named if name in attempts}
         return Snapshot(head, {} if head.deleting else wanted, named, own, forms)
-
-    def last_form(self, head: Head, name: str) -> tuple[int, Job]:
-        """The last revision that has a job, by number, and the job as it stands there."""
-        for number in reversed(self.store.revision_numbers(head.name)):
-            job = self.store.revision_once(head.name, number).jobs.get(name)
-            if job is not None:
-                return number, job
-        raise NotFound(f"composition {head.name!r} never had a job {name!r}")
 
 
 def _by_job(attempts: Iterable[AttemptRecord]) -> dict[str, list[AttemptRecord]]:

@@ -16,6 +16,7 @@ from types import FrameType
 
 from speck.api import create_app
 from speck.binder import installed
+from speck.carry import STATE_LIMIT
 from speck.coordinator import Coordinator
 from speck.drain import BOUND
 from speck.errors import Fault, InvalidInput, SpeckError
@@ -36,6 +37,7 @@ def serve(
     token: str | None,
     ready: Callable[[str], None],
     advertise: str | None = None,
+    state_limit: int = STATE_LIMIT,
     drain: float = BOUND,
     period: float | None = None,
     bounds: Bounds | None = None,
@@ -46,6 +48,7 @@ def serve(
     ``drain`` is how long (s) a job that is to read elsewhere may take to work off what waits for it,
     ``period`` the time (s) between two rounds of the loop (0: none).
     ``bounds`` says how much history the store keeps.
+    ``state_limit`` is the size up to which a job's state is carried between sites, bytes.
 
     Port 0 takes a free one.  Raises :class:`~speck.errors.SpeckError` when it cannot begin.
     """
@@ -65,6 +68,7 @@ def serve(
             advertise=advertise or _reached_at(host, port),
             drain=drain,
             period=PERIOD if period is None else period,
+            state_limit=state_limit,
         )
         server = WebServer(create_app(coordinator, token), listener)
         try:
