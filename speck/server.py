@@ -16,6 +16,7 @@ from types import FrameType
 
 from speck.api import create_app
 from speck.binder import installed
+from speck.carry import STATE_LIMIT
 from speck.coordinator import Coordinator
 from speck.drain import BOUND
 from speck.errors import Fault, InvalidInput, SpeckError
@@ -35,6 +36,7 @@ def serve(
     token: str | None,
     ready: Callable[[str], None],
     advertise: str | None = None,
+    state_limit: int = STATE_LIMIT,
     drain: float = BOUND,
     bounds: Bounds | None = None,
 ) -> None:
@@ -43,6 +45,7 @@ def serve(
     ``advertise`` is the URL at which engines fetch files from here; by default the address listened on.
     ``drain`` is how long (s) a job that is to read elsewhere may take to work off what waits for it.
     ``bounds`` says how much history the store keeps.
+    ``state_limit`` is the size up to which a job's state is carried between sites, bytes.
 
     Port 0 takes a free one.  Raises :class:`~speck.errors.SpeckError` when it cannot begin.
     """
@@ -61,6 +64,7 @@ def serve(
             list(roots),
             advertise=advertise or _reached_at(host, port),
             drain=drain,
+            state_limit=state_limit,
         )
         server = WebServer(create_app(coordinator, token), listener)
         try:

@@ -26,6 +26,7 @@ from binders.flink.orders import (
     JOB_PARAMETER,
     SAVEPOINT_KEYS,
     STATE_KIND,
+    directories,
     places,
     run_body,
 )
@@ -189,6 +190,23 @@ class FlinkEngine:
         with suppress(BinderError):  # the job is stopped, whatever becomes of its jar
             self._drop_jar(handle)
         return State(STATE_KIND, location) if location else None
+
+    def state_of(self, handle: Handle) -> State | None:
+        """The folder where the job's savepoint will be."""
+        place = handle.details.get("savepoints")
+        return State(STATE_KIND, place) if place else None
+
+    def state_fault(self, state: State) -> str | None:
+        """Why this cluster may not see the state's place, judged by the places of both clusters.
+
+        Flink reads no file for who asks, so that it is there is seen only by who starts from it.
+        """
+        if state.kind != STATE_KIND:
+            return f"state of kind {state.kind!r} is not Flink's (expected {STATE_KIND})"
+        own = directories(self._known, self._cluster_settings())
+        fault = states.unshared(state, [own.savepoints, own.checkpoints], self.address)
+        advice = "expected savepoint_dir of both sites in one place that both see, or upgrade: stateless"
+        return None if fault is None else f"{fault} ({advice})"
 
     def metrics(self, handle: Handle) -> JobMetrics:
         """See :meth:`binders.flink.meter.Meter.metrics`.

@@ -58,7 +58,8 @@ class JobRecord:
     """What SpecK keeps of a job besides its attempts.
 
     ``attempts`` is the number of the last attempt; ``sessions`` holds the current one last; ``state`` is
-    where its last stopped attempt left its state; ``error`` what went wrong last; ``former`` the revision of
+    where its last stopped attempt left its state; ``error`` what went wrong last.  ``left`` holds copies of
+    its state that nothing starts from any more, and that are to be deleted.  ``former`` is the revision of
     the form that was stopped to make place for another (0: none), until that one is up.
     """
 
@@ -68,6 +69,7 @@ class JobRecord:
     sessions: tuple[SessionRecord, ...] = ()
     state: State | None = None
     error: str = ""
+    left: tuple[State, ...] = ()
     former: int = 0
 
 
