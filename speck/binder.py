@@ -161,6 +161,14 @@ class CarriesState(TellsState, Protocol):
         """Delete what is at a place; of none: no error."""
 
 
+@runtime_checkable
+class TellsFirstWork(Protocol):
+    """An engine binder whose engine tells when a job is through with its first work."""
+
+    def has_worked(self, handle: Handle) -> bool:
+        """Whether a job that runs has done a first piece of work, or waits because there is none."""
+
+
 class BrokerBinder(Protocol):
     """The adapter to one broker (one address).  A session belongs to one job and outlives its attempts."""
 

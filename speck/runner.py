@@ -35,7 +35,7 @@ from speck.binder import MOST_COUNTED
 from speck.carry import STATE_LIMIT, Carrier, Parcel, at
 from speck.drain import BOUND, Copy, await_drained
 from speck.errors import BinderError, NoAnswer, SpeckError, StoreError, Unreachable
-from speck.graph import Graph
+from speck.graph import Graph, source_of
 from speck.model import Attempt, Handle, Job, State, client_id
 from speck.operation import Operation
 from speck.plan import Action, Keep, Move, Plan, Start, Stop, Update
@@ -168,8 +168,8 @@ class Runner:
                 if record is not None:
                     transaction.put_job(replace(record, error=error))
                 transaction.add_event(self._event("failed", name, message))
-        except StoreError:
-            _log.exception("that the action on job %r failed could not be stored", name)
+        except StoreError as trouble:
+            _log.error("that the action on job %r failed could not be stored: %s", name, trouble)
         self.operation.finish(name, "failed", message)
 
     # --- prepare
@@ -216,14 +216,34 @@ class Runner:
 
     def _drain(self, action: Action) -> None:
         """Wait until the copies that run have worked off what waits where they read."""
-        if self.drain <= 0:
-            return
-        for record in self.store.attempts(action.job.job_name):
+        if self.drain > 0:
+            self._await_drained(action.job.job_name)
+
+    def _await_drained(self, name: str) -> None:
+        for record in self.store.attempts(name):
             if record.handle is not None and record.phase == "running":
                 form = self._form(record)
                 engine, broker = self.pool.engine(form), self.pool.broker(form.source_broker)
                 copy = Copy(form, record.attempt.session, record.handle, engine, broker)
                 await_drained(copy, f"{self.operation.id}-{self.mint()[:8]}", self.drain)
+
+    def _work_off(self, job: Job) -> None:
+        """Start a copy that died before it had drained once more as it was, to work off what it left."""
+        for record in self.store.attempts(job.job_name):
+            form = self._form(record)
+            if self.drain <= 0 or source_of(form) == source_of(job):
+                continue
+            broker = self.pool.broker(form.source_broker)
+            if _again(partial(broker.waiting, record.attempt.session)):
+                self._stop_attempts(job.job_name, keep_state=True)
+                try:
+                    self._launch(form, record.revision)
+                except NoAnswer:
+                    raise
+                except BinderError as error:
+                    _log.warning("job %r cannot work off what it left: %s", job.job_name, error)
+                    continue
+                self._await_drained(job.job_name)
 
     # --- act
 
@@ -232,9 +252,11 @@ class Runner:
         match action:
             case Start():
                 if not self._runs(action.job) and not self._take_up(action.job):
+                    self._work_off(action.job)
                     self._stop_attempts(name, keep_state=True)
-                    self._launch(action.job, self.operation.revision)
+                    self._begin(action.job)
                 self._drop_sessions(name)
+                self._is_up(name)
             case Update() | Move():
                 self._replace(action)
                 return  # done when it has come up
@@ -275,15 +297,29 @@ class Runner:
         except BinderError as error:
             if former is None:
                 raise
-            self._put_back(action, former, error)
+            self._put_back(action.previous, former, error)
 
-    def _put_back(self, action: Update | Move, former: int, error: BinderError) -> NoReturn:
+    def _begin(self, job: Job) -> None:
+        """Start a job; when it does not start, put back the form that a crash found stopped for it."""
+        try:
+            self._launch(job, self.operation.revision)
+        except NoAnswer:
+            raise
+        except BinderError as error:
+            former = self._record(job.job_name).former
+            previous = self._wanted_in(former).get(job.job_name) if former else None
+            if previous is None or previous == job:
+                raise
+            self._put_back(previous, former, error)
+
+    def _put_back(self, previous: Job, former: int, error: BinderError) -> NoReturn:
         """Start the previous version again; the session of the new one goes on to collect for it."""
         try:
-            self._launch(action.previous, former)
+            self._launch(previous, former)
         except BinderError as second:
             raise BinderError(f"{error}; nor could the previous version be put back: {second}") from error
-        self._discard_left(action.job.job_name)
+        self._discard_left(previous.job_name)
+        self._is_up(previous.job_name)
         raise BinderError(f"{error}; the previous version was put back and runs") from error
 
     def _settled(self, action: Action) -> None:
@@ -296,11 +332,20 @@ class Runner:
             fault = fault_in_coming_up(self.pool.engine(action.job), record.handle, settle)
             if fault is not None and former is not None:
                 self._stop_attempts(name, keep_state=True)
-                self._put_back(action, former, BinderError(fault, address=action.job.spe_address))
+                reason = BinderError(fault, address=action.job.spe_address)
+                self._put_back(action.previous, former, reason)
             if fault is not None:
                 raise BinderError(fault, address=action.job.spe_address)
         self._drop_sessions(name)
+        self._is_up(name)
         self.operation.finish(name, "done")
+
+    def _is_up(self, name: str) -> None:
+        """There is no way back to a former version any more."""
+        record = self._record(name)
+        if record.former:
+            with self.store.transaction() as transaction:
+                transaction.put_job(replace(record, former=0))
 
     def _launch(self, job: Job, revision: int) -> None:
         state = self._bring_state(job)
@@ -447,10 +492,10 @@ class Runner:
     def _stopped(self, record: AttemptRecord, state: State | None, ran: bool) -> None:
         name = record.attempt.job_name
         job = self._record(name)
+        former = record.revision if ran else job.former
         with self.store.transaction() as transaction:
             transaction.delete_attempt(record.attempt)
-            if state is not None:
-                transaction.put_job(replace(job, state=state))
+            transaction.put_job(replace(job, state=state or job.state, former=former))
             if ran:
                 message = f"job {name!r} stopped (attempt {record.attempt.number})"
                 transaction.add_event(self._event("stopped", name, message))
@@ -491,7 +536,7 @@ class Runner:
 
     def _tell_left(self, name: str, session: SessionRecord) -> None:
         """Say how much goes with a session that is about to be deleted."""
-        left = self.pool.broker(session.broker).waiting(session.name)
+        left = _again(partial(self.pool.broker(session.broker).waiting, session.name))
         if not left:
             return
         many = f"{left} or more messages" if left == MOST_COUNTED else f"{left} message{'s' * (left > 1)}"
@@ -521,7 +566,10 @@ class Runner:
 
     def _form(self, record: AttemptRecord) -> Job:
         """The job as this attempt runs it."""
-        return self.store.revision(self.operation.composition, record.revision).jobs[record.attempt.job_name]
+        return self._wanted_in(record.revision)[record.attempt.job_name]
+
+    def _wanted_in(self, revision: int) -> Mapping[str, Job]:
+        return self.store.revision(self.operation.composition, revision).jobs
 
     def _event(self, kind: str, job: str, message: str) -> Event:
         return Event(self.clock(), kind, message, self.operation.composition, job, self.operation.id)

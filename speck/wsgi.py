@@ -8,6 +8,7 @@ An answer that is waited for does cost a thread; it brings one of its own (:clas
 from __future__ import annotations
 
 import contextlib
+import logging
 import resource
 import socket
 import threading
@@ -124,6 +125,8 @@ class WebServer:
     """
 
     def __init__(self, application: Flask, listener: socket.socket, patience: float = PATIENCE) -> None:
+        # It warns of every request that has to wait for a thread, which fills the log when there are many.
+        logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         self._sockets: dict[int, Any] = {}
         self._ended = threading.Event()
         self._closing = threading.Lock()

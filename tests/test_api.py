@@ -191,6 +191,8 @@ def test_openapi_describes_every_route_and_the_fields_of_a_job(rest: RestServer)
         ("POST", "/compositions/{name}/rollback"),
         ("GET", "/operations/{identifier}"),
         ("GET", "/operations/{identifier}/events"),
+        ("GET", "/store/check"),
+        ("GET", "/store/backup"),
         ("GET", "/events"),
         ("GET", "/sites"),
         ("GET", "/healthz"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -297,3 +298,29 @@ def test_more_waiting_requests_than_threads_may_be_taken_for_are_told_to_come_ba
             assert refused.headers["Retry-After"] == "5"
             assert ask(rest, "GET", f"/operations/{operation}").json()["state"] == "running"
             hold.release()
+
+
+def test_lists_are_read_while_compositions_come_and_go(rest: RestServer) -> None:
+    """Each reading falls between two steps of the other thread sooner or later: none may fail."""
+    over = threading.Event()
+    answers: set[int] = set()
+
+    def read() -> None:
+        with requests.Session() as session:
+            while not over.is_set():
+                answers.update(
+                    session.get(rest.url + path, timeout=120).status_code
+                    for path in ("/jobs", "/compositions", "/metrics")
+                )
+
+    readers = [threading.Thread(target=read) for _ in range(4)]
+    for reader in readers:
+        reader.start()
+    for number in range(30):
+        path = f"/compositions?name=n{number % 3}&wait=60"
+        assert ask(rest, "POST", path, data=yaml_of(f"a{number % 3} x y"), headers=YAML).ok
+        assert ask(rest, "DELETE", f"/compositions/n{number % 3}?wait=60").ok
+    over.set()
+    for reader in readers:
+        reader.join()
+    assert answers == {200}

@@ -1,7 +1,8 @@
 """The coordinator killed by SIGKILL, and its answers lost, over real Flink clusters and brokers.
 
 Each day takes other points (``SPECK_SEED``, by default the day's number); ``SPECK_KILLS`` says how many of
-each kind of change, ``SPECK_RANDOM_KILLS`` how many at random moments.  All are taken by
+each kind of change, ``SPECK_RANDOM_KILLS`` how many at random moments, ``SPECK_TROUBLES`` how
+many changes are made over wires that misbehave.  All are taken by
 ``python -m benchmarks.promises kills``.
 """
 
@@ -17,6 +18,7 @@ import pytest
 
 from benchmarks.promises.compositions import FLINK
 from benchmarks.promises.kills import PAIRS, Pair, at_random, at_some_points, effects, figures
+from benchmarks.promises.lost import Wires, rounds
 from benchmarks.promises.sites import Place, flink_places
 from benchmarks.promises.trial import Trial
 from binders.flink.cluster import CONNECTOR, flink_home
@@ -25,6 +27,7 @@ from tests.mosquitto_server import PROGRAM
 
 SEED = int(os.environ.get("SPECK_SEED", date.today().toordinal()))
 KILLS = int(os.environ.get("SPECK_KILLS", "1"))
+TROUBLES = int(os.environ.get("SPECK_TROUBLES", "3"))
 RANDOM_KILLS = int(os.environ.get("SPECK_RANDOM_KILLS", "3"))
 
 pytestmark = pytest.mark.skipif(
@@ -61,6 +64,19 @@ def test_killed_at_random_moments_it_ends_in_what_was_asked_for(trial: Trial) ->
     print(f"SPECK_SEED={SEED}")
     at_random(trial, RANDOM_KILLS)
     assert [each for each in trial.outcomes if each.wrong] == []
+
+
+def test_answers_lost_it_ends_in_what_was_asked_for(places: Mapping[str, Place], tmp_path: Path) -> None:
+    """With drops, delays, cuts, doubled requests and garbled answers on all wires of the coordinator."""
+    print(f"SPECK_SEED={SEED}")
+    wires = Wires(SEED, chance=0.1)
+    with ExitStack() as stack:
+        relayed = wires.before(stack, places)
+        with Trial(relayed, FLINK, tmp_path / "trial", SEED, print) as trial:
+            rounds(trial, wires, TROUBLES)
+            trial.come_to(None)
+    assert [each for each in trial.outcomes if each.wrong] == []
+    assert sum(wires.done().values()) > 0
 
 
 def test_points_between_two_effects_count_once() -> None:

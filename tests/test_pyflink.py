@@ -174,6 +174,11 @@ def test_a_program_beside_those_that_others_start(bench: FlinkBench, mosquitto: 
         ),
         ("nothing", {}, r"TypeError: a NoneType cannot be written \(expected a DataStream\)"),
         ("nothing", {"wrod": 1}, r"TypeError: nothing\(\) got an unexpected keyword argument 'wrod'"),
+        (
+            "__main__",
+            {"mode": "die"},
+            r"its Python process ended and did not say why \(the Jo.*",
+        ),
         ("__main__", {"mode": "exit"}, r"SystemExit: there is no such street \(numbers\.py, line \d+\)"),
         (
             "__main__",

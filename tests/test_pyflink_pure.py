@@ -102,10 +102,11 @@ def test_the_request_that_runs_a_program() -> None:
         ('Caused by: java.io.IOException: Cannot run program "py9": error=2', "there is no program 'py9' on"),
         (
             "Caused by: java.lang.ClassNotFoundException: org.apache.flink.client.python.PythonDriver",
-            "there is no f",
+            "there is no flink-python jar",
         ),
+        ("java.lang.RuntimeException: Found 0 flink-python jar.", "there is no flink-python jar in the opt"),
         ("RestHandlerException: No jobs included in application.", "the program ended and started no job"),
-        ("x.RuntimeException: Python process exits with code: 137", "its Python process ended with code 137"),
+        ("x.RuntimeException: Python process exits with code: 137", "its Python process ended and did"),
         ("java.lang.RuntimeException: SPECK-MIXED-UP", "other programs were being started there by others"),
         (
             "a.B: c\n\tat a.B(B.java:1)\nCaused by: a.RuntimeException: ValueError: x (c.py, line 3)",

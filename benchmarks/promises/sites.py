@@ -13,9 +13,10 @@ import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
 from benchmarks.promises.compositions import IN, OUT
-from benchmarks.promises.witness import Engine, FlinkWitness, MosquittoWitness
+from benchmarks.promises.witness import Engine, FlinkWitness, MosquittoWitness, SparkWitness
 from tests.flink_server import FlinkServer
 from tests.mosquitto_server import MosquittoServer
+from tests.spark_server import SparkServer
 
 _PATIENCE = 60.0
 
@@ -31,18 +32,34 @@ class Place:
 
 def flink_places(stack: ExitStack, directory: Path) -> dict[str, Place]:
     """Two sites with a small Flink cluster and a Mosquitto each, up for as long as the stack is."""
-    shared = {
-        "checkpoint_dir": (directory / "checkpoints").as_uri(),
-        "savepoint_dir": (directory / "savepoints").as_uri(),
-    }
-    places = {}
-    for site in "AB":
-        broker = stack.enter_context(MosquittoServer(directory / f"broker-{site}"))
-        cluster = stack.enter_context(FlinkServer(directory / f"flink-{site}", heap="192m", slots=8))
-        database = broker.directory / "mosquitto.db"
-        witness = MosquittoWitness(broker.address, broker.pid, database)
-        places[site] = Place(FlinkWitness(cluster.address), witness, shared)
-    return places
+    shared = _shared(directory, "checkpoint_dir", "savepoint_dir")
+
+    def place(site: str) -> Place:
+        cluster = FlinkServer(directory / f"flink-{site}", heap="192m", slots=8)
+        broker = _broker(stack, directory / f"broker-{site}")
+        return Place(FlinkWitness(stack.enter_context(cluster).address), broker, shared)
+
+    return {site: place(site) for site in "AB"}
+
+
+def spark_places(stack: ExitStack, directory: Path) -> dict[str, Place]:
+    """The same with a Spark Connect server each."""
+    shared = _shared(directory, "checkpoint_dir")
+
+    def place(site: str) -> Place:
+        server = stack.enter_context(SparkServer(directory / f"spark-{site}"))
+        return Place(SparkWitness(server), _broker(stack, directory / f"broker-{site}"), shared)
+
+    return {site: place(site) for site in "AB"}
+
+
+def _shared(directory: Path, *names: str) -> dict[str, str]:
+    return {name: (directory / name).as_uri() for name in names}
+
+
+def _broker(stack: ExitStack, directory: Path) -> MosquittoWitness:
+    broker = stack.enter_context(MosquittoServer(directory))
+    return MosquittoWitness(broker.address, broker.pid, directory / "mosquitto.db")
 
 
 def await_cleared(place: Place) -> None:

@@ -27,7 +27,8 @@ _LAUNCHER = "speck_flink.launcher"
 _MIXED_UP = "SPECK-MIXED-UP"
 _FOUND = re.compile(r"^(?:.*\s)?SPECK-FOUND (?P<found>\{.*\})\s*$", re.MULTILINE)
 _NO_PROGRAM = re.compile(r"Cannot run program \"(?P<program>[^\"]*)\"")
-_EXIT = re.compile(r"RuntimeException: Python process exits with code: (?P<code>\d+)")
+_NO_JAR = re.compile(r"Found 0 flink-python|ClassNotFoundException: org\.apache\.flink\.client\.python")
+_ENDED = re.compile("SPECK-ENDED|Python process exits with code")
 
 # Where uploaded jars are on the JobManager's machine, and the folder below the second of them.
 _UPLOADS, _TEMPORARY, _FOLDER = "web.upload.dir", "web.tmpdir", "flink-web-upload"
@@ -105,8 +106,8 @@ def reason(trace: str) -> str:
     """Why a Python program was not started, in a line."""
     if mixed_up(trace):
         return "other programs were being started there by others, several times (try again)"
-    if "ClassNotFoundException: org.apache.flink.client.python" in trace:
-        return "there is no flink-python jar in the cluster's opt folder"
+    if _NO_JAR.search(trace) is not None:
+        return "there is no flink-python jar in the opt folder of its JobManager"
     if (none := _NO_PROGRAM.search(trace)) is not None:
         return (
             f"there is no program {none['program']!r} on the JobManager's machine "
@@ -114,8 +115,8 @@ def reason(trace: str) -> str:
         )
     if "No jobs included in application" in trace:
         return "the program ended and started no job (expected one call of execute)"
-    if (ended := _EXIT.search(trace)) is not None:
-        return f"its Python process ended with code {ended['code']} (the JobManager's log tells more)"
+    if _ENDED.search(trace) is not None:
+        return "its Python process ended and did not say why (the JobManager's log tells more)"
     return root_cause(trace).removeprefix("RuntimeException: ")
 
 

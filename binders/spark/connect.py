@@ -48,6 +48,7 @@ FIND_PATIENCE = 10.0  # s, for a query that another launch of the same attempt s
 STOP_GRACE = 30.0  # s, for the batch in hand
 
 _CALM = ("Getting offsets from", "Waiting for")  # of a query's status message: no batch is in hand
+_WAITING = ("Waiting for data",)
 _STARTING = ("Initializing",)
 
 
@@ -140,6 +141,13 @@ class ConnectEngine:
         """The numbers of the last progress report.  Raises :class:`~speck.errors.Refused` of a lost job."""
         report = self._client.last_progress(handle.engine_id, _query_of(handle))
         return metrics_of(report, time.time())
+
+    def has_worked(self, handle: Handle) -> bool:
+        """Whether the query has been through a batch, or waits for data."""
+        session, query = handle.engine_id, _query_of(handle)
+        if self._client.query_status(session, query).message.startswith(_WAITING):
+            return True
+        return self._client.last_progress(session, query) is not None
 
     def capacity(self) -> Capacity:
         """What the site and the server tell.

@@ -20,6 +20,7 @@ from speck.errors import (
     NotFound,
     SpeckError,
     StoreError,
+    StoreFull,
     UnreadableInput,
 )
 from speck.schema.report import show
@@ -42,6 +43,7 @@ _STATUS: tuple[tuple[type[SpeckError], HTTPStatus], ...] = (
     (NotFound, HTTPStatus.NOT_FOUND),
     (Conflict, HTTPStatus.CONFLICT),
     (BinderError, HTTPStatus.BAD_GATEWAY),
+    (StoreFull, HTTPStatus.INSUFFICIENT_STORAGE),
     (StoreError, HTTPStatus.SERVICE_UNAVAILABLE),
 )
 

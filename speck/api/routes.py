@@ -278,8 +278,25 @@ def list_sites() -> Any:
 @blueprint.route("/healthz", methods=["GET"])
 @blueprint.response(200, description="alive")
 def healthz() -> Response:
-    """Liveness"""
-    return Response('{"status": "ok"}', content_type=_JSON)
+    """Liveness, and what keeps the store from being written (empty: nothing)"""
+    failure = _coordinator().store.failure
+    return Response(json.dumps({"status": "ok", "store": str(failure or "")}), content_type=_JSON)
+
+
+@blueprint.route("/store/check", methods=["GET"])
+@blueprint.response(200, schemas.FindingSchema(many=True))
+@blueprint.alt_response(503, schema=schemas.ProblemSchema)
+def check_store() -> Any:
+    """What is wrong with the store: records, references, and the code kept beside it"""
+    return _coordinator().check_store()
+
+
+@blueprint.route("/store/backup", methods=["GET"])
+@blueprint.response(200, content_type="application/gzip", description="a backup, whole when it ends well")
+@blueprint.alt_response(503, schema=schemas.ProblemSchema)
+def back_up_store() -> Response:
+    """The store as it is at this moment, with the code kept beside it, and without any secret"""
+    return Response(_coordinator().backup(), content_type="application/gzip")
 
 
 @blueprint.route("/metrics", methods=["GET"])

@@ -223,6 +223,13 @@ class EventSchema(Schema):
     cause = _text("why, in the words of who asked")
 
 
+class FindingSchema(Schema):
+    """One thing that is wrong with the store."""
+
+    what = _text("the record, or the code, that it is about")
+    message = _text()
+
+
 class ProblemSchema(Schema):
     """An error (RFC 9457)."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -62,6 +63,8 @@ if __name__ == "__main__":
     told = settings()
     if told.get("--mode") == "exit":
         sys.exit("there is no such street")
+    if told.get("--mode") == "die":
+        os._exit(9)
     environment = StreamExecutionEnvironment.get_execution_environment()
     environment.set_parallelism(1)
     if told.get("--mode") != "idle":

@@ -25,6 +25,7 @@ from typing import Any
 PROGRAMS = "speck_program"
 FOUND = "SPECK-FOUND "  # before what a probe found, on a line of its own
 MIXED_UP = "SPECK-MIXED-UP"  # another program's context was handed out
+ENDED = "SPECK-ENDED"  # the process ended and did not say why
 SCRIPT = "__main__"
 
 _JOB_ID = "$internal.pipeline.job-id"
@@ -63,6 +64,7 @@ def _version() -> str:
 
 
 def _run(order: Mapping[str, Any], arguments: Sequence[str]) -> None:
+    _hand_over(ENDED)  # an error of an earlier program may be there still
     _keep_environment(order["attempt"])
     name = f"{PROGRAMS}.{order['module']}"
     from . import job as wired
@@ -101,11 +103,16 @@ def _send_by_value(module: Any) -> None:
 
 def _tell(error: BaseException, module: str) -> None:
     """Give Flink the error in words, with the line of the program where it arose."""
+    _hand_over(_words(error) + _place(error, module))
+
+
+def _hand_over(text: str) -> None:
+    """Give Flink what it answers if this process ends with an error, instead of what it was given before."""
     from pyflink.java_gateway import get_gateway
 
     java = get_gateway().jvm
     flink = java.org.apache.flink
-    cause = java.java.lang.RuntimeException(_words(error) + _place(error, module))
+    cause = java.java.lang.RuntimeException(text)
     # Of all that is handed over, Flink's driver keeps what holds an exception of this type.
     failure = flink.client.deployment.application.UnsuccessfulExecutionException(
         None, flink.api.common.JobStatus.FAILED, "the program failed", cause
