@@ -541,7 +541,9 @@ class Runner:
         left = _again(partial(self.pool.broker(session.broker).waiting, session.name))
         if not left:
             return
-        many = f"{left} or more messages" if left == MOST_COUNTED else f"{left} message{'s' * (left > 1)}"
+        # Engines acknowledge a batch when they begin the next one: the last may be among what is left.
+        some = f"at most {left} message{'s' * (left > 1)}"
+        many = f"{left} or more messages" if left == MOST_COUNTED else some
         text = f"given up: {many} that waited at {session.topic!r} of {session.broker}"
         self.operation.note(name, text)
         with self.store.transaction() as transaction:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from speck import cli, client
@@ -325,11 +326,15 @@ def test_wrong_input_is_told_at_once(
 
 
 def test_every_command_has_help() -> None:
-    for name, command in cli.cli.commands.items():
-        assert command.help, name
-        for parameter in command.params:
-            if parameter.param_type_name == "option":
-                assert getattr(parameter, "help", None), f"{name} --{parameter.name}"
+    groups = [("speck", cli.cli)]
+    for name, group in groups:
+        for command in group.commands.values():
+            assert command.help, f"{name} {command.name}"
+            if isinstance(command, click.Group):
+                groups.append((f"{name} {command.name}", command))
+            for parameter in command.params:
+                if parameter.param_type_name == "option":
+                    assert getattr(parameter, "help", None), f"{name} {command.name} --{parameter.name}"
 
 
 def test_interrupt_leaves_the_operation_running(
