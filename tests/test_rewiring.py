@@ -161,7 +161,7 @@ def test_job_that_does_not_drain_in_time_goes_on_and_loses_nothing(begin: Begin,
     world.broker(BROKER).backlog["speck-b"] = 7
     edited = composition(A_ELSEWHERE, B_ELSEWHERE)
     operation = carry_out(coordinator, edited)
-    assert states(operation) == {"a": "done", "b": "failed"}
+    assert states(operation) == {"a": "done", "b": "waiting"}
     assert "what waits for it at 't1' of tcp://b1:1883 was not worked off in 0.3 s" in (
         operation.actions["b"].error
     )
@@ -220,10 +220,10 @@ def test_copy_that_died_before_it_had_drained_runs_once_more_to_do_so(begin: Beg
     carry_out(coordinator, composition(A, B))
     world.broker(BROKER).backlog["speck-b"] = 7
     edited = composition(A_ELSEWHERE, B_ELSEWHERE)
-    assert states(carry_out(coordinator, edited)) == {"a": "done", "b": "failed"}
+    assert states(carry_out(coordinator, edited)) == {"a": "done", "b": "waiting"}
     world.restart(ENGINE)
     again = carry_out(coordinator, edited)
-    assert states(again) == {"a": "done", "b": "failed"}
+    assert states(again) == {"a": "done", "b": "waiting"}
     assert "was not worked off in 0.3 s" in again.actions["b"].error
     (running,) = world.running("b")
     assert (running.attempt.session, running.attempt.state is not None) == ("speck-b", True)
@@ -306,7 +306,7 @@ def test_a_change_that_is_taken_back_leaves_no_session(begin: Begin, world: Worl
         world.doomed = lambda job: job.source_topic == "x1"
     else:
         world.broker(BROKER).backlog["speck-b"] = 7
-    assert carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE)).state == "failed"
+    assert carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE)).state in ("failed", "waiting")
     world.broker(BROKER).backlog["speck-b.2"] = 3
     back = carry_out(coordinator, composition(A, B))
     assert states(back) == {"a": "done", "b": "kept"}

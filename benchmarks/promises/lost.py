@@ -20,9 +20,8 @@ from tempfile import TemporaryDirectory
 
 import yaml
 
-from benchmarks.promises.compositions import FLINK
-from benchmarks.promises.kills import told
-from benchmarks.promises.sites import Place, flink_places
+from benchmarks.promises.kills import ENGINES, told
+from benchmarks.promises.sites import Place
 from benchmarks.promises.trial import Trial
 from tests.wire_trouble import Mischief, MischiefRelay
 
@@ -50,25 +49,26 @@ class Wires:
         return {kind.value: counted[kind] for kind in Mischief}
 
     def _relayed(self, stack: ExitStack, place: Place) -> Place:
-        ends = (place.engine.address, tuple(Mischief)), (place.broker.address, _OF_STREAMS)
-        engine, broker = (self._relay(stack, address, kinds) for address, kinds in ends)
         addresses = {
-            "spe_address": f"http://127.0.0.1:{engine}",
-            "broker_address": f"tcp://127.0.0.1:{broker}",
+            "spe_address": self._relay(stack, place.engine.address),
+            "broker_address": self._relay(stack, place.broker.address),
         }
         return replace(place, known={**place.known, **addresses})
 
-    def _relay(self, stack: ExitStack, address: str, kinds: Sequence[Mischief]) -> int:
+    def _relay(self, stack: ExitStack, address: str) -> str:
+        """A relay before a server; answers the address under which it stands for that."""
+        scheme, _, port = address.rstrip("/").replace("://", ":").split(":")
+        kinds = tuple(Mischief) if scheme == "http" else _OF_STREAMS
+
         def choose(piece: bytes) -> Mischief | None:
             with self._guard:
                 if not self.trouble or self._random.random() >= self._chance:
                     return None
                 return self._random.choice(kinds)
 
-        port = int(address.rstrip("/").rpartition(":")[2])
-        relay = stack.enter_context(MischiefRelay(port, choose))
+        relay = stack.enter_context(MischiefRelay(int(port), choose))
         self._relays.append(relay)
-        return relay.port
+        return f"{scheme}://127.0.0.1:{relay.port}"
 
     @contextmanager
     def troubled(self) -> Iterator[None]:
@@ -90,6 +90,7 @@ def rounds(trial: Trial, wires: Wires, count: int) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Make trouble; the result is 1 when something was wrong in the end."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.promises lost", description=__doc__)
+    parser.add_argument("--engine", choices=ENGINES, default="flink")
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--chance", type=float, default=0.1, help="of trouble, a request (default 0.1)")
     parser.add_argument("--seed", type=int, default=1)
@@ -99,8 +100,9 @@ def main(arguments: Sequence[str]) -> int:
     wires = Wires(options.seed, options.chance)
     with TemporaryDirectory() as name, ExitStack() as stack:
         directory = Path(name)
-        places = wires.before(stack, flink_places(stack, directory))
-        with Trial(places, FLINK, directory / "trial", options.seed, told) as trial:
+        made, programs = ENGINES[options.engine]
+        places = wires.before(stack, made(stack, directory))
+        with Trial(places, programs, directory / "trial", options.seed, told) as trial:
             rounds(trial, wires, options.rounds)
         wrong = sum(bool(each.wrong) for each in trial.outcomes)
         result = {"rounds": len(trial.outcomes), "troubles": wires.done(), "wrong_after_trouble": wrong}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,15 +68,20 @@ def await_cleared(place: Place) -> None:
     while place.engine.running() and time.monotonic() < deadline:
         time.sleep(0.05)
     state = place.broker.look()
-    port = int(place.broker.address.rpartition(":")[2])
-    for name in state.sessions:
-        client = paho.Client(CallbackAPIVersion.VERSION2, name, protocol=paho.MQTTv5)
-        client.connect("127.0.0.1", port, clean_start=True)
-        client.loop_start()
-        for topic in state.retained:
-            client.publish(topic, b"", 1, retain=True).wait_for_publish(30)
-        client.disconnect()
-        client.loop_stop()
+    for session in state.sessions:
+        _as_client(place.broker.address, session, ())
+    _as_client(place.broker.address, "", state.retained)
+
+
+def _as_client(address: str, client_id: str, cleared: Iterable[str]) -> None:
+    """Take a session over and let it end; delete the messages retained on these topics."""
+    client = paho.Client(CallbackAPIVersion.VERSION2, client_id, protocol=paho.MQTTv5)
+    client.connect("127.0.0.1", int(address.rpartition(":")[2]), clean_start=True)
+    client.loop_start()
+    for topic in cleared:
+        client.publish(topic, b"", 1, retain=True).wait_for_publish(30)
+    client.disconnect()
+    client.loop_stop()
 
 
 class Probe:
