@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from speck.model import (
     Attempt,
     Capacity,
+    Found,
     Handle,
     Inventory,
     Job,
@@ -105,6 +106,17 @@ class TellsMany(Protocol):
 
     def statuses(self, handles: Iterable[Handle]) -> Mapping[str, JobStatus]:
         """The statuses of these jobs by ``engine_id``, each as ``status`` has it; raises nothing."""
+
+
+@runtime_checkable
+class ListsJobs(Protocol):
+    """An engine binder that can say what runs at its engine, whoever started it."""
+
+    def running(self) -> Sequence[Found]:
+        """All jobs that run or start there now; asks a number of questions that does not grow with them.
+
+        Raises a :class:`~speck.errors.BinderError`; of an engine that cannot tell, ``Refused``.
+        """
 
 
 @runtime_checkable

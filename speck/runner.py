@@ -34,7 +34,7 @@ from tenacity import (
 from speck.binder import MOST_COUNTED
 from speck.carry import STATE_LIMIT, Carrier, Parcel, at
 from speck.drain import BOUND, Copy, await_drained
-from speck.errors import BinderError, NoAnswer, SpeckError, StoreError, Unreachable
+from speck.errors import BinderError, NoAnswer, NoCapacity, SpeckError, StoreError, Unfinished, Unreachable
 from speck.graph import Graph, source_of
 from speck.model import Attempt, Handle, Job, State, client_id
 from speck.operation import Operation
@@ -141,7 +141,7 @@ class Runner:
                 self.operation.begin(name)
                 step(action)
             except SpeckError as error:
-                self._failed(action, str(error))
+                self._failed(action, str(error), waits=_waits(error))
                 raise
             except Exception as error:
                 _log.exception("action on job %r", name)
@@ -151,15 +151,17 @@ class Runner:
         def skip(need: Hashable, error: Exception) -> None:
             kind, other = need if isinstance(need, tuple) else ("", "")
             if kind == "broker":
-                self._failed(action, str(error))
+                self._failed(action, str(error), waits=_waits(error))
+            elif other != name and _waits(error):
+                self.operation.finish(name, "waiting", f"depends on job {other!r}, which waits: {error}")
             elif other != name:  # what failed of its own has been told
                 self.operation.finish(name, "skipped", f"depends on job {other!r}, which failed: {error}")
 
         return Task(key, lane or self.pool.engine_lane(action.job), work, skip, needs)
 
-    def _failed(self, action: Action, error: str) -> None:
-        name = action.job.job_name
-        if self.operation.actions[name].state == "failed":
+    def _failed(self, action: Action, error: str, *, waits: bool = False) -> None:
+        name, state = action.job.job_name, "waiting" if waits else "failed"
+        if self.operation.actions[name].state in ("failed", "waiting"):
             return  # its other step did, and told so
         message = f"job {name!r} at {action.job.spe_address}: {error}"
         try:
@@ -167,10 +169,10 @@ class Runner:
                 record = self.store.job(name)
                 if record is not None:
                     transaction.put_job(replace(record, error=error))
-                transaction.add_event(self._event("failed", name, message))
+                transaction.add_event(self._event(state, name, message))
         except StoreError as trouble:
             _log.error("that the action on job %r failed could not be stored: %s", name, trouble)
-        self.operation.finish(name, "failed", message)
+        self.operation.finish(name, state, message)
 
     # --- prepare
 
@@ -553,7 +555,9 @@ class Runner:
         left = _again(partial(self.pool.broker(session.broker).waiting, session.name))
         if not left:
             return
-        many = f"{left} or more messages" if left == MOST_COUNTED else f"{left} message{'s' * (left > 1)}"
+        # Engines acknowledge a batch when they begin the next one: the last may be among what is left.
+        some = f"at most {left} message{'s' * (left > 1)}"
+        many = f"{left} or more messages" if left == MOST_COUNTED else some
         text = f"given up: {many} that waited at {session.topic!r} of {session.broker}"
         self.operation.note(name, text)
         with self.store.transaction() as transaction:
@@ -600,6 +604,11 @@ def _again(call: Callable[[], _T]) -> _T:
         with one_try:
             return call()
     raise AssertionError("a try ends in an answer or an error")
+
+
+def _waits(error: Exception) -> bool:
+    """Whether what failed so is worth another try as it is: nobody said no to it."""
+    return isinstance(error, Unreachable | NoAnswer | NoCapacity | Unfinished)
 
 
 def _carried(job: Job, record: JobRecord) -> State | None:

@@ -18,6 +18,7 @@ import click
 import pytest
 
 from speck import cli, client
+from tests.binder_contract import eventually
 from tests.rest_server import RestServer, yaml_of
 
 TWO = yaml_of("a t0 t1", "b t1 t2")
@@ -104,6 +105,40 @@ def test_apply_that_fails_names_job_engine_and_reason(speck: Speck, two: str, re
     assert said.code == 1
     assert "job 'a' at sc://e1:15002: NameError: name 'x' (work.py:3)" in said.err
     assert "1 failed, 1 done" in said.out
+
+
+def test_apply_that_waits_for_a_site_exits_3_and_is_done_on_its_return(
+    speck: Speck, two: str, rest: RestServer
+) -> None:
+    rest.world.down("sc://e1:15002")
+    said = speck("apply", two)
+    assert said.code == 3
+    assert "apply of two waiting: 2 waiting" in said.out
+    assert "speck jobs" in said.err
+    rest.coordinator.loop.round()
+    (line,) = [line for line in speck("jobs").out.splitlines() if line.startswith("a ")]
+    assert "not started" in line
+    assert "waits for sc://e1:15002: " in line
+    shown = speck("show", "a").out.splitlines()
+    assert "drift: not started" in shown
+    assert "next_try: -" in shown
+    rest.world.up("sc://e1:15002")
+    rest.coordinator.loop.round()
+    eventually(lambda: sorted(rest.world.where()), lambda names: names == ["a", "b"])
+
+
+def test_jobs_tell_drift_and_the_next_try(speck: Speck, two: str, rest: RestServer) -> None:
+    speck("apply", two)
+    for _ in range(2):
+        rest.world.crash("a", "no such street")
+        rest.coordinator.loop.round()
+        eventually(lambda: rest.coordinator.free("two"), bool)
+    job = next(each for each in speck("jobs", "--json").data if each["job_name"] == "a")
+    assert (job["wanted"], job["state"], job["drift"]) == ("running", "failed", "died")
+    assert job["next_try"] > job["drift_since"]
+    (line,) = [line for line in speck("jobs").out.splitlines() if line.startswith("a ")]
+    assert "waits for its next try; no such street" in line
+    assert "drift" in speck("events").out
 
 
 def test_json_prints_one_object_and_nothing_else(speck: Speck, two: str) -> None:

@@ -104,7 +104,8 @@ class SparkWitness:
         """See :class:`Engine`; a query that has a thread is at work."""
         client = ConnectClient(self.address, endpoint_of(self.address))
         try:
-            return [Running("", name, True) for name in ServerProbe(self.address, client).running() or ()]
+            queries = ServerProbe(self.address, client).running() or ()
+            return [Running("", query.name, True) for query in queries]
         finally:
             client.close()
 
