@@ -424,9 +424,23 @@ class Runner:
             transaction.delete_attempt(record.attempt)
 
     def _submit(self, job: Job, attempt: Attempt) -> Handle:
-        engine = self.pool.engine(job)
+        unsure = False
+
+        def ask() -> Handle:
+            nonlocal unsure
+            try:
+                return self.pool.engine(job).submit(self.placed(job), attempt)
+            except NoAnswer:
+                unsure = True
+                raise
+            except Unreachable as error:
+                if not unsure:
+                    raise
+                # Nothing was asked this time; the time before, something may have been.
+                raise NoAnswer(str(error), address=error.address) from error
+
         try:
-            return self._call("submit", partial(engine.submit, self.placed(job), attempt))
+            return self._call("submit", ask)
         except NoAnswer as error:
             found = self._find(job, attempt)
             if found is not None:

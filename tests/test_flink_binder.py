@@ -32,6 +32,7 @@ from tests.examples import job, one_site
 from tests.flink_bench import BROKER, FlinkBench
 from tests.flink_server import FlinkServer
 from tests.https_proxy import https_proxy
+from tests.wire_trouble import Mischief, MischiefRelay
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "jars_and_apps" / "flink"
 
@@ -259,6 +260,25 @@ def test_many_jobs_share_one_jar(flink_bench: FlinkBench, job_name: str, tmp_pat
         list(pool.map(lambda handle: engines[0].stop(handle, keep_state=False), handles[1:]))
         assert uploaded(flink_bench).count(jar) == 1
         engines[1].stop(handles[0], keep_state=False)
+    assert jar not in uploaded(flink_bench)
+
+
+def test_a_jar_is_dropped_though_answers_are_lost(
+    flink_bench: FlinkBench, job_name: str, tmp_path: Path
+) -> None:
+    path, jar = own_jar(flink_bench, tmp_path)
+    lost = iter([Mischief.LOSE_REQUEST, Mischief.LOSE_ANSWER])
+
+    def choose(piece: bytes) -> Mischief | None:
+        return next(lost, None) if piece.startswith(b"DELETE /jars/") else None
+
+    with MischiefRelay(flink_bench.server.ports[0], choose) as relay:
+        job = replace(flink_bench.job(job_name), job_path=str(path))
+        engine = connect_engine(f"http://127.0.0.1:{relay.port}", flink_bench.inventory)
+        handle = engine.submit(job, attempt_of(job))
+        engine.stop(handle, keep_state=False)
+        engine.close()
+        assert relay.done[Mischief.LOSE_ANSWER] == 1
     assert jar not in uploaded(flink_bench)
 
 

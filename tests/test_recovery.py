@@ -13,7 +13,7 @@ import pytest
 
 from speck.coordinator import Coordinator
 from speck.errors import NoAnswer, Refused
-from speck.model import Attempt, Composition, Job
+from speck.model import Attempt, Composition, Handle, Job
 from speck.operation import Operation
 from speck.store import Store
 from tests.doubles import InMemoryEngine, World, double_kinds
@@ -145,6 +145,26 @@ def test_attempt_that_ended_before_is_followed_by_a_new_one(begin: Begin, world:
 def test_call_without_an_answer_is_made_again(begin: Begin, world: World, method: str, done: bool) -> None:
     coordinator = begin()
     world.fail(method, SILENCE, times=2, after=done)
+    assert carry_out(coordinator, composition(A)).state == "succeeded"
+    assert len(world.running("a")) == 1
+
+
+def test_engine_that_goes_after_a_submit_without_an_answer_may_run_the_job(
+    begin: Begin, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit = InMemoryEngine.submit
+
+    def submitted(self: InMemoryEngine, job: Job, attempt: Attempt) -> Handle:
+        submit(self, job, attempt)
+        world.down(ENGINE)
+        raise SILENCE
+
+    coordinator = begin()
+    with monkeypatch.context() as patch:
+        patch.setattr(InMemoryEngine, "submit", submitted)
+        operation = carry_out(coordinator, composition(A))
+    assert "whether it started is not known" in operation.actions["a"].error
+    world.up(ENGINE)
     assert carry_out(coordinator, composition(A)).state == "succeeded"
     assert len(world.running("a")) == 1
 

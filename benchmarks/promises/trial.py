@@ -23,7 +23,7 @@ from benchmarks.promises.compositions import NAME, Form, Programs, Version, vers
 from benchmarks.promises.expected import faults
 from benchmarks.promises.served import Counted, Served
 from benchmarks.promises.sites import Place, Probe, await_cleared
-from speck.client import Client
+from speck.client import Client, RequestRefused
 from speck.errors import ServerError, SpeckError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -31,6 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PATIENCE = 60.0  # s, until what is wanted must be there
 _TROUBLED = 300.0  # s; Flink may start for 120 s what gave no answer
 _POLL = 0.03
+_BUSY = 409  # another operation, such as a healing one, is at work
 
 
 @dataclass(frozen=True)
@@ -209,9 +210,16 @@ class Trial:
         return True
 
     def _request(self, client: Client, target: str | None, wait: float) -> dict[str, object]:
-        if target is None:
-            return client.delete_composition(NAME, wait=wait)
-        return client.apply(self.versions[target].text(self.programs.engine), NAME, wait=wait)
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                if target is None:
+                    return client.delete_composition(NAME, wait=wait)
+                return client.apply(self.versions[target].text(self.programs.engine), NAME, wait=wait)
+            except RequestRefused as error:
+                if error.status != _BUSY or time.monotonic() > deadline:
+                    raise
+            time.sleep(_POLL)
 
     def _do(self, client: Client, target: str | None) -> None:
         operation = self._request(client, target, wait=PATIENCE)

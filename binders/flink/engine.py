@@ -7,6 +7,7 @@ knows an attempt finds its job.  What several binders of one cluster must agree 
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -15,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from binders.flink import python, states
 from binders.flink.cause import root_cause
@@ -37,7 +40,7 @@ from binders.flink.rest import FlinkRefused, FlinkRest, JobLine, Overview
 from binders.flink.room import Room
 from binders.flink.stopping import Stopper
 from binders.flink.turns import Turns
-from speck.errors import BinderError, NoAnswer, NoCapacity, Refused
+from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, Unreachable
 from speck.model import (
     Attempt,
     Capacity,
@@ -52,12 +55,15 @@ from speck.model import (
     session_fingerprint,
 )
 
+_log = logging.getLogger(__name__)
+
 VERSIONS = ((1, 20), (2, 0))  # the oldest of each major version
 
 FIND_PATIENCE = 10.0  # s, for a job that another submit of the same attempt starts
 UNSETTLED = 120.0  # s, for which a main method that gave no answer may still come to a job
 PYTHON_FRESH = 600.0  # s, for which a JobManager's Python is taken to be as it was seen
 TRIES = 5  # of a Python program beside programs that others start
+TIDY_TRIES = 3
 _POLL = 0.1
 
 _DUPLICATE = ("DuplicateApplicationSubmissionException", "DuplicateJobSubmissionException")
@@ -202,8 +208,7 @@ class FlinkEngine:
         location = self.stopper.stop(handle, keep_state)
         self._shared.meter.forget(handle.engine_id)
         self._shared.room.freed(handle.details.get("job", ""))
-        with suppress(BinderError):  # the job is stopped, whatever becomes of its jar
-            self._drop_jar(handle)
+        self._tidy(handle, last=not keep_state)
         return State(STATE_KIND, location) if location else None
 
     def state_of(self, handle: Handle) -> State | None:
@@ -457,6 +462,24 @@ class FlinkEngine:
 
     def _is(self, line: JobLine, job_name: str) -> bool:
         return (self._tag(line.id).job or line.name) == job_name
+
+    def _tidy(self, handle: Handle, *, last: bool) -> None:
+        """Drop the jar of a stopped job; ``last``: should there be no answer, ask again for the stop.
+
+        A job that goes on elsewhere, or in another form, does not wait for that.
+        """
+        patience = stop_after_attempt(TIDY_TRIES)
+        try:
+            for one_try in Retrying(
+                stop=patience, wait=wait_fixed(_POLL), retry=retry_if_exception_type(NoAnswer), reraise=True
+            ):
+                with one_try:
+                    self._drop_jar(handle)
+        except (NoAnswer, Unreachable):
+            if last:
+                raise
+        except BinderError as error:
+            _log.info("a jar is left at %s: %s", self.address, error)
 
     def _drop_jar(self, handle: Handle) -> None:
         """Drop the jars that nothing uses, if the stopped job's own is one of them."""
