@@ -27,6 +27,8 @@ def source_options(job: Job, attempt: Attempt, inventory: Inventory) -> dict[str
         "clientId": attempt.session,
         "fenceTopic": fence_topic(attempt.session),
         "attempt": str(attempt.number),
+        # A session that a broker lost is filled again by those who wrote to it.
+        "failOnDataLoss": "false",
     }
     if job.parallelism is not None:
         options["partitions"] = str(job.parallelism)

@@ -2,6 +2,7 @@ package io.speck.mqtt;
 
 import io.netty.bootstrap.Bootstrap;
 import io.netty.buffer.ByteBuf;
+import io.netty.buffer.ByteBufUtil;
 import io.netty.channel.Channel;
 import io.netty.channel.ChannelFuture;
 import io.netty.channel.ChannelInitializer;
@@ -16,6 +17,8 @@ import io.netty.handler.codec.mqtt.MqttMessage;
 import io.netty.handler.codec.mqtt.MqttMessageType;
 import io.netty.handler.codec.mqtt.MqttProperties;
 import io.netty.handler.codec.mqtt.MqttProperties.IntegerProperty;
+import io.netty.handler.codec.mqtt.MqttPublishMessage;
+import io.netty.handler.codec.mqtt.MqttPublishVariableHeader;
 import io.netty.handler.codec.mqtt.MqttQoS;
 import io.netty.handler.codec.mqtt.MqttReasonCodeAndPropertiesVariableHeader;
 import io.netty.handler.ssl.SslContext;
@@ -116,12 +119,35 @@ final class Connection {
     }
 
     /**
-     * Subscribes at QoS 1; retained messages come only with a subscription that the session did not have.
+     * Subscribes to these filters at QoS 1; retained messages come only with a subscription that the session did not have.
      *
      * @throws BrokerException when the broker refuses, or does not answer in time
      */
-    void subscribe(String filter, Duration timeout) throws InterruptedException {
-        await(handler.subscribe(channel, filter), timeout, "subscribe to '" + filter + "'");
+    void subscribe(Duration timeout, String... filters) throws InterruptedException {
+        await(handler.subscribe(channel, filters), timeout, "subscribe to '" + String.join("', '", filters) + "'");
+    }
+
+    /** Whether it has not ended yet. */
+    boolean active() {
+        return channel.isActive();
+    }
+
+    /**
+     * Leaves a message at a topic; an empty one removes what is there.
+     *
+     * @param expirySeconds how long it stays; 0: for good
+     * @param packetId of the acknowledgement that the listener will hear of; 0: of none
+     */
+    void retain(String topic, String payload, int expirySeconds, int packetId) {
+        MqttQoS quality = packetId == 0 ? MqttQoS.AT_MOST_ONCE : MqttQoS.AT_LEAST_ONCE;
+        MqttProperties properties = new MqttProperties();
+        if (expirySeconds > 0) {
+            properties.add(new IntegerProperty(MqttProperties.PUBLICATION_EXPIRY_INTERVAL, expirySeconds));
+        }
+        execute(() -> writeAndFlush(
+                new MqttPublishMessage(new MqttFixedHeader(MqttMessageType.PUBLISH, false, quality, true, 0),
+                        new MqttPublishVariableHeader(topic, packetId, properties),
+                        ByteBufUtil.writeUtf8(channel.alloc(), payload))));
     }
 
     private void await(Future<?> answer, Duration timeout, String what) throws InterruptedException {

@@ -120,7 +120,8 @@ public final class MqttJob {
         builder.broker(required("source-broker")).topic(required("source-topic"))
                 .clientId(argument("session", "speck-" + name))
                 .login(secret("source", "username"), secret("source", "password"))
-                .caFile(secret("source", "ca-file"));
+                .caFile(secret("source", "ca-file"))
+                .failOnDataLoss(false); // a session that a broker lost is filled again by those who wrote to it
         String fence = argument("fence-topic", null);
         long attempt = number("attempt", -1, -1, Long.MAX_VALUE);
         return fence == null ? builder : builder.fence(fence, attempt);
