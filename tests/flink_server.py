@@ -77,24 +77,38 @@ class FlinkServer:
         """Start it and wait until it has slots."""
         assert not self._processes, "the cluster runs already"
         self.directory.mkdir(parents=True, exist_ok=True)
-        with (self.directory / "server.log").open("ab") as log:
-            for command in self.cluster.programs():
-                self._processes.append(
-                    subprocess.Popen(
-                        command,
-                        cwd=self.directory,
-                        env=self.cluster.environment(),
-                        stdin=subprocess.DEVNULL,
-                        stdout=log,
-                        stderr=log,
-                    )
-                )
+        self._processes = [self._run(command) for command in self.cluster.programs()]
         try:
             self._await_ready()
         except BaseException:
             self.kill()
             raise
         return self
+
+    def kill_job_manager(self) -> None:
+        """End the JobManager by SIGKILL, and start another; the TaskManager lives on."""
+        self._replace(0)
+
+    def kill_task_manager(self) -> None:
+        """End the TaskManager by SIGKILL, and start another; the JobManager lives on."""
+        self._replace(1)
+
+    def _replace(self, which: int) -> None:
+        self._processes[which].kill()
+        self._processes[which].wait()
+        self._processes[which] = self._run(self.cluster.programs()[which])
+        self._await_ready()
+
+    def _run(self, command: list[str]) -> subprocess.Popen[bytes]:
+        with (self.directory / "server.log").open("ab") as log:
+            return subprocess.Popen(
+                command,
+                cwd=self.directory,
+                env=self.cluster.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
 
     def kill(self) -> None:
         """End it by SIGKILL; of one that does not run: nothing."""

@@ -30,11 +30,10 @@ import io.netty.util.ReferenceCountUtil;
 import io.netty.util.concurrent.ScheduledFuture;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
-import java.util.Collections;
+import java.util.List;
 import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
-import java.util.stream.Stream;
 
 /** The client's side of the protocol on one channel: handshake, subscription, keep-alive, and the way of each packet. */
 final class ClientHandler extends ChannelInboundHandlerAdapter {
@@ -92,14 +91,14 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
         });
     }
 
-    CompletableFuture<Void> subscribe(Channel channel, String... filters) {
+    CompletableFuture<Void> subscribe(Channel channel, List<String> filters) {
         MqttSubscriptionOption option = new MqttSubscriptionOption(
                 MqttQoS.AT_LEAST_ONCE, false, false, RetainedHandlingPolicy.SEND_AT_SUBSCRIBE_IF_NOT_YET_EXISTS);
         channel.writeAndFlush(new MqttSubscribeMessage(
                 new MqttFixedHeader(MqttMessageType.SUBSCRIBE, false, MqttQoS.AT_LEAST_ONCE, false, 0),
                 new MqttMessageIdAndPropertiesVariableHeader(SUBSCRIBE_ID, MqttProperties.NO_PROPERTIES),
-                new MqttSubscribePayload(Stream.of(filters)
-                        .map(filter -> new MqttTopicSubscription(filter, option)).toList())));
+                new MqttSubscribePayload(
+                        filters.stream().map(filter -> new MqttTopicSubscription(filter, option)).toList())));
         return subscribed;
     }
 
@@ -192,7 +191,7 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
     }
 
     private void subscribed(MqttSubAckMessage packet) {
-        int reason = Collections.max(packet.payload().reasonCodes());
+        int reason = packet.payload().reasonCodes().get(0);
         if (reason >= 0x80) {
             subscribed.completeExceptionally(new BrokerException("broker " + connection.login()
                     + " refuses the subscription of client '" + connection.session().clientId() + "': "

@@ -26,6 +26,7 @@ import io.netty.handler.ssl.SslContextBuilder;
 import io.netty.handler.ssl.SslHandler;
 import java.io.File;
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
@@ -119,12 +120,12 @@ final class Connection {
     }
 
     /**
-     * Subscribes to these filters at QoS 1; retained messages come only with a subscription that the session did not have.
+     * Subscribes at QoS 1; retained messages come only with a subscription that the session did not have.
      *
-     * @throws BrokerException when the broker refuses, or does not answer in time
+     * @throws BrokerException when the broker refuses the first filter, or does not answer in time
      */
-    void subscribe(Duration timeout, String... filters) throws InterruptedException {
-        await(handler.subscribe(channel, filters), timeout, "subscribe to '" + String.join("', '", filters) + "'");
+    void subscribe(List<String> filters, Duration timeout) throws InterruptedException {
+        await(handler.subscribe(channel, filters), timeout, "subscribe to '" + filters.get(0) + "'");
     }
 
     /** Whether it has not ended yet. */

@@ -3,6 +3,7 @@ package io.speck.mqtt;
 import io.netty.handler.codec.mqtt.MqttPublishMessage;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -54,7 +55,7 @@ final class Fence {
 
     private static Long read(Connection connection, Reader reader, SourceSettings settings, Duration timeout)
             throws InterruptedException {
-        connection.subscribe(timeout, settings.fenceTopic());
+        connection.subscribe(List.of(settings.fenceTopic()), timeout);
         connection.ping();
         String text = reader.text(timeout);
         return text == null ? null : attempt(text, settings.fenceTopic());

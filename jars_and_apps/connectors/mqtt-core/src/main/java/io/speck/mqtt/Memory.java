@@ -3,6 +3,7 @@ package io.speck.mqtt;
 import io.netty.handler.codec.mqtt.MqttPublishMessage;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -38,7 +39,7 @@ final class Memory {
 
     /** Subscribes to the mark and to requests. */
     void listen(Connection opened, Duration timeout) throws InterruptedException {
-        opened.subscribe(timeout, topic, REQUESTS + "+");
+        opened.subscribe(List.of(topic, REQUESTS + "+"), timeout);
     }
 
     /** Answers the number in the mark; 0 when there is none. */

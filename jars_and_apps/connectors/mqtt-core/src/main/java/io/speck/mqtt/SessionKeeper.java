@@ -2,6 +2,7 @@ package io.speck.mqtt;
 
 import io.netty.handler.codec.mqtt.MqttPublishMessage;
 import java.time.Duration;
+import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
@@ -120,7 +121,7 @@ final class SessionKeeper implements ConnectionListener {
                 settings.login(), Session.kept(settings.clientId(), receiveMaximum()), this, timeout);
         try {
             throwFailure();
-            opened.subscribe(timeout, settings.topic());
+            opened.subscribe(List.of(settings.topic()), timeout);
             Fence.check(settings, timeout);
         } catch (DataLossException e) {
             drop(opened);

@@ -284,7 +284,7 @@ class MqttSourceTest {
                         seen.incrementAndGet();
                     }
                 }, Duration.ofSeconds(5));
-        maker.subscribe(Duration.ofSeconds(5), "in/#");
+        maker.subscribe(List.of("in/#"), Duration.ofSeconds(5));
         publish("a", "a", "b");
         Await.until("all are under way", () -> seen.get() == 3);
         maker.close(false);

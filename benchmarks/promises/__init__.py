@@ -1,0 +1,1 @@
+"""Trials of the design's promises: what must not happen is provoked, and counted."""

@@ -1,0 +1,128 @@
+"""What is lost and what is doubled between jobs when engines, brokers and links fail under load.
+
+::
+
+    python -m benchmarks.promises.faults --rounds 3 --messages 10000 --json
+
+A round hurts a rig (:mod:`benchmarks.promises.rig`) in each of the ways of :data:`FAULTS`.  Figures of each:
+``messages``, ``lost``, ``doubled``, summed over the rounds; the aim is 0 for both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from benchmarks.promises.rig import Account, Rig
+
+
+def kill_spark(rig: Rig) -> None:
+    """SIGKILL of the Spark Connect server; its jobs are gone, and started again from their checkpoints."""
+    rig.spark.kill()
+    rig.spark.start()
+    rig.apply()
+
+
+def kill_task_manager(rig: Rig) -> None:
+    """SIGKILL of the Flink TaskManager; Flink itself goes on when there is another."""
+    rig.flink.kill_task_manager()
+
+
+def kill_job_manager(rig: Rig) -> None:
+    """SIGKILL of the Flink JobManager; its jobs are gone, and started again from their newest checkpoints."""
+    rig.flink.kill_job_manager()
+    rig.apply()
+
+
+def restart_broker(rig: Rig) -> None:
+    """The broker between the jobs is stopped in good order, and started again."""
+    rig.middle.stop()
+    rig.middle.start()
+
+
+def kill_broker(rig: Rig) -> None:
+    """SIGKILL of the broker between the jobs: what it had not saved is lost there."""
+    rig.middle.kill()
+    rig.middle.start()
+
+
+def empty_broker(rig: Rig) -> None:
+    """SIGKILL of the broker between the jobs, which comes back knowing nothing: no session, no fence."""
+    rig.middle.kill()
+    (rig.middle.directory / "mosquitto.db").unlink(missing_ok=True)
+    rig.middle.start()
+
+
+def cut_link(seconds: float) -> Callable[[Rig], None]:
+    """The way to the broker between the jobs is cut for a while, without a word."""
+
+    def cut(rig: Rig) -> None:
+        rig.link.cut(seconds)
+
+    return cut
+
+
+FAULTS: Mapping[str, Callable[[Rig], object]] = {
+    "spark_killed": kill_spark,
+    "task_manager_killed": kill_task_manager,
+    "job_manager_killed": kill_job_manager,
+    "broker_restarted": restart_broker,
+    "broker_killed": kill_broker,
+    "broker_emptied": empty_broker,
+    "link_cut": cut_link(60),
+}
+
+
+def measure(names: Iterable[str], rounds: int, messages: int) -> dict[str, Account]:
+    """The accounts of some faults, each summed over the rounds."""
+    totals: dict[str, Account] = {}
+    with tempfile.TemporaryDirectory(prefix="speck-faults-") as directory, Rig(Path(directory)) as rig:
+        for number in range(rounds):
+            for name in names:
+                found = rig.trial(FAULTS[name], messages)
+                print(f"round {number + 1}: {name}: {found}", file=sys.stderr, flush=True)
+                before = totals.get(name, Account(0, 0, 0))
+                totals[name] = Account(
+                    before.messages + found.messages, before.lost + found.lost, before.doubled + found.doubled
+                )
+    return totals
+
+
+def figures(totals: Mapping[str, Account]) -> dict[str, int]:
+    """The figures by name."""
+    return {
+        f"{name}_{figure}": getattr(account, figure)
+        for name, account in totals.items()
+        for figure in ("messages", "lost", "doubled")
+    }
+
+
+def section(*, rounds: int = 3, messages: int = 10_000, names: Iterable[str] = FAULTS) -> dict[str, int]:
+    """The figures of these faults."""
+    return figures(measure(list(names), rounds, messages))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the trials and print their figures; exits 1 when anything was lost or doubled."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.promises.faults", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--messages", type=int, default=10_000, help="of each trial")
+    parser.add_argument("--fault", action="append", choices=list(FAULTS), help="only this one (may be repeated)")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    found = section(rounds=options.rounds, messages=options.messages, names=options.fault or FAULTS)
+    if options.json:
+        print(json.dumps(found))
+    else:
+        for name, value in found.items():
+            print(f"{name:36} {value:>9}")
+    wrong = [name for name, value in found.items() if value and not name.endswith("_messages")]
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
