@@ -152,9 +152,23 @@ def plan(client: Client, file: Path, base_revision: int | None, as_json: bool) -
 @_file
 @click.option("--base-revision", type=int, help="Refuse when this is not the last revision.")
 @click.option("-m", "--message", default="", help="Why; kept with the revision.")
+@click.option(
+    "--leave-behind",
+    multiple=True,
+    metavar="SITE_OR_ADDRESS",
+    help="Do not wait for this site or engine: what runs there and is wanted elsewhere is fenced off and "
+    "left, and stopped by a later apply (may be repeated).",
+)
 @_json_option
 @click.pass_obj
-def apply(client: Client, file: Path, base_revision: int | None, message: str, as_json: bool) -> None:
+def apply(
+    client: Client,
+    file: Path,
+    base_revision: int | None,
+    message: str,
+    leave_behind: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Make what runs what the file says."""
     text = file.read_bytes()
     planned = client.plan(text, file.stem, base_revision)
@@ -169,6 +183,7 @@ def apply(client: Client, file: Path, base_revision: int | None, message: str, a
             base_revision=planned["base_revision"],
             message=message,
             author=os.environ.get("USER", ""),
+            leave_behind=list(leave_behind),
         )
     except KeyboardInterrupt:
         err.print("\nThe server may have begun already.  Look at it with: speck compositions")

@@ -19,6 +19,7 @@ from typing import Any
 from speck.artifacts import Artifacts, ServedFiles
 from speck.binder import ENGINE_OF_SCHEME, Registry, scheme_of
 from speck.errors import BinderError, Busy, Conflict, Fault, InvalidInput, NotFound, SpeckError, StaleRevision
+from speck.leaving import addresses_of, left_copies
 from speck.model import Composition, Inventory, Job, JobMetrics, JobState, JobStatus, Site
 from speck.operation import Operation
 from speck.plan import Deployed, Keep, Plan, Start, make_plan, stranded_state
@@ -152,8 +153,12 @@ class Coordinator:
         warnings: Iterable[str] = (),
         author: str = "",
         message: str = "",
+        leave_behind: Iterable[str] = (),
     ) -> tuple[Operation, Plan]:
         """Accept a composition as its next revision, and have it carried out in the background.
+
+        ``leave_behind`` names sites, or addresses of engines, that are not to be waited for: copies that run
+        there and are wanted elsewhere, or no more, are left instead of stopped (:mod:`speck.leaving`).
 
         A composition that is as it is wanted already makes no revision.  Raises
         :class:`~speck.errors.StaleRevision`, :class:`~speck.errors.Busy`,
@@ -170,6 +175,8 @@ class Coordinator:
             number = head.revision if same else head.revision + 1
             operation = self._operation(composition.name, number, "apply")
             operation.warnings.extend(warnings)
+            deployed = [each.job for each in self._stored(head).values()]
+            operation.left_behind = tuple(sorted(addresses_of(leave_behind, self.inventory, deployed)))
             operation.plan(plan)
             revision = Revision(head.name, number, self.clock(), composition.jobs, author, message)
             self._accept(operation, plan, None if same else revision)
@@ -252,7 +259,14 @@ class Coordinator:
         error = ""
         try:
             runner = Runner(
-                self.store, self.pool, operation, wanted, self.artifacts.placed, self.mint, self.clock
+                self.store,
+                self.pool,
+                operation,
+                wanted,
+                self.artifacts.placed,
+                self.mint,
+                self.clock,
+                left_behind=frozenset(operation.left_behind),
             )
             runner.run(plan)
         except Exception as problem:
@@ -302,6 +316,7 @@ class Coordinator:
         operation = Operation(
             data["id"], name, data["revision"], kind, data["started"], self.clock, list(data["warnings"])
         )
+        operation.left_behind = tuple(data.get("left_behind", ()))
         if head is None:
             operation.end()
             self._operations[operation.id] = operation
@@ -404,6 +419,11 @@ class Coordinator:
             "attempt": None if attempt is None else attempt.attempt.number,
             "job": None if form is None else form.to_dict(),
             "sessions": [asdict(each) for each in record.sessions],
+            "left_behind": [
+                {"address": each.address, "attempt": each.attempt.number}
+                for each in left_copies(self.store)
+                if each.attempt.job_name == record.name
+            ],
         }
 
     def _status(self, record: JobRecord, attempt: AttemptRecord | None) -> JobStatus:

@@ -59,7 +59,8 @@ def plan_data(plan: Plan) -> dict[str, Any]:
 class Operation:
     """An apply or a delete.  ``state`` is ``running``, ``succeeded`` or ``failed``; times are Unix times, s.
 
-    ``calls`` counts the calls made to engines, by method.  Safe to use from several threads.
+    ``calls`` counts the calls made to engines, by method; ``left_behind`` are the addresses of engines whose
+    copies are left instead of stopped.  Safe to use from several threads.
     """
 
     id: str
@@ -69,6 +70,7 @@ class Operation:
     started: float
     clock: Callable[[], float]
     warnings: list[str] = field(default_factory=list)
+    left_behind: tuple[str, ...] = ()
     actions: dict[str, Progress] = field(default_factory=dict)
     state: str = "running"
     ended: float | None = None
@@ -141,6 +143,7 @@ class Operation:
                 "ended": self.ended,
                 "error": self.error,
                 "warnings": list(self.warnings),
+                "left_behind": list(self.left_behind),
                 "engine_calls": dict(self.calls),
                 "actions": [asdict(each) for each in self.actions.values()],
             }

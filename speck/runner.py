@@ -25,6 +25,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from speck.errors import BinderError, NoAnswer, SpeckError
 from speck.graph import Graph
+from speck.leaving import Leaver
 from speck.model import Attempt, Handle, Job, State, client_id
 from speck.operation import Operation
 from speck.plan import Action, Keep, Move, Plan, Start, Stop, Update
@@ -43,7 +44,7 @@ class Runner:
     """Carries out the plan of one operation.
 
     ``placed`` answers a job with the path where its code is kept; ``mint`` makes attempt ids; ``clock``
-    tells Unix time, s.
+    tells Unix time, s.  What runs at the engines of ``left_behind`` (addresses) is not stopped but left.
     """
 
     store: Store
@@ -53,11 +54,17 @@ class Runner:
     placed: Callable[[Job], Job]
     mint: Callable[[], str]
     clock: Callable[[], float] = time.time
+    left_behind: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        composition, count = self.operation.composition, self.operation.count
+        self._leaver = Leaver(self.store, self.pool, composition, self.left_behind, count, self._event)
 
     def run(self, plan: Plan) -> None:
         """Carry out the plan; the operation tells how each action went."""
         actions = {each.job.job_name: each for each in plan.actions if not isinstance(each, Keep)}
         run_tasks(self._tasks(actions))
+        self._leaver.settle()
 
     # --- order
 
@@ -128,6 +135,7 @@ class Runner:
         if isinstance(action, Start) and self._settle(job):
             self.operation.finish(job.job_name, "done")
             return
+        record = self._with_left_state(job, record)
         self._call("check", partial(self.pool.engine(job).check, self.placed(job), _carried(job, record)))
         self._make_session(job, record)
 
@@ -146,6 +154,16 @@ class Runner:
                     transaction.delete_attempt(record.attempt)
         return False
 
+    def _with_left_state(self, job: Job, record: JobRecord) -> JobRecord:
+        """The job's record with the state of a copy that is about to be left behind."""
+        for attempt in self.store.attempts(job.job_name):
+            form = self._form(attempt)
+            if self._leaver.leaves(form) and job.upgrade == "stateful":
+                record = replace(record, state=self._leaver.state_of(attempt, form))
+                with self.store.transaction() as transaction:
+                    transaction.put_job(record)
+        return record
+
     def _make_session(self, job: Job, record: JobRecord) -> None:
         session, known = _session_for(job, record, self.operation.revision)
         if known and self.store.attempts(job.job_name):
@@ -162,7 +180,7 @@ class Runner:
             return  # settled while it was prepared
         match action:
             case Start():
-                self._stop_attempts(name, keep_state=True)
+                self._stop_attempts(name, keep_state=action.job.upgrade == "stateful")
                 self._launch(action.job, self.operation.revision)
                 self._drop_sessions(name)
             case Update() | Move():
@@ -256,6 +274,9 @@ class Runner:
         former = None
         for record in self.store.attempts(name):
             form = self._form(record)
+            if self._leaver.leaves(form):
+                self._leaver.leave(record, form)
+                continue
             engine = self.pool.engine(form)
             handle = record.handle or self._call("find", partial(engine.find, record.attempt))
             state = None
@@ -291,6 +312,7 @@ class Runner:
         record = self.store.job(name)
         for session in record.sessions if record else ():
             self.pool.broker(session.broker).delete_session(session.name)
+        self._leaver.keep_out(name)
         with self.store.transaction() as transaction:
             transaction.delete_job(name)
 

@@ -220,6 +220,14 @@ class Transaction:
         """Forget an attempt that is known to run no more."""
         self._batch.delete(_key("attempt", attempt.job_name, _number(attempt.number)))
 
+    def put_left_behind(self, identifier: str, data: Mapping[str, Any]) -> None:
+        """Write a copy that was left behind, as plain data."""
+        self._batch.put(_key("left", identifier), _pack(dict(data)))
+
+    def delete_left_behind(self, identifier: str) -> None:
+        """Forget a copy that is known to run no more."""
+        self._batch.delete(_key("left", identifier))
+
     def put_operation(self, identifier: str, data: Mapping[str, Any]) -> None:
         """Write an operation as plain data."""
         self._batch.put(_key("operation", identifier), _compress(data))
@@ -384,6 +392,10 @@ class Store:
         prefix = b"attempt/" if job is None else _key("attempt", job, "")
         skipped = "" if job is None else f"{job}/"
         return [_attempt(skipped + name, value) for name, value in self._scan(prefix)]
+
+    def left_behind(self) -> list[dict[str, Any]]:
+        """The copies that were left behind, as plain data."""
+        return [_unpack(value) for _, value in self._scan(b"left/")]
 
     def operation(self, identifier: str) -> dict[str, Any] | None:
         """An operation as plain data."""

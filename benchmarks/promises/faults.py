@@ -111,7 +111,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.promises.faults", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--messages", type=int, default=10_000, help="of each trial")
-    parser.add_argument("--fault", action="append", choices=list(FAULTS), help="only this one (may be repeated)")
+    parser.add_argument(
+        "--fault", action="append", choices=list(FAULTS), help="only this one (may be repeated)"
+    )
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     found = section(rounds=options.rounds, messages=options.messages, names=options.fault or FAULTS)

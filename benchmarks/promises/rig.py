@@ -185,8 +185,10 @@ class Load:
 def job(name: str, engine: str, source: tuple[str, str], sink: tuple[str, str], code: tuple[str, str]) -> str:
     """A job of a composition; ``source`` and ``sink`` are broker and topic, ``code`` file and entry."""
     return (
-        f"- {{job_name: {name}, spe_address: '{engine}', source_broker: '{source[0]}', source_topic: {source[1]}, "
-        f"sink_broker: '{sink[0]}', sink_topic: {sink[1]}, job_path: {code[0]}, entry_class: {code[1]}}}\n"
+        f"- {{job_name: {name}, spe_address: '{engine}', "
+        f"source_broker: '{source[0]}', source_topic: {source[1]}, "
+        f"sink_broker: '{sink[0]}', sink_topic: {sink[1]}, "
+        f"job_path: {code[0]}, entry_class: {code[1]}}}\n"
     )
 
 
@@ -243,8 +245,20 @@ class Rig:
         return "jobs:\n" + "".join(
             [
                 job("forward-1", spark, (edge, "in/1"), (middle, "mid/1"), (SPARK_CODE, "upper")),
-                job("count-1", flink, (middle, "mid/1"), (edge, "out/1"), (FLINK_CODE, f"{flink_jobs}.CountByKey")),
-                job("forward-2", flink, (edge, "in/2"), (middle, "mid/2"), (FLINK_CODE, f"{flink_jobs}.Forward")),
+                job(
+                    "count-1",
+                    flink,
+                    (middle, "mid/1"),
+                    (edge, "out/1"),
+                    (FLINK_CODE, f"{flink_jobs}.CountByKey"),
+                ),
+                job(
+                    "forward-2",
+                    flink,
+                    (edge, "in/2"),
+                    (middle, "mid/2"),
+                    (FLINK_CODE, f"{flink_jobs}.Forward"),
+                ),
                 job("count-2", spark, (middle, "mid/2"), (edge, "out/2"), (SPARK_CODE, "count")),
             ]
         )

@@ -181,6 +181,11 @@ class FlinkEngine:
             self._drop_jar(handle)
         return State(STATE_KIND, location) if location else None
 
+    def left_state(self, handle: Handle) -> State | None:
+        """The newest checkpoint or savepoint among the files that this machine sees."""
+        location = self.stopper.left_by(handle)
+        return State(STATE_KIND, location) if location else None
+
     def metrics(self, handle: Handle) -> JobMetrics:
         """See :meth:`binders.flink.meter.Meter.metrics`.
 

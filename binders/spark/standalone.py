@@ -139,6 +139,10 @@ class StandaloneEngine:
             return None
         return State(STATE_KIND, handle.details["checkpoint"])
 
+    def left_state(self, handle: Handle) -> State | None:
+        """The query's checkpoint; whether it can be read there, another engine must tell."""
+        return State(STATE_KIND, handle.details["checkpoint"])
+
     def metrics(self, handle: Handle) -> JobMetrics:
         """The numbers of the last progress report.  Raises :class:`~speck.errors.Refused` of a lost job."""
         chosen = self._look(handle.engine_id, self._master.cluster())

@@ -74,6 +74,7 @@ class OperationSchema(Schema):
     ended = fields.Float(allow_none=True, metadata=_UNIX)
     error = _text()
     warnings = fields.List(fields.String())
+    left_behind = fields.List(fields.String())
     engine_calls = fields.Dict(
         keys=fields.String(),
         values=fields.Integer(),
@@ -216,6 +217,11 @@ class ApplyQuery(WaitQuery):
         allow_none=True,
         validate=validate.Range(0),
         metadata={"description": "refuse when this is not the last revision"},
+    )
+    leave_behind = fields.List(
+        fields.String(),
+        load_default=list,
+        metadata={"description": "sites or engine addresses whose copies are left instead of stopped"},
     )
     author = fields.String(load_default="", validate=validate.Length(max=200))
     message = fields.String(load_default="", validate=validate.Length(max=1000))
