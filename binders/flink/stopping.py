@@ -163,7 +163,7 @@ class Stopper:
             raise Refused(
                 f"job {handle.details.get('job', job)!r}: {self._rest.address} does not tell of it any more, "
                 f"and its last checkpoint below {checkpoints or '(nowhere)'!r} is not seen from here "
-                "(let this machine see checkpoint_dir, or write 'upgrade: stateless' to start without the state)",
+                "(let this machine see checkpoint_dir, or write 'upgrade: stateless' to start without it)",
                 address=self._rest.address,
             )
         return found or handle.details.get("state")
