@@ -31,7 +31,7 @@ demo: setup jars
 
 test: $(VENV)/dev jars
 	@$(MAVEN) verify
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 check: $(VENV)/dev
 	@$(BIN)/ruff check .

@@ -7,6 +7,7 @@ back after an update that failed, or rolled back, finds the very bytes it ran be
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import hmac
 import os
@@ -14,14 +15,26 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from speck.binder import Artifact
-from speck.errors import Fault, InvalidInput, StoreError
+from speck.errors import Fault, InvalidInput, StoreError, StoreFull
 from speck.model import Job
 from speck.schema.jobfile import BadFile, locate
+
+_SCRATCH = ".speck-scratch-"
+
+
+def clear_scratch(directory: Path) -> None:
+    """Delete what a crash left of files that were being made in a store's directory."""
+    for place in ("", "artifacts/*/", "served/*/"):
+        for left in directory.glob(f"{place}{_SCRATCH}*"):
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -46,9 +59,32 @@ class Artifacts:
         """The job with the path of its kept code in place of the path that was written."""
         return replace(job, job_path=str(self._place(job)))
 
-    def forget_all_but(self, jobs: Iterable[Job]) -> None:
-        """Delete the code that none of these jobs has."""
-        wanted = {job.code_hash for job in jobs}
+    def lost(self, jobs: Collection[Job]) -> list[Fault]:
+        """A fault for each job whose code is neither kept any more nor where it once was taken from."""
+        intact: dict[Path, bool] = {}
+        for job in jobs:
+            place = self._place(job)
+            if place not in intact:
+                intact[place] = hash_of(place) == job.code_hash
+        missing = [job for job in jobs if not intact[self._place(job)]]
+        return [self._lost(job) for job in missing if not self._found_again(job)]
+
+    def _found_again(self, job: Job) -> bool:
+        try:
+            same = hash_of(locate(job.job_path, self.roots)) == job.code_hash
+            return same and not self._place(job).exists()
+        except BadFile:
+            return False
+
+    def _lost(self, job: Job) -> Fault:
+        message = (
+            f"the code that job_path {job.job_path!r} held then ({job.code_hash[:12]}) is kept no more, "
+            "or its copy was changed (apply a file that names code which is there)"
+        )
+        return Fault(message, job=job.job_name, field="job_path", value=job.job_path)
+
+    def forget_all_but(self, wanted: Collection[str]) -> None:
+        """Delete the code with any other hash than these."""
         for folder in self.directory.iterdir() if self.directory.is_dir() else ():
             if folder.name not in wanted:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -60,11 +96,9 @@ class Artifacts:
         try:
             source = locate(job.job_path, self.roots)
             place.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=place.parent) as scratch:
+            with tempfile.TemporaryDirectory(dir=place.parent, prefix=_SCRATCH) as scratch:
                 copy = Path(shutil.copyfile(source, Path(scratch) / "copy"))
-                with copy.open("rb") as file:
-                    found = hashlib.file_digest(file, "sha256").hexdigest()
-                if found != job.code_hash:
+                if hash_of(copy) != job.code_hash:
                     message = f"job_path {job.job_path!r} was changed while it was read (apply again)"
                     raise InvalidInput([Fault(message, job=job.job_name, field="job_path")], "job")
                 copy.rename(place)
@@ -73,7 +107,22 @@ class Artifacts:
             raise InvalidInput([Fault(message, job=job.job_name, field="job_path")], "job") from error
         except OSError as error:
             message = f"the code of job {job.job_name!r} cannot be kept at {place}: {error}"
-            raise StoreError(message) from error
+            raise no_room(error, message) from error
+
+
+def hash_of(path: Path) -> str | None:
+    """The SHA-256 of a file, in hexadecimal; ``None`` when it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def no_room(error: OSError, message: str) -> StoreError:
+    """The error for something that could not be kept: whether it is room that lacks is told apart."""
+    kind = StoreFull if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else StoreError
+    return kind(message)
 
 
 _HASH = re.compile(r"[0-9a-f]{64}\Z")
@@ -100,7 +149,7 @@ class ServedFiles:
                 with _scratch_file(place.parent, content) as scratch:
                     scratch.replace(place)
         except OSError as error:
-            raise StoreError(f"{name} cannot be kept at {place}: {error}") from error
+            raise no_room(error, f"{name} cannot be kept at {place}: {error}") from error
         url = f"{self.base.rstrip('/')}/artifacts/{sha256}/{self._token_of(sha256)}/{name}"
         return Artifact(name, sha256, url)
 
@@ -139,7 +188,7 @@ class ServedFiles:
 @contextlib.contextmanager
 def _scratch_file(directory: Path, content: bytes) -> Iterator[Path]:
     """A whole file that nobody else can read, to be moved or linked to its place."""
-    descriptor, name = tempfile.mkstemp(dir=directory)
+    descriptor, name = tempfile.mkstemp(dir=directory, prefix=_SCRATCH)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)

@@ -29,6 +29,8 @@ from speck.model import (
 
 ENTRY_POINT_GROUP = "speck.binders"
 
+MOST_COUNTED = 1000  # of the messages in a session
+
 
 class EngineBinder(Protocol):
     """The adapter to one engine (one address)."""
@@ -140,6 +142,19 @@ class BrokerBinder(Protocol):
     def fence(self, session: str, attempt: int) -> None:
         """Say, for good, that only this attempt (or a newer one) may read through the session."""
 
+    def drained(self, session: str, marker: str, seconds: float) -> bool | None:
+        """Whether the job has committed all that waits in its session now, as it says within so many seconds.
+
+        May be asked while a job reads through the session, and with the same marker again.  ``None`` when
+        the job's connector cannot tell.
+        """
+
+    def waiting(self, session: str) -> int:
+        """How many messages wait in the session, :data:`MOST_COUNTED` for so many or more.
+
+        The same caution as for :meth:`ensure_session`.
+        """
+
     def close(self) -> None:
         """Let go of connections."""
 
@@ -183,6 +198,7 @@ class EngineKind:
     check_code: Callable[[Path, str], str | None]
     connect: Callable[[str, Inventory], EngineBinder]
     bound: int = 4  # actions at a time on one engine
+    settle: float = 0.0  # s, for which a new copy must have run before it counts as come up
     local: LocalServer | None = None
 
 

@@ -89,9 +89,9 @@ class Client:
         """One job."""
         return self._one("GET", f"/jobs/{_quoted(name)}")
 
-    def delete_job(self, name: str, wait: float = 0) -> dict[str, Any]:
+    def delete_job(self, name: str, wait: float = 0, **why: str) -> dict[str, Any]:
         """Stop and forget one job; answers the operation."""
-        return self._one("DELETE", f"/jobs/{_quoted(name)}", wait=wait)
+        return self._one("DELETE", f"/jobs/{_quoted(name)}", wait=wait, **why)
 
     def compositions(self) -> list[dict[str, Any]]:
         """All compositions."""
@@ -105,17 +105,45 @@ class Client:
         """A composition's history."""
         return self._many(f"/compositions/{_quoted(name)}/revisions")
 
-    def delete_composition(self, name: str, wait: float = 0) -> dict[str, Any]:
+    def revision(self, name: str, number: int) -> dict[str, Any]:
+        """One revision with its jobs."""
+        return self._one("GET", f"/compositions/{_quoted(name)}/revisions/{number}")
+
+    def difference(self, name: str, before: int | None = None, after: int | None = None) -> dict[str, Any]:
+        """What differs between two revisions."""
+        return self._one("GET", f"/compositions/{_quoted(name)}/diff", before=before, after=after)
+
+    def plan_rollback(
+        self, name: str, revision: int | None = None, base_revision: int | None = None
+    ) -> dict[str, Any]:
+        """The plan of a rollback."""
+        path = f"/compositions/{_quoted(name)}/rollback"
+        return self._one("POST", path, revision=revision, base_revision=base_revision, dry_run="true")
+
+    def rollback(
+        self,
+        name: str,
+        revision: int | None = None,
+        *,
+        base_revision: int | None = None,
+        wait: float = 0,
+        **why: str,
+    ) -> dict[str, Any]:
+        """Go back to an earlier revision; answers the operation.  ``why``: ``author`` and ``message``."""
+        path = f"/compositions/{_quoted(name)}/rollback"
+        return self._one("POST", path, revision=revision, base_revision=base_revision, wait=wait, **why)
+
+    def delete_composition(self, name: str, wait: float = 0, **why: str) -> dict[str, Any]:
         """Stop and forget all jobs of a composition; answers the operation."""
-        return self._one("DELETE", f"/compositions/{_quoted(name)}", wait=wait)
+        return self._one("DELETE", f"/compositions/{_quoted(name)}", wait=wait, **why)
 
     def sites(self) -> list[dict[str, Any]]:
         """The site inventory with what can be reached."""
         return self._many("/sites")
 
-    def events(self, limit: int = 100) -> list[dict[str, Any]]:
-        """The audit log's last entries."""
-        return self._many("/events", limit=limit)
+    def events(self, limit: int = 100, **filters: Any) -> list[dict[str, Any]]:
+        """The audit log's last entries (by ``composition``, ``job``, ``operation``, ``since``)."""
+        return self._many("/events", limit=limit, **filters)
 
     def _one(self, method: str, path: str, **query: Any) -> dict[str, Any]:
         answer: dict[str, Any] = self._ask(method, path, query=query)

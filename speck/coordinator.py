@@ -10,24 +10,38 @@ import logging
 import threading
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from speck.artifacts import Artifacts, ServedFiles
+from speck import audit
+from speck.artifacts import Artifacts, ServedFiles, clear_scratch
 from speck.binder import ENGINE_OF_SCHEME, Registry, scheme_of
-from speck.errors import BinderError, Busy, Conflict, Fault, InvalidInput, NotFound, SpeckError, StaleRevision
+from speck.drain import BOUND
+from speck.errors import (
+    BinderError,
+    Busy,
+    Conflict,
+    Fault,
+    InvalidInput,
+    NotFound,
+    SpeckError,
+    StaleRevision,
+    StoreError,
+)
+from speck.history import History, count, differences, surplus
 from speck.leaving import addresses_of, left_copies
 from speck.model import Composition, Inventory, Job, JobMetrics, JobState, JobStatus, Site
 from speck.operation import Operation
-from speck.plan import Deployed, Keep, Plan, Start, make_plan, stranded_state
+from speck.plan import Deployed, Keep, Plan, Start, kind_of, make_plan, stranded_state
 from speck.pool import BinderPool
 from speck.reconcile import PERIOD, Deployment, Observer
 from speck.runner import Runner
 from speck.schema import client_id_conflicts
-from speck.store import AttemptRecord, Event, Head, JobRecord, Revision, Store, Transaction
+from speck.store import AttemptRecord, Event, Head, Intent, JobRecord, Revision, Store, Transaction
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +54,8 @@ class Coordinator:
 
     ``roots`` are the directories under which job files may lie.  ``mint`` makes ids, ``clock`` tells
     Unix time (s), ``period`` is the time between two rounds of observation (s; 0: none).  ``advertise`` is
-    the URL at which engines reach this coordinator (empty: they do not).
+    the URL at which engines reach this coordinator (empty: they do not).  ``drain`` is how long (s)
+    a job that is to read elsewhere may take to work off what waits for it.
     """
 
     store: Store
@@ -51,6 +66,7 @@ class Coordinator:
     clock: Callable[[], float] = time.time
     period: float = PERIOD
     advertise: str = ""
+    drain: float = BOUND
 
     def __post_init__(self) -> None:
         self.artifacts = Artifacts(self.store.directory / "artifacts", self.roots)
@@ -60,20 +76,30 @@ class Coordinator:
         self._operations: dict[str, Operation] = {}
         self._at_work: dict[str, Operation] = {}
         self._threads: list[threading.Thread] = []
+        self.history = History(self.store)
         self._lock = threading.RLock()
+        # One at a time plans a composition; to ask slow engines for one holds up no other.
+        self._turns: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
         self._closing = False
 
     def start(self) -> None:
         """Go on with what a crash or a stop interrupted, and begin to observe."""
-        for data in self.store.operations():
-            if data["state"] == "running":
+        clear_scratch(self.store.directory)
+        self.artifacts.forget_all_but(self._named_hashes())  # code that was brought, and not accepted
+        interrupted = [data for data in self.store.operations() if data["state"] == "running"]
+        last = {data["composition"]: data["id"] for data in interrupted}
+        for data in interrupted:
+            if data["id"] == last[data["composition"]]:
                 self._resume(data)
+            else:  # a later one was accepted, since the end of this one could not be stored
+                self._store_end(data | {"state": "failed", "error": "its end could not be stored"}, [])
         if self.period:
             self.observer.start(self.period)
 
     def close(self) -> None:
         """Take nothing new, wait for the operations at work, and let go of engines and brokers."""
-        self._closing = True
+        with self._lock:
+            self._closing = True
         self.observer.close()
         for thread in self._threads:
             thread.join()
@@ -103,18 +129,19 @@ class Coordinator:
             attempt = attempts.get(record.name)
             job = wanted.get(record.name) if attempt is None else self._form(head.name, attempt)
             if job is None:  # it went in an earlier revision, and its end was not carried out yet
-                job = self._last_form(head, record.name)
+                _, job = self._last_form(head, record.name)
             stored[record.name] = Deployed(job, attempt is not None and attempt.phase == "running")
         return stored
 
     def _form(self, composition: str, record: AttemptRecord) -> Job:
         return self.store.revision(composition, record.revision).jobs[record.attempt.job_name]
 
-    def _last_form(self, head: Head, name: str) -> Job:
-        for number in range(head.revision, 0, -1):
-            job = self.store.revision(head.name, number).jobs.get(name)
+    def _last_form(self, head: Head, name: str) -> tuple[int, Job]:
+        """The last revision that has the job, by number, and the job as it stands there."""
+        for number in reversed(self.store.revision_numbers(head.name)):
+            job = self.store.revision_once(head.name, number).jobs.get(name)
             if job is not None:
-                return job
+                return number, job
         raise NotFound(f"composition {head.name!r} never had a job {name!r}")
 
     def _refuse_taken(self, composition: Composition) -> None:
@@ -153,35 +180,98 @@ class Coordinator:
         warnings: Iterable[str] = (),
         author: str = "",
         message: str = "",
+        restored: int = 0,
         leave_behind: Iterable[str] = (),
     ) -> tuple[Operation, Plan]:
         """Accept a composition as its next revision, and have it carried out in the background.
 
-        ``leave_behind`` names sites, or addresses of engines, that are not to be waited for: copies that run
-        there and are wanted elsewhere, or no more, are left instead of stopped (:mod:`speck.leaving`).
-
-        A composition that is as it is wanted already makes no revision.  Raises
+        A composition that is as it is wanted already makes no revision.  ``author`` asks for it, ``message``
+        is why, ``restored`` the number of the revision that it brings back.  ``leave_behind`` names sites, or
+        addresses of engines, that are not to be waited for: copies that run there and are wanted elsewhere,
+        or no more, are left instead of stopped (:mod:`speck.leaving`).  Raises
         :class:`~speck.errors.StaleRevision`, :class:`~speck.errors.Busy`,
         :class:`~speck.errors.InvalidInput`.
         """
-        with self._lock:
-            self._refuse_busy(composition.name)
-            head = self._head(composition.name)
-            if head.deleting:
-                raise Conflict(f"composition {head.name!r} is being deleted (delete it again, or wait)")
+        name = composition.name
+        with self._turns[name]:
+            self._refuse_busy(name)
+            head = self._not_deleting(name)
             plan = self.plan(composition, base_revision)
-            same = head.revision and self.store.revision(head.name, head.revision).jobs == composition.jobs
-            self.artifacts.keep(composition.jobs.values())
+            found = differences(self._wanted(name), composition.jobs)
+            same = bool(head.revision) and not found
             number = head.revision if same else head.revision + 1
-            operation = self._operation(composition.name, number, "apply")
-            operation.warnings.extend(warnings)
+            operation = self._operation(
+                name, number, "rollback" if restored else "apply", author, message, warnings
+            )
             deployed = [each.job for each in self._stored(head).values()]
             operation.left_behind = tuple(sorted(addresses_of(leave_behind, self.inventory, deployed)))
             operation.plan(plan)
-            revision = Revision(head.name, number, self.clock(), composition.jobs, author, message)
-            self._accept(operation, plan, None if same else revision)
-            self._begin(operation, composition.jobs, plan)
+            added, removed, changed = count(found).values()
+            revision = Revision(
+                name,
+                number,
+                self.clock(),
+                composition.jobs,
+                author,
+                message,
+                restored,
+                (added, removed, changed),
+            )
+            with self._lock:
+                self._refuse_busy(name)
+                self._refuse_taken(composition)  # again: another composition may have come meanwhile
+                self.artifacts.keep(composition.jobs.values())
+                self._accept(operation, plan, None if same else revision)
+                self._begin(operation, composition.jobs, plan)
         return operation, plan
+
+    def plan_rollback(
+        self, name: str, number: int | None = None, base_revision: int | None = None
+    ) -> tuple[Plan, int]:
+        """The plan of :meth:`rollback`, and the revision that it brings back.  Nothing is changed."""
+        former, restored = self._former(name, number)
+        return self.plan(former, base_revision), restored
+
+    def rollback(
+        self,
+        name: str,
+        number: int | None = None,
+        *,
+        base_revision: int | None = None,
+        author: str = "",
+        message: str = "",
+    ) -> tuple[Operation, Plan]:
+        """Accept an earlier revision (the one before the last, when none is named) as the next one.
+
+        It is planned, refused and carried out like any other.  Raises besides what :meth:`apply` does
+        :class:`~speck.errors.NotFound` when there is no such revision, and
+        :class:`~speck.errors.InvalidInput` when code that it names is kept no more.
+        """
+        with self._turns[name]:
+            self._refuse_busy(name)
+            former, restored = self._former(name, number)
+            return self.apply(
+                former,
+                base_revision=base_revision,
+                author=author,
+                message=message or f"rollback to revision {restored}",
+                restored=restored,
+            )
+
+    def _former(self, name: str, number: int | None) -> tuple[Composition, int]:
+        """The composition as an earlier revision has it, and that one's number."""
+        head = self._known_head(name)
+        number = self.history.before(name, head.revision) if number is None else number
+        jobs = self.store.revision_once(name, number).jobs
+        if faults := self.artifacts.lost(jobs.values()):
+            raise InvalidInput(faults, f"composition {name!r}")
+        return Composition(name, jobs), number
+
+    def _not_deleting(self, name: str) -> Head:
+        head = self._head(name)
+        if head.deleting:
+            raise Conflict(f"composition {name!r} is being deleted (delete it again, or wait)")
+        return head
 
     def _accept(self, operation: Operation, plan: Plan, revision: Revision | None) -> None:
         """The intent, in one write: the revision, its jobs that are new, and the operation."""
@@ -196,33 +286,38 @@ class Coordinator:
                     transaction.put_job(JobRecord(name, plan.composition))
                 if isinstance(action, Keep) and action.changes and revision is not None:
                     transaction.put_attempt(replace(attempts[name], revision=revision.number))
-            self._put_operation(transaction, operation)
+            self._put_intent(transaction, operation, plan)
 
-    def delete_composition(self, name: str) -> Operation:
+    def delete_composition(self, name: str, author: str = "", message: str = "") -> Operation:
         """Stop all of a composition's jobs, then forget it."""
-        with self._lock:
+        with self._turns[name]:
             self._refuse_busy(name)
             head = self._known_head(name)
             plan = self._plan(head, {})
-            operation = self._operation(name, head.revision, "delete")
+            operation = self._operation(name, head.revision, "delete", author, message)
             operation.plan(plan)
-            with self.store.transaction() as transaction:
-                transaction.put_head(replace(head, deleting=True))
-                self._put_operation(transaction, operation)
-            self._begin(operation, {}, plan)
+            with self._lock:
+                self._refuse_busy(name)
+                with self.store.transaction() as transaction:
+                    transaction.put_head(replace(head, deleting=True))
+                    self._put_intent(transaction, operation, plan)
+                self._begin(operation, {}, plan)
         return operation
 
-    def apply_job(self, job: Job, composition: str) -> tuple[Operation, Plan]:
+    def apply_job(
+        self, job: Job, composition: str, author: str = "", message: str = ""
+    ) -> tuple[Operation, Plan]:
         """Deploy one job: a revision of its composition with this job put in, the others as they are."""
-        with self._lock:
-            return self.apply(Composition(composition, {**self._wanted(composition), job.job_name: job}))
+        with self._turns[composition]:
+            wanted = Composition(composition, {**self._wanted(composition), job.job_name: job})
+            return self.apply(wanted, author=author, message=message)
 
-    def delete_job(self, name: str) -> Operation:
+    def delete_job(self, name: str, author: str = "", message: str = "") -> Operation:
         """Stop and forget one job: a revision of its composition without it."""
-        with self._lock:
-            record = self._known_job(name)
-            jobs = {key: job for key, job in self._wanted(record.composition).items() if key != name}
-            return self.apply(Composition(record.composition, jobs))[0]
+        composition = self._known_job(name).composition
+        with self._turns[composition]:
+            jobs = {key: job for key, job in self._wanted(composition).items() if key != name}
+            return self.apply(Composition(composition, jobs), author=author, message=message)[0]
 
     def _wanted(self, composition: str) -> Mapping[str, Job]:
         head = self._head(composition)
@@ -233,16 +328,45 @@ class Coordinator:
             raise Busy("the server is shutting down (try again when it is up)")
         at_work = self._at_work.get(composition)
         if at_work is not None:
-            raise Busy(f"composition {composition!r}: operation {at_work.id} is at work (wait for its end)")
+            raise Busy(
+                f"composition {composition!r}: operation {at_work.id} ({at_work.kind}, revision "
+                f"{at_work.revision}) is at work (wait for its end)"
+            )
 
-    def _operation(self, composition: str, revision: int, kind: str) -> Operation:
+    def _operation(
+        self,
+        composition: str,
+        revision: int,
+        kind: str,
+        author: str,
+        message: str,
+        warnings: Iterable[str] = (),
+    ) -> Operation:
         now = self.clock()
         # Ids sort by time, so that the store finds the oldest without reading them all.
         identifier = f"{int(now * 1000):011x}{self.mint()[:9]}"
-        return Operation(identifier, composition, revision, kind, now, self.clock)
+        return Operation(
+            identifier, composition, revision, kind, now, self.clock, list(warnings), author, message
+        )
 
-    def _put_operation(self, transaction: Transaction, operation: Operation) -> None:
+    def _put_intent(self, transaction: Transaction, operation: Operation, plan: Plan) -> None:
+        """What is about to be done, for whom and why, before any of it is."""
         transaction.put_operation(operation.id, operation.to_dict())
+        name = operation.composition
+        message = f"{operation.kind} of {name!r} accepted, revision {operation.revision}"
+        intents = tuple(Intent(each.job.job_name, kind_of(each), each.reason) for each in plan.changes)
+        transaction.add_event(
+            Event(
+                self.clock(),
+                "accepted",
+                message,
+                name,
+                operation=operation.id,
+                author=operation.author,
+                cause=operation.message,
+                intents=intents,
+            )
+        )
 
     def _begin(self, operation: Operation, wanted: Mapping[str, Job], plan: Plan) -> None:
         """Carry out a plan in a thread of its own."""
@@ -266,6 +390,7 @@ class Coordinator:
                 self.artifacts.placed,
                 self.mint,
                 self.clock,
+                self.drain,
                 left_behind=frozenset(operation.left_behind),
             )
             runner.run(plan)
@@ -279,30 +404,73 @@ class Coordinator:
 
     def _end(self, operation: Operation, plan: Plan, error: str) -> None:
         self.observer.forget(each.job.job_name for each in plan.changes)
+        failed = error or any(p.state in ("failed", "skipped") for p in operation.actions.values())
+        state = "failed" if failed else "succeeded"
         with self._lock:
-            failed = error or any(p.state in ("failed", "skipped") for p in operation.actions.values())
-            state = "failed" if failed else "succeeded"
-            with self.store.transaction() as transaction:
-                data = operation.to_dict() | {"state": state, "ended": self.clock(), "error": error}
-                transaction.put_operation(operation.id, data)
-                message = f"{operation.kind} of {operation.composition!r} {state}"
-                transaction.add_event(
-                    Event(self.clock(), state, message, operation.composition, "", operation.id)
-                )
-                if operation.kind == "delete" and not failed:
-                    transaction.delete_composition(operation.composition)
-            if operation.kind == "delete" and not failed:
-                self.artifacts.forget_all_but(self._all_forms())
-            self.store.trim_operations()
-            self.store.compact()
+            data = operation.to_dict() | {"state": state, "ended": self.clock(), "error": error}
+            try:
+                self._store_end(data, [each for each in data["actions"] if each["state"] == "skipped"])
+                self._trim(operation.composition)
+            except StoreError as trouble:
+                _log.exception("operation %s", operation.id)
+                error = error or f"its end could not be stored: {trouble}"
             del self._at_work[operation.composition]
             self._trim_operations()
             operation.end(error)
 
-    def _all_forms(self) -> Iterable[Job]:
-        for head in self.store.heads():
-            for revision in self.store.revisions(head.name):
-                yield from revision.jobs.values()
+    def _store_end(self, data: Mapping[str, Any], skipped: Iterable[Mapping[str, Any]]) -> None:
+        """How an operation ended, and what became of its composition."""
+        kind, name, state = data["kind"], data["composition"], data["state"]
+        with self.store.transaction() as transaction:
+            transaction.put_operation(data["id"], data)
+            for each in skipped:
+                message = f"job {each['job']!r} skipped: {each['error']}"
+                transaction.add_event(Event(self.clock(), "skipped", message, name, each["job"], data["id"]))
+            message = f"{kind} of {name!r} {state}" + (f": {data['error']}" if data["error"] else "")
+            transaction.add_event(Event(self.clock(), state, message, name, "", data["id"]))
+            if kind == "delete" and state == "succeeded":
+                transaction.delete_composition(name)
+
+    def _trim(self, name: str) -> None:
+        """Forget what is beyond the store's bounds, and the code that no revision names any more."""
+        head = self.store.head(name)
+        if head is None:
+            self.history.forget(name)
+        gone = self._trim_revisions(head) if head is not None else True
+        if gone:
+            self.artifacts.forget_all_but(self._named_hashes())
+        self.store.trim_operations(spared={each.id for each in self._at_work.values()})
+        self.store.compact()
+
+    def _trim_revisions(self, head: Head) -> bool:
+        numbers = self.store.revision_numbers(head.name)
+        gone = surplus(numbers, self.store.bounds.revisions, self._needed_revisions(head))
+        if gone:
+            with self.store.transaction() as transaction:
+                for number in gone:
+                    transaction.delete_revision(head.name, number)
+        return bool(gone)
+
+    def _needed_revisions(self, head: Head) -> set[int]:
+        """The last one, those that hold a form which runs, and that of a job whose end is not done yet."""
+        if len(self.store.revision_numbers(head.name)) <= self.store.bounds.revisions:
+            return set()
+        needed = {head.revision}
+        runs = {each.attempt.job_name: each.revision for each in self.store.attempts()}
+        for record in self.store.jobs(head.name):
+            if record.name in runs:
+                needed.add(runs[record.name])
+            elif record.name not in self._wanted(head.name):
+                needed.add(self._last_form(head, record.name)[0])
+        return needed
+
+    def _named_hashes(self) -> set[str]:
+        return {
+            job.code_hash
+            for head in self.store.heads()
+            for number in self.store.revision_numbers(head.name)
+            for job in self.store.revision_once(head.name, number).jobs.values()
+        }
 
     def _trim_operations(self) -> None:
         ended = [key for key, each in self._operations.items() if each.state != "running"]
@@ -314,7 +482,15 @@ class Coordinator:
         name, kind = data["composition"], data["kind"]
         head = self.store.head(name)
         operation = Operation(
-            data["id"], name, data["revision"], kind, data["started"], self.clock, list(data["warnings"])
+            data["id"],
+            name,
+            data["revision"],
+            kind,
+            data["started"],
+            self.clock,
+            list(data["warnings"]),
+            data.get("author", ""),
+            data.get("message", ""),
         )
         operation.left_behind = tuple(data.get("left_behind", ()))
         if head is None:
@@ -363,18 +539,22 @@ class Coordinator:
         return summary | {"jobs": jobs, "revisions": self.revisions(name)}
 
     def revisions(self, name: str) -> list[dict[str, Any]]:
-        """A composition's revisions, oldest first."""
+        """A composition's revisions, oldest first, without their jobs."""
         self._known_head(name)
-        return [
-            {
-                "number": each.number,
-                "at": each.at,
-                "author": each.author,
-                "message": each.message,
-                "jobs": sorted(each.jobs),
-            }
-            for each in self.store.revisions(name)
-        ]
+        return self.history.revisions(name)
+
+    def revision(self, name: str, number: int) -> dict[str, Any]:
+        """One revision with its jobs."""
+        self._known_head(name)
+        return self.history.revision(name, number)
+
+    def difference(self, name: str, before: int | None = None, after: int | None = None) -> dict[str, Any]:
+        """What differs between two revisions; by default between the last one and the one before it."""
+        head = self._known_head(name)
+        after = head.revision if after is None else after
+        return self.history.difference(
+            name, self.history.before(name, after) if before is None else before, after
+        )
 
     def jobs(self) -> list[dict[str, Any]]:
         """Every job, wanted and as last observed, by name."""
@@ -476,9 +656,9 @@ class Coordinator:
         except SpeckError as error:
             return data | {"reached": False, "error": str(error)}
 
-    def events(self, limit: int = 100) -> list[dict[str, Any]]:
-        """The last entries of the audit log, oldest first."""
-        return [asdict(each) for each in self.store.events(limit)]
+    def events(self, limit: int = 100, **filters: Any) -> list[dict[str, Any]]:
+        """The audit log's last entries, oldest first; ``filters`` are those of :class:`audit.Filter`."""
+        return audit.entries(self.store, limit, audit.Filter(**filters))
 
     # --- small things
 

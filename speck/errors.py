@@ -9,7 +9,9 @@
     │   ├── StaleRevision       planned from a revision that is no longer the last one
     │   └── Busy                another operation is at work on the same composition
     ├── StoreError              the store cannot be read or written
-    │   └── StoreLocked         another process holds the store
+    │   ├── StoreLocked         another process holds the store
+    │   ├── StoreFull           there is no room to write; what is there can be read
+    │   └── StoreDamaged        what lies there is not what was written
     ├── BinderError             an engine or a broker did not do what it was asked
     │   ├── Unreachable         no connection
     │   ├── NoAnswer            connected, no answer in time: the outcome is unknown
@@ -90,6 +92,14 @@ class StoreError(SpeckError):
 
 class StoreLocked(StoreError):
     """Another process holds the store (LevelDB belongs to one process at a time)."""
+
+
+class StoreFull(StoreError):
+    """There is no room to write; what is there can be read."""
+
+
+class StoreDamaged(StoreError):
+    """What lies in the store's directory is not what was written there."""
 
 
 class BinderError(SpeckError):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from speck.model import FieldChange
 from speck.plan import Action, Keep, Plan, kind_of
 
 
@@ -15,7 +16,8 @@ from speck.plan import Action, Keep, Plan, kind_of
 class Progress:
     """One action: ``state`` is ``pending``, ``running``, ``done``, ``failed``, ``skipped`` or ``kept``.
 
-    ``started`` and ``ended`` are Unix times, s.
+    ``note`` is what the user should know of an action that went as it was meant to.  ``started`` and
+    ``ended`` are Unix times, s.
     """
 
     job: str
@@ -24,6 +26,7 @@ class Progress:
     changes: list[dict[str, Any]]
     state: str = "pending"
     error: str = ""
+    note: str = ""
     started: float | None = None
     ended: float | None = None
 
@@ -34,11 +37,13 @@ def action_data(action: Action) -> dict[str, Any]:
         "job": action.job.job_name,
         "kind": kind_of(action),
         "reason": action.reason,
-        "changes": [
-            {"field": each.field, "before": _plain(each.before), "after": _plain(each.after)}
-            for each in action.changes
-        ],
+        "changes": [change_data(each) for each in action.changes],
     }
+
+
+def change_data(change: FieldChange) -> dict[str, Any]:
+    """A changed field as plain data."""
+    return {"field": change.field, "before": _plain(change.before), "after": _plain(change.after)}
 
 
 def _plain(value: Any) -> Any:
@@ -57,7 +62,9 @@ def plan_data(plan: Plan) -> dict[str, Any]:
 
 @dataclass
 class Operation:
-    """An apply or a delete.  ``state`` is ``running``, ``succeeded`` or ``failed``; times are Unix times, s.
+    """An apply, a rollback or a delete.  ``state`` is ``running``, ``succeeded`` or ``failed``.
+
+    ``author`` asked for it, ``message`` is why.  Times are Unix times, s.
 
     ``calls`` counts the calls made to engines, by method; ``left_behind`` are the addresses of engines whose
     copies are left instead of stopped.  Safe to use from several threads.
@@ -70,6 +77,8 @@ class Operation:
     started: float
     clock: Callable[[], float]
     warnings: list[str] = field(default_factory=list)
+    author: str = ""
+    message: str = ""
     left_behind: tuple[str, ...] = ()
     actions: dict[str, Progress] = field(default_factory=dict)
     state: str = "running"
@@ -109,6 +118,13 @@ class Operation:
                 progress.state, progress.error, progress.ended = state, error, round(self.clock(), 3)
             self._notify()
 
+    def note(self, job: str, text: str) -> None:
+        """Add a sentence that the user should read about the action of a job."""
+        with self._changed:
+            progress = self.actions[job]
+            progress.note = "; ".join(filter(None, [progress.note, text]))
+            self._notify()
+
     def end(self, error: str = "") -> None:
         """The operation is over; it failed when an action did, or when there is an error of its own."""
         with self._changed:
@@ -138,6 +154,8 @@ class Operation:
                 "composition": self.composition,
                 "revision": self.revision,
                 "kind": self.kind,
+                "author": self.author,
+                "message": self.message,
                 "state": self.state,
                 "started": self.started,
                 "ended": self.ended,

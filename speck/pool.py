@@ -11,6 +11,7 @@ from speck.errors import BinderError
 from speck.model import Inventory, Job
 
 BROKER_BOUND = 4
+WAITING_BOUND = 32
 
 
 @dataclass
@@ -55,6 +56,11 @@ class BinderPool:
                 self._brokers[address] = kind.connect(address, self.inventory)
             return self._brokers[address]
 
+    def settle(self, job: Job) -> float:
+        """For how long (s) a new copy of a job must have run before it counts as come up."""
+        kind = self.registry.engine_kind(job.engine, job.spe_address)
+        return kind.settle if kind else 0.0
+
     def engine_lane(self, job: Job) -> Executor:
         """The lane of the engine that a job is for."""
         kind = self.registry.engine_kind(job.engine, job.spe_address)
@@ -63,6 +69,11 @@ class BinderPool:
     def broker_lane(self, address: str) -> Executor:
         """The lane of a broker."""
         return self._lane(address, BROKER_BOUND)
+
+    @property
+    def waiting_lane(self) -> Executor:
+        """A lane for what waits on others, and asks little of anybody."""
+        return self._lane("waiting", WAITING_BOUND)
 
     def _lane(self, address: str, bound: int) -> Executor:
         with self._lock:

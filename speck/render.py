@@ -63,8 +63,8 @@ def action_line(action: Data) -> Text:
     text = f"  {action['kind']:<6}  {action['job']}: {action['state']}"
     if action["ended"] is not None and action["started"] is not None:
         text += f" ({action['ended'] - action['started']:.1f} s)"
-    if action["error"]:
-        text += f"\n          {action['error']}"
+    for said in filter(None, [action["error"], action.get("note")]):
+        text += f"\n          {said}"
     return Text(text, style=_STATES.get(action["state"], ""))
 
 
@@ -149,12 +149,47 @@ def compositions_table(compositions: Iterable[Data]) -> Table:
 
 
 def revisions_table(revisions: Iterable[Data]) -> Table:
-    """A composition's history."""
+    """A composition's history: one line a revision."""
     rows = (
-        (each["number"], clock(each["at"]), len(each["jobs"]), each["author"], each["message"])
+        (
+            each["number"],
+            clock(each["at"]),
+            each["author"],
+            each["jobs"],
+            counted(each["changes"]),
+            _first_line(each["message"]),
+        )
         for each in revisions
     )
-    return _table(("REVISION", "AT", "JOBS", "BY", "MESSAGE"), rows)
+    return _table(("REVISION", "AT", "BY", "JOBS", "CHANGES", "MESSAGE"), rows)
+
+
+def counted(counts: Data) -> str:
+    """How many jobs were added, removed and changed: ``+1 -2 ~3``."""
+    marks = (("+", "added"), ("-", "removed"), ("~", "changed"))
+    return " ".join(f"{mark}{counts[kind]}" for mark, kind in marks if counts[kind]) or "none"
+
+
+def _first_line(text: str) -> str:
+    first, *more = text.splitlines() or [""]
+    return f"{first} ..." if more else first
+
+
+def difference_lines(difference: Data) -> Iterable[Text]:
+    """What differs between two revisions: each job, each field, before and after."""
+    before, after = difference["before"], difference["after"]
+    said = counted(difference["counts"])
+    yield Text(f"{difference['composition']}, revision {before} to {after}: {said}", style="bold")
+    for job in difference["jobs"]:
+        mark, style = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "yellow")}[
+            job["kind"]
+        ]
+        yield Text(f"  {mark} {job['job']}", style=style)
+        for change in job["changes"]:
+            if job["kind"] != "added" and change["before"] is not None:
+                yield Text(f"      - {change['field']}: {shown(change['before'])}", style="red")
+            if job["kind"] != "removed" and change["after"] is not None:
+                yield Text(f"      + {change['field']}: {shown(change['after'])}", style="green")
 
 
 def sites_table(sites: Iterable[Data]) -> Table:
@@ -177,6 +212,8 @@ def servers_table(servers: Iterable[Data]) -> Table:
 
 def events_table(events: Iterable[Data]) -> Table:
     """The audit log."""
-    return _table(
-        ("AT", "EVENT", "MESSAGE"), ((clock(each["at"]), each["kind"], each["message"]) for each in events)
+    rows = (
+        (clock(each["at"]), each["kind"], each["message"], each["author"], _first_line(each["cause"]))
+        for each in events
     )
+    return _table(("AT", "EVENT", "MESSAGE", "BY", "WHY"), rows)

@@ -4,8 +4,9 @@ Each action has two steps.  *Prepare* changes no job that runs: what an earlier,
 behind is settled, the engine is asked whether it could take the job, the brokers are asked whether
 they answer, and a session that is new is made.  *Act* stops what is to stop and starts what is to
 start.  A job acts only after all who read what it writes were prepared, so that nothing is written
-before the session stands that keeps it.  A job that goes is stopped only after those that wrote to it
-have been switched to others.
+before the session stands that keeps it.  A job that goes, or is to read elsewhere, is stopped only after
+those that wrote to it have been switched to others, and after it has worked off what they had sent it.  A
+new copy that dies at once counts as not started: the old one is put back.
 
 An attempt is in the store before its engine hears of it, and leaves the store only when the engine
 has said that it runs no more; a session is in the store before its broker hears of it, likewise.  So
@@ -17,26 +18,38 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+from tenacity import (
+    Retrying,
+    retry_if_exception_type,
+    stop_after_attempt,
+    stop_after_delay,
+    wait_exponential,
+)
 
-from speck.errors import BinderError, NoAnswer, SpeckError
+from speck.binder import MOST_COUNTED
+from speck.drain import BOUND, Copy, await_drained
+from speck.errors import BinderError, NoAnswer, SpeckError, StoreError, Unreachable
 from speck.graph import Graph
 from speck.leaving import Leaver
 from speck.model import Attempt, Handle, Job, State, client_id
 from speck.operation import Operation
 from speck.plan import Action, Keep, Move, Plan, Start, Stop, Update
 from speck.pool import BinderPool
+from speck.rewiring import Rewiring, rewirings
 from speck.schedule import Task, run_tasks
+from speck.settling import fault_in_coming_up
 from speck.store import AttemptRecord, Event, JobRecord, SessionRecord, Store
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
-_FIND_TRIES = 3
+_TRIES = 3
+_SOON = 5.0  # s; a call that took longer to give no answer is not made again within its operation
 
 
 @dataclass
@@ -44,7 +57,8 @@ class Runner:
     """Carries out the plan of one operation.
 
     ``placed`` answers a job with the path where its code is kept; ``mint`` makes attempt ids; ``clock``
-    tells Unix time, s.  What runs at the engines of ``left_behind`` (addresses) is not stopped but left.
+    tells Unix time, s.  ``drain`` is how long (s) a job that is to read elsewhere may take to work off what
+    waits for it.  What runs at the engines of ``left_behind`` (addresses) is not stopped but left.
     """
 
     store: Store
@@ -54,7 +68,11 @@ class Runner:
     placed: Callable[[Job], Job]
     mint: Callable[[], str]
     clock: Callable[[], float] = time.time
+    drain: float = BOUND
     left_behind: frozenset[str] = frozenset()
+    _rewirings: Mapping[str, Rewiring] = field(default_factory=dict, init=False)
+    _formers: dict[str, int | None] = field(default_factory=dict, init=False)
+    _found: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         composition, count = self.operation.composition, self.operation.count
@@ -63,7 +81,9 @@ class Runner:
     def run(self, plan: Plan) -> None:
         """Carry out the plan; the operation tells how each action went."""
         actions = {each.job.job_name: each for each in plan.actions if not isinstance(each, Keep)}
-        run_tasks(self._tasks(actions))
+        self._rewirings = rewirings(actions, all_goes=not self.wanted)
+        kept = {each.job.job_name: each for each in plan.actions if isinstance(each, Keep)}
+        run_tasks([*self._tasks(actions), *self._tidying(kept, actions)])
         self._leaver.settle()
 
     # --- order
@@ -72,26 +92,49 @@ class Runner:
         wanted = Graph.of(self.wanted.values())
         for broker in sorted({address for action in actions.values() for address in _brokers(action)}):
             yield self._broker_task(broker)
-        former_writers = _former_writers(actions)
         for name, action in actions.items():
             prepare, act = ("prepare", name), ("act", name)
             needs = {("broker", address) for address in _brokers(action)}
             yield self._task(prepare, action, self._prepare, frozenset(needs))
             after: set[Hashable] = {prepare}
-            if isinstance(action, Stop):
-                after |= {("act", writer) for writer in former_writers.get(name, ())}
-            else:
+            if not isinstance(action, Stop):
                 after |= {("prepare", reader) for reader in wanted.readers_of(action.job)}
+            if name in self._rewirings:
+                after.add(("drain", name))
+                yield self._drain_task(action, prepare)
             yield self._task(act, action, self._act, frozenset(after))
+            if isinstance(action, Update | Move):
+                yield self._task(
+                    ("up", name), action, self._settled, frozenset({act}), self.pool.waiting_lane
+                )
 
     def _broker_task(self, address: str) -> Task:
         def check() -> None:
-            self.pool.broker(address).check()
+            _again(self.pool.broker(address).check)
 
         return Task(("broker", address), self.pool.broker_lane(address), check, lambda key, error: None)
 
+    def _tidying(self, kept: Mapping[str, Keep], actions: Iterable[str]) -> Iterable[Task]:
+        """A job that stays may have a session left of a change that was taken back half-way."""
+        needs = frozenset((step, name) for name in actions for step in ("act", "up"))
+        for record in self.store.jobs(self.operation.composition):
+            if record.name in kept and len(record.sessions) > 1:
+                yield self._task(("tidy", record.name), kept[record.name], self._tidy, needs)
+
+    def _drain_task(self, action: Action, prepare: Hashable) -> Task:
+        name = action.job.job_name
+        # A writer that does not come up is put back, and writes where it wrote before.
+        switched = {(step, writer) for writer in self._rewirings[name].writers for step in ("act", "up")}
+        needs = frozenset({prepare, *switched})
+        return self._task(("drain", name), action, self._drain, needs, self.pool.waiting_lane)
+
     def _task(
-        self, key: Hashable, action: Action, step: Callable[[Action], None], needs: frozenset[Hashable]
+        self,
+        key: Hashable,
+        action: Action,
+        step: Callable[[Action], None],
+        needs: frozenset[Hashable],
+        lane: Executor | None = None,
     ) -> Task:
         name = action.job.job_name
 
@@ -109,21 +152,26 @@ class Runner:
 
         def skip(need: Hashable, error: Exception) -> None:
             kind, other = need if isinstance(need, tuple) else ("", "")
-            if kind == "broker" or other == name:
+            if kind == "broker":
                 self._failed(action, str(error))
-            else:
+            elif other != name:  # what failed of its own has been told
                 self.operation.finish(name, "skipped", f"depends on job {other!r}, which failed: {error}")
 
-        return Task(key, self.pool.engine_lane(action.job), work, skip, needs)
+        return Task(key, lane or self.pool.engine_lane(action.job), work, skip, needs)
 
     def _failed(self, action: Action, error: str) -> None:
         name = action.job.job_name
+        if self.operation.actions[name].state == "failed":
+            return  # its other step did, and told so
         message = f"job {name!r} at {action.job.spe_address}: {error}"
-        with self.store.transaction() as transaction:
-            record = self.store.job(name)
-            if record is not None:
-                transaction.put_job(replace(record, error=error))
-            transaction.add_event(self._event("failed", name, message))
+        try:
+            with self.store.transaction() as transaction:
+                record = self.store.job(name)
+                if record is not None:
+                    transaction.put_job(replace(record, error=error))
+                transaction.add_event(self._event("failed", name, message))
+        except StoreError:
+            _log.exception("that the action on job %r failed could not be stored", name)
         self.operation.finish(name, "failed", message)
 
     # --- prepare
@@ -133,25 +181,23 @@ class Runner:
             return
         job, record = action.job, self._record(action.job.job_name)
         if isinstance(action, Start) and self._settle(job):
-            self.operation.finish(job.job_name, "done")
             return
         record = self._with_left_state(job, record)
         self._call("check", partial(self.pool.engine(job).check, self.placed(job), _carried(job, record)))
         self._make_session(job, record)
 
     def _settle(self, job: Job) -> bool:
-        """Find out what became of attempts whose outcome is unknown; answers whether one is as wanted."""
-        for record in self.store.attempts(job.job_name):
-            if record.phase != "intended":
-                continue
-            form = self._form(record)
-            handle = self._call("find", partial(self.pool.engine(form).find, record.attempt))
-            if handle is not None and form == job:
+        """Find out what became of an attempt whose outcome is unknown; answers whether it runs as wanted.
+
+        One that is not found is left to the act: its engine may have been asked just before the crash, and
+        be about to start it.
+        """
+        for record in self._unsettled(job):
+            handle = self._call("find", partial(self.pool.engine(job).find, record.attempt))
+            if handle is not None:
                 self._started(record, handle)
+                self._found.add(job.job_name)
                 return True
-            if handle is None:
-                with self.store.transaction() as transaction:
-                    transaction.delete_attempt(record.attempt)
         return False
 
     def _with_left_state(self, job: Job, record: JobRecord) -> JobRecord:
@@ -164,37 +210,78 @@ class Runner:
                     transaction.put_job(record)
         return record
 
+    def _unsettled(self, job: Job) -> list[AttemptRecord]:
+        """The attempts at a job in this very form of which it is not known whether they run."""
+        attempts = self.store.attempts(job.job_name)
+        return [each for each in attempts if each.phase == "intended" and self._form(each) == job]
+
     def _make_session(self, job: Job, record: JobRecord) -> None:
         session, known = _session_for(job, record, self.operation.revision)
-        if known and self.store.attempts(job.job_name):
+        if known and any(each.attempt.session == session.name for each in self.store.attempts(job.job_name)):
             return  # a copy may be reading through it; to make sure of it would take it over
         with self.store.transaction() as transaction:
             transaction.put_job(_with_current(record, session))
-        self.pool.broker(session.broker).ensure_session(session.name, session.topic)
+        broker = self.pool.broker(session.broker)
+        _again(partial(broker.ensure_session, session.name, session.topic))
+
+    # --- drain
+
+    def _drain(self, action: Action) -> None:
+        """Wait until the copies that run have worked off what waits where they read."""
+        if self.drain <= 0:
+            return
+        for record in self.store.attempts(action.job.job_name):
+            if record.handle is not None and record.phase == "running":
+                form = self._form(record)
+                if self._leaver.leaves(form):
+                    continue
+                engine, broker = self.pool.engine(form), self.pool.broker(form.source_broker)
+                copy = Copy(form, record.attempt.session, record.handle, engine, broker)
+                await_drained(copy, f"{self.operation.id}-{self.mint()[:8]}", self.drain)
 
     # --- act
 
     def _act(self, action: Action) -> None:
         name = action.job.job_name
-        if self.operation.actions[name].state == "done":
-            return  # settled while it was prepared
         match action:
             case Start():
-                self._stop_attempts(name, keep_state=action.job.upgrade == "stateful")
-                self._launch(action.job, self.operation.revision)
+                if not self._runs(action.job) and not self._take_up(action.job):
+                    self._stop_attempts(name, keep_state=action.job.upgrade == "stateful")
+                    self._launch(action.job, self.operation.revision)
                 self._drop_sessions(name)
             case Update() | Move():
                 self._replace(action)
-                self._drop_sessions(name)
+                return  # done when it has come up
             case Stop():
                 self._stop_attempts(name, keep_state=False)
                 self._forget(name)
         self.operation.finish(name, "done")
 
+    def _runs(self, job: Job) -> bool:
+        """Whether an attempt in this form was found to run, while its start was prepared."""
+        attempts = self.store.attempts(job.job_name)
+        return job.job_name in self._found and any(self._form(each) == job for each in attempts)
+
+    def _take_up(self, job: Job) -> bool:
+        """Ask once more for what was asked for before a crash; answers whether it runs now.
+
+        Under the same attempt: should the engine be at work on the first request still, nothing starts twice.
+        """
+        for record in self._unsettled(job):
+            try:
+                self._give(job, record)
+            except (Unreachable, NoAnswer):
+                raise
+            except BinderError as error:
+                _log.info("attempt %d of job %r is given up: %s", record.attempt.number, job.job_name, error)
+                return False
+            return True
+        return False
+
     def _replace(self, action: Update | Move) -> None:
         """Stop the old copy and start the new one; put the old one back when the new one does not start."""
         name = action.job.job_name
-        former = self._stop_attempts(name, keep_state=True)
+        self._formers[name] = former = self._stop_attempts(name, keep_state=True)
         try:
             self._launch(action.job, self.operation.revision)
         except NoAnswer:
@@ -202,12 +289,31 @@ class Runner:
         except BinderError as error:
             if former is None:
                 raise
-            try:
-                self._launch(action.previous, former)
-            except BinderError as second:
-                raise BinderError(f"{error}; nor could the previous version be put back: {second}") from error
-            self._drop_sessions(name)
-            raise BinderError(f"{error}; the previous version was put back and runs") from error
+            self._put_back(action, former, error)
+
+    def _put_back(self, action: Update | Move, former: int, error: BinderError) -> NoReturn:
+        """Start the previous version again; the session of the new one goes on to collect for it."""
+        try:
+            self._launch(action.previous, former)
+        except BinderError as second:
+            raise BinderError(f"{error}; nor could the previous version be put back: {second}") from error
+        raise BinderError(f"{error}; the previous version was put back and runs") from error
+
+    def _settled(self, action: Action) -> None:
+        """See that the new copy lives, or put the old one back; then forget the old session."""
+        assert isinstance(action, Update | Move)  # noqa: S101 - such tasks are made for no other
+        name, former = action.job.job_name, self._formers[action.job.job_name]
+        settle = self.pool.settle(action.job)
+        record = next((each for each in self.store.attempts(name) if each.phase == "running"), None)
+        if settle > 0 and record is not None and record.handle is not None:
+            fault = fault_in_coming_up(self.pool.engine(action.job), record.handle, settle)
+            if fault is not None and former is not None:
+                self._stop_attempts(name, keep_state=True)
+                self._put_back(action, former, BinderError(fault, address=action.job.spe_address))
+            if fault is not None:
+                raise BinderError(fault, address=action.job.spe_address)
+        self._drop_sessions(name)
+        self.operation.finish(name, "done")
 
     def _launch(self, job: Job, revision: int) -> None:
         record = self._record(job.job_name)
@@ -224,15 +330,31 @@ class Runner:
             transaction.put_attempt(intended)
             transaction.put_job(replace(_with_current(record, session), attempts=attempt.number))
         try:
-            self.pool.broker(session.broker).fence(session.name, attempt.number)
+            self._give(job, intended)
+        except Unreachable:
+            self._dismiss(intended)  # nothing was asked of the engine, now or before
+            raise
+
+    def _give(self, job: Job, intended: AttemptRecord) -> None:
+        """Hand an attempt that is in the store to its engine.
+
+        It leaves the store when the engine says no.  When there is no answer it stays there as intended, for
+        whether it runs is not known.
+        """
+        attempt = intended.attempt
+        try:
+            _again(partial(self.pool.broker(job.source_broker).fence, attempt.session, attempt.number))
             handle = self._submit(job, attempt)
-        except NoAnswer:
-            raise  # the attempt stays in the store as intended: whether it runs is not known
+        except (Unreachable, NoAnswer):
+            raise
         except BinderError:
-            with self.store.transaction() as transaction:
-                transaction.delete_attempt(attempt)
+            self._dismiss(intended)
             raise
         self._started(intended, handle)
+
+    def _dismiss(self, record: AttemptRecord) -> None:
+        with self.store.transaction() as transaction:
+            transaction.delete_attempt(record.attempt)
 
     def _submit(self, job: Job, attempt: Attempt) -> Handle:
         engine = self.pool.engine(job)
@@ -249,13 +371,14 @@ class Runner:
         engine = self.pool.engine(job)
         try:
             for one_try in Retrying(
-                stop=stop_after_attempt(_FIND_TRIES),
+                stop=stop_after_attempt(_TRIES),
                 wait=wait_exponential(0.2, max=2),
                 retry=retry_if_exception_type(BinderError),
                 reraise=True,
             ):
                 with one_try:
-                    return self._call("find", partial(engine.find, attempt))
+                    self.operation.count("find")
+                    return engine.find(attempt)
         except BinderError as error:
             raise NoAnswer(f"whether it started is not known: {error}", address=error.address) from error
         return None
@@ -278,7 +401,7 @@ class Runner:
                 self._leaver.leave(record, form)
                 continue
             engine = self.pool.engine(form)
-            handle = record.handle or self._call("find", partial(engine.find, record.attempt))
+            handle = record.handle or self._bring_out(form, record)
             state = None
             if handle is not None:
                 with self.store.transaction() as transaction:
@@ -287,6 +410,22 @@ class Runner:
                 former = record.revision
             self._stopped(record, state, handle is not None)
         return former
+
+    def _bring_out(self, form: Job, record: AttemptRecord) -> Handle | None:
+        """The handle of an attempt that is to stop and may not have come up yet; ``None``: it never will.
+
+        That an engine does not know it is no proof: a request from before a crash may be under way there.
+        The same request once more is answered when the first is through, and starts nothing more.
+        """
+        found = self._call("find", partial(self.pool.engine(form).find, record.attempt))
+        if found is not None:
+            return found
+        try:
+            return self._submit(form, record.attempt)
+        except (Unreachable, NoAnswer):
+            raise
+        except BinderError:
+            return None
 
     def _stopped(self, record: AttemptRecord, state: State | None, ran: bool) -> None:
         name = record.attempt.job_name
@@ -303,24 +442,54 @@ class Runner:
         """Delete the sessions through which the job read before."""
         record = self._record(name)
         for session in record.sessions[:-1]:
-            self.pool.broker(session.broker).delete_session(session.name)
+            self._tell_left(name, session)
+            _again(partial(self.pool.broker(session.broker).delete_session, session.name))
         if len(record.sessions) > 1:
             with self.store.transaction() as transaction:
                 transaction.put_job(replace(self._record(name), sessions=record.sessions[-1:]))
 
+    def _tidy(self, action: Action) -> None:
+        """Of a job that runs: keep the session that it reads through, and no other."""
+        job, record = action.job, self._record(action.job.job_name)
+        session, _ = _session_for(job, record, self.operation.revision)
+        try:
+            with self.store.transaction() as transaction:
+                transaction.put_job(_with_current(record, session))
+            self._drop_sessions(job.job_name)
+        except SpeckError as error:
+            message = f"job {job.job_name!r}: a session of before could not be deleted: {error}"
+            with self.store.transaction() as transaction:
+                transaction.add_event(self._event("failed", job.job_name, message))
+
     def _forget(self, name: str) -> None:
         record = self.store.job(name)
         for session in record.sessions if record else ():
-            self.pool.broker(session.broker).delete_session(session.name)
+            if name in self._rewirings:
+                self._tell_left(name, session)
+            _again(partial(self.pool.broker(session.broker).delete_session, session.name))
         self._leaver.keep_out(name)
         with self.store.transaction() as transaction:
             transaction.delete_job(name)
 
+    def _tell_left(self, name: str, session: SessionRecord) -> None:
+        """Say how much goes with a session that is about to be deleted."""
+        left = self.pool.broker(session.broker).waiting(session.name)
+        if not left:
+            return
+        many = f"{left} or more messages" if left == MOST_COUNTED else f"{left} message{'s' * (left > 1)}"
+        text = f"given up: {many} that waited at {session.topic!r} of {session.broker}"
+        self.operation.note(name, text)
+        with self.store.transaction() as transaction:
+            transaction.add_event(self._event("given up", name, f"job {name!r}: {text}"))
+
     # --- small things
 
     def _call(self, method: str, call: Callable[[], _T]) -> _T:
-        self.operation.count(method)
-        return call()
+        def counted() -> _T:
+            self.operation.count(method)
+            return call()
+
+        return _again(counted)
 
     def _record(self, name: str) -> JobRecord:
         return self.store.job(name) or JobRecord(name, self.operation.composition)
@@ -331,6 +500,19 @@ class Runner:
 
     def _event(self, kind: str, job: str, message: str) -> Event:
         return Event(self.clock(), kind, message, self.operation.composition, job, self.operation.id)
+
+
+def _again(call: Callable[[], _T]) -> _T:
+    """Make a call, and once more while it gives no answer: all of a binder's may be made again."""
+    for one_try in Retrying(
+        stop=stop_after_attempt(_TRIES) | stop_after_delay(_SOON),
+        wait=wait_exponential(0.1, max=1),
+        retry=retry_if_exception_type(NoAnswer),
+        reraise=True,
+    ):
+        with one_try:
+            return call()
+    raise AssertionError("a try ends in an answer or an error")
 
 
 def _carried(job: Job, record: JobRecord) -> State | None:
@@ -362,12 +544,3 @@ def _brokers(action: Action) -> set[str]:
     if isinstance(action, Stop):
         return {action.job.source_broker}
     return {action.job.source_broker, action.job.sink_broker}
-
-
-def _former_writers(actions: Mapping[str, Action]) -> dict[str, set[str]]:
-    """For each job that goes: those who wrote to it and stay, switched elsewhere by this plan."""
-    former = [each.previous for each in actions.values() if isinstance(each, Update | Move)]
-    going = [each.job for each in actions.values() if isinstance(each, Stop)]
-    graph = Graph.of([*former, *going])
-    stay = {job.job_name for job in former}
-    return {job.job_name: set(graph.writers_of(job)) & stay for job in going}

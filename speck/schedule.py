@@ -62,9 +62,7 @@ def run_tasks(tasks: Iterable[Task]) -> None:
         ready = _settle(key, error, waiting, missing, dependents)
 
 
-def _note_end(
-    ended: SimpleQueue[tuple[Hashable, Future[None]]], key: Hashable, future: Future[None]
-) -> None:
+def _note_end(ended: SimpleQueue[tuple[Hashable, Future[None]]], key: Hashable, future: Future[None]) -> None:
     ended.put((key, future))
 
 

@@ -17,10 +17,11 @@ from waitress.server import create_server
 from speck.api import MAX_BODY, create_app
 from speck.binder import installed
 from speck.coordinator import Coordinator
+from speck.drain import BOUND
 from speck.errors import Fault, InvalidInput, SpeckError
 from speck.model import Inventory
 from speck.schema import load_inventory
-from speck.store import Store
+from speck.store import Bounds, Store
 
 _THREADS = 16
 
@@ -35,19 +36,28 @@ def serve(
     token: str | None,
     ready: Callable[[str], None],
     advertise: str | None = None,
+    drain: float = BOUND,
+    bounds: Bounds | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM.  ``ready`` is called with the address once it answers.
 
     ``advertise`` is the URL at which engines fetch files from here; by default the address listened on.
+    ``drain`` is how long (s) a job that is to read elsewhere may take to work off what waits for it.
+    ``bounds`` says how much history the store keeps.
 
     Port 0 takes a free one.  Raises :class:`~speck.errors.SpeckError` when it cannot begin.
     """
     _refuse_open_door(host, token)
     inventory = read_inventory(sites) if sites is not None else Inventory()
-    with Store(data_dir) as store, _listen(host, port) as listener:
+    with Store(data_dir, bounds or Bounds()) as store, _listen(host, port) as listener:
         port = listener.getsockname()[1]
         coordinator = Coordinator(
-            store, installed(), inventory, list(roots), advertise=advertise or _reached_at(host, port)
+            store,
+            installed(),
+            inventory,
+            list(roots),
+            advertise=advertise or _reached_at(host, port),
+            drain=drain,
         )
         app = create_app(coordinator, token)
         server = create_server(

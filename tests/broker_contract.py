@@ -32,8 +32,19 @@ EVERY_CALL = pytest.mark.parametrize(
         lambda broker: broker.delete_session(SESSION),
         lambda broker: broker.fence(SESSION, 1),
         lambda broker: broker.warnings(),
+        lambda broker: broker.drained(SESSION, "marker", 0.1),
+        lambda broker: broker.waiting(SESSION),
     ],
-    ids=["check", "ensure_session", "session_exists", "delete_session", "fence", "warnings"],
+    ids=[
+        "check",
+        "ensure_session",
+        "session_exists",
+        "delete_session",
+        "fence",
+        "warnings",
+        "drained",
+        "waiting",
+    ],
 )
 
 
@@ -100,6 +111,17 @@ class BrokerContract(ABC):
         broker.fence(SESSION, 3)
         broker.delete_session(SESSION)
         assert self.fenced_attempt(broker, SESSION) is None
+
+    def test_nothing_waits_in_a_new_session_and_in_none(self, broker: BrokerBinder) -> None:
+        assert broker.waiting(SESSION) == 0
+        assert not broker.session_exists(SESSION)
+        broker.ensure_session(SESSION, "contract/in")
+        assert broker.waiting(SESSION) == 0
+        assert broker.session_exists(SESSION)
+
+    def test_nobody_tells_that_a_session_is_drained_which_nobody_reads(self, broker: BrokerBinder) -> None:
+        broker.ensure_session(SESSION, "contract/in")
+        assert not broker.drained(SESSION, "marker", 0.1)
 
     def test_from_several_threads(self, broker: BrokerBinder) -> None:
         names = [f"{SESSION}-{number % 4}" for number in range(16)]

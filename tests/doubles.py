@@ -70,6 +70,8 @@ class BrokerState:
 
     sessions: dict[str, str] = field(default_factory=dict)
     fences: dict[str, int] = field(default_factory=dict)
+    backlog: dict[str, int] = field(default_factory=dict)  # by session; it drains only when a test says so
+    deaf: bool = False  # whether its readers cannot tell that they are through
     warnings: list[str] = field(default_factory=list)
     reachable: bool = True
 
@@ -124,6 +126,7 @@ class World:
         self.states: set[str] = set()
         self.calls: list[Call] = []
         self.violations: list[str] = []
+        self.doomed: Callable[[Job], bool] = lambda job: False  # which jobs die as soon as they run
         self.lock = threading.RLock()
         self._troubles: list[Trouble] = []
         self._holds: list[Hold] = []
@@ -290,6 +293,8 @@ class InMemoryEngine:
                 self._admit(job.job_name, attempt.state)
                 self._note_violations(job, attempt)
                 engine.jobs[attempt.id] = RunningJob(job, attempt)
+                if self.world.doomed(job):
+                    self.world.crash(job.job_name, "it died at once")
             return self._handle(attempt)
 
     def find(self, attempt: Attempt) -> Handle | None:
@@ -398,11 +403,20 @@ class InMemoryBroker:
     def delete_session(self, session: str) -> None:
         with self._call("delete_session", session):
             self._state.sessions.pop(session, None)
+            self._state.backlog.pop(session, None)
             self._state.fences.pop(session, None)
 
     def fence(self, session: str, attempt: int) -> None:
         with self._call("fence", session):
             self._state.fences[session] = max(attempt, self._state.fences.get(session, 0))
+
+    def drained(self, session: str, marker: str, seconds: float) -> bool | None:
+        with self._call("drained", session):
+            return None if self._state.deaf else not self._state.backlog.get(session)
+
+    def waiting(self, session: str) -> int:
+        with self._call("waiting", session):
+            return self._state.backlog.get(session, 0)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -422,7 +436,9 @@ def accept_any_code(path: Path, entry_class: str) -> str | None:
     return None
 
 
-def double_kinds(world: World, *, check_code: CheckCode = accept_any_code, bound: int = 4) -> Registry:
+def double_kinds(
+    world: World, *, check_code: CheckCode = accept_any_code, bound: int = 4, settle: float = 0.0
+) -> Registry:
     """A world's kinds: ``spark`` (``sc``), ``flink`` (``http``, ``https``), an MQTT broker (``tcp``)."""
 
     def spark(address: str, inventory: Inventory) -> InMemoryEngine:
@@ -434,7 +450,7 @@ def double_kinds(world: World, *, check_code: CheckCode = accept_any_code, bound
     def broker(address: str, inventory: Inventory) -> InMemoryBroker:
         return InMemoryBroker(world, address)
 
-    sparks = EngineKind("spark-connect", "spark", ("sc",), check_code, spark, bound=bound)
+    sparks = EngineKind("spark-connect", "spark", ("sc",), check_code, spark, bound=bound, settle=settle)
     flinks = replace(sparks, name="flink", engine="flink", schemes=("http", "https"), connect=flink)
     return Registry.of([sparks, flinks, BrokerKind("mqtt", ("tcp", "mqtt"), broker)])
 

@@ -117,6 +117,49 @@ def test_json_prints_one_object_and_nothing_else(speck: Speck, two: str) -> None
     assert speck("delete", "two", "--json").data["state"] == "succeeded"
 
 
+def test_history_diff_and_rollback(speck: Speck, two: str, rest: RestServer) -> None:
+    speck("apply", two, "-m", "the first", "--author", "ann")
+    Path(two).write_text(yaml_of("a t0 t1 trigger: 2 seconds", "c t1 t3"))
+    speck("apply", two, "-m", "faster\nin two lines")
+    lines = [each.rstrip() for each in speck("history", "two").out.splitlines()]
+    assert lines[0].split() == ["REVISION", "AT", "BY", "JOBS", "CHANGES", "MESSAGE"]
+    assert (lines[1].split()[3], lines[1].endswith("the first")) == ("ann", True)
+    assert " +1 -1 ~1 " in lines[2]
+    assert lines[2].endswith("faster ...")
+    assert f"@{socket.gethostname()} " in lines[2]
+    said = speck("diff", "two", "1", "2").out.splitlines()
+    assert said[0] == "two, revision 1 to 2: +1 -1 ~1"
+    assert said[1:3] == ["  ~ a", "      + trigger: 2 seconds"]
+    assert "      - sink_topic: t2" in said
+    assert speck("diff", "two", "--json").data["counts"] == {"added": 1, "removed": 1, "changed": 1}
+    said = speck("rollback", "two", "--dry-run")
+    assert said.code == 2
+    assert "1 to start, 1 to stop, 1 to update" in said.out
+    assert len(speck("history", "two", "--json").data) == 2
+    said = speck("rollback", "two", "-m", "too fast")
+    assert said.code == 0
+    assert "rollback of two succeeded" in said.out
+    assert sorted(rest.world.where()) == ["a", "b"]
+    last = speck("history", "two", "--json").data[-1]
+    assert (last["number"], last["restored"], last["message"]) == (3, 1, "too fast")
+    assert speck("rollback", "two", "3", "--dry-run").code == 0
+    assert speck("rollback", "two", "7").err == "error: composition 'two' has no revision 7\n"
+
+
+def test_events_are_filtered(speck: Speck, two: str) -> None:
+    speck("apply", two, "-m", "the first")
+    said = speck("events", "--job", "a", "--composition", "two", "--since", "1h", "--json").data
+    assert [(each["kind"], each["cause"]) for each in said] == [
+        ("intended", "the first"),
+        ("started", "the first"),
+    ]
+    assert speck("events", "--job", "a", "--operation", said[0]["operation"], "--json").data == said
+    assert speck("events", "--since", "2999-01-01", "--json").data == []
+    said_wrong = speck("events", "--since", "yesterday")
+    assert said_wrong.code == 1
+    assert "'yesterday' is no time (expected 90s, 15m" in said_wrong.err
+
+
 def test_tables_name_what_is_there(speck: Speck, two: str) -> None:
     speck("apply", two, "-m", "the first one")
     speck("show", "a")
@@ -213,7 +256,7 @@ def test_a_token_that_is_none_is_not_shown(speck: Speck, monkeypatch: pytest.Mon
     assert "s3cret" not in said.err
 
 
-@pytest.mark.parametrize("command", ["show", "delete", "history", "operation"])
+@pytest.mark.parametrize("command", ["show", "delete", "history", "operation", "diff", "rollback"])
 def test_what_is_no_name(speck: Speck, command: str) -> None:
     said = speck(command, "../a")
     assert said.code == 1

@@ -151,9 +151,7 @@ def test_every_session_stands_before_its_writer_starts(coordinator: Coordinator,
     assert calls.index(("ensure_session", "speck-c")) < calls.index(("submit", "b"))
 
 
-def test_writer_does_not_start_when_its_reader_has_no_session(
-    coordinator: Coordinator, world: World
-) -> None:
+def test_writer_does_not_start_when_its_reader_has_no_session(coordinator: Coordinator, world: World) -> None:
     alone = make_job("alone", "p", "q")
     world.fail("ensure_session", Refused("quota exceeded", address=BROKER), name="speck-b", times=None)
     operation = carry_out(coordinator, composition(A, B, C, alone))
@@ -200,8 +198,11 @@ def test_update_that_fails_puts_the_old_version_back(coordinator: Coordinator, w
     (running,) = world.running("a")
     assert (running.job.code_hash, running.attempt.session) == (A.code_hash, "speck-a")
     assert running.attempt.state is not None
-    assert world.broker(BROKER).sessions == {"speck-a": "t0"}
+    # What is written to the new source meanwhile is kept: it is wanted still.
+    assert world.broker(BROKER).sessions == {"speck-a": "t0", "speck-a.2": "other"}
     assert [each.job.job_name for each in coordinator.plan(changed).changes] == ["a"]
+    assert carry_out(coordinator, changed).state == "succeeded"
+    assert world.broker(BROKER).sessions == {"speck-a.2": "other"}
 
 
 def test_move_asks_the_new_engine_before_it_stops_the_old_copy(
@@ -222,19 +223,19 @@ def test_lost_answer_to_a_submit_starts_nothing_twice(coordinator: Coordinator, 
 
 
 def test_unknown_outcome_is_settled_by_the_next_apply(coordinator: Coordinator, world: World) -> None:
-    world.fail("submit", NoAnswer("timed out", address=ENGINE), name="a", after=True)
-    world.fail("find", NoAnswer("timed out", address=ENGINE), name="a", times=3)
+    world.fail("submit", NoAnswer("timed out", address=ENGINE), name="a", times=None, after=True)
+    world.fail("find", NoAnswer("timed out", address=ENGINE), name="a", times=None)
     operation = carry_out(coordinator, composition(A))
     assert "whether it started is not known" in operation.actions["a"].error
     assert coordinator.job("a")["state"] == "starting"
+    world.heal()
+    submits = world.counts()["submit"]
     assert carry_out(coordinator, composition(A)).state == "succeeded"
     assert len(world.running("a")) == 1
-    assert world.counts()["submit"] == 1
+    assert world.counts()["submit"] == submits
 
 
-def test_a_stateful_job_does_not_go_to_another_kind_of_engine(
-    coordinator: Coordinator, world: World
-) -> None:
+def test_a_stateful_job_does_not_go_to_another_kind_of_engine(coordinator: Coordinator, world: World) -> None:
     carry_out(coordinator, composition(A))
     before = world.changes()
     moved = replace(A, engine="flink", spe_address="http://e3:1/")
@@ -285,9 +286,7 @@ def test_engine_that_is_down_is_unknown_and_nothing_is_started_elsewhere(
     assert coordinator.job("a")["state"] == "unknown"
 
 
-def test_restart_in_the_midst_of_a_first_deployment(
-    begin: Callable[[], Coordinator], world: World
-) -> None:
+def test_restart_in_the_midst_of_a_first_deployment(begin: Callable[[], Coordinator], world: World) -> None:
     coordinator = begin()
     hold = world.hold("submit", "b")
     operation, _ = coordinator.apply(composition(A, B, C))
@@ -307,10 +306,11 @@ def test_intended_attempt_of_a_dead_coordinator_is_settled(
     """The store is as a SIGKILL during a submit leaves it."""
     coordinator = begin()
     error = NoAnswer("killed", address=ENGINE)
-    world.fail("submit", error, name="a", after=heard)
-    world.fail("find", error, name="a", times=3)
+    world.fail("submit", error, name="a", times=None, after=heard)
+    world.fail("find", error, name="a", times=None)
     operation, _ = coordinator.apply(composition(A))
     assert operation.wait(30)
+    submits = world.counts()["submit"]
     stored = coordinator.store.operation(operation.id)
     assert stored is not None
     with coordinator.store.transaction() as transaction:
@@ -320,7 +320,7 @@ def test_intended_attempt_of_a_dead_coordinator_is_settled(
     assert resumed.wait(30)
     assert resumed.state == "succeeded"
     assert len(world.running("a")) == 1
-    assert world.counts()["submit"] == (1 if heard else 2)
+    assert world.counts()["submit"] - submits == (0 if heard else 1)
 
 
 def test_stale_base_revision_is_refused(coordinator: Coordinator) -> None:
@@ -365,9 +365,7 @@ def test_delete_stops_everything_and_forgets_it(coordinator: Coordinator, world:
     assert carry_out(coordinator, composition(A)).state == "succeeded"
 
 
-def test_delete_with_an_engine_down_keeps_what_is_not_stopped(
-    coordinator: Coordinator, world: World
-) -> None:
+def test_delete_with_an_engine_down_keeps_what_is_not_stopped(coordinator: Coordinator, world: World) -> None:
     carry_out(coordinator, composition(A, replace(B, spe_address=OTHER)))
     world.down(OTHER)
     operation = coordinator.delete_composition("traffic")
@@ -393,9 +391,7 @@ def test_single_jobs_join_and_leave_a_composition(coordinator: Coordinator, worl
 
 def test_actions_on_one_engine_are_bounded(tmp_path: Path, world: World) -> None:
     with Store(tmp_path / "bounded") as store:
-        coordinator = Coordinator(
-            store, double_kinds(world, bound=2), roots=[write_code(tmp_path)], period=0
-        )
+        coordinator = Coordinator(store, double_kinds(world, bound=2), roots=[write_code(tmp_path)], period=0)
         hold = world.hold("submit")
         jobs = [make_job(f"j{number}", f"in{number}", f"out{number}") for number in range(6)]
         operation, _ = coordinator.apply(composition(*jobs))
@@ -407,9 +403,7 @@ def test_actions_on_one_engine_are_bounded(tmp_path: Path, world: World) -> None
     assert len(world.running()) == 6
 
 
-def test_jobs_run_the_code_that_was_accepted(
-    coordinator: Coordinator, world: World, tmp_path: Path
-) -> None:
+def test_jobs_run_the_code_that_was_accepted(coordinator: Coordinator, world: World, tmp_path: Path) -> None:
     carry_out(coordinator, composition(A))
     (tmp_path / "jobs.py").write_text("changed, and not applied")
     world.restart(ENGINE)
@@ -427,8 +421,12 @@ def test_audit_log_tells_what_was_done(coordinator: Coordinator) -> None:
     carry_out(coordinator, composition(A))
     carry_out(coordinator, composition())
     assert [(each["kind"], each["job"]) for each in coordinator.events()] == [
+        ("accepted", ""),
+        ("intended", "a"),
         ("started", "a"),
         ("succeeded", ""),
+        ("accepted", ""),
+        ("intended", "a"),
         ("stopped", "a"),
         ("succeeded", ""),
     ]

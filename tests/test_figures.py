@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import paho.mqtt.client as paho
 import pytest
 import requests
-from paho.mqtt.enums import CallbackAPIVersion
 
+from benchmarks.promises.flow import Listener, Sender, client
 from binders.flink.cluster import flink_home
 from speck import local
 from speck.binder import installed
@@ -52,41 +49,6 @@ SITE_OF = {
     "172.16.192.19": "B",
     "172.16.194.6": "A",
 }
-
-
-class Listener:
-    """Keeps what arrives on a topic."""
-
-    def __init__(self, address: str, topic: str) -> None:
-        self.received: Counter[str] = Counter()
-        self._client = client(address)
-        subscribed = threading.Event()
-        self._client.on_message = lambda _client, _data, message: self.received.update(
-            [message.payload.decode()]
-        )
-        self._client.on_subscribe = lambda *_: subscribed.set()
-        self._client.subscribe(topic, 1)
-        assert subscribed.wait(30)
-
-    def close(self) -> None:
-        self._client.disconnect()
-        self._client.loop_stop()
-
-
-def client(address: str) -> paho.Client:
-    host, _, port = address.removeprefix("tcp://").partition(":")
-    made = paho.Client(CallbackAPIVersion.VERSION2, f"test-{uuid.uuid4().hex}", protocol=paho.MQTTv5)
-    made.connect(host, int(port))
-    made.loop_start()
-    return made
-
-
-def send(address: str, topic: str, values: list[str]) -> None:
-    sender = client(address)
-    for sent in [sender.publish(topic, value, 1) for value in values]:
-        sent.wait_for_publish(30)
-    sender.disconnect()
-    sender.loop_stop()
 
 
 def ask(address: str, path: str) -> Any:
@@ -133,7 +95,7 @@ def carried_out(coordinator: Coordinator, text: bytes) -> Operation:
     return operation
 
 
-def test_figure_3_becomes_figure_4(tmp_path: Path) -> None:
+def test_figure_3_becomes_figure_4_under_load(tmp_path: Path) -> None:
     engines = {name: ["flink"] for name in "ABCD"}
     with (
         local.up(tmp_path / "sites", 4, engines=engines, heap="192m") as up,
@@ -141,25 +103,36 @@ def test_figure_3_becomes_figure_4(tmp_path: Path) -> None:
     ):
         sites = {site.name: site for site in up.sites}
         engine = {name: site.engine.address for name, site in sites.items()}
-        results = Listener(sites["D"].broker.address, "T-result")
         first = carried_out(speck, figure("figure3", sites))
         assert first.calls == {"check": 4, "submit": 4}
         before = {name: eventually(lambda at=at: running(at), bool) for name, at in engine.items()}  # type: ignore[misc]
         assert {name: list(jobs) for name, jobs in before.items()} == {name: [name] for name in "ABCD"}
-        sent = [f"a{number}" for number in range(50)]
-        send(sites["A"].broker.address, "T-1", sent)
-        send(sites["B"].broker.address, "T-2", ["b0", "b1"])
-        eventually(lambda: results.received.total(), lambda total: total >= 52)
-
-        second = carried_out(speck, figure("figure4", sites))
+        senders = [
+            Sender(sites[name].broker.address, topic, 100, f"{name}{{}}".format)
+            for name, topic in (("A", "T-1"), ("B", "T-2"))
+        ]
+        with client(sites["D"].broker.address) as connection:
+            results = Listener(connection, "T-result")
+            try:
+                for sender in senders:
+                    sender.start()
+                eventually(lambda: len(results.received), lambda total: total >= 200)
+                senders[1].stop()  # what B was sent before it goes is worked off
+                second = carried_out(speck, figure("figure4", sites))
+                there = len(results.received)
+                eventually(lambda: len(results.received), lambda total: total >= there + 100)
+            finally:
+                sent = Counter([text for sender in senders for text in sender.stop()])
+            eventually(lambda: len(results.received), lambda total: total >= sent.total())
+            assert results.texts() == sent
         assert second.calls == {"check": 3, "stop": 3, "submit": 3}
-        kinds = {name: (each.kind, each.state) for name, each in second.actions.items()}
+        kinds = {name: (each.kind, each.state, each.note) for name, each in second.actions.items()}
         assert kinds == {
-            "A": ("keep", "kept"),
-            "B": ("stop", "done"),
-            "C": ("update", "done"),
-            "C2": ("start", "done"),
-            "D": ("move", "done"),
+            "A": ("keep", "kept", ""),
+            "B": ("stop", "done", ""),
+            "C": ("update", "done", ""),
+            "C2": ("start", "done", ""),
+            "D": ("move", "done", ""),
         }
         after = {name: eventually(lambda at=at: running(at), bool) for name, at in list(engine.items())[:3]}  # type: ignore[misc]
         assert {name: sorted(jobs) for name, jobs in after.items()} == {
@@ -170,11 +143,6 @@ def test_figure_3_becomes_figure_4(tmp_path: Path) -> None:
         assert running(engine["D"]) == {}
         assert after["A"]["A"] == before["A"]["A"]  # untouched: the very same job
         assert after["C"]["C"] != before["C"]["C"]
-        later = [f"c{number}" for number in range(50)]
-        send(sites["A"].broker.address, "T-1", later)
-        eventually(lambda: results.received.total(), lambda total: total >= 102)
-        assert results.received == Counter([*sent, "b0", "b1", *later])
         # The jar went to each cluster once, whatever jobs of it came and went; where none is left, it is gone
         jars = {name: len(ask(address, "jars")["files"]) for name, address in engine.items()}
         assert jars == {"A": 1, "B": 1, "C": 1, "D": 0}
-        results.close()

@@ -31,7 +31,7 @@ jobs:
   sink_topic: out
   entry_class: streets.Counting
   job_path: streets.jar
-  arguments: {{rate: {rate}, out: {out}}}
+  arguments: {{rate: {rate}, out: {out}, fail-at: {fail_at}}}
 """
 
 
@@ -48,7 +48,7 @@ def counts(out: Path) -> list[int]:
     return [int(line.split()[1]) for line in lines if line.startswith("0 ")]
 
 
-def test_a_job_is_updated_and_moved_with_its_state_and_deleted(
+def test_a_job_is_updated_moved_put_back_with_its_state_and_deleted(
     bench: FlinkBench, mosquitto: MosquittoServer, tmp_path: Path
 ) -> None:
     here = bench.server.address
@@ -61,9 +61,9 @@ def test_a_job_is_updated_and_moved_with_its_state_and_deleted(
         coordinator = Coordinator(store, installed(), inventory, [bench.jar.parent], period=0)
         coordinator.start()
 
-        def apply(site: str, rate: int) -> Operation:
+        def apply(site: str, rate: int, fail_at: int = -1, state: str = "done") -> Operation:
             loaded = load_composition(
-                JOB.format(site=site, rate=rate, out=out),
+                JOB.format(site=site, rate=rate, out=out, fail_at=fail_at),
                 inventory=inventory,
                 registry=installed(),
                 root=bench.jar.parent,
@@ -71,7 +71,7 @@ def test_a_job_is_updated_and_moved_with_its_state_and_deleted(
             )
             operation, _ = coordinator.apply(loaded.composition)
             assert operation.wait(120)
-            assert operation.actions["counted"].state == "done", operation.actions["counted"]
+            assert operation.actions["counted"].state == state, operation.actions["counted"]
             return operation
 
         try:
@@ -81,6 +81,13 @@ def test_a_job_is_updated_and_moved_with_its_state_and_deleted(
                 eventually(lambda: counts(out), lambda found: len(found) >= 40 * number)  # noqa: B023
                 assert bench.running("counted") == 1
             assert kinds == ["start", "update", "move"]
+            # Flink takes a program whose tasks die as soon as they run.
+            dying = apply("B", 300, fail_at=0, state="failed").actions["counted"].error
+            assert "it was started, and " in dying
+            assert dying.endswith("; the previous version was put back and runs")
+            there = len(counts(out))
+            eventually(lambda: counts(out), lambda found: len(found) >= there + 40)
+            assert bench.running("counted") == 1
             assert len([name for name in bench.rest.jars().values() if len(name) == 68]) == 1
             assert coordinator.delete_composition("one").wait(120)
             assert bench.running("counted") == 0

@@ -9,6 +9,7 @@ import ssl
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,11 +17,11 @@ import pytest
 
 from binders.mqtt import MQTT, MqttBroker
 from binders.mqtt.address import BrokerAddress
-from binders.mqtt.broker import note_topic
+from binders.mqtt.broker import drain_topic, drained_topic, note_topic
 from binders.mqtt.connection import FOREVER, Connection
 from binders.mqtt.limits import PROBED_MESSAGES
 from binders.mqtt.mosquitto import CONFIGURATION, site_configuration
-from speck.binder import BrokerBinder, Registry
+from speck.binder import MOST_COUNTED, BrokerBinder, Registry
 from speck.errors import InvalidInput, NoAnswer, Refused, SpeckError, Unreachable
 from speck.model import Inventory, Login, Secret, fence_topic
 from tests.broker_contract import BrokerContract
@@ -158,6 +159,46 @@ def test_a_change_of_topic_that_was_cut_short_is_finished(mosquitto: MosquittoSe
     publish(mosquitto, "new", [b"new"])
     assert take(mosquitto, SESSION) == [b"new"]
     assert json.loads(retained(mosquitto, note_topic(SESSION))[0]) == {"topics": ["new"]}
+
+
+def test_what_waits_is_counted_and_stays(mosquitto: MosquittoServer) -> None:
+    broker = binder(mosquitto)
+    broker.ensure_session(SESSION, "test/in")
+    sent = [b"%d" % number for number in range(30)]
+    publish(mosquitto, "test/in", sent)
+    assert (broker.waiting(SESSION), broker.waiting(SESSION)) == (30, 30)
+    assert take(mosquitto, SESSION) == sent
+    assert broker.waiting(SESSION) == 0
+
+
+def test_more_than_can_be_counted(mosquitto: MosquittoServer) -> None:
+    broker = binder(mosquitto)
+    broker.ensure_session(SESSION, "test/in")
+    publish(mosquitto, "test/in", [b"."] * (MOST_COUNTED + 500))
+    assert broker.waiting(SESSION) == MOST_COUNTED
+
+
+def test_a_marker_comes_behind_what_waits_and_its_answer_is_heard(mosquitto: MosquittoServer) -> None:
+    broker = binder(mosquitto)
+    broker.ensure_session(SESSION, "test/in")
+    publish(mosquitto, "test/in", [b"1", b"2"])
+    assert broker.drained(SESSION, "too early", 5) is None  # no reader has said that it listens
+    with connection(mosquitto, SESSION, keep=True) as reader:
+        reader.subscribe("test/in", drain_topic(SESSION))
+    with ThreadPoolExecutor(1) as thread:
+        assert broker.drained(SESSION, "unheard", 0.2) is False
+        asked = thread.submit(broker.drained, SESSION, "marker", 60)
+        with connection(mosquitto, SESSION, keep=True) as reader:
+            while len(reader.received) < 4:
+                reader.await_message()
+                assert not asked.done()
+                reader.receives(b"marker", 1)
+            order = [bytes(message.payload) for message in reader.received]
+            assert order == [b"1", b"2", b"unheard", b"marker"]
+            reader.publish(drained_topic(SESSION), b"unheard")
+            reader.publish(drained_topic(SESSION), b"marker")
+        assert asked.result(60) is True
+    assert broker.waiting(SESSION) == 2  # markers do not count
 
 
 def test_a_retained_message_comes_once(mosquitto: MosquittoServer) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from speck.errors import NotFound, StoreError, StoreLocked
 from speck.model import Attempt, Handle, Job, State
-from speck.store import AttemptRecord, Event, Head, JobRecord, Revision, SessionRecord, Store
+from speck.store import AttemptRecord, Bounds, Event, Head, Intent, JobRecord, Revision, SessionRecord, Store
 from tests.jobs_by_hand import make_job
 
 
@@ -22,7 +22,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def revision(number: int, *jobs: Job) -> Revision:
-    return Revision("traffic", number, 12.5, {job.job_name: job for job in jobs}, "ann", "why")
+    jobs_by_name = {job.job_name: job for job in jobs}
+    return Revision("traffic", number, 12.5, jobs_by_name, "ann", "why", 2, (1, 0, 3))
 
 
 def attempt(number: int, job: str = "a") -> Attempt:
@@ -38,6 +39,8 @@ def test_everything_written_is_read_again_after_reopening(tmp_path: Path) -> Non
     running = AttemptRecord(attempt(7), 3, "running", Handle("sc://e", "id", {"run": "x"}))
     intended = AttemptRecord(attempt(8), 3)
     event = Event(1.5, "started", "said", "traffic", "a", "op")
+    intents = (Intent("a", "start", "new"), Intent("b", "stop", "gone"))
+    accepted = Event(1.0, "accepted", "said", "traffic", "", "op", "ann", "why", intents)
     with Store(tmp_path / "s") as store, store.transaction() as transaction:
         transaction.put_head(head)
         transaction.put_revision(revision(3, job))
@@ -45,6 +48,7 @@ def test_everything_written_is_read_again_after_reopening(tmp_path: Path) -> Non
         transaction.put_attempt(running)
         transaction.put_attempt(intended)
         transaction.put_operation("op", {"state": "running"})
+        transaction.add_event(accepted)
         transaction.add_event(event)
     with Store(tmp_path / "s") as store:
         assert store.heads() == [head]
@@ -52,7 +56,7 @@ def test_everything_written_is_read_again_after_reopening(tmp_path: Path) -> Non
         assert store.jobs() == [record]
         assert store.attempts() == [running, intended]
         assert store.operation("op") == {"state": "running"}
-        assert store.events() == [event]
+        assert store.events() == [accepted, event]
 
 
 @pytest.mark.parametrize(
@@ -103,21 +107,23 @@ def test_deleting_a_composition_takes_its_revisions_along(store: Store) -> None:
         store.revision("traffic", 1)
 
 
-def test_audit_log_is_bounded_and_keeps_its_order(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("speck.store.KEPT_EVENTS", 5)
-    for number in range(12):
+def test_audit_log_is_bounded_and_keeps_its_order(tmp_path: Path) -> None:
+    with Store(tmp_path / "store", Bounds(events=5)) as store:
+        for number in range(12):
+            with store.transaction() as transaction:
+                transaction.add_event(Event(number, "k", str(number)))
+        assert [each.message for each in store.events()] == ["7", "8", "9", "10", "11"]
+        assert [each.message for each in store.events(2)] == ["10", "11"]
+        assert [each.message for each in store.events(2, lambda each: each.at < 10)] == ["8", "9"]
+
+
+def test_oldest_operations_are_forgotten(tmp_path: Path) -> None:
+    with Store(tmp_path / "store", Bounds(operations=2)) as store:
         with store.transaction() as transaction:
-            transaction.add_event(Event(number, "k", str(number)))
-    assert [each.message for each in store.events()] == ["7", "8", "9", "10", "11"]
-    assert [each.message for each in store.events(2)] == ["10", "11"]
-
-
-def test_oldest_operations_are_forgotten(store: Store) -> None:
-    with store.transaction() as transaction:
-        for number in range(5):
-            transaction.put_operation(f"{number}", {"n": number})
-    store.trim_operations(keep=2)
-    assert [each["n"] for each in store.operations()] == [3, 4]
+            for number in range(5):
+                transaction.put_operation(f"{number}", {"n": number})
+        store.trim_operations(spared={"1"})
+        assert [each["n"] for each in store.operations()] == [1, 3, 4]
 
 
 def test_second_process_is_told_who_holds_the_store(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from benchmarks.deploy.sites import Sites, sites_up
 from benchmarks.deploy.ways import Way, seconds, speck_server
 
 ROUND_TRIPS = (0.0, 18.6)  # ms; the second is the paper's
-_CONCURRENCIES = (8, 16, 32)
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ class Bench:
     def best_floor(self) -> Iterator[Way]:
         """The floor with the concurrency that deploys the longest chain the quickest."""
         taken = {}
-        for concurrency in _CONCURRENCIES:
+        for concurrency in self.kind.concurrencies:
             with contextlib.closing(self.kind.floor(concurrency, self.places)) as floor:
                 chain = self.chain(max(self.options.sizes))
                 taken[concurrency] = seconds(lambda way=floor, form=chain: way.deploy(form))  # type: ignore[misc]

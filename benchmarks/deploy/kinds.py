@@ -31,6 +31,7 @@ class Kind:
     program: Program
     sizes: Sequence[int]
     modified: Sequence[int]
+    concurrencies: Sequence[int]  # that the floor is tried with
     paper: Callable[[Sequence[Place]], ClosableWay]
     floor: Callable[[int, Sequence[Place]], ClosableWay]
     await_quiet: Callable[[Sequence[str], int], None]
@@ -43,6 +44,7 @@ KINDS = {
         program=Program("flink", "jars_and_apps/flink/speck-flink-jobs.jar", "io.speck.flink.jobs.Forward"),
         sizes=(1, 10, 25, 50, 100),
         modified=(1, 10, 50, 100),
+        concurrencies=(8, 16, 32),
         paper=lambda places: flink.Paper(),
         floor=flink.Floor,
         await_quiet=flink.await_quiet,
@@ -53,6 +55,7 @@ KINDS = {
         program=Program("spark", "benchmarks/load/pass_through.py", "pass_through"),
         sizes=(1, 6, 12, 24),
         modified=(1, 10, 24),
+        concurrencies=(6, 12),  # each is a process with pyspark in it
         paper=spark.Paper,
         floor=spark.Floor,
         await_quiet=spark.await_quiet,

@@ -15,6 +15,7 @@ from typing import Any
 from binders.mqtt.address import BrokerAddress
 from binders.mqtt.connection import FOREVER, TIMEOUT, Connection
 from binders.mqtt.limits import probe_warnings, refuse_unfit, stated_warnings
+from speck.binder import MOST_COUNTED
 from speck.errors import Fault, InvalidInput
 from speck.model import Inventory, Login, fence_topic
 
@@ -28,6 +29,16 @@ _LONGEST_TOPIC = 65535
 def note_topic(session: str) -> str:
     """The topic of the retained note of the filters that a session may be subscribed to."""
     return f"speck/session/{session}"
+
+
+def drain_topic(session: str) -> str:
+    """The topic of the markers behind what waits in a session; its reader subscribes to it."""
+    return f"speck/drain/{session}"
+
+
+def drained_topic(session: str) -> str:
+    """The topic to which a reader publishes the markers before which nothing is left."""
+    return f"speck/drained/{session}"
 
 
 def probe_topic() -> str:
@@ -110,6 +121,30 @@ class MqttBroker:
             if _number(_retained(control, fence_topic(session)).get("attempt")) < attempt:
                 _write(control, fence_topic(session), {"attempt": attempt})
 
+    def drained(self, session: str, marker: str, seconds: float) -> bool | None:
+        """See :meth:`speck.binder.BrokerBinder.drained`.
+
+        The marker goes to a topic of the session's own, which only SpecK's connectors subscribe to.
+        """
+        with self._connection(f"speck-control-{uuid.uuid4().hex}", more=seconds) as control:
+            control.subscribe(drained_topic(session))
+            if not control.publish(drain_topic(session), marker.encode()):
+                return None
+            return control.receives(marker.encode(), seconds)
+
+    def waiting(self, session: str) -> int:
+        """See :meth:`speck.binder.BrokerBinder.waiting`; counts up to :data:`MOST_COUNTED`."""
+        echo = probe_topic()
+        with self._lock(session), self._session(session, MOST_COUNTED + 1) as connection:
+            if not connection.session_present:
+                connection.disconnect(0)
+                return 0
+            connection.subscribe(echo, qos=0)
+            connection.round_trip(echo)
+            connection.unsubscribe(echo)
+            topics = [message.topic for message in connection.received]
+            return min(MOST_COUNTED, sum(not topic.startswith(drain_topic("")) for topic in topics))
+
     def close(self) -> None:
         """Forget what was found out; there is no connection to let go of between calls."""
         with self._warnings_lock:
@@ -123,15 +158,15 @@ class MqttBroker:
     def _lock(self, session: str) -> threading.Lock:
         return self._locks[hash(session) % _STRIPES]
 
-    def _connection(self, client_id: str, **options: Any) -> Connection:
-        return Connection(self._address, self._login(), client_id, timeout=self._timeout, **options)
+    def _connection(self, client_id: str, more: float = 0, **options: Any) -> Connection:
+        return Connection(self._address, self._login(), client_id, timeout=self._timeout + more, **options)
 
     def _control(self) -> Connection:
         return self._connection(f"speck-control-{uuid.uuid4().hex}")
 
-    def _session(self, session: str) -> Connection:
+    def _session(self, session: str, receive_maximum: int = 1) -> Connection:
         # Receive Maximum 1: what waits in the session is not ours, and as little of it as can be is sent.
-        return self._connection(session, clean_start=False, expiry=FOREVER, receive_maximum=1)
+        return self._connection(session, clean_start=False, expiry=FOREVER, receive_maximum=receive_maximum)
 
     def _subscribe(self, session: str, topic: str, others: list[str]) -> None:
         with self._session(session) as connection:

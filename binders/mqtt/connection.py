@@ -36,6 +36,7 @@ MOST_IN_FLIGHT = 65535
 TIMEOUT = 10.0
 
 _UNSPECIFIED = 0x80
+_NO_SUBSCRIBER = 0x10
 _KEEP_ALIVE = 30
 _POLL = 0.5
 
@@ -109,13 +110,17 @@ class Connection:
         for code in self._answer("UNSUBACK", message_id):
             self._refuse_if_failed(code, f"the end of the subscription to {topic!r}")
 
-    def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
-        """Publish one message with QoS 1 and wait until the broker has taken it."""
+    def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> bool:
+        """Publish one message with QoS 1 and wait until the broker has taken it.
+
+        Answers whether anybody subscribed to the topic, where the broker tells (MQTT 5, 3.4.2.1).
+        """
         with self._translated(f"message to {topic!r}"):
             sent = self._client.publish(topic, payload, qos=1, retain=retain)
             self._checked(sent.rc)
-        for code in self._answer("PUBACK", sent.mid):
-            self._refuse_if_failed(code, f"a message to {topic!r}")
+        (code,) = self._answer("PUBACK", sent.mid)
+        self._refuse_if_failed(code, f"a message to {topic!r}")
+        return code.value != _NO_SUBSCRIBER
 
     def publish_many(self, topic: str, payloads: Iterable[bytes], window: int) -> int:
         """Publish with QoS 1, at most ``window`` unanswered at a time; how many the broker turned down."""
@@ -145,6 +150,15 @@ class Connection:
     def await_message(self) -> None:
         """Wait until a received message is there."""
         self._await(lambda: bool(self.received), "a message")
+
+    def receives(self, payload: bytes, seconds: float) -> bool:
+        """Whether a message with this content is there, or comes within so many seconds."""
+        until = time.monotonic() + seconds
+        while all(message.payload != payload for message in self.received):
+            if time.monotonic() >= until:
+                return False
+            self._turn("a message")
+        return True
 
     def acknowledge(self, message: MQTTMessage) -> None:
         """Acknowledge a received message."""

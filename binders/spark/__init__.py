@@ -23,7 +23,17 @@ def connect_standalone(address: str, inventory: Inventory) -> EngineBinder:
     return StandaloneEngine(address, inventory)
 
 
-CONNECT = EngineKind("spark-connect", "spark", ("sc",), check_code, connect_engine, local=CONNECT_SERVER)
+SETTLE = 2.0  # s; the first batch of a query has begun by then
+
+CONNECT = EngineKind(
+    "spark-connect", "spark", ("sc",), check_code, connect_engine, settle=SETTLE, local=CONNECT_SERVER
+)
 STANDALONE = EngineKind(
-    "spark-standalone", "spark", ("spark",), check_code, connect_standalone, local=STANDALONE_CLUSTER
+    "spark-standalone",
+    "spark",
+    ("spark",),
+    check_code,
+    connect_standalone,
+    settle=SETTLE,
+    local=STANDALONE_CLUSTER,
 )

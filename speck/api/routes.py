@@ -42,6 +42,10 @@ def _answer(operation: Operation, wait: float) -> tuple[dict[str, Any], int, dic
     return operation.to_dict(), 200 if ended else 202, {"Location": f"/operations/{operation.id}"}
 
 
+def _why(query: dict[str, Any]) -> dict[str, str]:
+    return {"author": query["author"], "message": query["message"]}
+
+
 def _load(name: str) -> Loaded:
     coordinator = _coordinator()
     return load_composition(
@@ -105,13 +109,13 @@ def show_composition(name: str) -> Any:
 
 
 @blueprint.route("/compositions/<name>", methods=["DELETE"])
-@blueprint.arguments(schemas.WaitQuery, location="query")
+@blueprint.arguments(schemas.ChangeQuery, location="query")
 @blueprint.response(202, schemas.OperationSchema)
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
 @blueprint.alt_response(409, schema=schemas.ProblemSchema)
 def delete_composition(query: dict[str, Any], name: str) -> Any:
     """Stop and forget all jobs of a composition"""
-    return _answer(_coordinator().delete_composition(name), query["wait"])
+    return _answer(_coordinator().delete_composition(name, **_why(query)), query["wait"])
 
 
 @blueprint.route("/compositions/<name>/revisions", methods=["GET"])
@@ -120,6 +124,40 @@ def delete_composition(query: dict[str, Any], name: str) -> Any:
 def list_revisions(name: str) -> Any:
     """A composition's history"""
     return _coordinator().revisions(name)
+
+
+@blueprint.route("/compositions/<name>/revisions/<int:number>", methods=["GET"])
+@blueprint.response(200, schemas.RevisionViewSchema)
+@blueprint.alt_response(404, schema=schemas.ProblemSchema)
+def show_revision(name: str, number: int) -> Any:
+    """One revision with its jobs"""
+    return _coordinator().revision(name, number)
+
+
+@blueprint.route("/compositions/<name>/diff", methods=["GET"])
+@blueprint.arguments(schemas.DifferenceQuery, location="query")
+@blueprint.response(200, schemas.DifferenceSchema)
+@blueprint.alt_response(404, schema=schemas.ProblemSchema)
+def show_difference(query: dict[str, Any], name: str) -> Any:
+    """What differs between two revisions, field by field"""
+    return _coordinator().difference(name, query["before"], query["after"])
+
+
+@blueprint.route("/compositions/<name>/rollback", methods=["POST"])
+@blueprint.arguments(schemas.RollbackQuery, location="query")
+@blueprint.response(202, schemas.OperationSchema, description="begun (200: ended within `wait`)")
+@blueprint.alt_response(200, schema=schemas.PlanSchema, description="the plan, for `dry_run`")
+@blueprint.alt_response(404, schema=schemas.ProblemSchema, description="no such composition or revision")
+@blueprint.alt_response(409, schema=schemas.ProblemSchema, description="stale base_revision, or busy")
+@blueprint.alt_response(422, schema=schemas.ProblemSchema, description="it cannot be brought back, and why")
+def rollback_composition(query: dict[str, Any], name: str) -> Any:
+    """Go back to an earlier revision, or plan it; that makes a new revision"""
+    number, base = query["revision"], query["base_revision"]
+    if query["dry_run"]:
+        plan, restored = _coordinator().plan_rollback(name, number, base)
+        return current_app.json.response(plan_data(plan) | {"warnings": [], "restored": restored})
+    operation, _ = _coordinator().rollback(name, number, base_revision=base, **_why(query))
+    return _answer(operation, query["wait"])
 
 
 @blueprint.route("/jobs", methods=["POST"])
@@ -140,7 +178,7 @@ def deploy_job(query: dict[str, Any]) -> Any:
         registry=coordinator.registry,
         root=coordinator.roots,
     )
-    operation, _ = coordinator.apply_job(job, query["composition"])
+    operation, _ = coordinator.apply_job(job, query["composition"], **_why(query))
     return _answer(operation, query["wait"])
 
 
@@ -160,13 +198,13 @@ def show_job(name: str) -> Any:
 
 
 @blueprint.route("/jobs/<name>", methods=["DELETE"])
-@blueprint.arguments(schemas.WaitQuery, location="query")
+@blueprint.arguments(schemas.ChangeQuery, location="query")
 @blueprint.response(202, schemas.OperationSchema)
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
 @blueprint.alt_response(409, schema=schemas.ProblemSchema)
 def delete_job(query: dict[str, Any], name: str) -> Any:
     """Stop and forget one job"""
-    return _answer(_coordinator().delete_job(name), query["wait"])
+    return _answer(_coordinator().delete_job(name, **_why(query)), query["wait"])
 
 
 @blueprint.route("/operations/<identifier>", methods=["GET"])
@@ -211,8 +249,8 @@ def _follow(operation: Operation) -> Iterator[str]:
 @blueprint.arguments(schemas.EventsQuery, location="query")
 @blueprint.response(200, schemas.EventSchema(many=True))
 def list_events(query: dict[str, Any]) -> Any:
-    """The audit log's last entries"""
-    return _coordinator().events(query["limit"])
+    """The audit log: what was to be done, for whom and why, and what came of it"""
+    return _coordinator().events(**query)
 
 
 @blueprint.route("/sites", methods=["GET"])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from marshmallow import Schema, fields, validate
+from marshmallow import Schema, ValidationError, fields, validate
 
 _KINDS = ("start", "stop", "update", "move", "keep")
+_LAST_NUMBER = 9_999_999_999  # what the store has digits for
 _UNIX = {"description": "Unix time, s"}
 
 
@@ -46,6 +47,7 @@ class PlanSchema(Schema):
 
     composition = _text()
     base_revision = fields.Integer(metadata={"description": "the revision it was made from (0: none yet)"})
+    restored = fields.Integer(metadata={"description": "of a rollback: the revision that it brings back"})
     counts = fields.Dict(keys=fields.String(), values=fields.Integer())
     actions = fields.List(fields.Nested(ActionSchema))
     warnings = fields.List(fields.Nested(WarningSchema))
@@ -58,6 +60,7 @@ class ProgressSchema(ActionSchema):
         validate=validate.OneOf(("pending", "running", "done", "failed", "skipped", "kept"))
     )
     error = _text()
+    note = _text("what to know of an action that went as it was meant to")
     started = fields.Float(allow_none=True, metadata=_UNIX)
     ended = fields.Float(allow_none=True, metadata=_UNIX)
 
@@ -68,7 +71,9 @@ class OperationSchema(Schema):
     id = _text()
     composition = _text()
     revision = fields.Integer()
-    kind = fields.String(validate=validate.OneOf(("apply", "delete")))
+    kind = fields.String(validate=validate.OneOf(("apply", "rollback", "delete")))
+    author = _text("who asked for it")
+    message = _text("why")
     state = fields.String(validate=validate.OneOf(("running", "succeeded", "failed")))
     started = fields.Float(metadata=_UNIX)
     ended = fields.Float(allow_none=True, metadata=_UNIX)
@@ -108,14 +113,53 @@ class JobViewSchema(Schema):
     metrics = fields.Dict(allow_none=True)
 
 
-class RevisionSchema(Schema):
-    """An accepted version of a composition."""
+class CountsSchema(Schema):
+    """How many jobs differ from the revision before."""
 
+    added = fields.Integer()
+    removed = fields.Integer()
+    changed = fields.Integer()
+
+
+class _RevisionSchema(Schema):
     number = fields.Integer()
     at = fields.Float(metadata=_UNIX)
-    author = _text()
-    message = _text()
-    jobs = fields.List(fields.String(), metadata={"description": "names"})
+    author = _text("who asked for it")
+    message = _text("why")
+    restored = fields.Integer(
+        allow_none=True, metadata={"description": "the revision that a rollback brought back"}
+    )
+    changes = fields.Nested(CountsSchema)
+
+
+class RevisionSchema(_RevisionSchema):
+    """An accepted version of a composition."""
+
+    jobs = fields.Integer(metadata={"description": "number of wanted jobs"})
+
+
+class RevisionViewSchema(_RevisionSchema):
+    """An accepted version of a composition, in full."""
+
+    jobs = fields.List(fields.Dict(), metadata={"description": "each with its fields"})
+
+
+class JobDifferenceSchema(Schema):
+    """A job that differs between two revisions."""
+
+    job = _text("the job's name")
+    kind = fields.String(validate=validate.OneOf(("added", "removed", "changed")))
+    changes = fields.List(fields.Nested(ChangeSchema))
+
+
+class DifferenceSchema(Schema):
+    """What differs between two revisions of a composition."""
+
+    composition = _text()
+    before = fields.Integer(metadata={"description": "number of a revision (0: before the first)"})
+    after = fields.Integer(metadata={"description": "number of a revision"})
+    counts = fields.Nested(CountsSchema)
+    jobs = fields.List(fields.Nested(JobDifferenceSchema), metadata={"description": "those that differ"})
 
 
 class _CompositionSchema(Schema):
@@ -168,11 +212,13 @@ class EventSchema(Schema):
     """A line of the audit log."""
 
     at = fields.Float(metadata=_UNIX)
-    kind = _text()
+    kind = _text("accepted, intended, or what came of it: started, stopped, failed, skipped, succeeded, ...")
     message = _text()
     composition = _text()
     job = _text()
     operation = _text()
+    author = _text("who asked for what this belongs to")
+    cause = _text("why, in the words of who asked")
 
 
 class ProblemSchema(Schema):
@@ -193,24 +239,41 @@ def _wait() -> fields.Float:
     )
 
 
-class WaitQuery(Schema):
+def _printable(text: str) -> None:
+    if not all(each.isprintable() or each in "\n\t" for each in text):
+        raise ValidationError("holds control characters (expected plain text)")
+
+
+def _one_line(text: str) -> None:
+    if not text.isprintable():
+        raise ValidationError("holds control characters (expected one line of plain text)")
+
+
+class ChangeQuery(Schema):
     """Query parameters of a request that begins an operation."""
 
     wait = _wait()
+    author = fields.String(
+        load_default="",
+        validate=[validate.Length(max=200), _one_line],
+        metadata={"description": "who asks; kept in the history"},
+    )
+    message = fields.String(
+        load_default="",
+        validate=[validate.Length(max=1000), _printable],
+        metadata={"description": "why; kept in the history"},
+    )
 
 
-class JobQuery(WaitQuery):
+class JobQuery(ChangeQuery):
     """Query parameters of the deployment of one job."""
 
     composition = fields.String(load_default="jobs", metadata={"description": "the composition it joins"})
 
 
-class ApplyQuery(WaitQuery):
-    """Query parameters of an apply."""
+class PlannedQuery(ChangeQuery):
+    """Query parameters of what is planned before it is carried out."""
 
-    name = fields.String(
-        load_default="composition", metadata={"description": "the name of a composition that has none"}
-    )
     dry_run = fields.Boolean(load_default=False, metadata={"description": "answer with the plan only"})
     base_revision = fields.Integer(
         load_default=None,
@@ -218,16 +281,56 @@ class ApplyQuery(WaitQuery):
         validate=validate.Range(0),
         metadata={"description": "refuse when this is not the last revision"},
     )
+
+
+class ApplyQuery(PlannedQuery):
+    """Query parameters of an apply."""
+
+    name = fields.String(
+        load_default="composition", metadata={"description": "the name of a composition that has none"}
+    )
     leave_behind = fields.List(
         fields.String(),
         load_default=list,
         metadata={"description": "sites or engine addresses whose copies are left instead of stopped"},
     )
-    author = fields.String(load_default="", validate=validate.Length(max=200))
-    message = fields.String(load_default="", validate=validate.Length(max=1000))
+
+
+class RollbackQuery(PlannedQuery):
+    """Query parameters of a rollback."""
+
+    revision = fields.Integer(
+        load_default=None,
+        allow_none=True,
+        validate=validate.Range(1, _LAST_NUMBER),
+        metadata={"description": "the one to go back to; by default the one before the last"},
+    )
+
+
+class DifferenceQuery(Schema):
+    """Query parameters of a comparison of two revisions."""
+
+    before = fields.Integer(
+        load_default=None,
+        allow_none=True,
+        validate=validate.Range(0, _LAST_NUMBER),
+        metadata={"description": "by default the one before `after`; 0: before the first"},
+    )
+    after = fields.Integer(
+        load_default=None,
+        allow_none=True,
+        validate=validate.Range(1, _LAST_NUMBER),
+        metadata={"description": "by default the last one"},
+    )
 
 
 class EventsQuery(Schema):
     """Query parameters of the audit log."""
 
     limit = fields.Integer(load_default=100, validate=validate.Range(1, 10_000))
+    composition = fields.String(load_default=None, metadata={"description": "of this composition only"})
+    job = fields.String(load_default=None, metadata={"description": "of this job only"})
+    operation = fields.String(load_default=None, metadata={"description": "of this operation only"})
+    since = fields.Float(
+        load_default=None, metadata={"description": "no older than this (Unix time, s)"}, allow_nan=False
+    )

@@ -21,6 +21,8 @@ public final class Message {
     /** The count of messages given out before this one; of a dropped duplicate, that of the next one. */
     long offset;
     boolean duplicate;
+    /** The content of a marker, which is given to nobody; null of all others. */
+    byte[] marker;
     /** The connection on which its acknowledgement is valid; 0 for none. */
     int connection;
     boolean acknowledged;

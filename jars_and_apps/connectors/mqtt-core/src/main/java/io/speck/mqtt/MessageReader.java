@@ -33,6 +33,7 @@ final class MessageReader {
         Message message = new Message(id, Message.hash(lastTopicBytes, payload, job, sequence), lastTopic, payload,
                 System.currentTimeMillis(), Stamp.parse(job, sequence));
         message.key = key;
+        message.marker = Drain.isMarker(topic) ? payload : null;
         return message;
     }
 }

@@ -213,19 +213,21 @@ public final class MqttSource implements AutoCloseable {
                 found(awaited, message);
                 return;
             }
-            boolean repeated = inbox.repeats(message);
+            boolean repeated = message.marker == null && inbox.repeats(message);
+            boolean dropped = repeated || message.marker != null;
             duplicateCount += repeated ? 1 : 0;
-            if (repeated && (inbox.missing() > 0 || inbox.size() == 0)) {
+            if (dropped && (inbox.missing() > 0 || inbox.size() == 0)) {
                 message.offset = inbox.next();
-                acknowledgements.send(List.of(message), keeper.connection(), keeper.generation());
+                boolean drained = inbox.missing() == 0;
+                acknowledge(List.of(message), drained);
                 return;
             }
             if (inbox.missing() > 0 && !patient()) {
                 reportLoss("the broker does not hold " + inbox.missing() + " messages of the uncommitted batch any more");
                 inbox.dropMissing();
             }
-            receivedCount += repeated ? 0 : 1;
-            inbox.add(message, repeated);
+            receivedCount += dropped ? 0 : 1;
+            inbox.add(message, dropped);
         }
 
         private void found(Message awaited, Message incoming) {
@@ -411,7 +413,7 @@ public final class MqttSource implements AutoCloseable {
             }
             List<Message> done = inbox.removeUntil(committed);
             Connection connection = keeper.connection();
-            acknowledgements.send(done, connection, keeper.generation());
+            acknowledge(done, true);
             if (connection != null) {
                 settleRow(0);
                 acknowledgements.ask(connection);
@@ -422,6 +424,13 @@ public final class MqttSource implements AutoCloseable {
             lock.unlock();
         }
         records.forget(confirmed);
+    }
+
+    private void acknowledge(List<Message> done, boolean drained) {
+        acknowledgements.send(done, keeper.connection(), keeper.generation());
+        if (drained && keeper.connection() != null) {
+            Drain.answer(done, keeper.connection(), settings.clientId());
+        }
     }
 
     private void resume(Connection connection) {

@@ -121,7 +121,7 @@ final class SessionKeeper implements ConnectionListener {
                 settings.login(), Session.kept(settings.clientId(), receiveMaximum()), this, timeout);
         try {
             throwFailure();
-            opened.subscribe(List.of(settings.topic()), timeout);
+            opened.subscribe(Drain.filters(settings), timeout);
             Fence.check(settings, timeout);
         } catch (DataLossException e) {
             drop(opened);

@@ -1,0 +1,61 @@
+"""What must be there of a version of the composition, and nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.promises.compositions import Form
+from benchmarks.promises.sites import Place
+from benchmarks.promises.witness import BrokerState
+
+
+def faults(places: Mapping[str, Place], jobs: Sequence[Form], store: Path) -> list[str]:
+    """What is not as it should be at the engines; when all is well there, at the brokers and in the store."""
+    found = [fault for site, place in places.items() for fault in _engine_faults(site, place, jobs)]
+    return found or [*_store_faults(store, jobs), *_all_broker_faults(places, jobs)]
+
+
+def _engine_faults(site: str, place: Place, jobs: Sequence[Form]) -> Iterator[str]:
+    running = place.engine.running()
+    wanted = Counter(job.name for job in jobs if job.site == site)
+    found = Counter(each.name for each in running)
+    if found != wanted:
+        yield f"engine {site} runs {dict(found)}, wanted {dict(wanted)}"
+    elif not all(each.up for each in running):
+        yield f"engine {site} has jobs on their way"
+    elif files := place.engine.unused_files():
+        yield f"engine {site} has files that nothing uses: {files}"
+
+
+def _store_faults(store: Path, jobs: Sequence[Form]) -> Iterator[str]:
+    kept = sorted(each.name for each in (store / "artifacts").glob("*"))
+    if kept and not jobs:
+        yield f"the store keeps code that no composition has: {kept}"
+    if scratch := [each.name for each in store.rglob("*scratch*")]:
+        yield f"the store keeps scratch files: {scratch}"
+
+
+def _all_broker_faults(places: Mapping[str, Place], jobs: Sequence[Form]) -> Iterator[str]:
+    for site, place in places.items():
+        wanted = {job.name: job.reads[1] for job in jobs if job.reads[0] == site}
+        yield from _broker_faults(site, place.broker.look(), wanted)
+
+
+def _broker_faults(site: str, state: BrokerState, wanted: Mapping[str, str]) -> Iterator[str]:
+    ours = {name: topics for name, topics in state.sessions.items() if name.startswith("speck-")}
+    sessions = {
+        job: [name for name in ours if name == f"speck-{job}" or name.startswith(f"speck-{job}.")]
+        for job in wanted
+    }
+    for job, topic in wanted.items():
+        if [ours[name] for name in sessions[job]] != [(topic,)]:
+            found = {name: ours[name] for name in sessions[job]}
+            yield f"broker {site} has for {job} the sessions {found}, wanted one of {topic}"
+    known = {name for names in sessions.values() for name in names}
+    if strays := sorted(ours.keys() - known):
+        yield f"broker {site} has stray sessions {strays}"
+    notes = {topic for topic in state.retained if topic.startswith("speck/")}
+    if strays := sorted(topic for topic in notes if topic.rpartition("/")[2] not in known):
+        yield f"broker {site} has stray notes {strays}"

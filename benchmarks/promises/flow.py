@@ -1,0 +1,118 @@
+"""A steady stream of numbered messages, and who listens to what comes of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count, pairwise
+
+import paho.mqtt.client as paho
+from paho.mqtt.enums import CallbackAPIVersion
+
+_PATIENCE = 60.0  # s, for a broker to take what was sent
+
+
+@contextmanager
+def client(address: str) -> Iterator[paho.Client]:
+    """A connection with a thread of its own; ``address`` is ``tcp://HOST:PORT``."""
+    host, _, port = address.removeprefix("tcp://").rpartition(":")
+    made = paho.Client(CallbackAPIVersion.VERSION2, f"trial-{uuid.uuid4().hex}", protocol=paho.MQTTv5)
+    made.connect(host, int(port))
+    made.loop_start()
+    try:
+        yield made
+    finally:
+        made.disconnect()
+        made.loop_stop()
+
+
+class Sender:
+    """Sends ``text(0)``, ``text(1)``, ... to a topic, ``rate`` a second, until it is stopped."""
+
+    def __init__(self, address: str, topic: str, rate: float, text: Callable[[int], str]) -> None:
+        self.sent: list[str] = []
+        self._address, self._topic, self._rate, self._text = address, topic, rate, text
+        self._going = threading.Event()
+        self._thread = threading.Thread(target=self._send, name=f"send-{topic}")
+
+    def start(self) -> Sender:
+        """Begin to send."""
+        self._going.set()
+        self._thread.start()
+        return self
+
+    def stop(self) -> list[str]:
+        """End; answers what was sent, all of which the broker has taken."""
+        self._going.clear()
+        if self._thread.ident is not None:
+            self._thread.join()
+        return self.sent
+
+    def _send(self) -> None:
+        with client(self._address) as sender:
+            begun = time.monotonic()
+            under_way: list[paho.MQTTMessageInfo] = []
+            for number in count():
+                if not self._going.is_set():
+                    break
+                time.sleep(max(0.0, begun + number / self._rate - time.monotonic()))
+                text = self._text(number)
+                under_way.append(sender.publish(self._topic, text, 1))
+                self.sent.append(text)
+                if len(under_way) >= 500:
+                    _await_taken(under_way)
+            _await_taken(under_way)
+
+
+def _await_taken(under_way: list[paho.MQTTMessageInfo]) -> None:
+    for each in under_way:
+        each.wait_for_publish(_PATIENCE)
+    if not all(each.is_published() for each in under_way):
+        raise RuntimeError(f"the broker took no message for {_PATIENCE:g} s")
+    under_way.clear()
+
+
+class Listener:
+    """Keeps what comes to a topic, in order, and when (s, of a clock that only goes forward)."""
+
+    def __init__(self, connection: paho.Client, topic: str) -> None:
+        self.received: list[tuple[float, str]] = []
+        subscribed = threading.Event()
+        connection.on_message = self._keep
+        connection.on_subscribe = lambda *_: subscribed.set()
+        connection.subscribe(topic, 1)
+        if not subscribed.wait(_PATIENCE):
+            raise RuntimeError(f"no subscription to {topic!r} in {_PATIENCE:g} s")
+
+    def _keep(self, connection: paho.Client, data: object, message: paho.MQTTMessage) -> None:
+        self.received.append((time.monotonic(), message.payload.decode()))
+
+    def texts(self) -> Counter[str]:
+        """How often each text came."""
+        return Counter(text for _, text in list(self.received))
+
+    def last_counts(self) -> Counter[str]:
+        """Of messages ``WORD,COUNT``: the highest count of each word."""
+        highest: Counter[str] = Counter()
+        for _, text in list(self.received):
+            word, _, number = text.rpartition(",")
+            highest[word] = max(highest[word], int(number))
+        return highest
+
+    def longest_gap(self, since: float) -> float:
+        """The longest time (s) without a message from ``since`` to the last message."""
+        times = [since, *(at for at, _ in list(self.received) if at > since)]
+        return max((later - earlier for earlier, later in pairwise(times)), default=0.0)
+
+
+def await_true(what: str, condition: Callable[[], bool], patience: float = 120.0) -> None:
+    """Return when the condition holds.  Raises :class:`TimeoutError`, which says what was awaited."""
+    deadline = time.monotonic() + patience
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what}: not so after {patience:g} s")
+        time.sleep(0.1)

@@ -1,0 +1,100 @@
+"""The sites of a trial, and messages that are sent through it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import paho.mqtt.client as paho
+from paho.mqtt.enums import CallbackAPIVersion
+
+from benchmarks.promises.compositions import IN, OUT
+from benchmarks.promises.witness import Engine, FlinkWitness, MosquittoWitness
+from tests.flink_server import FlinkServer
+from tests.mosquitto_server import MosquittoServer
+
+_PATIENCE = 60.0
+
+
+@dataclass(frozen=True)
+class Place:
+    """A site: its engine and broker, and what an inventory says of it beside their addresses."""
+
+    engine: Engine
+    broker: MosquittoWitness
+    known: Mapping[str, str]
+
+
+def flink_places(stack: ExitStack, directory: Path) -> dict[str, Place]:
+    """Two sites with a small Flink cluster and a Mosquitto each, up for as long as the stack is."""
+    shared = {
+        "checkpoint_dir": (directory / "checkpoints").as_uri(),
+        "savepoint_dir": (directory / "savepoints").as_uri(),
+    }
+    places = {}
+    for site in "AB":
+        broker = stack.enter_context(MosquittoServer(directory / f"broker-{site}"))
+        cluster = stack.enter_context(FlinkServer(directory / f"flink-{site}", heap="192m", slots=8))
+        database = broker.directory / "mosquitto.db"
+        witness = MosquittoWitness(broker.address, broker.pid, database)
+        places[site] = Place(FlinkWitness(cluster.address), witness, shared)
+    return places
+
+
+def await_cleared(place: Place) -> None:
+    """Wait until the engine of a site runs nothing, and have its broker forget every session and note."""
+    deadline = time.monotonic() + _PATIENCE
+    while place.engine.running() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    state = place.broker.look()
+    port = int(place.broker.address.rpartition(":")[2])
+    for name in state.sessions:
+        client = paho.Client(CallbackAPIVersion.VERSION2, name, protocol=paho.MQTTv5)
+        client.connect("127.0.0.1", port, clean_start=True)
+        client.loop_start()
+        for topic in state.retained:
+            client.publish(topic, b"", 1, retain=True).wait_for_publish(30)
+        client.disconnect()
+        client.loop_stop()
+
+
+class Probe:
+    """Sends messages into the composition and keeps what comes out."""
+
+    def __init__(self, places: Mapping[str, Place]) -> None:
+        self.received: list[str] = []
+        self._changed = threading.Condition()
+        self._in, self._out = (self._connected(places[name].broker.address) for name in ("A", "B"))
+        self._out.on_message = self._keep
+        self._out.subscribe(OUT, 1)
+
+    def send(self, text: str) -> None:
+        """Publish one message, and wait until the broker has it."""
+        self._in.publish(IN, text, 1).wait_for_publish(30)
+
+    def await_output(self, wanted: Sequence[str], seconds: float) -> bool:
+        """Wait until so much has come out; answers whether it is what is wanted."""
+        with self._changed:
+            self._changed.wait_for(lambda: len(self.received) >= len(wanted), seconds)
+            return self.received == list(wanted)
+
+    def close(self) -> None:
+        """Let go of the brokers."""
+        for client in (self._in, self._out):
+            client.disconnect()
+            client.loop_stop()
+
+    def _connected(self, address: str) -> paho.Client:
+        client = paho.Client(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv5)
+        client.connect("127.0.0.1", int(address.rpartition(":")[2]))
+        client.loop_start()
+        return client
+
+    def _keep(self, _client: paho.Client, _data: object, message: paho.MQTTMessage) -> None:
+        with self._changed:
+            self.received.append(message.payload.decode())
+            self._changed.notify_all()

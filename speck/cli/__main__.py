@@ -1,0 +1,5 @@
+"""``python -m speck.cli``."""
+
+from speck.cli import main
+
+main()

@@ -1,0 +1,102 @@
+"""The commands that plan and change what is wanted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from speck import render
+from speck.cli.common import (
+    CHANGES,
+    NOTHING_TO_DO,
+    carry_out,
+    file_argument,
+    follow,
+    json_option,
+    show_data,
+    warn,
+    why_options,
+)
+from speck.client import Client
+
+
+@click.command()
+@file_argument
+@click.option("--base-revision", type=int, help="Refuse when this is not the last revision.")
+@json_option
+@click.pass_obj
+def plan(client: Client, file: Path, base_revision: int | None, as_json: bool) -> None:
+    """Show what an apply would do.  Exits 0 when that is nothing, 2 when there are changes."""
+    data = client.plan(file.read_bytes(), file.stem, base_revision)
+    warn(data["warnings"])
+    show_data(data, render.plan_lines(data), as_json)
+    raise SystemExit(CHANGES if render.has_changes(data) else NOTHING_TO_DO)
+
+
+@click.command()
+@file_argument
+@click.option("--base-revision", type=int, help="Refuse when this is not the last revision.")
+@click.option(
+    "--leave-behind",
+    multiple=True,
+    metavar="SITE_OR_ADDRESS",
+    help="Do not wait for this site or engine: what runs there and is wanted elsewhere is fenced off and "
+    "left, and stopped by a later apply (may be repeated).",
+)
+@why_options
+@json_option
+@click.pass_obj
+def apply(
+    client: Client,
+    file: Path,
+    base_revision: int | None,
+    leave_behind: tuple[str, ...],
+    message: str,
+    author: str,
+    as_json: bool,
+) -> None:
+    """Make what runs what the file says."""
+    text = file.read_bytes()
+    planned = client.plan(text, file.stem, base_revision)
+    warn(planned["warnings"])
+    if not as_json:
+        show_data(planned, render.plan_lines(planned), False)
+    # What was shown is what is done: an edit in between makes the plan stale, and is refused.
+    base = planned["base_revision"]
+    why: dict[str, Any] = {"message": message, "author": author, "leave_behind": list(leave_behind)}
+    carry_out(client, lambda: client.apply(text, file.stem, base_revision=base, **why), as_json)
+
+
+@click.command("operation")
+@click.argument("identifier")
+@click.option("--follow", "until_end", is_flag=True, help="Stay until it ends.")
+@json_option
+@click.pass_obj
+def show_operation(client: Client, identifier: str, until_end: bool, as_json: bool) -> None:
+    """Show the progress of one apply."""
+    operation = follow(client, identifier, quiet=as_json) if until_end else client.operation(identifier)
+    lines = [*map(render.action_line, operation["actions"]), render.operation_summary(operation)]
+    show_data(operation, lines, as_json)
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def compositions(client: Client, as_json: bool) -> None:
+    """List the compositions."""
+    data = client.compositions()
+    show_data(data, [render.compositions_table(data)], as_json)
+
+
+@click.command()
+@click.argument("name")
+@click.option("--job", is_flag=True, help="NAME is a job, not a composition.")
+@why_options
+@json_option
+@click.pass_obj
+def delete(client: Client, name: str, job: bool, message: str, author: str, as_json: bool) -> None:
+    """Stop and forget a composition with all of its jobs (or one job)."""
+    call = client.delete_job if job else client.delete_composition
+    carry_out(client, lambda: call(name, message=message, author=author), as_json)

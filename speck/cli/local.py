@@ -1,0 +1,126 @@
+"""The commands for this machine's own sites, and the demo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from speck import render
+from speck.cli.common import DEFAULT_DIRECTORY, err, json_option, show_data
+
+if TYPE_CHECKING:
+    from speck.local import LocalSites
+
+
+@click.group()
+def local() -> None:
+    """Engines and brokers of several sites on this machine, for development."""
+
+
+def _engine_choices(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, list[str]]:
+    chosen = {}
+    for value in values:
+        site, equals, kinds = value.partition("=")
+        if not (site and equals and kinds) or site in chosen:
+            raise click.BadParameter(f"{value!r} (expected SITE=KIND or SITE=KIND,KIND, each site once)")
+        chosen[site] = [kind.strip() for kind in kinds.split(",")]
+    return chosen
+
+
+_directory = click.option(
+    "--directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=DEFAULT_DIRECTORY / "local",
+    show_default=True,
+    help="Where they keep everything.",
+)
+
+
+@local.command()
+@click.option("--sites", default=4, show_default=True, help="How many; they are named A, B, C, ...")
+@click.option(
+    "--engine",
+    "engines",
+    metavar="SITE=KIND[,KIND]",
+    multiple=True,
+    callback=_engine_choices,
+    help="A site's engines, each spark-connect, spark-standalone or flink [default: spark-connect].",
+)
+@click.option("--heap", default="600m", show_default=True, help="Java heap of each engine.")
+@_directory
+@json_option
+def up(sites: int, engines: dict[str, list[str]], heap: str, directory: Path, as_json: bool) -> None:
+    """Start engines and a broker for each site, and write the site inventory."""
+    from speck import local as machine
+
+    def progress(text: str) -> None:
+        err.print(text, markup=False)
+
+    started = machine.up(directory, sites, engines=engines, heap=heap, progress=progress)
+    _show_local(started, as_json)
+    if not as_json:
+        err.print(f"site inventory: {started.inventory}\nnow: speck serve --sites {started.inventory}")
+
+
+@local.command()
+@_directory
+def down(directory: Path) -> None:
+    """Stop what `speck local up` started, also after a crash."""
+    from speck import local as machine
+
+    stopped = machine.down(directory, progress=lambda text: err.print(text, markup=False))
+    err.print(f"{len(stopped)} processes stopped")
+
+
+@local.command()
+@_directory
+@json_option
+def status(directory: Path, as_json: bool) -> None:
+    """Show the sites of this machine."""
+    from speck import local as machine
+
+    _show_local(machine.status(directory), as_json)
+
+
+_readable = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.option("--data", type=_readable, help="CityPulse readings, plain or gzip [default: a generated day].")
+@click.option("--sensors", type=_readable, help="CSV of sensors with the site of each.")
+@click.option("--limit", type=click.IntRange(1), help="Only the first so many readings.")
+@click.option("--rate", type=click.FloatRange(0), help="Readings a second; 0: as fast as possible.")
+@click.option("--speedup", type=click.FloatRange(0), default=0.0, help="Against the time in the data.")
+@click.option(
+    "--malformed",
+    type=click.FloatRange(0, 0.9),
+    default=0.02,
+    show_default=True,
+    help="Share of malformed lines to mix in.",
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Of what is random.")
+@click.option("--mixed", is_flag=True, help="Sites on Spark Connect, Spark standalone and Flink.")
+@click.option("--keep", is_flag=True, help="Leave everything running, and say where.")
+@json_option
+def demo(**options: Any) -> None:
+    """Road traffic over four sites: 17 jobs, an edit while data flows, counted to the last vehicle."""
+    from speck.demo import DemoOptions, run_demo
+
+    raise SystemExit(run_demo(DemoOptions(**options)))
+
+
+def _show_local(sites: LocalSites, as_json: bool) -> None:
+    servers = [
+        {
+            "site": each.site,
+            "role": each.role,
+            "kind": each.kind,
+            "address": each.address,
+            "state": each.state,
+            "pid": each.pid,
+        }
+        for each in sites.servers
+    ]
+    show_data(servers, [render.servers_table(servers)], as_json)

@@ -1,0 +1,68 @@
+"""The commands that show what is: jobs, sites, a composition's graph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from speck import render
+from speck.cli.common import default_sites, file_argument, json_option, show_data
+from speck.client import Client
+from speck.model import Inventory
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def jobs(client: Client, as_json: bool) -> None:
+    """List the jobs: wanted, and as last observed."""
+    data = client.jobs()
+    show_data(data, [render.jobs_table(data)], as_json)
+
+
+@click.command()
+@click.argument("job")
+@json_option
+@click.pass_obj
+def show(client: Client, job: str, as_json: bool) -> None:
+    """Show one job in full, asked of its engine now."""
+    data = client.job(job)
+    show_data(data, render.facts(data), as_json)
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def sites(client: Client, as_json: bool) -> None:
+    """List the sites, and whether their engines and brokers can be reached."""
+    data = client.sites()
+    show_data(data, [render.sites_table(data)], as_json)
+
+
+@click.command()
+@file_argument
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="An .svg or .png file.")
+@click.option(
+    "--sites",
+    "inventory",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The site inventory [default: that of `speck local up`, if there].",
+)
+def graph(file: Path, output: Path | None, inventory: Path | None) -> None:
+    """Draw a composition's graph by site, as text or as a picture."""
+    from speck.binder import installed
+    from speck.draw import draw_image, draw_text
+    from speck.schema import load_composition
+    from speck.server import read_inventory
+
+    path = inventory or default_sites()
+    sites = read_inventory(path) if path else Inventory()
+    loaded = load_composition(
+        file.read_bytes(), inventory=sites, registry=installed(), root=Path(), default_name=file.stem
+    )
+    jobs = loaded.composition.jobs.values()
+    if output is None:
+        click.echo(draw_text(jobs, sites))
+    else:
+        draw_image(jobs, sites, output)

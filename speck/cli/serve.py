@@ -1,0 +1,100 @@
+"""The command that runs the server."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from speck.cli.common import DEFAULT_DIRECTORY, default_sites
+from speck.store import Bounds
+
+
+def _keep(name: str, default: int, text: str) -> Callable[[Any], Any]:
+    return click.option(
+        name, type=click.IntRange(1, 1_000_000), default=default, show_default=True, help=text
+    )
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8180,
+    show_default=True,
+    help="Port to listen on; 0 takes a free one.",
+)
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=DEFAULT_DIRECTORY / "store",
+    show_default=True,
+    help="Where the store lies.",
+)
+@click.option(
+    "--sites",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The site inventory [default: that of `speck local up`, if there].",
+)
+@click.option(
+    "--root",
+    "roots",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    multiple=True,
+    default=(Path(),),
+    help="Directory under which job files lie; may be given again [default: this one].",
+)
+@click.option(
+    "--advertise",
+    metavar="URL",
+    help="Where engines fetch files from this server [default: the address it listens on].",
+)
+@_keep("--keep-revisions", Bounds().revisions, "Revisions to keep of each composition.")
+@_keep("--keep-operations", Bounds().operations, "Operations to keep.")
+@_keep("--keep-events", Bounds().events, "Entries of the audit log to keep.")
+@click.option(
+    "--drain",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    default=30.0,
+    show_default=True,
+    help="How long a job that is to read elsewhere may take to work off what waits for it; 0 gives that up.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Log more.")
+def serve(
+    host: str,
+    port: int,
+    data_dir: Path,
+    sites: Path | None,
+    roots: tuple[Path, ...],
+    advertise: str | None,
+    keep_revisions: int,
+    keep_operations: int,
+    keep_events: int,
+    drain: float,
+    verbose: bool,
+) -> None:
+    """Run the server."""
+    from speck.server import serve as run
+
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.WARNING,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    run(
+        data_dir=data_dir,
+        sites=sites or default_sites(),
+        roots=roots,
+        host=host,
+        port=port,
+        token=os.environ.get("SPECK_TOKEN"),
+        advertise=advertise,
+        bounds=Bounds(keep_revisions, keep_operations, keep_events),
+        drain=drain,
+        ready=lambda url: click.echo(f"SpecK serves {url}"),
+    )

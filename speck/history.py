@@ -1,0 +1,118 @@
+"""The past of a composition: its revisions, what differs between two of them, and which are kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from speck.errors import NotFound
+from speck.model import JOB_FIELDS, FieldChange, Job, changed_fields
+from speck.operation import change_data
+from speck.store import Revision, Store
+
+KINDS = ("added", "removed", "changed")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One job that differs between two revisions: it is ``added``, ``removed`` or ``changed``."""
+
+    job: str
+    kind: str
+    changes: tuple[FieldChange, ...]
+
+
+def differences(before: Mapping[str, Job], after: Mapping[str, Job]) -> list[Difference]:
+    """The jobs that differ, by name, with each field that does."""
+    found = (
+        _difference(name, before.get(name), after.get(name)) for name in sorted(before.keys() | after.keys())
+    )
+    return [each for each in found if each.changes]
+
+
+def _difference(name: str, before: Job | None, after: Job | None) -> Difference:
+    if before is not None and after is not None:
+        return Difference(name, "changed", changed_fields(before, after))
+    old, new = (each.to_dict() if each else {} for each in (before, after))
+    fields = (each for each in JOB_FIELDS if each in old or each in new)
+    changes = tuple(FieldChange(each, old.get(each), new.get(each)) for each in fields)
+    return Difference(name, "added" if before is None else "removed", changes)
+
+
+def count(found: Sequence[Difference]) -> dict[str, int]:
+    """How many jobs were added, removed and changed."""
+    counted = Counter(each.kind for each in found)
+    return {kind: counted[kind] for kind in KINDS}
+
+
+def surplus(numbers: Sequence[int], bound: int, needed: Collection[int]) -> list[int]:
+    """The revisions to forget: the oldest beyond the bound, but for those that are still needed."""
+    return [each for each in sorted(numbers)[: max(0, len(numbers) - bound)] if each not in needed]
+
+
+@dataclass(frozen=True)
+class History:
+    """What the store holds of the past, as plain data."""
+
+    store: Store
+    _summaries: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
+
+    def revisions(self, name: str) -> list[dict[str, Any]]:
+        """A composition's revisions, oldest first, without their jobs."""
+        numbers = self.store.revision_numbers(name)
+        for _, number in [key for key in list(self._summaries) if key[0] == name and key[1] not in numbers]:
+            self._summaries.pop((name, number), None)
+        return [self._summary(name, number) for number in numbers]
+
+    def _summary(self, name: str, number: int) -> dict[str, Any]:
+        # A revision never changes, and to read a hundred of them with a thousand jobs each takes its time.
+        if (name, number) not in self._summaries:
+            revision = self.store.revision_once(name, number)
+            self._summaries[name, number] = _summary_data(revision) | {"jobs": len(revision.jobs)}
+        return dict(self._summaries[name, number])
+
+    def forget(self, name: str) -> None:
+        """Drop what is remembered of a composition that is no more; another may come by its name."""
+        for key in [key for key in list(self._summaries) if key[0] == name]:
+            self._summaries.pop(key, None)
+
+    def revision(self, name: str, number: int) -> dict[str, Any]:
+        """One revision with its jobs in full."""
+        revision = self.store.revision_once(name, number)
+        jobs = [job.to_dict() for _, job in sorted(revision.jobs.items())]
+        return _summary_data(revision) | {"jobs": jobs}
+
+    def difference(self, name: str, before: int, after: int) -> dict[str, Any]:
+        """What differs between two revisions, job by job and field by field (0: before there was any)."""
+        old = self.store.revision_once(name, before).jobs if before else {}
+        found = differences(old, self.store.revision_once(name, after).jobs)
+        return {
+            "composition": name,
+            "before": before,
+            "after": after,
+            "counts": count(found),
+            "jobs": [
+                {"job": each.job, "kind": each.kind, "changes": [change_data(one) for one in each.changes]}
+                for each in found
+            ],
+        }
+
+    def before(self, name: str, number: int) -> int:
+        """The number of the revision before this one, of those kept; NotFound when there is none."""
+        earlier = [each for each in self.store.revision_numbers(name) if each < number]
+        if not earlier:
+            raise NotFound(f"composition {name!r} has no revision before {number}")
+        return earlier[-1]
+
+
+def _summary_data(revision: Revision) -> dict[str, Any]:
+    return {
+        "number": revision.number,
+        "at": revision.at,
+        "author": revision.author,
+        "message": revision.message,
+        "restored": revision.restored or None,
+        "changes": dict(zip(KINDS, revision.counts, strict=True)),
+    }

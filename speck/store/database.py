@@ -1,0 +1,246 @@
+"""LevelDB with its troubles translated, and kept from harm after a write that failed.
+
+LevelDB goes on after a failed write as if nothing were, and appends to a log whose last entry is torn: what
+it then says is on disk may be gone at the next opening.  So writes here go one after the other (those that
+wait together are written together), and after one that failed the database is closed and opened again,
+which drops the torn entry, before anything else is written.  Reads go on meanwhile from what is open.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import plyvel
+
+from speck.errors import StoreDamaged, StoreError, StoreFull, StoreLocked
+from speck.store import files
+from speck.store.transaction import Change
+
+_OWNER_FILE = "OWNER"  # beside LevelDB's own files: the process id of whoever has the store open
+_BUFFER = 256 * 1024  # bytes; the store of a coordinator is small, and its memory is a Raspberry Pi's
+_PROBE = 4 * _BUFFER  # bytes that must fit before the database is opened again: its log, and a table of it
+_FULL = ("No space left on device", "Disk quota exceeded", "File too large")
+
+
+@dataclass
+class _Waiting:
+    """A caller's changes on their way to disk."""
+
+    changes: Sequence[Change]
+    written: bool = False
+    error: StoreError | None = None
+
+
+@dataclass
+class _Gate:
+    """Lets many read, or one exchange what is read.  A reader may enter again."""
+
+    _readers: int = 0
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        with self._changed:
+            self._readers += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._readers -= 1
+                self._changed.notify_all()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        with self._changed:
+            self._changed.wait_for(lambda: self._readers == 0)
+            yield
+
+
+class Database:
+    """One open LevelDB.  Safe to use from several threads.
+
+    Raises :class:`~speck.errors.StoreLocked` when a process has it open already,
+    :class:`~speck.errors.StoreDamaged` when it cannot be read as it lies there,
+    :class:`~speck.errors.StoreFull` when there is no room to write, and
+    :class:`~speck.errors.StoreError` for any other trouble.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._gate = _Gate()
+        self._queue: SimpleQueue[_Waiting] = SimpleQueue()
+        self._writing = threading.Lock()
+        self._failure: StoreError | None = None
+        self._closed = False
+        with self._troubles("cannot be opened"):
+            directory.mkdir(parents=True, exist_ok=True)
+        self._db = self._open()
+
+    def _open(self) -> Any:
+        owner = self.directory / _OWNER_FILE
+        if trouble := files.missing_or_cut(self.directory):
+            raise StoreDamaged(self._damage(trouble))
+        try:
+            db = plyvel.DB(
+                str(self.directory), create_if_missing=True, paranoid_checks=True, write_buffer_size=_BUFFER
+            )
+        except plyvel.Error as error:
+            if "lock" in str(error).lower() and "ermission" not in str(error):
+                raise StoreLocked(
+                    f"store {str(self.directory)!r} is held by {_who_holds(owner)}; "
+                    "one server at a time may open it (stop that one, or use its address)"
+                ) from error
+            raise self._translated(error, "cannot be opened") from error
+        try:
+            with self._troubles():
+                files.unseal(self.directory)
+                owner.write_text(str(os.getpid()), encoding="ascii")
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    # --- reading
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key, if there is one."""
+        with self._reading():
+            value: bytes | None = self._db.get(key, verify_checksums=True)
+            return value
+
+    def scan(self, prefix: bytes = b"", *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """All keys that begin with a prefix, in order, with their values."""
+        options = {"prefix": prefix, "reverse": reverse, "verify_checksums": True}
+        with self._reading(), self._db.iterator(**options) as found:
+            yield from found
+
+    def keys(self, prefix: bytes = b"", *, reverse: bool = False) -> Iterator[bytes]:
+        """All keys that begin with a prefix, in order."""
+        options = {"prefix": prefix, "reverse": reverse, "verify_checksums": True}
+        with self._reading(), self._db.iterator(**options, include_value=False) as found:
+            yield from found
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Iterator[tuple[bytes, bytes]]]:
+        """All keys with their values, as they are together at this moment."""
+        with self._reading(), self._db.snapshot() as frozen, frozen.iterator(verify_checksums=True) as found:
+            yield found
+
+    # --- writing
+
+    def write(self, changes: Sequence[Change]) -> None:
+        """Write all of these changes; they are on disk then, or none of them is.
+
+        When it raises because the disk did not confirm, they may be there after the next opening.
+        """
+        if not changes:
+            return
+        mine = _Waiting(changes)
+        self._queue.put(mine)
+        with self._writing:
+            if not mine.written:
+                self._write_queue()
+        if mine.error is not None:
+            raise type(mine.error)(str(mine.error)) from mine.error
+
+    def _write_queue(self) -> None:
+        group = [self._queue.get() for _ in range(self._queue.qsize())]
+        error = None
+        try:
+            self._recover()
+            with self._reading(), self._db.write_batch(sync=True) as batch:
+                for key, value in (change for each in group for change in each.changes):
+                    batch.delete(key) if value is None else batch.put(key, value)
+        except StoreError as trouble:
+            error = self._failure = trouble
+        for each in group:
+            each.written, each.error = True, error
+
+    def _recover(self) -> None:
+        """Open the database anew after a write that failed, once there is room again."""
+        if self._failure is None or self._closed:
+            return
+        with self._troubles(), tempfile.TemporaryFile(dir=self.directory, buffering=0) as probe:
+            probe.write(bytes(_PROBE))
+            os.fsync(probe.fileno())
+        with self._gate.alone():
+            self._db.close()
+            self._db = self._open()
+        self._failure = None
+
+    @property
+    def failure(self) -> StoreError | None:
+        """What kept the last write from the disk, until one succeeds."""
+        return self._failure
+
+    def compact(self) -> None:
+        """Give back the space of what was overwritten or deleted."""
+        with self._reading():
+            self._db.compact_range()
+
+    # --- ending
+
+    def close(self) -> None:
+        """Let go of the files; another process may open them then."""
+        with self._writing, self._gate.alone():
+            if self._closed:
+                return
+            self._closed = True
+            self._db.close()
+            # What cannot be written here is missed by nobody: both files only help.
+            with contextlib.suppress(OSError):
+                (self.directory / _OWNER_FILE).unlink(missing_ok=True)
+                files.seal(self.directory)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        with self._gate.shared(), self._troubles():
+            if self._closed:
+                raise StoreError(f"store {str(self.directory)!r} is closed")
+            if self._db.closed:
+                raise self._failure or StoreError(f"store {str(self.directory)!r} is closed")
+            yield
+
+    @contextmanager
+    def _troubles(self, what: str = "cannot be used") -> Iterator[None]:
+        try:
+            yield
+        except (plyvel.Error, OSError) as error:
+            raise self._translated(error, what) from error
+
+    def _translated(self, error: Exception, what: str) -> StoreError:
+        text = str(error)
+        if any(words in text for words in _FULL):
+            message = f"store {str(self.directory)!r} cannot be written: the disk is full ({_words(error)})"
+            return StoreFull(f"{message}; free some room, and try again")
+        if isinstance(error, plyvel.CorruptionError):
+            return StoreDamaged(self._damage(_words(error)))
+        return StoreError(f"store {str(self.directory)!r} {what}: {_words(error)}")
+
+    def _damage(self, trouble: str) -> str:
+        return (
+            f"store {str(self.directory)!r} is damaged: {trouble} "
+            "(restore a backup: `speck store restore`; or save what can be read: `speck store repair`)"
+        )
+
+
+def _words(error: Exception) -> str:
+    text = str(error)
+    found = text.strip("b'\"") if text.startswith(("b'", 'b"')) else text
+    return " ".join(found.split())
+
+
+def _who_holds(owner: Path) -> str:
+    try:
+        return f"process {owner.read_text(encoding='ascii').strip()}"
+    except (OSError, ValueError):
+        return "another process"

@@ -1,0 +1,230 @@
+"""How records become keys and bytes, and back.
+
+Key layout (text, parts divided by ``/``; numbers with leading zeros, so that they sort)::
+
+    meta/format                     "1"
+    composition/NAME                head: last revision, and whether it is being deleted
+    revision/NAME/NUMBER            the wanted jobs of a revision, with who, when and why (compressed)
+    job/NAME                        composition, number of its last attempt, sessions, state, error
+    attempt/JOB/NUMBER              one try on an engine, written before the engine hears of it; names
+                                    the revision that holds the form of the job which it runs
+    left/ID                         a copy that was left behind at an engine out of reach, by its attempt
+    operation/ID                    one apply: its plan, how it ended (compressed)
+    event/NUMBER                    the audit log, oldest first, bounded
+
+A job's fields are kept once, in a revision, and an attempt points there: that, and compression of
+whatever holds many jobs, keeps a job small.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+import zlib
+from collections.abc import Mapping
+from dataclasses import astuple, replace
+from typing import Any
+
+from speck.model import Attempt, Handle, Job, State, client_id
+from speck.store.records import AttemptRecord, Event, Head, Intent, JobRecord, Revision, SessionRecord
+
+FORMAT = "1"
+FORMAT_KEY = b"meta/format"
+
+
+def key_of(*parts: str) -> bytes:
+    """The key with these parts."""
+    return "/".join(parts).encode()
+
+
+def number_part(value: int) -> str:
+    """A number as part of a key."""
+    return f"{value:010d}"
+
+
+# An id (a UUID, with dashes or without) is half of what an attempt weighs, and no compression helps against
+# it but to write its 16 bytes.  The marks before them occur in no UTF-8 text (RFC 3629, section 1).
+_ID = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")
+_DASHED, _PLAIN = b"\xfe", b"\xff"
+_MARKED = re.compile(b"[\xfe\xff]")
+
+
+def _pack(data: Any) -> bytes:
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode()
+    return _ID.sub(lambda found: _shortened(found[0]), text)
+
+
+def _shortened(identifier: bytes) -> bytes:
+    mark = _DASHED if b"-" in identifier else _PLAIN
+    return mark + bytes.fromhex(identifier.replace(b"-", b"").decode())
+
+
+def _unpack(value: bytes) -> Any:
+    parts, start = [], 0
+    while (found := _MARKED.search(value, start)) is not None:
+        end = found.end() + 16
+        identifier = uuid.UUID(bytes=value[found.end() : end])
+        text = str(identifier) if found[0] == _DASHED else identifier.hex
+        parts += [value[start : found.start()], text.encode()]
+        start = end
+    return json.loads(b"".join([*parts, value[start:]]))
+
+
+def _compress(data: Any) -> bytes:
+    return zlib.compress(json.dumps(data, separators=(",", ":")).encode(), 9)
+
+
+def _decompress(value: bytes) -> Any:
+    return json.loads(zlib.decompress(value))
+
+
+# --- heads and revisions
+
+
+def encode_head(head: Head) -> bytes:
+    """The inverse of :func:`decode_head`."""
+    return _pack({"r": head.revision} | ({"d": 1} if head.deleting else {}))
+
+
+def decode_head(name: str, value: bytes) -> Head:
+    """A composition's head; ``name`` is the last part of its key."""
+    data = _unpack(value)
+    return Head(name, data["r"], bool(data.get("d")))
+
+
+def encode_revision(revision: Revision) -> bytes:
+    """The inverse of :func:`decode_revision`."""
+    data: dict[str, Any] = {
+        "at": revision.at,
+        "author": revision.author,
+        "message": revision.message,
+        "counts": revision.counts,
+        "jobs": [job.to_dict() for _, job in sorted(revision.jobs.items())],
+    }
+    return _compress(data | ({"restored": revision.restored} if revision.restored else {}))
+
+
+def decode_revision(composition: str, number: int, value: bytes) -> Revision:
+    """A revision."""
+    data = _decompress(value)
+    jobs = {each["job_name"]: Job.from_dict(each) for each in data["jobs"]}
+    added, removed, changed = data.get("counts", (0, 0, 0))
+    return Revision(
+        composition,
+        number,
+        data["at"],
+        jobs,
+        data["author"],
+        data["message"],
+        data.get("restored", 0),
+        (added, removed, changed),
+    )
+
+
+# --- jobs and attempts
+
+
+def encode_job(record: JobRecord) -> bytes:
+    """The inverse of :func:`decode_job`."""
+    optional = {
+        "n": record.attempts,
+        "s": [_session_data(each, record.name) for each in record.sessions],
+        "state": [record.state.kind, record.state.location] if record.state else None,
+        "error": record.error,
+    }
+    return _pack({"c": record.composition} | {key: value for key, value in optional.items() if value})
+
+
+def decode_job(name: str, value: bytes) -> JobRecord:
+    """What is kept of a job; ``name`` is the last part of its key."""
+    data = _unpack(value)
+    return JobRecord(
+        name,
+        data["c"],
+        data.get("n", 0),
+        tuple(_session(each, name) for each in data.get("s", ())),
+        _state(data.get("state")),
+        data.get("error", ""),
+    )
+
+
+def encode_attempt(record: AttemptRecord) -> bytes:
+    """The inverse of :func:`decode_attempt`."""
+    attempt, handle = record.attempt, record.handle
+    data: dict[str, Any] = {"i": attempt.id, "r": record.revision, "p": record.phase}
+    if attempt.state is not None:
+        data["state"] = [attempt.state.kind, attempt.state.location]
+    if handle is not None:
+        data["h"] = [handle.address, handle.engine_id, dict(handle.details)]
+    if attempt.session != client_id(attempt.job_name):
+        data["s"] = attempt.session
+    return _pack(data)
+
+
+def decode_attempt(path: str, value: bytes) -> AttemptRecord:
+    """An attempt; ``path`` is its key without the first part."""
+    job_name, number = path.split("/")
+    data = _unpack(value)
+    attempt = Attempt(
+        id=data["i"],
+        job_name=job_name,
+        number=int(number),
+        session=data.get("s", client_id(job_name)),
+        state=_state(data.get("state")),
+    )
+    handle = Handle(*data["h"]) if "h" in data else None
+    return AttemptRecord(attempt, data["r"], data["p"], handle)
+
+
+def _state(data: list[str] | None) -> State | None:
+    return None if data is None else State(*data)
+
+
+def _session_data(session: SessionRecord, job: str) -> list[str]:
+    """Broker, topic, and the session's name where it is not the job's first one."""
+    name = [] if session.name == client_id(job) else [session.name]
+    return [session.broker, session.topic, *name]
+
+
+def _session(data: list[str], job: str) -> SessionRecord:
+    broker, topic, *name = data
+    return SessionRecord(broker, name[0] if name else client_id(job), topic)
+
+
+# --- operations and events
+
+
+def encode_operation(data: Mapping[str, Any]) -> bytes:
+    """The inverse of :func:`decode_operation`."""
+    return _compress(data)
+
+
+def decode_operation(value: bytes) -> dict[str, Any]:
+    """An operation as plain data."""
+    data: dict[str, Any] = _decompress(value)
+    return data
+
+
+def encode_event(event: Event) -> bytes:
+    """The inverse of :func:`decode_event`."""
+    data: list[Any] = [
+        round(event.at, 3),
+        event.kind,
+        event.message,
+        event.composition,
+        event.job,
+        event.operation,
+    ]
+    if event.author or event.cause or event.intents:
+        data += [event.author, event.cause]
+    if not event.intents:
+        return _pack(data)
+    return _compress([*data, *zip(*map(astuple, event.intents), strict=True)])
+
+
+def decode_event(value: bytes) -> Event:
+    """A line of the audit log."""
+    data = _unpack(value) if value[:1] == b"[" else _decompress(value)
+    fields, intents = data[:8], zip(*data[8:], strict=True)
+    return replace(Event(*fields), intents=tuple(Intent(*each) for each in intents))

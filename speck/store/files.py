@@ -1,0 +1,53 @@
+"""LevelDB's files in a directory, and the seal that tells whether any was lost or cut while nobody looked.
+
+LevelDB checks what a file holds, not whether files are there: without ``CURRENT`` it begins an empty
+database over the old one, and a shortened list of files loses what is no longer listed.  A store that is
+closed writes its files and their sizes (bytes) into a seal, which the next opening compares.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+_SEAL = "SEAL"
+_OWN = re.compile(r"CURRENT\Z|MANIFEST-\d+\Z|\d+\.(?:ldb|sst|log)\Z")
+
+
+def database_files(directory: Path) -> dict[str, int]:
+    """LevelDB's files that hold data, with their sizes in bytes."""
+    found = (path for path in directory.iterdir() if _OWN.match(path.name)) if directory.is_dir() else ()
+    return {path.name: path.stat().st_size for path in sorted(found)}
+
+
+def seal(directory: Path) -> None:
+    """Note what is there, of a database that was closed."""
+    (directory / _SEAL).write_text(json.dumps(database_files(directory)), encoding="ascii")
+
+
+def unseal(directory: Path) -> None:
+    """Take the note away: from now on the files change."""
+    (directory / _SEAL).unlink(missing_ok=True)
+
+
+def missing_or_cut(directory: Path) -> str:
+    """What is wrong with the files, in words; empty when nothing is."""
+    there = database_files(directory)
+    sealed = _sealed(directory)
+    if there and "CURRENT" not in there:
+        return "its file CURRENT is missing"
+    if gone := sorted(sealed.keys() - there.keys()):
+        return f"{', '.join(gone)} missing"
+    cut = [
+        f"{name} has {there[name]} of {size} bytes" for name, size in sealed.items() if there[name] != size
+    ]
+    return "; ".join(cut)
+
+
+def _sealed(directory: Path) -> dict[str, int]:
+    try:
+        data = json.loads((directory / _SEAL).read_bytes())
+    except (OSError, ValueError):
+        return {}  # it was not closed, as after a crash: LevelDB's own checks are all there is
+    return {str(name): int(size) for name, size in data.items()} if isinstance(data, dict) else {}

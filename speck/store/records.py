@@ -1,0 +1,110 @@
+"""What the store holds: small frozen values, as the coordinator reads and writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from speck.model import Attempt, Handle, Job, State
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much history is kept: revisions of each composition, operations and events of all together."""
+
+    revisions: int = 100
+    operations: int = 500
+    events: int = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A composition's last revision (0: none yet)."""
+
+    name: str
+    revision: int
+    deleting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """An accepted version of a composition.  ``at`` is Unix time, s.
+
+    ``restored`` is the number of the revision that a rollback brought back (0: it is no rollback);
+    ``counts`` how many jobs it added, removed and changed against the one before.
+    """
+
+    composition: str
+    number: int
+    at: float
+    jobs: Mapping[str, Job]
+    author: str = ""
+    message: str = ""
+    restored: int = 0
+    counts: tuple[int, int, int] = (0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """A session that was made for a job at a broker, or may have been: the intent is stored first."""
+
+    broker: str
+    name: str
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """What SpecK keeps of a job besides its attempts.
+
+    ``attempts`` is the number of the last attempt; ``sessions`` holds the current one last; ``state`` is
+    where its last stopped attempt left its state; ``error`` what went wrong last.
+    """
+
+    name: str
+    composition: str
+    attempts: int = 0
+    sessions: tuple[SessionRecord, ...] = ()
+    state: State | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRecord:
+    """An attempt that an engine runs or may run: ``phase`` is ``intended``, ``running`` or ``stopping``.
+
+    ``revision`` is the one that holds the form of the job which it runs.
+    """
+
+    attempt: Attempt
+    revision: int
+    phase: str = "intended"
+    handle: Handle | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What an operation is about to do with one job, and why."""
+
+    job: str
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of the audit log.  ``at`` is Unix time, s.
+
+    The event with which an operation is accepted names who asked for it (``author``) and why (``cause``),
+    and holds all that it is about to do (``intents``); those that follow name the operation.
+    """
+
+    at: float
+    kind: str
+    message: str
+    composition: str = ""
+    job: str = ""
+    operation: str = ""
+    author: str = ""
+    cause: str = ""
+    intents: tuple[Intent, ...] = ()

@@ -1,0 +1,84 @@
+"""Changes that reach the disk together, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from speck.model import Attempt
+from speck.store import encoding
+from speck.store.encoding import key_of, number_part
+from speck.store.records import AttemptRecord, Event, Head, JobRecord, Revision
+
+Change = tuple[bytes, bytes | None]  # a key with its new value; None deletes it
+
+
+class Transaction:
+    """Gathers changes, each key's last one counting; ``keys`` finds those there are by their beginning."""
+
+    def __init__(self, keys: Callable[[bytes], Iterable[bytes]]) -> None:
+        self._keys = keys
+        self.events: list[Event] = []
+        self._changes: dict[bytes, bytes | None] = {}
+
+    def changes(self) -> list[Change]:
+        """What was gathered, but for the events, whose numbers are given when they are written."""
+        return list(self._changes.items())
+
+    def put_head(self, head: Head) -> None:
+        """Write a composition's head."""
+        self._changes[key_of("composition", head.name)] = encoding.encode_head(head)
+
+    def delete_composition(self, name: str) -> None:
+        """Forget a composition and its revisions."""
+        self._changes[key_of("composition", name)] = None
+        self._changes |= dict.fromkeys(self._keys(key_of("revision", name, "")))
+
+    def put_revision(self, revision: Revision) -> None:
+        """Write a revision; it is never changed afterwards."""
+        key = key_of("revision", revision.composition, number_part(revision.number))
+        self._changes[key] = encoding.encode_revision(revision)
+
+    def delete_revision(self, composition: str, number: int) -> None:
+        """Forget a revision."""
+        self._changes[key_of("revision", composition, number_part(number))] = None
+
+    def put_job(self, record: JobRecord) -> None:
+        """Write what is deployed of a job."""
+        self._changes[key_of("job", record.name)] = encoding.encode_job(record)
+
+    def delete_job(self, name: str) -> None:
+        """Forget a job."""
+        self._changes[key_of("job", name)] = None
+
+    def put_attempt(self, record: AttemptRecord) -> None:
+        """Write an attempt, in the phase it is in."""
+        self._changes[_attempt_key(record.attempt)] = encoding.encode_attempt(record)
+
+    def delete_attempt(self, attempt: Attempt) -> None:
+        """Forget an attempt that is known to run no more."""
+        self._changes[_attempt_key(attempt)] = None
+
+    def put_left_behind(self, identifier: str, data: Mapping[str, Any]) -> None:
+        """Write a copy that was left behind, as plain data."""
+        self._changes[key_of("left", identifier)] = encoding.encode_operation(data)
+
+    def delete_left_behind(self, identifier: str) -> None:
+        """Forget a copy that is known to run no more."""
+        self._changes[key_of("left", identifier)] = None
+
+    def put_operation(self, identifier: str, data: Mapping[str, Any]) -> None:
+        """Write an operation as plain data."""
+        self._changes[key_of("operation", identifier)] = encoding.encode_operation(data)
+
+    def delete_operation(self, identifier: str) -> None:
+        """Forget an operation."""
+        self._changes[key_of("operation", identifier)] = None
+
+    def add_event(self, event: Event) -> None:
+        """Append to the audit log; the oldest entry leaves when the log is full."""
+        self.events.append(event)
+
+
+def _attempt_key(attempt: Attempt) -> bytes:
+    return key_of("attempt", attempt.job_name, number_part(attempt.number))

@@ -1,0 +1,193 @@
+"""What a coordinator makes of what a dead one left, over engines and brokers in memory.
+
+Real processes are killed in ``test_kills``; what cannot be timed there is arranged here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from speck.coordinator import Coordinator
+from speck.errors import NoAnswer
+from speck.model import Attempt, Composition
+from speck.operation import Operation
+from speck.store import Store
+from tests.doubles import InMemoryEngine, World, double_kinds
+from tests.jobs_by_hand import composition, make_job, write_code
+
+ENGINE, BROKER = "sc://e1:1", "tcp://b1:1883"
+A = make_job("a", "in", "out")
+SILENCE = NoAnswer("killed", address=ENGINE)
+
+Begin = Callable[[], Coordinator]
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    world = World()
+    yield world
+    assert world.violations == []
+
+
+@pytest.fixture
+def begin(tmp_path: Path, world: World) -> Iterator[Begin]:
+    """Starts a coordinator on the same store; the one before is closed."""
+    running: list[Coordinator] = []
+
+    def end() -> None:
+        while running:
+            coordinator = running.pop()
+            coordinator.close()
+            coordinator.store.close()
+
+    def start() -> Coordinator:
+        end()
+        world.heal()
+        root = write_code(tmp_path)
+        coordinator = Coordinator(Store(tmp_path / "store"), double_kinds(world), roots=[root], period=0)
+        running.append(coordinator)
+        coordinator.start()
+        return coordinator
+
+    yield start
+    end()
+
+
+def carry_out(coordinator: Coordinator, wanted: Composition) -> Operation:
+    operation, _ = coordinator.apply(wanted)
+    assert operation.wait(30)
+    return operation
+
+
+def die_in_submit(coordinator: Coordinator, world: World) -> Attempt:
+    """The store is as a SIGKILL during the submit of a first deployment leaves it; answers the attempt."""
+    world.fail("submit", SILENCE, name="a", times=None)
+    world.fail("find", SILENCE, name="a", times=None)
+    operation = carry_out(coordinator, composition(A))
+    stored = coordinator.store.operation(operation.id)
+    assert stored is not None
+    (record,) = coordinator.store.attempts("a")
+    assert record.phase == "intended"
+    with coordinator.store.transaction() as transaction:
+        transaction.put_operation(operation.id, stored | {"state": "running"})
+    return record.attempt
+
+
+def start_late(world: World, attempt: Attempt) -> None:
+    """The engine comes to the request that the dead coordinator had sent it."""
+    InMemoryEngine(world, ENGINE).submit(A, attempt)
+
+
+def resumed(coordinator: Coordinator) -> Operation:
+    (operation,) = (
+        live
+        for data in coordinator.store.operations()
+        if (live := coordinator.live_operation(data["id"])) is not None
+    )
+    assert operation.wait(30)
+    return operation
+
+
+def test_request_that_an_engine_gets_to_late_starts_nothing_twice(begin: Begin, world: World) -> None:
+    attempt = die_in_submit(begin(), world)
+    assert resumed(begin()).state == "succeeded"
+    start_late(world, attempt)
+    assert [each.attempt.id for each in world.running("a")] == [attempt.id]
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before it was looked for", "after"])
+def test_request_that_an_engine_gets_to_late_outlives_no_deletion(
+    begin: Begin, world: World, late: bool
+) -> None:
+    attempt = die_in_submit(begin(), world)
+    coordinator = begin()
+    if not late:
+        start_late(world, attempt)
+    resumed(coordinator)
+    assert coordinator.delete_composition("traffic").wait(30)
+    with pytest.raises(Exception, match="has ended before"):
+        start_late(world, attempt)
+    assert world.running() == []
+    assert world.broker(BROKER).sessions == {}
+
+
+def test_attempt_in_another_form_is_brought_out_and_stopped(begin: Begin, world: World) -> None:
+    """Neither deployed nor forgotten: the engine may be about to start what was asked for before."""
+    attempt = die_in_submit(begin(), world)
+    coordinator = begin()
+    world.fail("submit", SILENCE, name="a", times=None)
+    world.fail("find", SILENCE, name="a", times=None)
+    resumed(coordinator)
+    world.heal()
+    edited = replace(A, trigger="1 second")
+    assert carry_out(coordinator, composition(edited)).state == "succeeded"
+    with pytest.raises(Exception, match="has ended before"):
+        start_late(world, attempt)
+    (running,) = world.running("a")
+    assert running.job.trigger == "1 second"
+
+
+def test_attempt_that_ended_before_is_followed_by_a_new_one(begin: Begin, world: World) -> None:
+    attempt = die_in_submit(begin(), world)
+    world.engine(ENGINE).ended.add(attempt.id)
+    assert resumed(begin()).state == "succeeded"
+    (running,) = world.running("a")
+    assert running.attempt.number == attempt.number + 1
+
+
+@pytest.mark.parametrize("method", ["check", "submit", "ensure_session", "fence"])
+@pytest.mark.parametrize("done", [False, True], ids=["request lost", "answer lost"])
+def test_call_without_an_answer_is_made_again(begin: Begin, world: World, method: str, done: bool) -> None:
+    coordinator = begin()
+    world.fail(method, SILENCE, times=2, after=done)
+    assert carry_out(coordinator, composition(A)).state == "succeeded"
+    assert len(world.running("a")) == 1
+
+
+@pytest.mark.parametrize("method", ["stop", "delete_session"])
+@pytest.mark.parametrize("done", [False, True], ids=["request lost", "answer lost"])
+def test_deletion_without_an_answer_is_made_again(
+    begin: Begin, world: World, method: str, done: bool
+) -> None:
+    coordinator = begin()
+    carry_out(coordinator, composition(A))
+    world.fail(method, SILENCE, times=2, after=done)
+    operation = coordinator.delete_composition("traffic")
+    assert operation.wait(30)
+    assert operation.state == "succeeded"
+    assert world.running() == []
+    assert world.broker(BROKER).sessions == {}
+
+
+def test_session_that_could_not_be_deleted_goes_with_the_next_apply(begin: Begin, world: World) -> None:
+    coordinator = begin()
+    carry_out(coordinator, composition(A))
+    elsewhere = replace(A, source_topic="elsewhere")
+    world.fail("delete_session", NoAnswer("killed", address=BROKER), times=None)
+    carry_out(coordinator, composition(elsewhere))
+    assert len(world.broker(BROKER).sessions) == 2
+    coordinator = begin()
+    operation = carry_out(coordinator, composition(elsewhere))
+    assert operation.actions["a"].kind == "keep"
+    assert list(world.broker(BROKER).sessions.values()) == ["elsewhere"]
+    (running,) = world.running("a")
+    assert list(world.broker(BROKER).sessions) == [running.attempt.session]
+
+
+def test_code_that_was_brought_and_not_accepted_is_forgotten(
+    begin: Begin, world: World, tmp_path: Path
+) -> None:
+    coordinator = begin()
+    carry_out(coordinator, composition(A))
+    coordinator.artifacts.keep([make_job("b", "in", "out", job_path="other.py")])
+    (scratch,) = (tmp_path / "store" / "artifacts").glob(f"{A.code_hash}")
+    (scratch / ".speck-scratch-1").mkdir()
+    kept = [each.name for each in (tmp_path / "store" / "artifacts").iterdir()]
+    assert len(kept) == 2
+    begin()
+    assert [each.name for each in (tmp_path / "store" / "artifacts").iterdir()] == [A.code_hash]
+    assert [each.name for each in scratch.iterdir()] == ["jobs.py"]
