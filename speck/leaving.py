@@ -152,7 +152,9 @@ class Leaver:
             handle = engine.find(copy.attempt)
         if handle is not None:
             self.count("stop")
-            engine.stop(handle, False)
+            # With its state, for a copy that was stopped without may have its last checkpoint deleted, from
+            # which the new copy began.
+            engine.stop(handle, True)
         if self.store.job(name) is None:
             self.pool.broker(copy.source_broker).delete_session(copy.attempt.session)
         message = f"job {name!r}: attempt {copy.attempt.number}, left behind at {copy.address}, has ended"

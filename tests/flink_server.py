@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import time
 import zipfile
@@ -92,6 +93,16 @@ class FlinkServer:
     def kill_task_manager(self) -> None:
         """End the TaskManager by SIGKILL, and start another; the JobManager lives on."""
         self._replace(1)
+
+    def freeze(self) -> None:
+        """Hold all of it, as if it were cut off from everybody; its connections stay."""
+        for process in self._processes:
+            process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        for process in self._processes:
+            process.send_signal(signal.SIGCONT)
 
     def _replace(self, which: int) -> None:
         self._processes[which].kill()

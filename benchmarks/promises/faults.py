@@ -14,10 +14,24 @@ import argparse
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from benchmarks.promises.rig import Account, Rig
+import requests
+
+from benchmarks.promises.rig import (
+    FLINK_CODE,
+    PATIENCE,
+    SPARK_CODE,
+    Account,
+    Link,
+    Rig,
+    await_that,
+    job,
+)
+from speck.leaving import left_copies
+from tests.flink_server import FlinkServer
 
 
 def kill_spark(rig: Rig) -> None:
@@ -77,13 +91,64 @@ FAULTS: Mapping[str, Callable[[Rig], object]] = {
 }
 
 
+def leave_site(rig: Rig, messages: int, rate: float = 500.0) -> Account:
+    """A job moves off a site that is cut off, and goes on there until the site comes back.
+
+    The site's processes are held, so that they answer nobody, neither SpecK nor brokers, and know of nothing.
+    """
+    checkpoints = {"execution.checkpointing.dir": rig.flink.cluster.checkpoints.as_uri()}
+    far = FlinkServer(rig.directory / f"far-{time.monotonic_ns()}", conf=checkpoints)
+    way = Link(far.ports[0])
+    with far, way:
+        there = f"http://127.0.0.1:{way.port}/"
+
+        def chain(engine: str) -> str:
+            edge, middle = rig.edge.address, rig.link.address
+            count = (FLINK_CODE, "io.speck.flink.jobs.CountByKey")
+            first = job(
+                "forward-3", rig.spark.address, (edge, "in/3"), (middle, "mid/3"), (SPARK_CODE, "upper")
+            )
+            return f"jobs:\n{first}" + job("count-3", engine, (middle, "mid/3"), (edge, "out/3"), count)
+
+        rig.apply(chain(there), "far")
+        before = len(rig.counts)
+        with rig.load(messages, rate, ["in/3"]) as load:
+            load.await_sent(0.4)
+            await_that(lambda: len(rig.counts), lambda count: count > before)
+            far.freeze()
+            way.refuse(True)
+            rig.apply(chain(rig.flink.address), "far", [there])
+            held = len(rig.counts)
+            await_that(lambda: len(rig.counts), lambda count: count > held)
+            far.thaw()
+            way.refuse(False)
+            await_that(lambda: far_states(far), lambda states: states == {"FAILED"})
+            load.finish()
+            rig.settle(load)
+            account = rig.counts.account(load.texts)
+        rig.apply(chain(rig.flink.address), "far")
+        if left := left_copies(rig.coordinator.store):
+            raise RuntimeError(f"left behind still: {left}")
+        operation = rig.coordinator.delete_composition("far")
+        if not operation.wait(PATIENCE) or operation.state != "succeeded":
+            raise RuntimeError(f"the deletion failed: {operation.to_dict()}")
+        return account
+
+
+def far_states(server: FlinkServer) -> set[str]:
+    """The states of the jobs that a cluster knows."""
+    answer = requests.get(f"{server.address}jobs/overview", timeout=30)
+    return {each["state"] for each in answer.json()["jobs"]}
+
+
 def measure(names: Iterable[str], rounds: int, messages: int) -> dict[str, Account]:
     """The accounts of some faults, each summed over the rounds."""
     totals: dict[str, Account] = {}
     with tempfile.TemporaryDirectory(prefix="speck-faults-") as directory, Rig(Path(directory)) as rig:
         for number in range(rounds):
             for name in names:
-                found = rig.trial(FAULTS[name], messages)
+                fault = FAULTS.get(name)
+                found = rig.trial(fault, messages) if fault else leave_site(rig, messages)
                 print(f"round {number + 1}: {name}: {found}", file=sys.stderr, flush=True)
                 before = totals.get(name, Account(0, 0, 0))
                 totals[name] = Account(
@@ -101,7 +166,10 @@ def figures(totals: Mapping[str, Account]) -> dict[str, int]:
     }
 
 
-def section(*, rounds: int = 3, messages: int = 10_000, names: Iterable[str] = FAULTS) -> dict[str, int]:
+ALL = (*FAULTS, "site_left")
+
+
+def section(*, rounds: int = 3, messages: int = 10_000, names: Iterable[str] = ALL) -> dict[str, int]:
     """The figures of these faults."""
     return figures(measure(list(names), rounds, messages))
 
@@ -111,12 +179,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.promises.faults", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--messages", type=int, default=10_000, help="of each trial")
-    parser.add_argument(
-        "--fault", action="append", choices=list(FAULTS), help="only this one (may be repeated)"
-    )
+    parser.add_argument("--fault", action="append", choices=ALL, help="only this one (may be repeated)")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
-    found = section(rounds=options.rounds, messages=options.messages, names=options.fault or FAULTS)
+    found = section(rounds=options.rounds, messages=options.messages, names=options.fault or ALL)
     if options.json:
         print(json.dumps(found))
     else:

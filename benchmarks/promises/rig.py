@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +70,7 @@ class Link(Relay):
         super().__init__(server_port)
         self._whole = threading.Event()
         self._whole.set()
+        self._refusing = False
 
     @property
     def address(self) -> str:
@@ -80,19 +81,19 @@ class Link(Relay):
         """Let nothing through for so long; what was open is lost then."""
         self._whole.clear()
         time.sleep(seconds)
-        self.mend()
-
-    def part(self) -> None:
-        """Let nothing through until :meth:`mend`."""
-        self._whole.clear()
-
-    def mend(self) -> None:
-        """Let new connections through."""
         self.close_connections()
         self._whole.set()
 
+    def refuse(self, wanted: bool) -> None:
+        """Whether all connections are closed at once."""
+        self._refusing = wanted
+        self.close_connections()
+
     def serve(self, connection: object) -> None:
         self._whole.wait()
+        if self._refusing:
+            self.close_connections()
+            return
         super().serve(connection)  # type: ignore[arg-type]
 
     def _pieces(self, source: object) -> Iterator[bytes]:
@@ -142,12 +143,14 @@ def paho_client(broker: MosquittoServer) -> paho.Client:
 
 
 class Load:
-    """Sends texts of its own to both chains, alternately, in the background."""
+    """Sends texts of its own to some topics, in turn, in the background."""
 
-    def __init__(self, broker: MosquittoServer, prefix: str, messages: int, rate: float) -> None:
+    def __init__(
+        self, broker: MosquittoServer, prefix: str, messages: int, rate: float, topics: Sequence[str]
+    ) -> None:
         self.texts = [f"{prefix}-{number}" for number in range(messages)]
         self.sent = 0
-        self._rate = rate
+        self._rate, self._topics = rate, topics
         self._client = paho_client(broker)
         self._going = True
         self._thread = threading.Thread(target=self._send, name="load")
@@ -158,7 +161,7 @@ class Load:
         for number, text in enumerate(self.texts):
             if not self._going:
                 return
-            taken.append(self._client.publish(f"in/{1 + number % 2}", text, 1))
+            taken.append(self._client.publish(self._topics[number % len(self._topics)], text, 1))
             self.sent = number + 1
             ahead = begun + number / self._rate - time.monotonic()
             if ahead > 0:
@@ -263,25 +266,25 @@ class Rig:
             ]
         )
 
-    def apply(self) -> Operation:
-        """Apply the composition; raises :class:`RuntimeError` when that fails."""
+    def apply(self, text: str = "", name: str = "chains", leave_behind: Sequence[str] = ()) -> Operation:
+        """Apply a composition (the two chains); raises :class:`RuntimeError` when that fails."""
         loaded = load_composition(
-            self.composition(),
+            text or self.composition(),
             inventory=self.coordinator.inventory,
             registry=installed(),
             root=ROOT,
-            default_name="chains",
+            default_name=name,
         )
-        operation, _ = self.coordinator.apply(loaded.composition)
+        operation, _ = self.coordinator.apply(loaded.composition, leave_behind=leave_behind)
         if not operation.wait(PATIENCE) or operation.state != "succeeded":
             raise RuntimeError(f"the apply failed: {operation.to_dict()}")
         return operation
 
     @contextmanager
-    def load(self, messages: int, rate: float) -> Iterator[Load]:
+    def load(self, messages: int, rate: float, topics: Sequence[str] = ("in/1", "in/2")) -> Iterator[Load]:
         """Send so many messages, ``rate`` a second."""
         self._loads += 1
-        load = Load(self.edge, f"t{self._loads}", messages, rate)
+        load = Load(self.edge, f"t{self._loads}", messages, rate, topics)
         try:
             yield load
         finally:
@@ -290,7 +293,7 @@ class Rig:
     def trial(self, fault: Callable[[Rig], object], messages: int, rate: float = 500.0) -> Account:
         """Send messages, do harm in the midst of them, and count what arrives.
 
-        Waits until all have arrived, or nothing has for half a minute.
+        Waits until all have arrived, or nothing has for a minute.
         """
         before = len(self.counts)
         with self.load(messages, rate) as load:
@@ -298,10 +301,11 @@ class Rig:
             await_that(lambda: len(self.counts), lambda count: count > before)
             fault(self)
             load.finish()
-            self._settle(load)
+            self.settle(load)
             return self.counts.account(load.texts)
 
-    def _settle(self, load: Load) -> None:
+    def settle(self, load: Load) -> None:
+        """Wait until all that was sent has arrived, or nothing has for a minute."""
         missing, since = len(load.texts), time.monotonic()
         while missing and time.monotonic() - since < 60:
             time.sleep(0.2)
