@@ -16,7 +16,8 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import requests
@@ -34,6 +35,8 @@ from benchmarks.promises.rig import (
 )
 from speck.leaving import left_copies
 from tests.flink_server import FlinkServer
+
+WAITING = 500  # messages that are sent while a reader is held
 
 
 def kill_spark(rig: Rig) -> None:
@@ -61,16 +64,29 @@ def restart_broker(rig: Rig) -> None:
 
 
 def kill_broker(rig: Rig) -> None:
-    """SIGKILL of the broker between the jobs: what it had not saved is lost there."""
-    rig.middle.kill()
-    rig.middle.start()
+    """SIGKILL of the broker between the jobs: what waited there and was not saved is lost there."""
+    with _waiting_messages(rig):
+        rig.middle.kill()
+        rig.middle.start()
 
 
 def empty_broker(rig: Rig) -> None:
     """SIGKILL of the broker between the jobs, which comes back knowing nothing: no session, no fence."""
-    rig.middle.kill()
-    (rig.middle.directory / "mosquitto.db").unlink(missing_ok=True)
-    rig.middle.start()
+    with _waiting_messages(rig):
+        rig.middle.kill()
+        (rig.middle.directory / "mosquitto.db").unlink(missing_ok=True)
+        rig.middle.start()
+
+
+@contextmanager
+def _waiting_messages(rig: Rig) -> Iterator[None]:
+    """Hold the reader of ``mid/1``, so that messages wait at the broker; it goes on afterwards."""
+    rig.flink.freeze()
+    try:
+        rig.sending.await_more(WAITING)
+        yield
+    finally:
+        rig.flink.thaw()
 
 
 def cut_link(seconds: float) -> Callable[[Rig], None]:
@@ -131,10 +147,40 @@ def leave_site(rig: Rig, messages: int, rate: float = 500.0) -> Account:
         rig.apply(chain(rig.flink.address), "far")
         if left := left_copies(rig.coordinator.store):
             raise RuntimeError(f"left behind still: {left}")
-        operation = rig.coordinator.delete_composition("far")
-        if not operation.wait(PATIENCE) or operation.state != "succeeded":
-            raise RuntimeError(f"the deletion failed: {operation.to_dict()}")
+        _delete(rig, "far")
         return account
+
+
+def kill_worker(rig: Rig, messages: int, rate: float = 500.0) -> Account:
+    """SIGKILL of the Spark worker that has a job's driver and executor; another worker is there."""
+    cluster = rig.standalone
+    edge, middle = rig.edge.address, rig.link.address
+    count = (FLINK_CODE, "io.speck.flink.jobs.CountByKey")
+    chain = (
+        "jobs:\n"
+        + job("forward-4", cluster.address, (edge, "in/4"), (middle, "mid/4"), (SPARK_CODE, "upper"))
+        + job("count-4", rig.flink.address, (middle, "mid/4"), (edge, "out/4"), count)
+    )
+    with cluster:
+        rig.apply(chain, "worker")
+        before = len(rig.counts)
+        with rig.load(messages, rate, ["in/4"]) as load:
+            load.await_sent(0.4)
+            await_that(lambda: len(rig.counts), lambda count: count > before)
+            cluster.add_worker("second")
+            await_that(lambda: cluster.workers(), lambda workers: workers == 2)
+            cluster.kill_first_worker()
+            load.finish()
+            rig.settle(load, PATIENCE)
+            account = rig.counts.account(load.texts)
+        _delete(rig, "worker")
+        return account
+
+
+def _delete(rig: Rig, composition: str) -> None:
+    operation = rig.coordinator.delete_composition(composition)
+    if not operation.wait(PATIENCE) or operation.state != "succeeded":
+        raise RuntimeError(f"the deletion failed: {operation.to_dict()}")
 
 
 def far_states(server: FlinkServer) -> set[str]:
@@ -161,7 +207,8 @@ def measure(names: Iterable[str], rounds: int, messages: int) -> dict[str, Accou
 def _trial(rig: Rig, name: str, messages: int) -> Account:
     if name == EDGE:
         return kill_edge_broker(messages)
-    return leave_site(rig, messages) if name == "site_left" else rig.trial(FAULTS[name], messages)
+    whole = {"site_left": leave_site, "worker_killed": kill_worker}.get(name)
+    return whole(rig, messages) if whole else rig.trial(FAULTS[name], messages)
 
 
 def figures(totals: Mapping[str, Account]) -> dict[str, int]:
@@ -174,7 +221,7 @@ def figures(totals: Mapping[str, Account]) -> dict[str, int]:
 
 
 EDGE = "edge_broker_killed"
-ALL = (*FAULTS, "site_left", EDGE)
+ALL = (*FAULTS, "site_left", "worker_killed", EDGE)
 
 
 def section(*, rounds: int = 3, messages: int = 10_000, names: Iterable[str] = ALL) -> dict[str, int]:

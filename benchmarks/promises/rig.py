@@ -24,7 +24,9 @@ from typing import TypeVar
 
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
+from werkzeug.serving import make_server
 
+from speck.api import create_app
 from speck.binder import installed
 from speck.coordinator import Coordinator
 from speck.model import Engine, Inventory, Site
@@ -32,8 +34,9 @@ from speck.operation import Operation
 from speck.schema import load_composition
 from speck.store import Store
 from tests.flink_server import FlinkServer
-from tests.mosquitto_server import MosquittoServer
+from tests.mosquitto_server import MosquittoServer, free_port
 from tests.spark_server import SparkServer
+from tests.standalone_server import LooseCluster
 from tests.wire_trouble import Relay
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -173,6 +176,11 @@ class Load:
         """Wait until such a share of the texts is sent."""
         await_that(lambda: self.sent, lambda sent: sent >= share * len(self.texts))
 
+    def await_more(self, messages: int) -> None:
+        """Wait until so many more are sent, or all."""
+        enough = min(self.sent + messages, len(self.texts))
+        await_that(lambda: self.sent, lambda sent: sent >= enough)
+
     def finish(self) -> None:
         """Wait until all are sent."""
         self._thread.join(PATIENCE)
@@ -183,6 +191,20 @@ class Load:
         self.finish()
         self._client.disconnect()
         self._client.loop_stop()
+
+
+@contextmanager
+def _served(coordinator: Coordinator, port: int) -> Iterator[None]:
+    """The coordinator's REST interface, from which a standalone cluster fetches the files of jobs."""
+    server = make_server("127.0.0.1", port, create_app(coordinator, None), threaded=True)
+    thread = threading.Thread(target=server.serve_forever, name="rest")
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 def job(name: str, engine: str, source: tuple[str, str], sink: tuple[str, str], code: tuple[str, str]) -> str:
@@ -208,6 +230,7 @@ class Rig:
         self.link = Link(self.middle.port)
         self.spark = SparkServer(directory / "spark")
         self.flink = FlinkServer(directory / "flink")
+        self.standalone = LooseCluster(directory / "standalone")  # started by the trial that wants it
         self._stack = ExitStack()
         self._loads = 0
 
@@ -216,9 +239,14 @@ class Rig:
             for server in (self.edge, self.middle, self.link, self.spark, self.flink):
                 stack.enter_context(server)
             store = stack.enter_context(Store(self.directory / "store"))
-            self.coordinator = Coordinator(store, installed(), self._inventory(), [ROOT], period=0)
+            port = free_port()
+            url = f"http://127.0.0.1:{port}"
+            self.coordinator = Coordinator(
+                store, installed(), self._inventory(), [ROOT], period=0, advertise=url
+            )
             stack.callback(self.coordinator.close)
             self.coordinator.start()
+            stack.enter_context(_served(self.coordinator, port))
             self.counts = Counts(self.edge)
             stack.callback(self.counts.close)
             self.apply()
@@ -238,7 +266,9 @@ class Rig:
             checkpoint_dir=self.flink.cluster.checkpoints.as_uri(),
             savepoint_dir=self.flink.cluster.savepoints.as_uri(),
         )
-        return Inventory({"A": Site(name="A", engines=(spark, flink), broker_address=self.edge.address)})
+        standalone = Engine(spe_address=self.standalone.address, **self.standalone.engine)
+        engines = (spark, flink, standalone)
+        return Inventory({"A": Site(name="A", engines=engines, broker_address=self.edge.address)})
 
     def composition(self) -> str:
         """The two chains."""
@@ -284,7 +314,7 @@ class Rig:
     def load(self, messages: int, rate: float, topics: Sequence[str] = ("in/1", "in/2")) -> Iterator[Load]:
         """Send so many messages, ``rate`` a second."""
         self._loads += 1
-        load = Load(self.edge, f"t{self._loads}", messages, rate, topics)
+        self.sending = load = Load(self.edge, f"t{self._loads}", messages, rate, topics)
         try:
             yield load
         finally:
@@ -304,10 +334,10 @@ class Rig:
             self.settle(load)
             return self.counts.account(load.texts)
 
-    def settle(self, load: Load) -> None:
-        """Wait until all that was sent has arrived, or nothing has for a minute."""
+    def settle(self, load: Load, patience: float = 60.0) -> None:
+        """Wait until all that was sent has arrived, or nothing has for so long (s)."""
         missing, since = len(load.texts), time.monotonic()
-        while missing and time.monotonic() - since < 60:
+        while missing and time.monotonic() - since < patience:
             time.sleep(0.2)
             now = self.counts.account(load.texts).lost
             if now != missing:
