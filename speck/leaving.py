@@ -3,7 +3,7 @@
 The copy may be at work there.  So its state is found without its engine, the fence at its source broker
 is raised above it, and its session is taken over: a copy that reads loses its connection, looks at the
 fence, and ends for good.  From then on it is no attempt of its job any more, but stays in the store until
-its engine has said that it runs no more; every later apply to its composition asks.
+its engine has said that it runs no more; every later apply asks.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from speck.binder import LeavesState
-from speck.errors import Fault, InvalidInput, Refused, SpeckError
-from speck.model import Attempt, Handle, Inventory, Job, State
+from speck.errors import Fault, InvalidInput, NoAnswer, Refused, SpeckError
+from speck.model import Attempt, Handle, Inventory, Job, JobState, State
 from speck.pool import BinderPool
 from speck.store import AttemptRecord, Event, Store
 
@@ -97,9 +97,7 @@ class Leaver:
     def state_of(self, record: AttemptRecord, form: Job) -> State | None:
         """The newest state of a copy, found without its engine; raises :class:`Refused` if that cannot be."""
         binder = self.pool.engine_at(form.engine, form.spe_address)
-        if record.handle is None:
-            return record.attempt.state
-        if not isinstance(binder, LeavesState):
+        if record.handle is None or not isinstance(binder, LeavesState):
             raise Refused(
                 f"the state of job {form.job_name!r} cannot be found without {form.spe_address} "
                 "(wait until it can be reached, or write 'upgrade: stateless' to start without the state)",
@@ -124,14 +122,14 @@ class Leaver:
 
     def keep_out(self, job_name: str) -> None:
         """The fence of a job went with its session: raise it again where a copy may come back to read."""
-        for copy in self._copies():
+        for copy in left_copies(self.store):
             if copy.attempt.job_name == job_name:
                 self.pool.broker(copy.source_broker).fence(copy.attempt.session, copy.attempt.number + 1)
 
     def settle(self) -> None:
         """Stop what was left behind at engines that answer again; what cannot be stopped waits."""
         silent = set(self.addresses)
-        for copy in self._copies():
+        for copy in left_copies(self.store):
             if copy.address in silent:
                 continue
             try:
@@ -140,9 +138,6 @@ class Leaver:
                 silent.add(copy.address)
                 _log.info("attempt %s, left behind at %s: %s", copy.key, copy.address, error)
 
-    def _copies(self) -> list[LeftCopy]:
-        return [each for each in left_copies(self.store) if each.composition == self.composition]
-
     def _end(self, copy: LeftCopy) -> None:
         name = copy.attempt.job_name
         engine = self.pool.engine_at(copy.engine, copy.address)
@@ -150,7 +145,10 @@ class Leaver:
         if handle is None:
             self.count("find")
             handle = engine.find(copy.attempt)
-        if handle is not None:
+        status = engine.status(handle) if handle is not None else None
+        if status is not None and status.state is JobState.UNKNOWN:
+            raise NoAnswer(status.message, address=copy.address)
+        if handle is not None and status is not None and status.state is not JobState.LOST:
             self.count("stop")
             # With its state, for a copy that was stopped without may have its last checkpoint deleted, from
             # which the new copy began.

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from speck.coordinator import Coordinator
-from speck.errors import InvalidInput
+from speck.errors import InvalidInput, SpeckError
 from speck.leaving import left_copies
 from speck.model import Composition, State
 from speck.operation import Operation
 from speck.store import Store
 from tests.doubles import World, double_kinds
 from tests.jobs_by_hand import chain, composition, write_code
+from tests.rest_server import RestServer, rest_fixture, yaml_of  # noqa: F401
 
 ENGINE, OTHER, BROKER = "sc://e1:1", "sc://e2:1", "tcp://b1:1883"
 A, B = chain("a", "b")
@@ -159,3 +160,42 @@ def test_a_crash_in_between_forgets_nothing(
 def test_what_is_left_behind_must_be_known(coordinator: Coordinator) -> None:
     with pytest.raises(InvalidInput, match="'nowhere' is no site"):
         coordinator.apply(composition(A, B), leave_behind=["nowhere"])
+
+
+def test_an_engine_that_has_forgotten_the_copy_ends_the_matter(
+    coordinator: Coordinator, world: World
+) -> None:
+    carry_out(coordinator, composition(A, B))
+    world.down(ENGINE)
+    carry_out(coordinator, composition(A, MOVED), ENGINE)
+    world.restart(ENGINE)
+    carry_out(coordinator, composition(replace(A, spe_address=OTHER), MOVED))
+    assert left_copies(coordinator.store) == []
+    assert ("stop", ENGINE, "b") not in world.changes()  # there was nothing to stop
+
+
+def test_a_copy_outlives_its_composition_and_is_stopped_by_the_apply_of_another(
+    coordinator: Coordinator, world: World
+) -> None:
+    carry_out(coordinator, composition(B))
+    world.down(ENGINE)
+    carry_out(coordinator, composition(MOVED), ENGINE)
+    assert coordinator.delete_composition("traffic").wait(30)
+    assert [copy.address for copy in left_copies(coordinator.store)] == [ENGINE]
+    assert world.broker(BROKER).fences == {"speck-b": 2}
+    world.up(ENGINE)
+    carry_out(coordinator, Composition("other", {"a": A}))
+    assert left_copies(coordinator.store) == []
+    assert world.broker(BROKER).fences == {"speck-a": 1}
+
+
+def test_the_word_is_given_over_rest(rest: RestServer) -> None:
+    client, world = rest.client, rest.world
+    client.apply(yaml_of("a t0 t1").encode(), "one", wait=30)
+    world.down("sc://e1:15002")
+    moved = yaml_of("a t0 t1").replace("sc://e1:15002", "sc://e2:15002").encode()
+    operation = client.apply(moved, "one", wait=30, leave_behind=["sc://e1:15002"])
+    assert (operation["state"], operation["left_behind"]) == ("succeeded", ["sc://e1:15002"])
+    assert client.job("a")["left_behind"] == [{"address": "sc://e1:15002", "attempt": 1}]
+    with pytest.raises(SpeckError, match="'e9' is no site"):
+        client.apply(moved, "one", leave_behind=["e9"])

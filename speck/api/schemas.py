@@ -96,6 +96,13 @@ class SessionSchema(Schema):
     topic = _text()
 
 
+class LeftCopySchema(Schema):
+    """A copy that was left behind at an engine out of reach."""
+
+    address = _text("the engine's")
+    attempt = fields.Integer()
+
+
 class JobViewSchema(Schema):
     """A job, wanted and as last observed."""
 
@@ -110,6 +117,9 @@ class JobViewSchema(Schema):
     attempt = fields.Integer(allow_none=True)
     job = fields.Dict(allow_none=True, metadata={"description": "its fields"})
     sessions = fields.List(fields.Nested(SessionSchema))
+    left_behind = fields.List(
+        fields.Nested(LeftCopySchema), metadata={"description": "copies that are stopped when they can be"}
+    )
     metrics = fields.Dict(allow_none=True)
 
 
