@@ -8,6 +8,7 @@ MAKEFLAGS += --no-print-directory
 
 PYTHON ?= python3
 VENV := .venv
+PYFLINK := .pyflink
 BIN := $(VENV)/bin
 CONNECTORS := jars_and_apps/connectors
 FLINK_JOBS := jars_and_apps/flink
@@ -18,18 +19,20 @@ JAVA_SOURCES := $(shell find $(CONNECTORS) $(FLINK_JOBS) -name target -prune -o 
 PIP := $(BIN)/pip --disable-pip-version-check -q install -c constraints.txt
 MAVEN := mvn -q -B -f $(CONNECTORS)/pom.xml
 
-.PHONY: help demo test check bench jars setup clean
+.PHONY: help demo test check bench jars setup pyflink clean
 
 help:
 	@echo "make demo [ARGS='...']   the road-traffic demo (ARGS: see speck demo --help)"
 	@echo "make test [ARGS='...']   all tests (ARGS: for pytest)"
 	@echo "make check               lint, strict types, import direction"
 	@echo "make bench               all benchmarks"
+	@echo "make pyflink             a Python with PyFlink, for Python programs on Flink"
 
 demo: setup jars
 	@$(BIN)/speck demo $(ARGS)
 
 test: $(VENV)/dev jars
+	@$(MAKE) pyflink || echo "no PyFlink: its tests are skipped" >&2
 	@$(MAVEN) verify
 	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
@@ -62,10 +65,19 @@ $(VENV)/dev: $(VENV)/run
 	@$(PIP) -e '.[dev]' >&2
 	@touch $@
 
+# An environment of its own: what PyFlink needs does not fit beside what SpecK needs.
+pyflink: $(PYFLINK)/made
+
+$(PYFLINK)/made: requirements-pyflink.txt
+	@echo "making the Python with PyFlink" >&2
+	@[ -x $(PYFLINK)/bin/pip ] || $(PYTHON) -m venv $(PYFLINK) >&2
+	@$(PYFLINK)/bin/pip --disable-pip-version-check -q install --no-deps -r requirements-pyflink.txt >&2
+	@touch $@
+
 .PHONY: system
 system:
 	@PYTHON=$(PYTHON) scripts/system-packages.sh
 
 clean:
-	@rm -rf $(VENV) binders/jars/*.jar $(BUILT) build *.egg-info
+	@rm -rf $(VENV) $(PYFLINK) binders/jars/*.jar $(BUILT) build *.egg-info
 	@find $(CONNECTORS) $(FLINK_JOBS) -name target -type d -prune -exec rm -rf {} +

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -116,6 +117,68 @@ class LeavesState(Protocol):
         It must not be older than what the job has acknowledged to its source broker.  Asks the engine
         nothing.  Raises :class:`~speck.errors.Refused` when that state cannot be found.
         """
+
+
+@runtime_checkable
+class TellsState(Protocol):
+    """An engine binder that can tell of a state before a job is stopped, and of another engine's."""
+
+    def state_of(self, handle: Handle) -> State | None:
+        """Where the job's state is, or will be once it is stopped, as far as that is settled before."""
+
+    def state_fault(self, state: State) -> str | None:
+        """Why no job could start here from a state at this place; ``None`` when one could, or may.
+
+        Raises the :class:`~speck.errors.BinderError` of an engine that cannot be asked.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The files that a job needs to go on from a state: content by path below the state's place."""
+
+    kind: str
+    files: Mapping[str, bytes] = field(repr=False)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over all names and contents, in hexadecimal."""
+        total = sha256()
+        for name, content in sorted(self.files.items()):
+            total.update(f"{len(name)} {name} {len(content)} ".encode())
+            total.update(content)
+        return total.hexdigest()
+
+
+@runtime_checkable
+class CarriesState(TellsState, Protocol):
+    """An engine binder through which a state can be read and written, for engines that share no storage."""
+
+    def state_size(self, state: State) -> int:
+        """How large a snapshot of the state would be now, bytes; a job may be at work on it."""
+
+    def read_state(self, state: State) -> Snapshot:
+        """What a job needs to go on from the state; of a job that has stopped."""
+
+    def state_place(self, job_name: str, name: str) -> State:
+        """The place of this name for a state of the job at this engine."""
+
+    def check_state_place(self, job_name: str) -> None:
+        """Raise the :class:`~speck.errors.BinderError` that :meth:`write_state` would meet."""
+
+    def write_state(self, state: State, snapshot: Snapshot) -> None:
+        """Write the snapshot to a place of :meth:`state_place`, again if need be; compare what is there."""
+
+    def delete_state(self, state: State) -> None:
+        """Delete what is at a place; of none: no error."""
+
+
+@runtime_checkable
+class TellsFirstWork(Protocol):
+    """An engine binder whose engine tells when a job is through with its first work."""
+
+    def has_worked(self, handle: Handle) -> bool:
+        """Whether a job that runs has done a first piece of work, or waits because there is none."""
 
 
 class BrokerBinder(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 
@@ -15,6 +16,7 @@ from speck.model import JOB_NAME
 
 DEFAULT_URL = "http://127.0.0.1:8180"
 _CONNECT = 5.0  # s
+_PIECE = 256 * 1024  # bytes read at once
 _READ = 60.0  # s, beyond what the server was asked to wait
 
 
@@ -145,6 +147,20 @@ class Client:
         """The audit log's last entries (by ``composition``, ``job``, ``operation``, ``since``)."""
         return self._many("/events", limit=limit, **filters)
 
+    def check_store(self) -> list[dict[str, Any]]:
+        """What is wrong with the server's store."""
+        return self._many("/store/check")
+
+    def back_up(self) -> Iterator[bytes]:
+        """A backup of the server's store, in pieces; whole when it ends without an error."""
+        timeout = (_CONNECT, _READ)
+        with self._translated(_READ):
+            answer = self._session.get(f"{self.url}/store/backup", timeout=timeout, stream=True)
+            if not answer.ok:
+                self._body(answer)
+            with answer:
+                yield from answer.iter_content(_PIECE)
+
     def _one(self, method: str, path: str, **query: Any) -> dict[str, Any]:
         answer: dict[str, Any] = self._ask(method, path, query=query)
         return answer
@@ -155,12 +171,19 @@ class Client:
 
     def _ask(self, method: str, path: str, *, query: Mapping[str, Any], **kwargs: Any) -> Any:
         sent = {key: value for key, value in query.items() if value is not None and value != ""}
-        timeout = (_CONNECT, _READ + float(query.get("wait") or 0))
+        wait = _READ + float(query.get("wait") or 0)
+        with self._translated(wait):
+            answer = self._session.request(
+                method, self.url + path, params=sent, timeout=(_CONNECT, wait), **kwargs
+            )
+            return self._body(answer)
+
+    @contextmanager
+    def _translated(self, waited: float) -> Iterator[None]:
         try:
-            answer = self._session.request(method, self.url + path, params=sent, timeout=timeout, **kwargs)
-            body = answer.json()
+            yield
         except requests.ReadTimeout as error:
-            message = f"the SpecK server at {self.url} does not answer (waited {timeout[1]:g} s)"
+            message = f"the SpecK server at {self.url} does not answer (waited {waited:g} s)"
             raise ServerError(message) from error
         except requests.ConnectionError as error:
             raise ServerError(
@@ -173,6 +196,10 @@ class Client:
             raise ServerError(message) from error
         except requests.RequestException as error:
             raise ServerError(f"{self.url}: {error}") from error
+
+    def _body(self, answer: requests.Response) -> Any:
+        """The answer's data; an error that it tells of is raised."""
+        body = answer.json()
         if answer.ok:
             return body
         if not isinstance(body, dict):

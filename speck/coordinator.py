@@ -6,20 +6,23 @@ It decides nothing about single jobs (:mod:`speck.plan` does) and calls no engin
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import speck
 from speck import audit
 from speck.artifacts import Artifacts, ServedFiles, clear_scratch
 from speck.binder import ENGINE_OF_SCHEME, Registry, scheme_of
+from speck.carry import STATE_LIMIT
 from speck.drain import BOUND
 from speck.errors import (
     BinderError,
@@ -32,16 +35,19 @@ from speck.errors import (
     StaleRevision,
     StoreError,
 )
-from speck.history import History, count, differences, surplus
+from speck.history import History, count, differences
 from speck.leaving import addresses_of, left_copies
 from speck.model import Composition, Inventory, Job, JobMetrics, JobState, JobStatus, Site
 from speck.operation import Operation
 from speck.plan import Deployed, Keep, Plan, Start, kind_of, make_plan, stranded_state
 from speck.pool import BinderPool
 from speck.reconcile import PERIOD, Deployment, Observer
+from speck.retention import Retention
 from speck.runner import Runner
 from speck.schema import client_id_conflicts
 from speck.store import AttemptRecord, Event, Head, Intent, JobRecord, Revision, Store, Transaction
+from speck.store.backup import archive
+from speck.store.care import check
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +61,8 @@ class Coordinator:
     ``roots`` are the directories under which job files may lie.  ``mint`` makes ids, ``clock`` tells
     Unix time (s), ``period`` is the time between two rounds of observation (s; 0: none).  ``advertise`` is
     the URL at which engines reach this coordinator (empty: they do not).  ``drain`` is how long (s)
-    a job that is to read elsewhere may take to work off what waits for it.
+    a job that is to read elsewhere may take to work off what waits for it.  ``state_limit`` is the size up to
+    which a job's state is carried between engines that share no storage, bytes.
     """
 
     store: Store
@@ -67,6 +74,7 @@ class Coordinator:
     period: float = PERIOD
     advertise: str = ""
     drain: float = BOUND
+    state_limit: int = STATE_LIMIT
 
     def __post_init__(self) -> None:
         self.artifacts = Artifacts(self.store.directory / "artifacts", self.roots)
@@ -77,6 +85,7 @@ class Coordinator:
         self._at_work: dict[str, Operation] = {}
         self._threads: list[threading.Thread] = []
         self.history = History(self.store)
+        self.retention = Retention(self.store, self.artifacts, self.history)
         self._lock = threading.RLock()
         # One at a time plans a composition; to ask slow engines for one holds up no other.
         self._turns: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
@@ -85,7 +94,7 @@ class Coordinator:
     def start(self) -> None:
         """Go on with what a crash or a stop interrupted, and begin to observe."""
         clear_scratch(self.store.directory)
-        self.artifacts.forget_all_but(self._named_hashes())  # code that was brought, and not accepted
+        self.retention.sweep_code()  # code that was brought, and not accepted
         interrupted = [data for data in self.store.operations() if data["state"] == "running"]
         last = {data["composition"]: data["id"] for data in interrupted}
         for data in interrupted:
@@ -98,12 +107,17 @@ class Coordinator:
 
     def close(self) -> None:
         """Take nothing new, wait for the operations at work, and let go of engines and brokers."""
+        self.settle()
+        self.observer.close()
+        self.pool.close()
+
+    def settle(self) -> None:
+        """Take nothing new, and wait for the operations at work."""
         with self._lock:
             self._closing = True
-        self.observer.close()
-        for thread in self._threads:
+            at_work = list(self._threads)
+        for thread in at_work:
             thread.join()
-        self.pool.close()
 
     # --- planning
 
@@ -129,20 +143,12 @@ class Coordinator:
             attempt = attempts.get(record.name)
             job = wanted.get(record.name) if attempt is None else self._form(head.name, attempt)
             if job is None:  # it went in an earlier revision, and its end was not carried out yet
-                _, job = self._last_form(head, record.name)
+                _, job = self.history.last_form(head.name, record.name)
             stored[record.name] = Deployed(job, attempt is not None and attempt.phase == "running")
         return stored
 
     def _form(self, composition: str, record: AttemptRecord) -> Job:
         return self.store.revision(composition, record.revision).jobs[record.attempt.job_name]
-
-    def _last_form(self, head: Head, name: str) -> tuple[int, Job]:
-        """The last revision that has the job, by number, and the job as it stands there."""
-        for number in reversed(self.store.revision_numbers(head.name)):
-            job = self.store.revision_once(head.name, number).jobs.get(name)
-            if job is not None:
-                return number, job
-        raise NotFound(f"composition {head.name!r} never had a job {name!r}")
 
     def _refuse_taken(self, composition: Composition) -> None:
         """A job's name, and so its session, belongs to one composition."""
@@ -391,6 +397,7 @@ class Coordinator:
                 self.mint,
                 self.clock,
                 self.drain,
+                self.state_limit,
                 left_behind=frozenset(operation.left_behind),
             )
             runner.run(plan)
@@ -410,9 +417,10 @@ class Coordinator:
             data = operation.to_dict() | {"state": state, "ended": self.clock(), "error": error}
             try:
                 self._store_end(data, [each for each in data["actions"] if each["state"] == "skipped"])
-                self._trim(operation.composition)
+                at_work = {each.id for each in self._at_work.values()}
+                self.retention.trim(operation.composition, at_work - {operation.id})
             except StoreError as trouble:
-                _log.exception("operation %s", operation.id)
+                _log.error("the end of operation %s could not be stored: %s", operation.id, trouble)
                 error = error or f"its end could not be stored: {trouble}"
             del self._at_work[operation.composition]
             self._trim_operations()
@@ -430,47 +438,6 @@ class Coordinator:
             transaction.add_event(Event(self.clock(), state, message, name, "", data["id"]))
             if kind == "delete" and state == "succeeded":
                 transaction.delete_composition(name)
-
-    def _trim(self, name: str) -> None:
-        """Forget what is beyond the store's bounds, and the code that no revision names any more."""
-        head = self.store.head(name)
-        if head is None:
-            self.history.forget(name)
-        gone = self._trim_revisions(head) if head is not None else True
-        if gone:
-            self.artifacts.forget_all_but(self._named_hashes())
-        self.store.trim_operations(spared={each.id for each in self._at_work.values()})
-        self.store.compact()
-
-    def _trim_revisions(self, head: Head) -> bool:
-        numbers = self.store.revision_numbers(head.name)
-        gone = surplus(numbers, self.store.bounds.revisions, self._needed_revisions(head))
-        if gone:
-            with self.store.transaction() as transaction:
-                for number in gone:
-                    transaction.delete_revision(head.name, number)
-        return bool(gone)
-
-    def _needed_revisions(self, head: Head) -> set[int]:
-        """The last one, those that hold a form which runs, and that of a job whose end is not done yet."""
-        if len(self.store.revision_numbers(head.name)) <= self.store.bounds.revisions:
-            return set()
-        needed = {head.revision}
-        runs = {each.attempt.job_name: each.revision for each in self.store.attempts()}
-        for record in self.store.jobs(head.name):
-            if record.name in runs:
-                needed.add(runs[record.name])
-            elif record.name not in self._wanted(head.name):
-                needed.add(self._last_form(head, record.name)[0])
-        return needed
-
-    def _named_hashes(self) -> set[str]:
-        return {
-            job.code_hash
-            for head in self.store.heads()
-            for number in self.store.revision_numbers(head.name)
-            for job in self.store.revision_once(head.name, number).jobs.values()
-        }
 
     def _trim_operations(self) -> None:
         ended = [key for key, each in self._operations.items() if each.state != "running"]
@@ -518,7 +485,11 @@ class Coordinator:
 
     def compositions(self) -> list[dict[str, Any]]:
         """Each composition: name, last revision, number of wanted jobs, whether one is at work on it."""
-        return [self._composition_summary(head) for head in self.store.heads()]
+        found: list[dict[str, Any]] = []
+        for head in self.store.heads():
+            with contextlib.suppress(NotFound):  # deleted meanwhile
+                found.append(self._composition_summary(head))
+        return found
 
     def _composition_summary(self, head: Head) -> dict[str, Any]:
         jobs = self.store.revision(head.name, head.revision).jobs if head.revision else {}
@@ -558,17 +529,22 @@ class Coordinator:
 
     def jobs(self) -> list[dict[str, Any]]:
         """Every job, wanted and as last observed, by name."""
+        # Applies and deletions go on meanwhile.  The jobs are read first: a composition that is not found
+        # after that was deleted, and not made since.
+        records = self.store.jobs()
         attempts = {each.attempt.job_name: each for each in self.store.attempts()}
-        wanted = {head.name: self._wanted(head.name) for head in self.store.heads()}
-        deleting = {head.name for head in self.store.heads() if head.deleting}
-        return [
-            self._job_data(
-                record,
-                None if record.composition in deleting else wanted[record.composition].get(record.name),
-                attempts.get(record.name),
-            )
-            for record in self.store.jobs()
-        ]
+        heads = {head.name: head for head in self.store.heads()}
+        found: list[dict[str, Any]] = []
+        for record in records:
+            with contextlib.suppress(NotFound):  # deleted meanwhile
+                wanted = self._wanted_by(heads.get(record.composition)).get(record.name)
+                found.append(self._job_data(record, wanted, attempts.get(record.name)))
+        return found
+
+    def _wanted_by(self, head: Head | None) -> Mapping[str, Job]:
+        if head is None or head.deleting or not head.revision:
+            return {}
+        return self.store.revision(head.name, head.revision).jobs
 
     def job(self, name: str) -> dict[str, Any]:
         """One job: wanted and real, its attempt, and its metrics when its engine tells them."""
@@ -577,7 +553,9 @@ class Coordinator:
         if attempts and attempts[-1].handle is not None:
             form = self._form(record.composition, attempts[-1])
             self.observer.observe([(form, attempts[-1].handle)])
-        data = next(each for each in self.jobs() if each["job_name"] == name)
+        data = next((each for each in self.jobs() if each["job_name"] == name), None)
+        if data is None:
+            raise NotFound(f"job {name!r} was deleted just now")
         if attempts:
             data["metrics"] = self._metrics(record, attempts[-1])
         return data
@@ -659,6 +637,25 @@ class Coordinator:
     def events(self, limit: int = 100, **filters: Any) -> list[dict[str, Any]]:
         """The audit log's last entries, oldest first; ``filters`` are those of :class:`audit.Filter`."""
         return audit.entries(self.store, limit, audit.Filter(**filters))
+
+    # --- the store itself
+
+    def backup(self) -> Iterator[bytes]:
+        """The store as it is now, with its code, as the pieces of one file."""
+        pieces = self._backup()
+        next(pieces)  # what goes wrong at the beginning is raised here
+        return pieces
+
+    def _backup(self) -> Iterator[bytes]:
+        with self.retention.code_kept():
+            records = self.store.records()
+            yield b""
+            yield from archive(records, self.store.directory, self.clock(), speck.__version__)
+
+    def check_store(self) -> list[dict[str, str]]:
+        """What is wrong with the store as it is now."""
+        found = check(self.store.records(), self.store.directory)
+        return [{"what": each.what, "message": each.message} for each in found]
 
     # --- small things
 

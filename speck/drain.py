@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from speck.binder import BrokerBinder, EngineBinder
-from speck.errors import BinderError
+from speck.errors import BinderError, Unreachable
 from speck.model import Handle, Job, JobState
 
 BOUND = 30.0  # s
@@ -14,7 +14,8 @@ BOUND = 30.0  # s
 _ASK_AGAIN = 5.0  # s, after which another marker is sent, should the first have gone astray
 _STILL = 3.0  # s, for which a job that cannot tell must not have read anything
 _PAUSE = 0.5
-_AT_WORK = frozenset({JobState.STARTING, JobState.RUNNING, JobState.UNKNOWN})
+_TRIES = 3  # of an engine that does not answer
+_AT_WORK = frozenset({JobState.STARTING, JobState.RUNNING})
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,13 @@ class Copy:
     broker: BrokerBinder
 
     def at_work(self) -> bool:
-        """Whether the engine does not say that it runs no more."""
-        return self.engine.status(self.handle).state in _AT_WORK
+        """Whether it runs.  Raises :class:`~speck.errors.Unreachable` when its engine does not answer."""
+        for _ in range(_TRIES):
+            status = self.engine.status(self.handle)
+            if status.state is not JobState.UNKNOWN:
+                return status.state in _AT_WORK
+            time.sleep(_PAUSE)
+        raise Unreachable(status.message, address=self.handle.address)
 
     def rows(self) -> int | None:
         """How much it has read, as far as its engine tells."""
@@ -44,7 +50,7 @@ def await_drained(copy: Copy, marker: str, bound: float) -> None:
 
     A copy whose connector cannot tell is taken for done when it has read nothing for some seconds, or after
     ``bound`` seconds.  Raises :class:`~speck.errors.BinderError` when another is not done after ``bound``
-    seconds (0: do not wait at all).
+    seconds (0: do not wait at all), or when its engine does not answer: it cannot be stopped then either.
     """
     deadline = time.monotonic() + bound
     trouble = ""

@@ -4,6 +4,7 @@
 
     SpeckError
     ├── InvalidInput            bad file, job, inventory or request; carries every fault found
+    │   └── UnreadableInput     not even a document: no YAML or JSON, too large, nested too deeply
     ├── NotFound                no such job, composition, revision or operation
     ├── Conflict                the request does not fit what is there now
     │   ├── StaleRevision       planned from a revision that is no longer the last one
@@ -61,6 +62,10 @@ class InvalidInput(SpeckError):
         self.faults = tuple(faults)
         self.subject = subject
         super().__init__("\n".join(str(fault) for fault in self.faults))
+
+
+class UnreadableInput(InvalidInput):
+    """What a user wrote is not even a document."""
 
 
 class NotFound(SpeckError):

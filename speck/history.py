@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,12 +58,11 @@ class History:
 
     store: Store
     _summaries: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
+    _code: dict[tuple[str, int], frozenset[str]] = field(default_factory=dict)
 
     def revisions(self, name: str) -> list[dict[str, Any]]:
         """A composition's revisions, oldest first, without their jobs."""
         numbers = self.store.revision_numbers(name)
-        for _, number in [key for key in list(self._summaries) if key[0] == name and key[1] not in numbers]:
-            self._summaries.pop((name, number), None)
         return [self._summary(name, number) for number in numbers]
 
     def _summary(self, name: str, number: int) -> dict[str, Any]:
@@ -73,10 +72,32 @@ class History:
             self._summaries[name, number] = _summary_data(revision) | {"jobs": len(revision.jobs)}
         return dict(self._summaries[name, number])
 
+    def forget_revisions(self, name: str, numbers: Iterable[int]) -> None:
+        """Drop what is remembered of revisions that are no more."""
+        for number in numbers:
+            self._summaries.pop((name, number), None)
+            self._code.pop((name, number), None)
+
     def forget(self, name: str) -> None:
         """Drop what is remembered of a composition that is no more; another may come by its name."""
-        for key in [key for key in list(self._summaries) if key[0] == name]:
-            self._summaries.pop(key, None)
+        for known in (self._summaries, self._code):
+            for key in [key for key in list(known) if key[0] == name]:
+                known.pop(key, None)
+
+    def code(self, name: str, number: int) -> frozenset[str]:
+        """The content hashes of the code that a revision names."""
+        if (name, number) not in self._code:
+            jobs = self.store.revision_once(name, number).jobs.values()
+            self._code[name, number] = frozenset(job.code_hash for job in jobs)
+        return self._code[name, number]
+
+    def last_form(self, name: str, job: str) -> tuple[int, Job]:
+        """The last revision that has a job, by number, and the job as it stands there."""
+        for number in reversed(self.store.revision_numbers(name)):
+            found = self.store.revision_once(name, number).jobs.get(job)
+            if found is not None:
+                return number, found
+        raise NotFound(f"composition {name!r} has no revision with a job {job!r}")
 
     def revision(self, name: str, number: int) -> dict[str, Any]:
         """One revision with its jobs in full."""

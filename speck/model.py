@@ -133,10 +133,14 @@ def fence_topic(session: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Where an engine left a job's state: ``kind`` is ``spark-checkpoint`` or ``flink-savepoint``."""
+    """Where an engine left a job's state: ``kind`` is ``spark-checkpoint`` or ``flink-savepoint``.
+
+    ``address`` is an engine that sees the place; empty where none is known.
+    """
 
     kind: str
     location: str
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

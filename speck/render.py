@@ -192,6 +192,15 @@ def difference_lines(difference: Data) -> Iterable[Text]:
                 yield Text(f"      + {change['field']}: {shown(change['after'])}", style="green")
 
 
+def finding_lines(findings: Iterable[Data]) -> Iterable[Text]:
+    """What is wrong with a store, and what was done about it."""
+    found = list(findings)
+    for each in found:
+        remedy = f" -> {each['remedy']}" if each.get("remedy") else ""
+        yield Text(f"{each['what']}: {each['message']}{remedy}", style="yellow" if remedy else "red")
+    yield Text(f"{len(found)} found" if found else "all well", style="bold")
+
+
 def sites_table(sites: Iterable[Data]) -> Table:
     """The inventory with what can be reached: a row for each engine and each broker."""
     rows = (row for site in sites for row in _site_rows(site))

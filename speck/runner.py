@@ -32,9 +32,10 @@ from tenacity import (
 )
 
 from speck.binder import MOST_COUNTED
+from speck.carry import STATE_LIMIT, Carrier, Parcel, at
 from speck.drain import BOUND, Copy, await_drained
 from speck.errors import BinderError, NoAnswer, SpeckError, StoreError, Unreachable
-from speck.graph import Graph
+from speck.graph import Graph, source_of
 from speck.leaving import Leaver
 from speck.model import Attempt, Handle, Job, State, client_id
 from speck.operation import Operation
@@ -58,7 +59,8 @@ class Runner:
 
     ``placed`` answers a job with the path where its code is kept; ``mint`` makes attempt ids; ``clock``
     tells Unix time, s.  ``drain`` is how long (s) a job that is to read elsewhere may take to work off what
-    waits for it.  What runs at the engines of ``left_behind`` (addresses) is not stopped but left.
+    waits for it.  ``state_limit`` is the size up to which a state is carried over, bytes.  What runs at the
+    engines of ``left_behind`` (addresses) is not stopped but left.
     """
 
     store: Store
@@ -69,12 +71,14 @@ class Runner:
     mint: Callable[[], str]
     clock: Callable[[], float] = time.time
     drain: float = BOUND
+    state_limit: int = STATE_LIMIT
     left_behind: frozenset[str] = frozenset()
     _rewirings: Mapping[str, Rewiring] = field(default_factory=dict, init=False)
     _formers: dict[str, int | None] = field(default_factory=dict, init=False)
     _found: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
+        self._carrier = Carrier(self.pool, self.state_limit, self.operation.count)
         composition, count = self.operation.composition, self.operation.count
         self._leaver = Leaver(self.store, self.pool, composition, self.left_behind, count, self._event)
 
@@ -115,10 +119,10 @@ class Runner:
         return Task(("broker", address), self.pool.broker_lane(address), check, lambda key, error: None)
 
     def _tidying(self, kept: Mapping[str, Keep], actions: Iterable[str]) -> Iterable[Task]:
-        """A job that stays may have a session left of a change that was taken back half-way."""
+        """A job that stays may have a session, or a copy of its state, left of a change before."""
         needs = frozenset((step, name) for name in actions for step in ("act", "up"))
         for record in self.store.jobs(self.operation.composition):
-            if record.name in kept and len(record.sessions) > 1:
+            if record.name in kept and (len(record.sessions) > 1 or record.left):
                 yield self._task(("tidy", record.name), kept[record.name], self._tidy, needs)
 
     def _drain_task(self, action: Action, prepare: Hashable) -> Task:
@@ -170,8 +174,8 @@ class Runner:
                 if record is not None:
                     transaction.put_job(replace(record, error=error))
                 transaction.add_event(self._event("failed", name, message))
-        except StoreError:
-            _log.exception("that the action on job %r failed could not be stored", name)
+        except StoreError as trouble:
+            _log.error("that the action on job %r failed could not be stored: %s", name, trouble)
         self.operation.finish(name, "failed", message)
 
     # --- prepare
@@ -183,7 +187,8 @@ class Runner:
         if isinstance(action, Start) and self._settle(job):
             return
         record = self._with_left_state(job, record)
-        self._call("check", partial(self.pool.engine(job).check, self.placed(job), _carried(job, record)))
+        handle, former = self._copy_at_work(job.job_name)
+        _again(partial(self._carrier.check, self.placed(job), _carried(job, record), handle, former))
         self._make_session(job, record)
 
     def _settle(self, job: Job) -> bool:
@@ -228,9 +233,11 @@ class Runner:
 
     def _drain(self, action: Action) -> None:
         """Wait until the copies that run have worked off what waits where they read."""
-        if self.drain <= 0:
-            return
-        for record in self.store.attempts(action.job.job_name):
+        if self.drain > 0:
+            self._await_drained(action.job.job_name)
+
+    def _await_drained(self, name: str) -> None:
+        for record in self.store.attempts(name):
             if record.handle is not None and record.phase == "running":
                 form = self._form(record)
                 if self._leaver.leaves(form):
@@ -239,6 +246,24 @@ class Runner:
                 copy = Copy(form, record.attempt.session, record.handle, engine, broker)
                 await_drained(copy, f"{self.operation.id}-{self.mint()[:8]}", self.drain)
 
+    def _work_off(self, job: Job) -> None:
+        """Start a copy that died before it had drained once more as it was, to work off what it left."""
+        for record in self.store.attempts(job.job_name):
+            form = self._form(record)
+            if self.drain <= 0 or source_of(form) == source_of(job):
+                continue
+            broker = self.pool.broker(form.source_broker)
+            if _again(partial(broker.waiting, record.attempt.session)):
+                self._stop_attempts(job.job_name, keep_state=True)
+                try:
+                    self._launch(form, record.revision)
+                except NoAnswer:
+                    raise
+                except BinderError as error:
+                    _log.warning("job %r cannot work off what it left: %s", job.job_name, error)
+                    continue
+                self._await_drained(job.job_name)
+
     # --- act
 
     def _act(self, action: Action) -> None:
@@ -246,6 +271,7 @@ class Runner:
         match action:
             case Start():
                 if not self._runs(action.job) and not self._take_up(action.job):
+                    self._work_off(action.job)
                     self._stop_attempts(name, keep_state=action.job.upgrade == "stateful")
                     self._launch(action.job, self.operation.revision)
                 self._drop_sessions(name)
@@ -297,6 +323,7 @@ class Runner:
             self._launch(action.previous, former)
         except BinderError as second:
             raise BinderError(f"{error}; nor could the previous version be put back: {second}") from error
+        self._discard_left(action.job.job_name)
         raise BinderError(f"{error}; the previous version was put back and runs") from error
 
     def _settled(self, action: Action) -> None:
@@ -316,6 +343,7 @@ class Runner:
         self.operation.finish(name, "done")
 
     def _launch(self, job: Job, revision: int) -> None:
+        state = self._bring_state(job)
         record = self._record(job.job_name)
         session, _ = _session_for(job, record, revision)
         attempt = Attempt(
@@ -323,7 +351,7 @@ class Runner:
             job_name=job.job_name,
             number=record.attempts + 1,
             session=session.name,
-            state=_carried(job, record),
+            state=state,
         )
         intended = AttemptRecord(attempt, revision)
         with self.store.transaction() as transaction:
@@ -351,6 +379,38 @@ class Runner:
             self._dismiss(intended)
             raise
         self._started(intended, handle)
+
+    def _bring_state(self, job: Job) -> State | None:
+        """The state that the next attempt starts from, carried to where the job's engine sees it."""
+        record = self._record(job.job_name)
+        state = _carried(job, record)
+        if state is None:
+            return None
+        try:
+            parcel = _again(partial(self._carrier.pack, job, state, record.attempts + 1, record.left))
+            return state if parcel is None else self._delivered(job, record, parcel)
+        except BinderError as error:
+            # Not of the error's own class: a carriage may give no answer, and still nothing was started.
+            message = f"the state of job {job.job_name!r} could not be brought to {job.spe_address}: {error}"
+            raise BinderError(message, address=error.address) from error
+
+    def _delivered(self, job: Job, record: JobRecord, parcel: Parcel) -> State:
+        others = tuple(each for each in record.left if each != parcel.place)
+        with self.store.transaction() as transaction:
+            transaction.put_job(replace(record, left=(*others, parcel.place)))
+        _again(partial(self._carrier.deliver, job, parcel))
+        with self.store.transaction() as transaction:
+            # From now on the state is there alone: the copy that starts from it changes it.
+            transaction.put_job(replace(record, state=parcel.place, left=(*others, parcel.source)))
+        return parcel.place
+
+    def _discard_left(self, name: str) -> None:
+        """Delete the copies of a job's state that nothing starts from; what cannot be is left for later."""
+        left = self._record(name).left
+        if left:
+            kept = tuple(state for state in left if not self._carrier.discard(state))
+            with self.store.transaction() as transaction:
+                transaction.put_job(replace(self._record(name), left=kept))
 
     def _dismiss(self, record: AttemptRecord) -> None:
         with self.store.transaction() as transaction:
@@ -408,7 +468,7 @@ class Runner:
                     transaction.put_attempt(replace(record, phase="stopping", handle=handle))
                 state = self._call("stop", partial(engine.stop, handle, keep_state))
                 former = record.revision
-            self._stopped(record, state, handle is not None)
+            self._stopped(record, at(state, form) if state else None, handle is not None)
         return former
 
     def _bring_out(self, form: Job, record: AttemptRecord) -> Handle | None:
@@ -439,7 +499,7 @@ class Runner:
                 transaction.add_event(self._event("stopped", name, message))
 
     def _drop_sessions(self, name: str) -> None:
-        """Delete the sessions through which the job read before."""
+        """Delete the sessions through which the job read before, and the copies of its state from before."""
         record = self._record(name)
         for session in record.sessions[:-1]:
             self._tell_left(name, session)
@@ -447,6 +507,7 @@ class Runner:
         if len(record.sessions) > 1:
             with self.store.transaction() as transaction:
                 transaction.put_job(replace(self._record(name), sessions=record.sessions[-1:]))
+        self._discard_left(name)
 
     def _tidy(self, action: Action) -> None:
         """Of a job that runs: keep the session that it reads through, and no other."""
@@ -462,6 +523,7 @@ class Runner:
                 transaction.add_event(self._event("failed", job.job_name, message))
 
     def _forget(self, name: str) -> None:
+        self._discard_left(name)
         record = self.store.job(name)
         for session in record.sessions if record else ():
             if name in self._rewirings:
@@ -473,7 +535,7 @@ class Runner:
 
     def _tell_left(self, name: str, session: SessionRecord) -> None:
         """Say how much goes with a session that is about to be deleted."""
-        left = self.pool.broker(session.broker).waiting(session.name)
+        left = _again(partial(self.pool.broker(session.broker).waiting, session.name))
         if not left:
             return
         many = f"{left} or more messages" if left == MOST_COUNTED else f"{left} message{'s' * (left > 1)}"
@@ -493,6 +555,14 @@ class Runner:
 
     def _record(self, name: str) -> JobRecord:
         return self.store.job(name) or JobRecord(name, self.operation.composition)
+
+    def _copy_at_work(self, name: str) -> tuple[Handle | None, Job | None]:
+        """The handle and the form of the copy that an engine has of a job."""
+        for record in self.store.attempts(name):
+            form = self._form(record)
+            if record.handle is not None and not self._leaver.leaves(form):
+                return record.handle, form
+        return None, None
 
     def _form(self, record: AttemptRecord) -> Job:
         """The job as this attempt runs it."""

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
-from waitress.server import create_server
-
-from speck.api import MAX_BODY, create_app
+from speck.api import create_app
 from speck.binder import installed
+from speck.carry import STATE_LIMIT
 from speck.coordinator import Coordinator
 from speck.drain import BOUND
 from speck.errors import Fault, InvalidInput, SpeckError
 from speck.model import Inventory
 from speck.schema import load_inventory
 from speck.store import Bounds, Store
-
-_THREADS = 16
+from speck.wsgi import WebServer
 
 
 def serve(
@@ -36,20 +36,26 @@ def serve(
     token: str | None,
     ready: Callable[[str], None],
     advertise: str | None = None,
+    state_limit: int = STATE_LIMIT,
     drain: float = BOUND,
     bounds: Bounds | None = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM.  ``ready`` is called with the address once it answers.
+    """Serve until SIGINT, SIGTERM or SIGHUP.  ``ready`` is called with the address once it answers.
 
     ``advertise`` is the URL at which engines fetch files from here; by default the address listened on.
     ``drain`` is how long (s) a job that is to read elsewhere may take to work off what waits for it.
     ``bounds`` says how much history the store keeps.
+    ``state_limit`` is the size up to which a job's state is carried between sites, bytes.
 
     Port 0 takes a free one.  Raises :class:`~speck.errors.SpeckError` when it cannot begin.
     """
     _refuse_open_door(host, token)
     inventory = read_inventory(sites) if sites is not None else Inventory()
-    with Store(data_dir, bounds or Bounds()) as store, _listen(host, port) as listener:
+    with (
+        _Signals() as signals,
+        Store(data_dir, bounds or Bounds()) as store,
+        _listen(host, port) as listener,
+    ):
         port = listener.getsockname()[1]
         coordinator = Coordinator(
             store,
@@ -58,19 +64,24 @@ def serve(
             list(roots),
             advertise=advertise or _reached_at(host, port),
             drain=drain,
+            state_limit=state_limit,
         )
-        app = create_app(coordinator, token)
-        server = create_server(
-            app, sockets=[listener], threads=_THREADS, max_request_body_size=MAX_BODY, ident="speck"
-        )
+        server = WebServer(create_app(coordinator, token), listener)
         try:
             coordinator.start()
-            with _ended_by_signal():
-                ready(f"http://{_url_host(host)}:{port}")
-                server.run()
+            signals.on_first = lambda: _end(coordinator, server)
+            ready(f"http://{_url_host(host)}:{port}")
+            server.run()
         finally:
-            server.close()
             coordinator.close()
+
+
+def _end(coordinator: Coordinator, server: WebServer) -> None:
+    """Whoever follows an operation is served until it ends."""
+    try:
+        coordinator.settle()
+    finally:
+        server.end()
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -119,17 +130,66 @@ def _url_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-@contextlib.contextmanager
-def _ended_by_signal() -> Iterator[None]:
-    """Have SIGINT and SIGTERM end the WSGI server's loop, which takes SystemExit as the word to do so."""
+class _Signals:
+    """SIGINT, SIGTERM and SIGHUP as the word to end, from here on to the end of the process.
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        print(f"{signal.Signals(number).name}: finishing what is in hand", file=sys.stderr)
-        raise SystemExit(0)
+    The first one, even if it came before, calls ``on_first``; those that follow are told to wait.  A handler
+    runs between any two steps of the main thread, whatever locks that holds, so it only writes to a pipe.
+    """
 
-    former = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)
+    def __init__(self) -> None:
+        self._reader, self._writer = os.pipe()
+        self._ready = threading.Event()
+        self._on_first: Callable[[], None] = _nothing
+
+    @property
+    def on_first(self) -> Callable[[], None]:
+        """What the first signal has done, in a thread."""
+        return self._on_first
+
+    @on_first.setter
+    def on_first(self, action: Callable[[], None]) -> None:
+        self._on_first = action
+        self._ready.set()
+
+    def __enter__(self) -> _Signals:
+        threading.Thread(target=self._watch, name="signals", daemon=True).start()
+        for number in _ENDING:
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # not under nohup
+                signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number in _ENDING:  # the process ends now; one more word must not make a failure of it
+            signal.signal(number, signal.SIG_IGN)
+        os.close(self._writer)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        os.write(self._writer, bytes([number]))
+
+    def _watch(self) -> None:
+        first = True
+        while word := os.read(self._reader, 1):
+            name = signal.Signals(word[0]).name
+            _say(f"{name}: finishing what is in hand" if first else f"{name}: still at it ({_HOW_TO_KILL})")
+            if first:
+                threading.Thread(target=self._act, name="ending", daemon=True).start()
+            first = False
+        os.close(self._reader)
+
+    def _act(self) -> None:
+        self._ready.wait()
+        self._on_first()
+
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_HOW_TO_KILL = "SIGKILL ends it at once; it goes on where it was when it is started again"
+
+
+def _nothing() -> None:
+    """Nothing is to be done yet."""
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError):  # the terminal may be gone
+        print(text, file=sys.stderr, flush=True)

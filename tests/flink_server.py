@@ -48,6 +48,7 @@ class FlinkServer:
         *,
         heap: str = "320m",
         slots: int = 32,
+        python: str = "",
         conf: Mapping[str, str] | None = None,
         talkative: bool = False,
     ) -> None:
@@ -59,6 +60,7 @@ class FlinkServer:
             directory,
             heap,
             slots=slots,
+            python=python,
             extra=conf,
             jvm_options=(*_JVM_OPTIONS, *([f"-Dlog4j.configurationFile={_TALKATIVE}"] if talkative else [])),
         )

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from waitress import wasyncore
-from waitress.server import create_server
 
-from speck.api import create_app
+from speck.api import Patience, create_app
 from speck.client import Client
 from speck.coordinator import Coordinator
 from speck.model import Inventory
 from speck.store import Store
+from speck.wsgi import PATIENCE, WebServer
 from tests.doubles import World, double_kinds
 
 
@@ -29,6 +28,7 @@ class RestServer:
     world: World
     coordinator: Coordinator
     root: Path
+    patience: Patience
 
     @property
     def client(self) -> Client:
@@ -37,7 +37,7 @@ class RestServer:
 
 @contextlib.contextmanager
 def rest_server(
-    directory: Path, inventory: Inventory | None = None, token: str | None = None
+    directory: Path, inventory: Inventory | None = None, token: str | None = None, patience: float = PATIENCE
 ) -> Iterator[RestServer]:
     """Serve on a free loopback port until the block ends."""
     root = directory / "root"
@@ -50,22 +50,18 @@ def rest_server(
         coordinator = Coordinator(
             store, double_kinds(world), inventory or Inventory(), [root], period=0, advertise=url
         )
-        server = create_server(create_app(coordinator, token), sockets=[listener], threads=8)
-        thread = threading.Thread(target=_serve, args=(server,))
+        app = create_app(coordinator, token)
+        server = WebServer(app, listener, patience)
+        thread = threading.Thread(target=server.run)
         coordinator.start()
         thread.start()
         try:
-            yield RestServer(url, world, coordinator, root)
+            yield RestServer(url, world, coordinator, root, app.extensions["patience"])
         finally:
-            server.trigger.pull_trigger(lambda: wasyncore.close_all(server._map))  # ends its loop, at once
-            thread.join()
             coordinator.close()
+            server.end()
+            thread.join()
     assert world.violations == []
-
-
-def _serve(server: object) -> None:
-    with contextlib.suppress(OSError):  # its sockets are closed under it: that is how it ends
-        server.run()  # type: ignore[attr-defined]
 
 
 @pytest.fixture(name="rest")

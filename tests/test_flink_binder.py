@@ -23,6 +23,7 @@ import requests
 
 from binders.flink import FLINK, cluster
 from binders.flink.engine import FlinkEngine, connect_engine
+from binders.flink.states import local_path
 from speck.errors import NoAnswer, NoCapacity, Refused, Unreachable
 from speck.model import Handle, Inventory, Job, JobState, Login, Secret, State
 from speck.schema.jobfile import content_hash
@@ -210,8 +211,14 @@ def test_the_checkpoint_directory_of_the_site(flink_bench: FlinkBench, job_name:
     handle = engine.submit(job, attempt_of(job))
     await_state(engine, handle, JobState.RUNNING)
     eventually(lambda: list((tmp_path / "checkpoints" / handle.engine_id).glob("chk-*")), bool)
+    settled = engine.state_of(handle)
     state = engine.stop(handle, keep_state=True)
     assert state is not None
+    assert settled is not None
+    assert local_path(state.location).parent == local_path(settled.location)  # type: ignore[union-attr]
+    assert engine.state_fault(replace(settled, address="http://10.0.0.1:8081")) is None
+    elsewhere = State(state.kind, "s3://states/a", "http://10.0.0.1:8081")
+    assert "may not see s3://states/a" in (engine.state_fault(elsewhere) or "")
     assert state.location.startswith(f"file:{tmp_path}/save/{job_name}/{handle.engine_id}/")
 
 

@@ -29,9 +29,9 @@ jobs:
   engine: flink
   source_topic: in
   sink_topic: out
-  entry_class: streets.Counting
+  entry_class: {entry}
   job_path: streets.jar
-  arguments: {{rate: {rate}, out: {out}, fail-at: {fail_at}}}
+  arguments: {{rate: {rate}, out: {out}}}
 """
 
 
@@ -61,9 +61,9 @@ def test_a_job_is_updated_moved_put_back_with_its_state_and_deleted(
         coordinator = Coordinator(store, installed(), inventory, [bench.jar.parent], period=0)
         coordinator.start()
 
-        def apply(site: str, rate: int, fail_at: int = -1, state: str = "done") -> Operation:
+        def apply(site: str, rate: int, entry: str = "streets.Counting", state: str = "done") -> Operation:
             loaded = load_composition(
-                JOB.format(site=site, rate=rate, out=out, fail_at=fail_at),
+                JOB.format(site=site, rate=rate, out=out, entry=entry),
                 inventory=inventory,
                 registry=installed(),
                 root=bench.jar.parent,
@@ -82,9 +82,9 @@ def test_a_job_is_updated_moved_put_back_with_its_state_and_deleted(
                 assert bench.running("counted") == 1
             assert kinds == ["start", "update", "move"]
             # Flink takes a program whose tasks die as soon as they run.
-            dying = apply("B", 300, fail_at=0, state="failed").actions["counted"].error
-            assert "it was started, and " in dying
-            assert dying.endswith("; the previous version was put back and runs")
+            died = apply("B", 300, "streets.Counting$FailsAtRun", "failed").actions["counted"].error
+            assert "it was started, and is failed: " in died
+            assert died.endswith("; the previous version was put back and runs")
             there = len(counts(out))
             eventually(lambda: counts(out), lambda found: len(found) >= there + 40)
             assert bench.running("counted") == 1

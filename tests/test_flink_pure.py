@@ -28,7 +28,7 @@ from binders.flink.rates import (
     rows,
     sample_of,
 )
-from binders.flink.states import left_behind, missing, newest_state, stop_savepoint
+from binders.flink.states import left_behind, missing, newest_state, stop_savepoint, unshared
 from speck.model import Engine, Inventory, Login, Secret, State
 from tests.binder_contract import attempt_of
 from tests.examples import job, make_jar, one_site, property_test
@@ -267,6 +267,35 @@ def test_places_are_the_site_or_the_cluster() -> None:
 
 
 # -- states
+
+
+HERE, THERE = "http://10.0.0.1:8081/", "http://10.0.0.2:8081/"
+
+
+@pytest.mark.parametrize(
+    ("location", "own", "reader", "seen"),
+    [
+        ("s3://states/a/1", ["s3://states"], THERE, True),
+        ("s3://states/a/1", ["file:///var/s", "s3://states/c"], THERE, True),
+        ("s3://states/a/1", ["s3://others"], THERE, False),
+        ("s3://states/a/1", ["hdfs://states/"], THERE, False),
+        ("s3://states/a/1", ["", "file:///var/s"], THERE, False),
+        ("file:///var/s/a/1", ["file:///var/s"], THERE, True),
+        ("file:/var/s/a/1", ["file:///var/s/"], THERE, True),
+        ("file:///var/s/a/1", ["file:///var/other"], THERE, False),
+        ("file:///var/s2/a/1", ["file:///var/s"], THERE, False),
+        ("file:///var/s/a/1", ["s3://states"], THERE, False),
+        ("file:///var/s/a/1", ["file:///var/other"], "http://10.0.0.1:8082", True),
+    ],
+)
+def test_which_places_another_cluster_is_taken_to_see(
+    location: str, own: list[str], reader: str, seen: bool
+) -> None:
+    fault = unshared(State("flink-savepoint", location, HERE), own, reader)
+    assert (fault is None) == seen
+    if fault is not None:
+        assert location in fault
+        assert all(each in fault for each in own)
 
 
 def checkpoint(

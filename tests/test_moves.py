@@ -1,7 +1,8 @@
 """Real jobs updated, moved and rewired under load: every message counted once, state included.
 
-One engine of each kind serves as two sites, under two names.  ``SPECK_ROUNDS`` (1) and ``SPECK_RATE``
-(messages/s) make it longer and harder; ``python -m benchmarks.promises moves`` uses two real sites.
+There are two Flink clusters, and one Spark Connect server that serves as two under two names.
+``SPECK_ROUNDS`` (1) and ``SPECK_RATE`` (messages/s) make it longer and harder; ``python -m
+benchmarks.promises moves`` uses two real sites.
 """
 
 from __future__ import annotations
@@ -41,15 +42,25 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str
 
 
 @pytest.fixture(scope="module")
+def other_flink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkServer]:
+    with FlinkServer(tmp_path_factory.mktemp("other-flink")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
 def sites(
     spark_server: SparkServer,
     flink_server: FlinkServer,
+    other_flink: FlinkServer,
     brokers: tuple[str, str],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Sites:
     checkpoints = tmp_path_factory.mktemp("checkpoints")
     here = {"spark": spark_server.address, "flink": flink_server.address}
-    there = {kind: address.replace("127.0.0.1", "localhost") for kind, address in here.items()}
+    there = {
+        "spark": spark_server.address.replace("127.0.0.1", "localhost"),
+        "flink": other_flink.address,
+    }
     known = {"spark": {"checkpoint_dir": str(checkpoints)}, "flink": {}}
     inventory = Inventory(
         {

@@ -215,6 +215,52 @@ def test_dead_copy_is_not_waited_for(begin: Begin, world: World) -> None:
     assert operation.actions["b"].note == "given up: 1 message that waited at 't1' of tcp://b1:1883"
 
 
+def test_copy_that_died_before_it_had_drained_runs_once_more_to_do_so(begin: Begin, world: World) -> None:
+    coordinator = begin(drain=0.3)
+    carry_out(coordinator, composition(A, B))
+    world.broker(BROKER).backlog["speck-b"] = 7
+    edited = composition(A_ELSEWHERE, B_ELSEWHERE)
+    assert states(carry_out(coordinator, edited)) == {"a": "done", "b": "failed"}
+    world.restart(ENGINE)
+    again = carry_out(coordinator, edited)
+    assert states(again) == {"a": "done", "b": "failed"}
+    assert "was not worked off in 0.3 s" in again.actions["b"].error
+    (running,) = world.running("b")
+    assert (running.attempt.session, running.attempt.state is not None) == ("speck-b", True)
+    world.crash("b")
+    hold = world.hold("drained", "speck-b")
+    operation, _ = coordinator.apply(edited)
+    assert hold.reached.wait(30)
+    assert [each.attempt.session for each in world.running("b")] == ["speck-b"]
+    world.broker(BROKER).backlog.clear()
+    hold.release()
+    assert operation.wait(30)
+    assert operation.state == "succeeded"
+    assert world.broker(BROKER).sessions == {"speck-a": "t0", "speck-b.2": "x1"}
+    (running,) = world.running("b")
+    assert (running.attempt.session, running.attempt.state is not None) == ("speck-b.2", True)
+
+
+def test_dead_copy_that_cannot_run_again_tells_what_it_left(begin: Begin, world: World) -> None:
+    coordinator = begin()
+    carry_out(coordinator, composition(A, B))
+    world.crash("b")
+    world.broker(BROKER).backlog["speck-b"] = 7
+    world.fail("submit", Refused("NameError in jobs.py:3", address=ENGINE), name="b")
+    operation = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE))
+    assert states(operation) == {"a": "done", "b": "done"}
+    assert operation.actions["b"].note == "given up: 7 messages that waited at 't1' of tcp://b1:1883"
+
+
+def test_engine_that_is_down_is_not_waited_for(begin: Begin, world: World) -> None:
+    coordinator = begin()
+    carry_out(coordinator, composition(A, replace(B, spe_address="sc://e2:1")))
+    world.down("sc://e2:1")
+    operation = carry_out(coordinator, composition(A))
+    assert "sc://e2:1 cannot be reached" in operation.actions["b"].error
+    assert world.broker(BROKER).sessions == {"speck-a": "t0", "speck-b": "t1"}
+
+
 def test_reader_stays_when_its_writer_is_put_back(begin: Begin, world: World) -> None:
     coordinator = begin(settle=0.2)
     carry_out(coordinator, composition(A, B))

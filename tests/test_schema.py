@@ -296,7 +296,7 @@ CLASS = "expected the dotted name of a class or function"
         (FLINK, "entry_class", "package.None", "entry_class 'package.None' is not in test-1.jar"),
         (CLEAN, "entry_class", "clen", "entry_class 'clen' is not in clean.py"),
         (FLINK, "job_path", "no.jar", "job_path 'no.jar' does not exist (looked for it under "),
-        (FLINK, "job_path", "clean.py", "job_path 'clean.py' is no file type for flink (expected .jar)"),
+        (FLINK, "job_path", "clean.zip", "is no file type for flink (expected .jar or .py)"),
         (CLEAN, "job_path", "x.jar", "is no file type for spark (expected .py or .zip or .whl)"),
         (CLEAN, "job_path", "../outside.py", "lies outside of the directories"),
         (CLEAN, "job_path", "/etc/speck.py", "lies outside of the directories"),

@@ -228,11 +228,14 @@ class Trial:
     def _gap(self, form: Form, output: Listener) -> float:
         begun = time.monotonic()
         self.apply(form)
-        ended = time.monotonic()
-        await_true(
-            "outputs after a change", lambda: bool(output.received) and output.received[-1][0] > ended + 1
-        )
+        self._await_outputs(output)
         return output.longest_gap(begun)
+
+    @staticmethod
+    def _await_outputs(output: Listener) -> None:
+        """Return when something comes a second from now, or later."""
+        then = time.monotonic() + 1
+        await_true("outputs", lambda: bool(output.received) and output.received[-1][0] > then, PATIENCE)
 
     # --- the floor
 
@@ -272,18 +275,11 @@ class Trial:
                 id=uuid.uuid4().hex, job_name=job.job_name, number=number + 1, session=session, state=state
             )
             handle = engine.submit(job, attempt)
-            await_true("outputs of the floor", lambda: self._resumed(output))
+            self._await_outputs(output)
             if number:
                 yield output.longest_gap(begun)
         if handle is not None:
             engine.stop(handle, keep_state=False)
-
-    @staticmethod
-    def _resumed(output: Listener) -> bool:
-        """Whether outputs come, and have come for a while."""
-        times = [at for at, _ in output.received[-200:]]
-        now = time.monotonic()
-        return bool(times) and now - times[-1] < 0.5 and any(at < now - 1 for at in times)
 
 
 @contextmanager

@@ -13,6 +13,9 @@ _SKIPPED = re.compile(r"\s*(at |\.\.\. \d+ more|Suppressed: |\[CIRCULAR REFERENC
 _EXCEPTION = re.compile(r"(?P<package>(?:[a-z_][\w]*\.)+)(?P<name>[A-Z][\w$]*)(?=:|$|\s)")
 _PLATFORM = re.compile(r"(java\.|javax\.|jdk\.|sun\.|scala\.|app//|org\.apache\.(flink|pekko|kafka)\.)")
 
+_PYTHON_TRACE = "Traceback (most recent call last):"
+_PYTHON_FRAME = re.compile(r'\s*File ".*/speck_program/(?P<file>[^/"]+)", line (?P<line>\d+)')
+
 # What wraps a cause and says nothing of its own.
 _WRAPPERS = ("<Exception on server side:", "Internal server error.")
 
@@ -29,6 +32,8 @@ def root_cause(trace: str) -> str:
     One line of at most ``MOST`` characters and the place, such as ``IllegalStateException: no such street
     (Clean.java, line 12)``.  A text that is no stack trace is answered as one line.
     """
+    if (python := python_cause(trace)) is not None:
+        return _short(python)
     thrown = _thrown(trace)
     if not thrown:
         return _short(" ".join(trace.split()))
@@ -36,6 +41,23 @@ def root_cause(trace: str) -> str:
     # An inner exception without a message of its own still tells the place.
     place = next((each.place for each in reversed(thrown) if each.place), "")
     return _short(_EXCEPTION.sub(r"\g<name>", cause.text)) + (f" ({place})" if place else "")
+
+
+def python_cause(trace: str) -> str | None:
+    """The error of the innermost Python stack trace within a trace, with its place in the program.
+
+    ``None`` of a trace that holds none.  The place is the deepest line of the job's own file.
+    """
+    _, found, text = trace.rpartition(_PYTHON_TRACE)
+    if not found:
+        return None
+    lines = [line for line in text.split("\n\tat ")[0].splitlines()[1:] if line.strip()]
+    error = next((line for line in lines if not line.startswith(" ")), None)
+    if error is None:
+        return None
+    places = [match for line in lines if (match := _PYTHON_FRAME.match(line)) is not None]
+    place = f" ({places[-1]['file']}, line {places[-1]['line']})" if places else ""
+    return " ".join(error.split()) + place
 
 
 def _thrown(trace: str) -> list[_Thrown]:

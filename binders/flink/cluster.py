@@ -63,14 +63,16 @@ _LOG_CONFIGURATION = Path(__file__).resolve().parent / "log4j2.properties"
 class LocalCluster:
     """A cluster on these loopback ports that keeps its files in ``directory``.
 
-    ``heap`` is a Java size, the TaskManager's; ``slots`` its task slots; ``extra`` further settings of
-    Flink, which win; an empty one leaves a setting out.
+    ``heap`` is a Java size, the TaskManager's; ``slots`` its task slots; ``python`` the path of a Python with
+    ``apache-flink``, for Python programs (empty: none); ``extra`` further settings of Flink, which win; an
+    empty one leaves a setting out.
     """
 
     ports: tuple[int, ...]
     directory: Path
     heap: str = "600m"
     slots: int = 32
+    python: str = ""
     extra: Mapping[str, str] | None = None
     jvm_options: Iterable[str] = ()
 
@@ -137,6 +139,7 @@ class LocalCluster:
             "cluster.evenly-spread-out-slots": "false",
             "classloader.parent-first-patterns.additional": ";".join(_CONNECTOR_PACKAGES),
             **self._memory(),
+            **self._python(),
             **(self.extra or {}),
         }
         return {name: value for name, value in settings.items() if value != ""}
@@ -160,6 +163,16 @@ class LocalCluster:
         }
         return {name: f"{size}b" for name, size in sizes.items()}
 
+    def _python(self) -> dict[str, str]:
+        if not self.python:
+            return {}
+        return {
+            "python.client.executable": self.python,
+            "python.executable": self.python,
+            # Managed memory, out of which Python would be given its share, is 0 here.
+            "python.fn-execution.memory.managed": "false",
+        }
+
     def _program(
         self, program: str, home: Path, main: str, heap: int, *arguments: str, jvm: Iterable[str] = ()
     ) -> list[str]:
@@ -175,7 +188,7 @@ class LocalCluster:
             f"-Dlog4j.configurationFile={_LOG_CONFIGURATION.as_uri()}",
             *self.jvm_options,
             "-cp",
-            os.pathsep.join(_class_path(home)),
+            os.pathsep.join(_class_path(home, bool(self.python))),
             main,
             "--configDir",
             str(self._conf),
@@ -202,7 +215,10 @@ def flink_home() -> Path:
     raise LocalError("Flink is not installed (pip install 'speck[flink]', or apache-flink-libraries 2)")
 
 
-def _class_path(home: Path) -> list[str]:
+def _class_path(home: Path, python: bool) -> list[str]:
     # Tables and SQL too: some job may want them, and what is not used is not loaded.
-    jars = sorted(str(jar) for jar in (home / "lib").glob("*.jar"))
-    return [*jars, str(CONNECTOR)] if CONNECTOR.exists() else jars
+    jars = sorted((home / "lib").glob("*.jar"))
+    if python:
+        # Loaded anew for each job otherwise: 25 MB of class memory a job, which were never given back (seen).
+        jars += sorted((home / "opt").glob("flink-python-*.jar"))
+    return [str(jar) for jar in [*jars, CONNECTOR] if jar.exists()]

@@ -2,20 +2,48 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import zipfile
 from pathlib import Path
 
-SUFFIX = ".jar"
+from binders.flink.parcel import PYTHON
+
+JAR = ".jar"
+SCRIPT = "__main__"  # the entry class of a Python file that is run as a script
 
 
 def check_code(path: Path, entry_class: str) -> str | None:
-    """Say in a sentence why a jar holds no such class, or ``None`` when it does.
+    """Say in a sentence why a file holds no such class or function, or ``None`` when it does.
 
-    ``entry_class`` is a class as Java names it: dots between packages, ``$`` before a nested class.
+    ``entry_class`` is of a jar a class as Java names it: dots between packages, ``$`` before a nested class;
+    of a Python file the name of a function in it, or ``__main__`` to run the file as a script.
     """
-    if path.suffix.lower() != SUFFIX:
-        return f"job_path {path.name!r} is no Flink job (expected a .jar file)"
+    if path.suffix.lower() == JAR:
+        return _check_jar(path, entry_class)
+    if path.suffix.lower() == PYTHON:
+        return _check_python(path, entry_class)
+    return f"job_path {path.name!r} is no Flink job (expected a .jar or a .py file)"
+
+
+def _check_python(path: Path, entry_class: str) -> str | None:
+    try:
+        tree = ast.parse(path.read_bytes(), path.name)
+    except OSError as error:
+        return f"job_path {str(path)!r} cannot be read: {error}"
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None)
+        return f"{path.name!r} is not valid Python: {error.args[0]}" + (f" (line {line})" if line else "")
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    if entry_class == SCRIPT or entry_class in functions:
+        return None
+    near = difflib.get_close_matches(entry_class, sorted(functions), n=3) or sorted(functions)[:5]
+    known = f"it has {', '.join(near)}" if near else "it has none"
+    advice = f"({known}; or {SCRIPT} to run the file as a script)"
+    return f"{path.name!r} defines no function {entry_class!r} {advice}"
+
+
+def _check_jar(path: Path, entry_class: str) -> str | None:
     if not all(part.isidentifier() for part in entry_class.replace("$", ".").split(".")):
         return f"entry_class {entry_class!r} is no class name (expected for example streets.Clean)"
     try:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from binders.flink import states
+from binders.flink import python, states
 from binders.flink.cause import root_cause
 from binders.flink.code import check_code
 from binders.flink.jars import JarShelf
@@ -26,12 +26,15 @@ from binders.flink.orders import (
     JOB_PARAMETER,
     SAVEPOINT_KEYS,
     STATE_KIND,
+    directories,
     places,
     run_body,
 )
+from binders.flink.parcel import Parcel, is_python, parcel_of
 from binders.flink.rest import FlinkRefused, FlinkRest, JobLine, Overview
 from binders.flink.room import Room
 from binders.flink.stopping import Stopper
+from binders.flink.turns import Turns
 from speck.errors import BinderError, NoAnswer, NoCapacity, Refused
 from speck.model import (
     Attempt,
@@ -49,6 +52,8 @@ VERSIONS = ((1, 20), (2, 0))  # the oldest of each major version
 
 FIND_PATIENCE = 10.0  # s, for a job that another submit of the same attempt starts
 UNSETTLED = 120.0  # s, for which a main method that gave no answer may still come to a job
+PYTHON_FRESH = 600.0  # s, for which a JobManager's Python is taken to be as it was seen
+TRIES = 5  # of a Python program beside programs that others start
 _POLL = 0.1
 
 _DUPLICATE = ("DuplicateApplicationSubmissionException", "DuplicateJobSubmissionException")
@@ -74,6 +79,8 @@ class Cluster:
         self.tags: dict[str, Tag] = {}
         self.live: set[str] = set()  # of the jobs, those that this process has not stopped
         self.unsettled: dict[str, float] = {}
+        self.turns = Turns()
+        self.python_seen = float("-inf")  # when a Python was found that runs programs
 
 
 _clusters: WeakValueDictionary[str, Cluster] = WeakValueDictionary()
@@ -116,22 +123,25 @@ class FlinkEngine:
         if fault is not None:
             raise self._refusal(job, fault)
         self._check_room(job, seen)
-        self._shared.shelf.hold(self.rest, job)
+        jar = self._shared.shelf.hold(self.rest, job.job_name, parcel_of(job))
+        if is_python(job):
+            self._check_python(job, jar, seen.version)
 
     def submit(self, job: Job, attempt: Attempt) -> Handle:
-        """Run the jar's main method with the attempt's id.
+        """Run the jar's main method, or the Python program, with the attempt's id.
 
         Raises :class:`~speck.errors.Refused` when the job's code or Flink refuses, in which case nothing
         runs, and :class:`~speck.errors.NoAnswer` when it is not known whether the job runs.
         """
-        with self._shared.room.taking(job.job_name, attempt.id), self._shared.shelf.in_use(job) as code:
+        parcel, shared = parcel_of(job), self._shared
+        with shared.room.taking(job.job_name, attempt.id), shared.shelf.in_use(job.job_name, parcel.code):
             asked = time.monotonic()
             try:
-                self._run(job, attempt, code)
+                self._run(job, attempt, parcel)
             except FlinkRefused as error:
                 return self._after_refusal(job, attempt, error, asked)
-            self._shared.tags[attempt.id] = Tag(job.job_name, code)
-            self._shared.live.add(attempt.id)
+            shared.tags[attempt.id] = Tag(job.job_name, parcel.code)
+            shared.live.add(attempt.id)
         return self._handle(attempt)
 
     def find(self, attempt: Attempt) -> Handle | None:
@@ -181,6 +191,23 @@ class FlinkEngine:
             self._drop_jar(handle)
         return State(STATE_KIND, location) if location else None
 
+    def state_of(self, handle: Handle) -> State | None:
+        """The folder where the job's savepoint will be."""
+        place = handle.details.get("savepoints")
+        return State(STATE_KIND, place) if place else None
+
+    def state_fault(self, state: State) -> str | None:
+        """Why this cluster may not see the state's place, judged by the places of both clusters.
+
+        Flink reads no file for who asks, so that it is there is seen only by who starts from it.
+        """
+        if state.kind != STATE_KIND:
+            return f"state of kind {state.kind!r} is not Flink's (expected {STATE_KIND})"
+        own = directories(self._known, self._cluster_settings())
+        fault = states.unshared(state, [own.savepoints, own.checkpoints], self.address)
+        advice = "expected savepoint_dir of both sites in one place that both see, or upgrade: stateless"
+        return None if fault is None else f"{fault} ({advice})"
+
     def left_state(self, handle: Handle) -> State | None:
         """The newest checkpoint or savepoint among the files that this machine sees."""
         location = self.stopper.left_by(handle)
@@ -223,25 +250,44 @@ class FlinkEngine:
 
     # -- starting
 
-    def _run(self, job: Job, attempt: Attempt, code: str) -> None:
-        body = run_body(job, attempt, code, self._known, self.inventory)
-        shelf, path = self._shared.shelf, Path(job.job_path)
-        jar = shelf.jar(self.rest, code, path)
+    def _run(self, job: Job, attempt: Attempt, parcel: Parcel) -> None:
+        shelf = self._shared.shelf
+        jar = shelf.jar(self.rest, parcel)
         try:
-            self._run_jar(jar, body, attempt)
+            self._run_jar(jar, job, attempt, parcel)
         except FlinkRefused as error:
             if not _jar_is_gone(error, jar):
                 raise
             # Dropped by another coordinator in between, or the cluster is a new one.
-            shelf.gone(code, jar)
-            self._run_jar(shelf.jar(self.rest, code, path), body, attempt)
+            shelf.gone(parcel.code, jar)
+            self._run_jar(shelf.jar(self.rest, parcel), job, attempt, parcel)
 
-    def _run_jar(self, jar: str, body: Mapping[str, Any], attempt: Attempt) -> None:
+    def _run_jar(self, jar: str, job: Job, attempt: Attempt, parcel: Parcel) -> None:
+        body = run_body(job, attempt, parcel.code, self._known, self.inventory)
         try:
-            self.rest.run(jar, body)
+            if is_python(job):
+                self._run_python(jar, body, job, attempt)
+            else:
+                with self._shared.turns.together():
+                    self.rest.run(jar, body)
         except NoAnswer:
             self._shared.unsettled[attempt.id] = time.monotonic() + UNSETTLED
             raise
+
+    def _run_python(self, jar: str, body: Mapping[str, Any], job: Job, attempt: Attempt) -> None:
+        """Run a Python program, once more when a program of somebody else's came between."""
+        with self._shared.turns.alone():
+            body = python.driven(body, python.place_of(self.rest, jar), job, attempt)
+            for _ in range(TRIES - 1):
+                try:
+                    self.rest.run(jar, body)
+                except FlinkRefused as error:
+                    if not python.mixed_up(error.trace):
+                        raise
+                    time.sleep(_POLL)
+                else:
+                    return
+            self.rest.run(jar, body)
 
     def _after_refusal(self, job: Job, attempt: Attempt, error: FlinkRefused, asked: float) -> Handle:
         if any(name in error.trace for name in _DUPLICATE):
@@ -253,7 +299,8 @@ class FlinkEngine:
         self.stopper.end(attempt.id)
         with suppress(BinderError):
             self._drop_unused()
-        reason = f"cannot be started on {self.address}: {root_cause(error.trace)}{_advice(error.trace)}"
+        cause = python.reason(error.trace) if is_python(job) else root_cause(error.trace)
+        reason = f"cannot be started on {self.address}: {cause}{_advice(error.trace)}"
         raise self._refusal(job, reason) from error
 
     def _same_again(self, job: Job, attempt: Attempt) -> Handle:
@@ -299,6 +346,23 @@ class FlinkEngine:
                 f"{self.address} is Flink {version} (expected Flink 2, or 1.20)", address=self.address
             )
         return seen
+
+    def _check_python(self, job: Job, jar: str, version: str) -> None:
+        """See that the JobManager has a Python with PyFlink; looked at again after a while."""
+        shared = self._shared
+        if time.monotonic() < shared.python_seen + PYTHON_FRESH:
+            return
+        with shared.turns.alone():
+            if time.monotonic() < shared.python_seen + PYTHON_FRESH:
+                return  # another job's check has seen it just now
+            try:
+                found = python.probe(self.rest, jar)
+            except FlinkRefused as error:
+                reason = f"cannot be started on {self.address}: {python.reason(error.trace)}"
+                raise self._refusal(job, reason) from error
+            if (fault := python.fault_of(found, version)) is not None:
+                raise self._refusal(job, f"cannot be started on {self.address}: {fault}")
+            shared.python_seen = time.monotonic()
 
     def _check_places(self, job: Job) -> None:
         settings = self._cluster_settings()

@@ -7,7 +7,6 @@ nothing else: :meth:`JarShelf.jar` is followed by a run, and a run that finds th
 
 from __future__ import annotations
 
-import hashlib
 import re
 import threading
 import time
@@ -15,11 +14,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 
+from binders.flink.parcel import Parcel
 from binders.flink.rest import FlinkRefused, FlinkRest
-from speck.errors import Refused
-from speck.model import Job
 
 FRESH = 2.0  # s, for which the list of jars is taken to be right
 HELD = 600.0  # s, for which a jar is kept for a job that was asked about and not started
@@ -45,34 +42,36 @@ class JarShelf:
         self._holds: dict[str, _Hold] = {}
 
     @contextmanager
-    def in_use(self, job: Job) -> Iterator[str]:
-        """While the block runs, the job's jar is not dropped; yields its hash.  Ends a :meth:`hold`."""
-        code = code_of(job)
+    def in_use(self, job_name: str, code: str) -> Iterator[None]:
+        """While the block runs, the job's jar is not dropped.  Ends a :meth:`hold`."""
         with self._guard:
             self._uses[code] += 1
-            self._holds.pop(job.job_name, None)
+            self._holds.pop(job_name, None)
         try:
-            yield code
+            yield
         finally:
             with self._guard:
                 self._uses[code] -= 1
 
-    def jar(self, rest: FlinkRest, code: str, path: Path) -> str:
+    def jar(self, rest: FlinkRest, parcel: Parcel) -> str:
         """The id of the jar with this hash, uploaded if need be: of many who ask at once, one uploads it."""
+        code = parcel.code
         with self._lock(code):
             found = self._find(rest, code)
             if found is None:
-                found = rest.upload(path, f"{code}.jar")
+                found = rest.upload(parcel.content, f"{code}.jar")
                 with self._guard:
                     self._known[code] = found
             return found
 
-    def hold(self, rest: FlinkRest, job: Job) -> None:
-        """Bring the job's jar, and keep it until the job is started (or :data:`HELD` seconds have passed)."""
-        code = code_of(job)
+    def hold(self, rest: FlinkRest, job_name: str, parcel: Parcel) -> str:
+        """Bring a job's jar, and keep it until the job is started (or :data:`HELD` seconds have passed).
+
+        Answers its id.
+        """
         with self._guard:
-            self._holds[job.job_name] = _Hold(code, time.monotonic() + HELD)
-        self.jar(rest, code, Path(job.job_path))
+            self._holds[job_name] = _Hold(parcel.code, time.monotonic() + HELD)
+        return self.jar(rest, parcel)
 
     def gone(self, code: str, jar: str) -> None:
         """Note that the cluster does not have this jar."""
@@ -118,16 +117,3 @@ class JarShelf:
     def _lock(self, code: str) -> threading.Lock:
         with self._guard:
             return self._locks[code]
-
-
-def code_of(job: Job) -> str:
-    """The hash that names the job's code, told by the job or taken of its file."""
-    if job.code_hash:
-        return job.code_hash
-    try:
-        with Path(job.job_path).open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise Refused(
-            f"job {job.job_name!r}: job_path {job.job_path!r} cannot be read: {error.strerror}"
-        ) from error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +12,27 @@ import requests
 
 from binders import together
 from binders.flink.cluster import PORTS, LocalCluster
+from speck.errors import LocalError
 
 # Several servers start at once on a few cores: the optimising compiler would take more than it gives.
 _QUICK_START = ("-XX:TieredStopAtLevel=1",)
+
+
+PYTHON_VARIABLE = "SPECK_FLINK_PYTHON"
+
+
+def python_program() -> str:
+    """The Python for Python programs, by the environment; empty when none is named.
+
+    Raises :class:`~speck.errors.LocalError` for a path at which there is no program.
+    """
+    named = os.environ.get(PYTHON_VARIABLE, "")
+    if named and shutil.which(named) is None:
+        raise LocalError(
+            f"{PYTHON_VARIABLE} is {named!r}, and there is no such program "
+            "(expected the path of a Python with apache-flink)"
+        )
+    return named
 
 
 class FlinkCluster:
@@ -28,7 +48,9 @@ class FlinkCluster:
         self, ports: Sequence[int], directory: Path, heap: str
     ) -> tuple[list[str], Mapping[str, str]]:
         """See :meth:`speck.binder.LocalServer.command`; the heap is the TaskManager's."""
-        cluster = LocalCluster(tuple(ports), directory, heap, jvm_options=_QUICK_START)
+        cluster = LocalCluster(
+            tuple(ports), directory, heap, python=python_program(), jvm_options=_QUICK_START
+        )
         return together.command(cluster.programs()), cluster.environment()
 
     def ready(self, ports: Sequence[int]) -> bool:

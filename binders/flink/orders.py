@@ -49,11 +49,17 @@ class Places:
 
 
 def places(known: Engine, cluster: Mapping[str, str], attempt: Attempt) -> Places:
-    """The places of an attempt: by the inventory, else by the cluster's own settings."""
+    """The places of an attempt."""
+    base = directories(known, cluster)
+    own = f"{base.savepoints}/{attempt.job_name}/{attempt.id}" if base.savepoints else ""
+    return Places(base.checkpoints, own)
+
+
+def directories(known: Engine, cluster: Mapping[str, str]) -> Places:
+    """The places of all attempts: by the inventory, else by the cluster's own settings."""
     checkpoints = known.checkpoint_dir or _first(cluster, CHECKPOINT_KEYS)
     savepoints = known.savepoint_dir or _first(cluster, SAVEPOINT_KEYS)
-    own = f"{_location(savepoints)}/{attempt.job_name}/{attempt.id}" if savepoints else ""
-    return Places(_location(checkpoints), own)
+    return Places(_location(checkpoints), _location(savepoints))
 
 
 def run_body(job: Job, attempt: Attempt, code: str, known: Engine, inventory: Inventory) -> dict[str, Any]:

@@ -6,6 +6,7 @@ answer: what became of the request is not known.
 
 from __future__ import annotations
 
+import io
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -128,14 +129,14 @@ class FlinkRest:
         with self._shape("/jars"):
             return {each["id"]: each["name"] for each in self._get("/jars")["files"]}
 
-    def upload(self, path: Path, name: str) -> str:
-        """Upload a file as a jar of this name (``*.jar``); answers its id."""
+    def upload(self, content: Path | bytes, name: str) -> str:
+        """Upload a file, or bytes, as a jar of this name (``*.jar``); answers its id."""
         try:
-            with path.open("rb") as file:
+            with io.BytesIO(content) if isinstance(content, bytes) else content.open("rb") as file:
                 part = {"jarfile": (name, file, "application/java-archive")}
                 answer = self._ask("POST", "/jars/upload", patience=self.slow, files=part)
         except OSError as error:
-            raise Refused(f"{path} cannot be read: {error.strerror}", address=self.address) from error
+            raise Refused(f"{content!s} cannot be read: {error.strerror}", address=self.address) from error
         with self._shape("/jars/upload"):
             return str(answer["filename"]).replace("\\", "/").rpartition("/")[2]
 
@@ -148,6 +149,10 @@ class FlinkRest:
         answer = self._ask("POST", f"/jars/{jar}/run", patience=self.slow, json=body)
         with self._shape("/jars/:id/run"):
             return str(answer["jobid"])
+
+    def plan(self, jar: str, body: Mapping[str, Any]) -> None:
+        """Run a jar's main method without starting a job."""
+        self._ask("POST", f"/jars/{jar}/plan", patience=self.slow, json=body)
 
     # -- jobs
 

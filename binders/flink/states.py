@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
+
+from speck.model import State
 
 _METADATA = "_metadata"
 _STOP = "SYNC_SAVEPOINT"  # the kind of savepoint that ends a job
@@ -53,12 +55,40 @@ def missing(location: str) -> str | None:
     return None if (path / _METADATA).is_file() else f"there is no savepoint at {location!r}"
 
 
+def unshared(state: State, own: Sequence[str], reader: str) -> str | None:
+    """Why a state cannot be taken to be readable by another cluster; ``None`` when it can.
+
+    ``own`` are the places where the cluster at ``reader`` has its own states, which tell what file systems it
+    uses.  Files of one machine are seen by all clusters there; other clusters see them when they name the
+    same folder, as is done with a shared mount.
+    """
+    path, places = local_path(state.location), [each for each in own if each]
+    if path is None:
+        seen = _file_system(state.location) in map(_file_system, places)
+    else:
+        folders = [folder for folder in map(local_path, places) if folder is not None]
+        seen = _host(state.address) == _host(reader) or any(map(path.is_relative_to, folders))
+    if seen:
+        return None
+    return f"{reader} has its states at {', '.join(places) or 'no place'}, and may not see {state.location}"
+
+
 def local_path(location: str) -> Path | None:
     """The path of a ``file:`` location (or of a bare path)."""
     parts = urlsplit(location)
     if parts.scheme in ("", "file") and not parts.netloc and parts.path.startswith("/"):
         return Path(unquote(parts.path) if parts.scheme else parts.path)
     return None
+
+
+def _file_system(location: str) -> tuple[str, str]:
+    parts = urlsplit(location)
+    return parts.scheme, parts.netloc
+
+
+def _host(address: str) -> str:
+    host = urlsplit(address).hostname or ""
+    return "127.0.0.1" if host == "localhost" else host
 
 
 def _latest(statistics: Mapping[str, Any], kind: str) -> Mapping[str, Any]:

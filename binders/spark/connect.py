@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from weakref import WeakValueDictionary
 
+from binders.spark.carriage import CheckpointFiles
 from binders.spark.code import mentions_python_functions
 from binders.spark.launcher import SHARED
 from binders.spark.observe import failure_line, metrics_of
@@ -23,10 +24,12 @@ from binders.spark.wiring import (
     CONNECTOR_FORMAT,
     STATE_KIND,
     checkpoint_of,
+    checkpoints_of,
     settings,
     sink_options,
     source_options,
 )
+from speck.binder import Snapshot
 from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, Unreachable
 from speck.model import (
     Attempt,
@@ -45,6 +48,7 @@ FIND_PATIENCE = 10.0  # s, for a query that another launch of the same attempt s
 STOP_GRACE = 30.0  # s, for the batch in hand
 
 _CALM = ("Getting offsets from", "Waiting for")  # of a query's status message: no batch is in hand
+_WAITING = ("Waiting for data",)
 _STARTING = ("Initializing",)
 
 
@@ -64,6 +68,7 @@ class ConnectEngine:
         self._launcher = SHARED.acquire()
         self._closed = False
         self._probe = ServerProbe(address, self._client)
+        self._files = CheckpointFiles(address, self._client, self._probe, checkpoints_of(self._known))
         self._guard = threading.Lock()
         self._attempts: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
 
@@ -141,6 +146,13 @@ class ConnectEngine:
         report = self._client.last_progress(handle.engine_id, _query_of(handle))
         return metrics_of(report, time.time())
 
+    def has_worked(self, handle: Handle) -> bool:
+        """Whether the query has been through a batch, or waits for data."""
+        session, query = handle.engine_id, _query_of(handle)
+        if self._client.query_status(session, query).message.startswith(_WAITING):
+            return True
+        return self._client.last_progress(session, query) is not None
+
     def capacity(self) -> Capacity:
         """What the site and the server tell.
 
@@ -156,6 +168,44 @@ class ConnectEngine:
             cores=self._probe.cores(),
             memory=self._known.memory or self._probe.heap(),
         )
+
+    # -- state that others are to read (speck.binder.CarriesState)
+
+    def state_of(self, handle: Handle) -> State | None:
+        """The query's checkpoint."""
+        return State(STATE_KIND, handle.details["checkpoint"])
+
+    def state_fault(self, state: State) -> str | None:
+        """Why no query could go on from the state here; ``None`` when its checkpoint is seen."""
+        if state.kind != STATE_KIND:
+            return f"state of kind {state.kind!r} is not Spark's (expected {STATE_KIND})"
+        if not self._probe.has_checkpoint(state.location):
+            return f"{self.address} finds no checkpoint at {state.location!r}"
+        return None
+
+    def state_size(self, state: State) -> int:
+        """The bytes of the checkpoint's files that a query would need."""
+        return self._files.size(state.location)
+
+    def read_state(self, state: State) -> Snapshot:
+        """The checkpoint's files that a query needs, without old batches."""
+        return self._files.read(state.location)
+
+    def state_place(self, job_name: str, name: str) -> State:
+        """A folder of the name, beside the job's other checkpoints."""
+        return State(STATE_KIND, self._files.place(job_name, name), self.address)
+
+    def check_state_place(self, job_name: str) -> None:
+        """Write a small file to the directory of checkpoints."""
+        self._files.check_place()
+
+    def write_state(self, state: State, snapshot: Snapshot) -> None:
+        """Write the files of a checkpoint, and compare their hashes as the server makes them."""
+        self._files.write(state.location, snapshot)
+
+    def delete_state(self, state: State) -> None:
+        """Delete the checkpoint's folder."""
+        self._files.delete(state.location)
 
     def close(self) -> None:
         """Close the channel and let go of the launcher; sessions and queries stay."""
@@ -257,17 +307,10 @@ class ConnectEngine:
             self._client.release(orders.session)
 
     def _check_state(self, state: State, job: Job) -> None:
-        if state.kind != STATE_KIND:
-            raise Refused(
-                f"job {job.job_name!r}: state of kind {state.kind!r} is not Spark's (expected {STATE_KIND})",
-                address=self.address,
-            )
-        if not self._probe.has_checkpoint(state.location):
-            raise Refused(
-                f"job {job.job_name!r}: {self.address} finds no checkpoint at {state.location!r} "
-                "(checkpoint_dir of the sites must be one that all of them see)",
-                address=self.address,
-            )
+        fault = self.state_fault(state)
+        if fault is not None:
+            advice = "checkpoint_dir of the sites must be one that all of them see"
+            raise Refused(f"job {job.job_name!r}: {fault} ({advice})", address=self.address)
 
     def _check_room(self, job: Job) -> None:
         slots = self._known.slots

@@ -49,7 +49,7 @@ class ServerProbe:
 
     def check_version(self) -> None:
         """Raise :class:`~speck.errors.Refused` when the server's Spark is not of PySpark's version here."""
-        theirs, ours = self._ask(self._client.spark_version), pyspark.__version__
+        theirs, ours = self.ask(self._client.spark_version), pyspark.__version__
         if theirs.split(".")[:2] != ours.split(".")[:2]:
             raise Refused(
                 f"Spark Connect server {self.address} is of version {theirs} (expected {ours})",
@@ -62,7 +62,7 @@ class ServerProbe:
         data_source = pb2.Read.DataSource(format=CONNECTOR_FORMAT, options=options)
         source = pb2.Read(data_source=data_source, is_streaming=True)
         try:
-            columns = self._ask(lambda session: self._client.columns(session, source))
+            columns = self.ask(lambda session: self._client.columns(session, source))
         except ServerRefused as error:
             if error.error_class != "DATA_SOURCE_NOT_FOUND":
                 raise
@@ -84,18 +84,18 @@ class ServerProbe:
             if self._setting(_PYTHON_SETTING) == _PYTHON:
                 return None
             try:
-                self._ask(lambda session: self._client.text(session, _python_function()))
+                self.ask(lambda session: self._client.text(session, _python_function()))
             except ServerRefused as error:
                 theirs = _OTHER_PYTHON.search(str(error))
                 return f"its workers run Python {theirs[1]} (expected {_PYTHON})" if theirs else str(error)
-            self._ask(lambda session: self._client.set(session, _PYTHON_SETTING, _PYTHON))
+            self.ask(lambda session: self._client.set(session, _PYTHON_SETTING, _PYTHON))
             return None
 
     def has_checkpoint(self, location: str) -> bool:
         """Whether the server finds a query's checkpoint there; the plan is analysed, and nothing runs."""
         source = pb2.Read(data_source=pb2.Read.DataSource(format="text", paths=[f"{location}/metadata"]))
         try:
-            self._ask(lambda session: self._client.columns(session, source))
+            self.ask(lambda session: self._client.columns(session, source))
         except ServerRefused as error:
             if error.error_class != "PATH_NOT_FOUND":
                 raise
@@ -113,7 +113,7 @@ class ServerProbe:
         threads = pb2.Relation(
             sql=pb2.SQL(query="SELECT java_method('java.lang.Thread', 'getAllStackTraces')")
         )
-        return _QUERY_THREAD.findall(self._ask(lambda session: self._client.text(session, threads)))
+        return _QUERY_THREAD.findall(self.ask(lambda session: self._client.text(session, threads)))
 
     def cores(self) -> int | None:
         """How many tasks Spark runs side by side."""
@@ -122,7 +122,7 @@ class ServerProbe:
             return int(local[1])
         # The plan of a range tells into how many parts Spark would cut it by default.
         relation = pb2.Relation(range=pb2.Range(start=0, end=1, step=1))
-        splits = _SPLITS.search(self._ask(lambda session: self._client.explain(session, relation)))
+        splits = _SPLITS.search(self.ask(lambda session: self._client.explain(session, relation)))
         return int(splits[1]) if splits else None
 
     def heap(self) -> int | None:
@@ -131,9 +131,10 @@ class ServerProbe:
         return int(match[1]) * _UNITS.get(match[2], _UNITS["m"]) if match else None
 
     def _setting(self, name: str, default: str = "") -> str:
-        return self._ask(lambda session: self._client.settings(session, [name])).get(name, default)
+        return self.ask(lambda session: self._client.settings(session, [name])).get(name, default)
 
-    def _ask(self, question: Callable[[str], _T]) -> _T:
+    def ask(self, question: Callable[[str], _T]) -> _T:
+        """Put a question to the server in the session of this probe, or in another when that was closed."""
         try:
             return question(self._session)
         except ServerRefused as error:

@@ -60,6 +60,9 @@ def configuration(port: int, heap: str = "600m") -> dict[str, str]:
         "spark.sql.streaming.checkpointFileManagerClass": (
             "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
         ),
+        # A checkpoint that comes from a site with other storage is written as files, also local ones.  (Who
+        # may use the server can have it run any code, and so write any file, anyway.)
+        "spark.sql.artifact.copyFromLocalToFs.allowDestLocal": "true",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         # Kept for the web interface, which is off: memory that grows with every batch, up to these counts.

@@ -31,7 +31,7 @@ from binders.spark.master import Cluster, Driver, Master
 from binders.spark.observe import metrics_of
 from binders.spark.parcel import MAIN_CLASS, Sender
 from binders.spark.room import DRIVER_CORES, DRIVER_MEMORY, EXECUTOR_MEMORY, has_room
-from binders.spark.wiring import STATE_KIND, checkpoint_of
+from binders.spark.wiring import STATE_KIND, checkpoint_of, checkpoints_of, same_storage
 from speck.binder import ArtifactServer
 from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, Unreachable
 from speck.model import Attempt, Capacity, Handle, Inventory, Job, JobMetrics, JobState, JobStatus, State
@@ -138,6 +138,26 @@ class StandaloneEngine:
         if not keep_state or (account is not None and not account.ran):
             return None
         return State(STATE_KIND, handle.details["checkpoint"])
+
+    def state_of(self, handle: Handle) -> State | None:
+        """The checkpoint of the driver's query."""
+        return State(STATE_KIND, handle.details["checkpoint"])
+
+    def state_fault(self, state: State) -> str | None:
+        """Why drivers here may not see a checkpoint: it is looked for where this machine's files are theirs.
+
+        Elsewhere its place is compared with that of the engine's own checkpoints.
+        """
+        if state.kind != STATE_KIND:
+            return f"state of kind {state.kind!r} is not Spark's (expected {STATE_KIND})"
+        place = Path(state.location)
+        if self._master.host not in _LOOPBACK:
+            seen = same_storage(state.location, checkpoints_of(self._known))
+        else:
+            # The folder of the job's checkpoints tells that this machine's files are the engine's.
+            seen = not place.parent.is_dir() or (place / "metadata").exists()
+        advice = "checkpoint_dir of the sites must be one that all of them see"
+        return None if seen else f"{self.address} finds no checkpoint at {state.location!r} ({advice})"
 
     def left_state(self, handle: Handle) -> State | None:
         """The query's checkpoint; whether it can be read there, another engine must tell."""
@@ -384,19 +404,9 @@ class StandaloneEngine:
             )
 
     def _check_state(self, state: State, job: Job) -> None:
-        if state.kind != STATE_KIND:
-            raise Refused(
-                f"job {job.job_name!r}: state of kind {state.kind!r} is not Spark's (expected {STATE_KIND})",
-                address=self.address,
-            )
-        # The folder of the job's checkpoints tells that this machine's files are the engine's.
-        place = Path(state.location)
-        if self._master.host in _LOOPBACK and place.parent.is_dir() and not (place / "metadata").exists():
-            raise Refused(
-                f"job {job.job_name!r}: {self.address} finds no checkpoint at {state.location!r} "
-                "(checkpoint_dir of the sites must be one that all of them see)",
-                address=self.address,
-            )
+        fault = self.state_fault(state)
+        if fault is not None:
+            raise Refused(f"job {job.job_name!r}: {fault}", address=self.address)
 
 
 def _is_there(driver: Driver, account: Account | None) -> bool:

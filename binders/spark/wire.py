@@ -10,12 +10,14 @@ The protocol: ``spark/connect/base.proto`` and ``commands.proto`` of Spark 4.3.
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import urlsplit
+from zlib import crc32
 
 import grpc  # type: ignore[import-untyped]
 import pyspark.sql.connect.proto as pb2
@@ -36,6 +38,7 @@ SLOW = 45.0  # s, for what it has to analyse, or to load classes for
 
 _CONNECT_TIMEOUT = 3.0
 _MEGABYTE = 1 << 20
+_PIECE = 256 * 1024  # bytes of an artifact in one message
 
 _OPTIONS = (
     ("grpc.max_receive_message_length", 64 * _MEGABYTE),
@@ -51,10 +54,13 @@ _SIMPLE = pb2.AnalyzePlanRequest.Explain.EXPLAIN_MODE_SIMPLE
 
 
 class ServerRefused(Refused):
-    """A refusal with Spark's own error class, such as ``DATA_SOURCE_NOT_FOUND``."""
+    """A refusal with Spark's own error class, such as ``DATA_SOURCE_NOT_FOUND``, and its parameters."""
 
-    def __init__(self, message: str, *, address: str, error_class: str) -> None:
+    def __init__(
+        self, message: str, *, address: str, error_class: str, parameters: Mapping[str, str] | None = None
+    ) -> None:
         self.error_class = error_class
+        self.parameters = parameters or {}
         super().__init__(message, address=address)
 
     @property
@@ -151,9 +157,13 @@ class ConnectClient:
             return False
         return True
 
-    def release(self, session: str) -> None:
-        """End a session, its queries included; of one that the server does not know: nothing."""
+    def release(self, session: str, *, for_good: bool = True) -> None:
+        """End a session, its queries and files included; of one that the server does not know: nothing.
+
+        One that has not ended ``for_good`` may be begun anew.
+        """
         request = pb2.ReleaseSessionRequest(session_id=session, user_context=_user())
+        request.allow_reconnect = not for_good
         self._unary("ReleaseSession", request, SLOW)
 
     def settings(self, session: str, names: Sequence[str]) -> dict[str, str]:
@@ -193,13 +203,32 @@ class ConnectClient:
 
     def text(self, session: str, relation: pb2.Relation) -> str:
         """The one value of a relation of one row of one text."""
+        for row in self.rows(session, relation, SLOW):
+            return str(next(iter(row.values())))
+        raise NoAnswer(f"{self.address} gave no row where one was asked for", address=self.address)
+
+    def rows(self, session: str, relation: pb2.Relation, deadline: float) -> list[dict[str, Any]]:
+        """The rows of a relation, by name of column; all in memory.  Of a command: what it answers."""
         import pyarrow  # type: ignore[import-untyped]
 
-        for batch in self._execute(session, pb2.Plan(root=relation), "arrow_batch", SLOW):
-            table = pyarrow.ipc.open_stream(batch.data).read_all()
-            if table.num_rows:
-                return str(table.column(0)[0].as_py())
-        raise NoAnswer(f"{self.address} gave no row where one was asked for", address=self.address)
+        batches = self._execute(session, pb2.Plan(root=relation), "arrow_batch", deadline)
+        return [row for each in batches for row in pyarrow.ipc.open_stream(each.data).read_all().to_pylist()]
+
+    def upload(self, session: str, files: Mapping[str, bytes], deadline: float) -> None:
+        """Bring artifacts, by name, to a session; a name says what the server does with the content."""
+        requests = (
+            pb2.AddArtifactsRequest(session_id=session, user_context=_user(), **part)
+            for name, content in files.items()
+            for part in _artifact_parts(name, content)
+        )
+        stub = self._stub()
+        try:
+            answer = stub.AddArtifacts(requests, timeout=deadline)
+        except grpc.RpcError as error:
+            raise self._translated(error) from error
+        arrived = {each.name for each in answer.artifacts if each.is_crc_successful}
+        if missing := sorted(files.keys() - arrived):
+            raise NoAnswer(f"{self.address} did not get {missing[0]} whole", address=self.address)
 
     # -- streaming queries
 
@@ -288,7 +317,8 @@ class ConnectClient:
 
     def _translated(self, error: grpc.RpcError) -> BinderError:
         call = cast(grpc.Call, error)
-        error_class = error_info(error).get("errorClass", "")
+        told_more = error_info(error)
+        error_class = told_more.get("errorClass", "")
         told = failure_line if error_class == "PYTHON_EXCEPTION" else first_line
         code, details = call.code(), told(call.details() or "")
         if code is grpc.StatusCode.UNAUTHENTICATED:
@@ -296,7 +326,10 @@ class ConnectClient:
             return ServerRefused(message, address=self.address, error_class=error_class)
         if error_class or code not in _LOST_CALLS:
             message = f"Spark Connect server {self.address}: {details or code.name}"
-            return ServerRefused(message, address=self.address, error_class=error_class)
+            parameters = _parameters(told_more)
+            return ServerRefused(
+                message, address=self.address, error_class=error_class, parameters=parameters
+            )
         self._trusted = False
         if code is grpc.StatusCode.UNAVAILABLE and "failed to connect" in details.lower():
             reason = connect_failure(details, self._endpoint.host, self._endpoint.ca_file)
@@ -320,6 +353,30 @@ def error_info(error: grpc.RpcError) -> Mapping[str, str]:
             detail.Unpack(info)
             return dict(info.metadata)
     return {}
+
+
+def _parameters(info: Mapping[str, str]) -> dict[str, str]:
+    """The parameters of Spark's error; none where they were too long to be sent."""
+    try:
+        found = json.loads(info.get("messageParameters", "{}"))
+    except ValueError:
+        return {}
+    return {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
+
+
+def _artifact_parts(name: str, content: bytes) -> Iterator[dict[str, Any]]:
+    """The requests, but for session and user, that carry one artifact."""
+    pieces = [content[start : start + _PIECE] for start in range(0, len(content), _PIECE)] or [b""]
+    chunks = [pb2.AddArtifactsRequest.ArtifactChunk(data=each, crc=crc32(each)) for each in pieces]
+    if len(chunks) == 1:
+        single = pb2.AddArtifactsRequest.SingleChunkArtifact(name=name, data=chunks[0])
+        yield {"batch": pb2.AddArtifactsRequest.Batch(artifacts=[single])}
+        return
+    begin = pb2.AddArtifactsRequest.BeginChunkedArtifact(
+        name=name, total_bytes=len(content), num_chunks=len(chunks), initial_chunk=chunks[0]
+    )
+    yield {"begin_chunk": begin}
+    yield from ({"chunk": each} for each in chunks[1:])
 
 
 def _user() -> pb2.UserContext:

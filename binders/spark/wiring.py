@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
+from urllib.parse import urlsplit
+
 from speck.model import Attempt, Engine, Inventory, Job, fence_topic
 
 CONNECTOR_FORMAT = "mqtt"
@@ -60,8 +63,23 @@ def checkpoint_of(attempt: Attempt, engine: Engine) -> str:
     """Where the attempt's checkpoint is, as the engine sees it."""
     if attempt.state is not None:
         return attempt.state.location
-    base = engine.checkpoint_dir or CHECKPOINT_DIRECTORY
-    return f"{base.rstrip('/')}/{attempt.job_name}/{attempt.id}"
+    return f"{checkpoints_of(engine)}/{attempt.job_name}/{attempt.id}"
+
+
+def checkpoints_of(engine: Engine) -> str:
+    """The directory of an engine's checkpoints, as the engine sees it."""
+    return (engine.checkpoint_dir or CHECKPOINT_DIRECTORY).rstrip("/")
+
+
+def same_storage(location: str, base: str) -> bool:
+    """Whether engines that keep checkpoints below ``base`` may be taken to see this one.
+
+    Of a file system with a name they see all; of local files those in the same folder, as of a shared mount.
+    """
+    there, here = urlsplit(location), urlsplit(base)
+    if there.scheme not in ("", "file") or here.scheme not in ("", "file"):
+        return (there.scheme, there.netloc) == (here.scheme, here.netloc)
+    return PurePosixPath(there.path).is_relative_to(here.path)
 
 
 def _login_options(broker: str, inventory: Inventory) -> dict[str, str]:

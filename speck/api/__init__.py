@@ -9,14 +9,18 @@ from flask_smorest import Api
 from werkzeug.exceptions import HTTPException
 
 import speck
-from speck.api import problems
+from speck.api import document, patience, problems, queries
 from speck.api.files import FILES, PREFIX
+from speck.api.patience import Patience
 from speck.api.routes import blueprint
 from speck.api.schemas import ProblemSchema
 from speck.coordinator import Coordinator
 from speck.schema import CompositionSchema, JobSchema
+from speck.schema.yamltext import MAX_BYTES
 
-MAX_BODY = 64 * 1024 * 1024  # bytes; the limit of a composition's text is checked, and named, by its loader
+__all__ = ["MAX_BODY", "Patience", "create_app"]
+
+MAX_BODY = MAX_BYTES
 
 
 class _ProblemApi(Api):  # type: ignore[misc]
@@ -35,8 +39,6 @@ def create_app(coordinator: Coordinator, token: str | None = None) -> Flask:
         "API_TITLE": "SpecK",
         "API_VERSION": speck.__version__,
         "OPENAPI_VERSION": "3.0.3",
-        "OPENAPI_URL_PREFIX": "/",
-        "OPENAPI_JSON_PATH": "openapi.json",
         "MAX_CONTENT_LENGTH": MAX_BODY,
     }
     app.extensions["coordinator"] = coordinator
@@ -48,6 +50,10 @@ def create_app(coordinator: Coordinator, token: str | None = None) -> Flask:
     app.register_blueprint(FILES)
     if token:
         _demand_token(app, token)
+    described = document.complete(api.spec.to_dict())
+    app.add_url_rule("/openapi.json", "openapi", lambda: described)
+    queries.register(app, document.query_parameters(described))
+    patience.register(app)
     return app
 
 
@@ -61,4 +67,5 @@ def _demand_token(app: Flask, token: str) -> None:
         open_to_all = request.path == "/healthz" or request.path.startswith(PREFIX)
         if open_to_all or hmac.compare_digest(given, expected):
             return None
-        return problems.problem(401, "a bearer token is needed (Authorization: Bearer TOKEN)")
+        detail = "a bearer token is needed (Authorization: Bearer TOKEN)"
+        return problems.problem(401, detail, headers={"WWW-Authenticate": "Bearer"})

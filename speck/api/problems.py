@@ -4,21 +4,46 @@ from __future__ import annotations
 
 import json
 import logging
+import math
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
 from flask import Flask, Response
 from werkzeug.exceptions import HTTPException
 
-from speck.errors import BinderError, Conflict, Fault, InvalidInput, NotFound, SpeckError, StoreError
+from speck.errors import (
+    BinderError,
+    Conflict,
+    Fault,
+    InvalidInput,
+    NotFound,
+    SpeckError,
+    StoreError,
+    StoreFull,
+    UnreadableInput,
+)
+from speck.schema.report import show
+from speck.schema.yamltext import MAX_BYTES
+
+MAX_SHOWN = 1000  # characters of a wrong value that are repeated
+
+_KEPT_HEADERS = frozenset(("Allow", "Retry-After"))
+_DETAILS = {
+    404: "there is nothing at this path (the paths are in /openapi.json)",
+    405: "this path does not take this method (Allow names those that it takes)",
+    413: f"the body is too large (at most {MAX_BYTES:,} bytes are accepted)",
+}
 
 _log = logging.getLogger(__name__)
 
 _STATUS: tuple[tuple[type[SpeckError], HTTPStatus], ...] = (
+    (UnreadableInput, HTTPStatus.BAD_REQUEST),
     (InvalidInput, HTTPStatus.UNPROCESSABLE_ENTITY),
     (NotFound, HTTPStatus.NOT_FOUND),
     (Conflict, HTTPStatus.CONFLICT),
     (BinderError, HTTPStatus.BAD_GATEWAY),
+    (StoreFull, HTTPStatus.INSUFFICIENT_STORAGE),
     (StoreError, HTTPStatus.SERVICE_UNAVAILABLE),
 )
 
@@ -26,7 +51,8 @@ _STATUS: tuple[tuple[type[SpeckError], HTTPStatus], ...] = (
 def fault_data(fault: Fault) -> dict[str, Any]:
     """A fault as plain data."""
     value = fault.value
-    shown = value if isinstance(value, str | int | float | bool | None) else repr(value)
+    plain = isinstance(value, str | int | bool | None) or (isinstance(value, float) and math.isfinite(value))
+    shown = value if plain and len(str(value)) <= MAX_SHOWN else show(value)
     return {
         "job": fault.job,
         "field": fault.field,
@@ -36,10 +62,22 @@ def fault_data(fault: Fault) -> dict[str, Any]:
     }
 
 
-def problem(status: int, detail: str, **members: Any) -> Response:
-    """An answer that says what went wrong."""
+def problem_body(status: int, detail: str, **members: Any) -> str:
+    """What went wrong, as JSON text."""
     body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
-    return Response(json.dumps(body | members), status, content_type="application/problem+json")
+    return json.dumps(body | members)
+
+
+def problem(
+    status: int, detail: str, *, headers: Mapping[str, str] | None = None, **members: Any
+) -> Response:
+    """An answer that says what went wrong."""
+    return Response(
+        problem_body(status, detail, **members),
+        status,
+        headers=dict(headers or {}),
+        content_type="application/problem+json",
+    )
 
 
 def _of_speck(error: SpeckError) -> Response:
@@ -54,7 +92,8 @@ def of_http(error: HTTPException) -> Response:
     status = error.code or 500
     messages = getattr(error, "data", {}).get("messages")
     if not messages:
-        return problem(status, error.description or "")
+        headers = {name: value for name, value in error.get_headers() if name in _KEPT_HEADERS}
+        return problem(status, _DETAILS.get(status, error.description or ""), headers=headers)
     wrong = [
         {"field": name, "message": " ".join(map(str, texts))}
         for group in messages.values()

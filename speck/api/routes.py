@@ -8,11 +8,12 @@ from typing import Any
 
 from flask import Response, current_app, request
 from flask_smorest import Blueprint
+from werkzeug.exceptions import UnsupportedMediaType
 
 from speck.api import metrics, schemas
 from speck.api.problems import fault_data
 from speck.coordinator import Coordinator
-from speck.errors import Fault, InvalidInput
+from speck.errors import InvalidInput
 from speck.operation import Operation, plan_data
 from speck.schema import Loaded, load_composition, load_job
 from speck.schema.yamltext import parse
@@ -21,12 +22,24 @@ blueprint = Blueprint("speck", __name__, description="Jobs, compositions, operat
 
 _JSON = "application/json"
 _YAML = ("application/yaml", "application/x-yaml", "text/yaml", "text/plain")
+_EXAMPLE = {
+    "job_name": "A",
+    "spe_address": "http://172.16.39.7:8081/",
+    "source_broker": "tcp://172.16.39.7:1883",
+    "source_topic": "T-1",
+    "sink_broker": "tcp://172.16.192.18:1883",
+    "sink_topic": "T-C-filter",
+    "entry_class": "package.ExampleJob",
+    "job_path": "jars_and_apps/test-1.jar",
+}
 _STREAM_PAUSE = 15.0  # s; an idle event stream sends a comment so often
 
 
 def _body(schema: str, *, yaml: bool) -> dict[str, Any]:
-    reference = {"schema": {"$ref": f"#/components/schemas/{schema}"}}
-    content: dict[str, Any] = {_JSON: reference}
+    example = _EXAMPLE if schema == "Job" else {"name": "figure-3", "jobs": [_EXAMPLE]}
+    content: dict[str, Any] = {
+        _JSON: {"schema": {"$ref": f"#/components/schemas/{schema}"}, "example": example}
+    }
     if yaml:
         content["application/yaml"] = {"schema": {"type": "string"}}
     return {"required": True, "content": content}
@@ -59,13 +72,16 @@ def _load(name: str) -> Loaded:
 
 
 def _format() -> str:
+    encoding = request.headers.get("Content-Encoding", "identity")
+    if encoding != "identity":
+        raise UnsupportedMediaType(f"content encoding {encoding!r} is not understood (expected none)")
     mimetype = request.mimetype or "application/yaml"
     if mimetype == _JSON:
         return "json"
     if mimetype in _YAML:
         return "yaml"
     message = f"content type {mimetype!r} is not understood (expected {_JSON} or {_YAML[0]})"
-    raise InvalidInput([Fault(message)], "request")
+    raise UnsupportedMediaType(message)
 
 
 @blueprint.route("/compositions", methods=["POST"])
@@ -263,8 +279,25 @@ def list_sites() -> Any:
 @blueprint.route("/healthz", methods=["GET"])
 @blueprint.response(200, description="alive")
 def healthz() -> Response:
-    """Liveness"""
-    return Response('{"status": "ok"}', content_type=_JSON)
+    """Liveness, and what keeps the store from being written (empty: nothing)"""
+    failure = _coordinator().store.failure
+    return Response(json.dumps({"status": "ok", "store": str(failure or "")}), content_type=_JSON)
+
+
+@blueprint.route("/store/check", methods=["GET"])
+@blueprint.response(200, schemas.FindingSchema(many=True))
+@blueprint.alt_response(503, schema=schemas.ProblemSchema)
+def check_store() -> Any:
+    """What is wrong with the store: records, references, and the code kept beside it"""
+    return _coordinator().check_store()
+
+
+@blueprint.route("/store/backup", methods=["GET"])
+@blueprint.response(200, content_type="application/gzip", description="a backup, whole when it ends well")
+@blueprint.alt_response(503, schema=schemas.ProblemSchema)
+def back_up_store() -> Response:
+    """The store as it is at this moment, with the code kept beside it, and without any secret"""
+    return Response(_coordinator().backup(), content_type="application/gzip")
 
 
 @blueprint.route("/metrics", methods=["GET"])

@@ -6,6 +6,9 @@ from typing import Any
 
 from marshmallow import Schema, ValidationError, fields, validate
 
+from speck.schema.forms import check_name
+from speck.schema.report import show
+
 _KINDS = ("start", "stop", "update", "move", "keep")
 _LAST_NUMBER = 9_999_999_999  # what the store has digits for
 _UNIX = {"description": "Unix time, s"}
@@ -231,6 +234,13 @@ class EventSchema(Schema):
     cause = _text("why, in the words of who asked")
 
 
+class FindingSchema(Schema):
+    """One thing that is wrong with the store."""
+
+    what = _text("the record, or the code, that it is about")
+    message = _text()
+
+
 class ProblemSchema(Schema):
     """An error (RFC 9457)."""
 
@@ -239,6 +249,18 @@ class ProblemSchema(Schema):
     status = fields.Integer()
     detail = _text()
     faults = fields.List(fields.Nested(WarningSchema))
+
+
+_NAME = {"pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"}
+
+
+def _name(value: str) -> None:
+    _valid(value, check_name(value))
+
+
+def _valid(value: str, fault: str | None) -> None:
+    if fault is not None:
+        raise ValidationError(f"{show(value)} {fault}")
 
 
 def _wait() -> fields.Float:
@@ -278,7 +300,9 @@ class ChangeQuery(Schema):
 class JobQuery(ChangeQuery):
     """Query parameters of the deployment of one job."""
 
-    composition = fields.String(load_default="jobs", metadata={"description": "the composition it joins"})
+    composition = fields.String(
+        load_default="jobs", validate=_name, metadata={"description": "the composition it joins", **_NAME}
+    )
 
 
 class PlannedQuery(ChangeQuery):
@@ -297,7 +321,9 @@ class ApplyQuery(PlannedQuery):
     """Query parameters of an apply."""
 
     name = fields.String(
-        load_default="composition", metadata={"description": "the name of a composition that has none"}
+        load_default="composition",
+        validate=_name,
+        metadata={"description": "the name of a composition that has none", **_NAME},
     )
     leave_behind = fields.List(
         fields.String(),

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 import speck
-from speck.cli import compositions, history, local, look, serve
+from speck.cli import compositions, history, local, look, serve, store
 from speck.cli.common import ERROR, INTERRUPTED, err
 from speck.client import DEFAULT_URL, Client, RequestRefused
 from speck.errors import InvalidInput, SpeckError
@@ -42,6 +42,7 @@ for command in (
     look.show,
     look.sites,
     look.graph,
+    store.store,
     local.local,
     local.demo,
 ):

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from speck.carry import STATE_LIMIT
 from speck.cli.common import DEFAULT_DIRECTORY, default_sites
 from speck.store import Bounds
 
@@ -65,6 +66,14 @@ def _keep(name: str, default: int, text: str) -> Callable[[Any], Any]:
     show_default=True,
     help="How long a job that is to read elsewhere may take to work off what waits for it; 0 gives that up.",
 )
+@click.option(
+    "--state-limit",
+    type=click.IntRange(0, 1024),
+    metavar="MIB",
+    default=STATE_LIMIT >> 20,
+    show_default=True,
+    help="Largest state that is carried between sites that share no storage.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Log more.")
 def serve(
     host: str,
@@ -73,6 +82,7 @@ def serve(
     sites: Path | None,
     roots: tuple[Path, ...],
     advertise: str | None,
+    state_limit: int,
     keep_revisions: int,
     keep_operations: int,
     keep_events: int,
@@ -94,6 +104,7 @@ def serve(
         port=port,
         token=os.environ.get("SPECK_TOKEN"),
         advertise=advertise,
+        state_limit=state_limit << 20,
         bounds=Bounds(keep_revisions, keep_operations, keep_events),
         drain=drain,
         ready=lambda url: click.echo(f"SpecK serves {url}"),

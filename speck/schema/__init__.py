@@ -19,6 +19,7 @@ from speck.graph import Graph, cycle_fault
 from speck.model import Composition, Engine, Inventory, Job, Login, Site, Uplink, client_id
 from speck.schema.address import BadAddress, canonical, redacted
 from speck.schema.advice import advice
+from speck.schema.faults import SHOWN_LENGTH, Faults, quoted
 from speck.schema.fields import StrictSchema
 from speck.schema.forms import (
     CompositionSchema,
@@ -91,14 +92,14 @@ def load_jobs(
     default_name: str,
 ) -> Loaded:
     """Read a composition that was parsed already (the body of a request).  Raises as above."""
-    return _load(data, [], Surroundings(inventory, registry, _roots(root)), default_name)
+    return _load(data, Faults(), Surroundings(inventory, registry, _roots(root)), default_name)
 
 
 def load_job(
     data: Mapping[str, Any], *, inventory: Inventory, registry: Registry, root: Path | Sequence[Path]
 ) -> Job:
     """Read one job that was parsed already.  Raises :class:`InvalidInput` with all of its faults."""
-    faults: list[Fault] = []
+    faults = Faults()
     if not isinstance(data, Mapping):
         raise InvalidInput([Fault(f"the job is {kind_of_value(data)} (expected a mapping)")], "job")
     job = _job(data, 0, Resolver(Surroundings(inventory, registry, _roots(root))), JobSchema(), faults)
@@ -159,7 +160,7 @@ def _sorted(faults: Iterable[Fault]) -> list[Fault]:
 # --- compositions ---------------------------------------------------------------------------------
 
 
-def _load(data: Any, faults: list[Fault], surroundings: Surroundings, default_name: str) -> Loaded:
+def _load(data: Any, faults: Faults, surroundings: Surroundings, default_name: str) -> Loaded:
     data = _mapping_or_refuse(data, "composition", "jobs")
     report = Report(faults, data)
     name = _composition_name(data, default_name, report)
@@ -213,7 +214,7 @@ def _composition_name(data: Mapping[str, Any], default_name: str, report: Report
 
 
 def _listed_job(
-    data: Any, index: int, jobs: list[Any], resolver: Resolver, schema: JobSchema, faults: list[Fault]
+    data: Any, index: int, jobs: list[Any], resolver: Resolver, schema: JobSchema, faults: Faults
 ) -> Job | None:
     if isinstance(data, Mapping):
         return _job(data, index, resolver, schema, faults)
@@ -223,10 +224,11 @@ def _listed_job(
 
 
 def _job(
-    data: Mapping[str, Any], index: int, resolver: Resolver, schema: JobSchema, faults: list[Fault]
+    data: Mapping[str, Any], index: int, resolver: Resolver, schema: JobSchema, faults: Faults
 ) -> Job | None:
     name = data.get("job_name")
-    report = Report(faults, data, job=name if isinstance(name, str) else f"jobs[{index}]")
+    named = isinstance(name, str) and len(name) <= 2 * SHOWN_LENGTH
+    report = Report(faults, data, job=str(name) if named else f"jobs[{index}]")
     return resolver.job(_checked(schema, data, report), report)
 
 
@@ -273,9 +275,11 @@ def _repeated_names(jobs: Iterable[Any]) -> Iterator[Fault]:
             line = line_of(earlier, "job_name")
             where = f" (first in line {line})" if line is not None else ""
             message = (
-                f"job_name {name!r} is given twice{where}: expected a name for each job, as its client id"
+                f"job_name {quoted(name)} is given twice{where}: "
+                "expected a name for each job, as its client id"
             )
-            yield Fault(message, job=name, field="job_name", value=name, line=line_of(data, "job_name"))
+            line = line_of(data, "job_name")
+            yield Fault(message, job=name[:SHOWN_LENGTH], field="job_name", value=name, line=line)
 
 
 def _cycles(jobs: Iterable[Job]) -> Iterator[Fault]:
@@ -292,8 +296,8 @@ def _cycles(jobs: Iterable[Job]) -> Iterator[Fault]:
 # --- the site inventory ---------------------------------------------------------------------------
 
 
-def _site(name: str, data: Any, sites: Mapping[str, Any], faults: list[Fault]) -> Site | None:
-    subject = f"site {name!r}: "
+def _site(name: str, data: Any, sites: Mapping[str, Any], faults: Faults) -> Site | None:
+    subject = f"site {quoted(name)}: "
     if not isinstance(data, Mapping):
         message = f"{subject}is {kind_of_value(data)} (expected a mapping)"
         faults.append(Fault(message, field="sites", line=line_of(sites, name)))

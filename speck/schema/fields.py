@@ -17,6 +17,7 @@ from speck.schema.quantity import Unit
 from speck.schema.report import not_scalar, not_text, show, unreadable
 
 MAX_TEXT = 4096
+MAX_CHECKED = 200_000  # characters that are looked at; a topic, the longest of all, has 65,535 bytes
 MAX_MAPPING_TEXT = 64 * 1024
 
 
@@ -63,6 +64,8 @@ class Text(fields.String):
         return str(value)
 
     def _fault(self, value: str) -> str | None:
+        if len(value) > MAX_CHECKED:
+            return f"is too long (expected at most {MAX_CHECKED:,} characters)"
         if self.check is not None:
             return self.check(value)
         if not value.strip():

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-SUFFIXES: Mapping[str, tuple[str, ...]] = {"spark": (".py", ".zip", ".whl"), "flink": (".jar",)}
+SUFFIXES: Mapping[str, tuple[str, ...]] = {"spark": (".py", ".zip", ".whl"), "flink": (".jar", ".py")}
 
 
 class BadFile(ValueError):
@@ -24,10 +24,13 @@ def locate(job_path: str, roots: Sequence[Path]) -> Path:
     if not inside:
         raise BadFile("lies outside of the directories that job files are taken from")
     for path in inside:
-        if path.is_file():
-            return path
-        if path.exists():
-            raise BadFile("is not an ordinary file")
+        try:
+            if path.is_file():
+                return path
+            if path.exists():
+                raise BadFile("is not an ordinary file")
+        except OSError as error:  # a name too long for the file system, a directory that may not be entered
+            raise BadFile(f"cannot be looked for ({error.strerror})") from error
     raise BadFile(f"does not exist (looked for it under {', '.join(str(root) for root in roots)})")
 
 

@@ -11,9 +11,9 @@ from difflib import get_close_matches
 from typing import Any
 
 from speck.errors import Fault
+from speck.schema.faults import SHOWN_LENGTH, named, quoted
 from speck.schema.yamltext import line_of
 
-_SHOWN_LENGTH = 100
 _UNREADABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 # A suggestion is worth this many comparisons of names in one document, no more.
 SUGGESTION_BUDGET = 20_000
@@ -44,7 +44,7 @@ class Report:
         steps: Sequence[str | int] = (path,) if isinstance(path, str) else path
         value, present, line = _walk(self.data, steps)
         text = shown if shown is not None else show(value) if present else ""
-        words = [".".join(str(step) for step in steps), text, predicate]
+        words = [".".join(map(named, steps)), text, predicate]
         message = self.subject + " ".join(word for word in words if word)
         kept = value if shown is None else (shown or None)
         self.faults.append(Fault(message, job=self.job, field=str(steps[0]), value=kept, line=line))
@@ -58,10 +58,10 @@ class Report:
         """Record a field that does not exist; its value is not repeated, for it may be a secret."""
         *_, name = path
         names = sorted(known)
-        near = get_close_matches(str(name), names, n=1)
+        near = get_close_matches(str(name)[:SHOWN_LENGTH], names, n=1)
         right = f"did you mean {near[0]!r}?" if near else f"the fields are {', '.join(names)}"
         _, _, line = _walk(self.data, path)
-        message = f"{self.subject}unknown field {'.'.join(str(step) for step in path)!r} ({right})"
+        message = f"{self.subject}unknown field {quoted('.'.join(map(str, path)))} ({right})"
         self.faults.append(Fault(message, job=self.job, field=str(path[0]), line=line))
 
 
@@ -82,8 +82,10 @@ def show(value: object) -> str:
     """A value as the user wrote it, or nearly, and never long."""
     if value is None or isinstance(value, bool):
         return json.dumps(value)
+    if isinstance(value, str):
+        return quoted(value)
     text = value.isoformat() if isinstance(value, datetime.date) else repr(value)
-    return text if len(text) <= _SHOWN_LENGTH else text[: _SHOWN_LENGTH - 3] + "..."
+    return text if len(text) <= SHOWN_LENGTH else text[: SHOWN_LENGTH - 3] + "..."
 
 
 def not_text(value: object) -> str | None:

@@ -16,10 +16,12 @@ import yaml
 from yaml.constructor import ConstructorError, SafeConstructor
 from yaml.resolver import Resolver
 
-from speck.errors import Fault, InvalidInput
+from speck.errors import Fault, UnreadableInput
+from speck.schema.faults import Faults, quoted
 
 MAX_BYTES = 5 * 1024 * 1024
 MAX_DEPTH = 20
+MAX_NUMBER = 100  # characters; what PyYAML takes to read a number grows with the square of them
 # Aliases may repeat what is written this many times over (a block of defaults in every job does so);
 # text that grows exponentially passes any such factor at once.
 MAX_GROWTH = 20
@@ -29,6 +31,7 @@ _TAG = "tag:yaml.org,2002:"
 _SCALAR_TAGS = frozenset(
     _TAG + name for name in ("null", "bool", "int", "float", "timestamp", "str", "binary")
 )
+_NUMBER_TAGS = frozenset((_TAG + "int", _TAG + "float"))
 _TEXT_TAGS = frozenset(("!", _TAG + "str", _TAG + "merge", _TAG + "value"))
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -69,11 +72,14 @@ class Document:
     """What a text holds, and the faults that did not keep it from being read (keys given twice)."""
 
     value: Any
-    faults: list[Fault] = field(default_factory=list)
+    faults: Faults = field(default_factory=Faults)
 
 
 def parse(text: str | bytes, *, format: str = "yaml", max_bytes: int = MAX_BYTES) -> Document:
-    """Read a YAML or JSON document.  Raises :class:`InvalidInput` when it cannot be read at all."""
+    """Read a YAML or JSON document.
+
+    Raises :class:`~speck.errors.UnreadableInput` when it cannot be read at all.
+    """
     decoded = _decode(text, max_bytes)
     if not decoded.strip():
         _refuse("the document is empty (expected a mapping)")
@@ -81,7 +87,7 @@ def parse(text: str | bytes, *, format: str = "yaml", max_bytes: int = MAX_BYTES
 
 
 def _refuse(message: str, line: int | None = None) -> NoReturn:
-    raise InvalidInput([Fault(message, line=line)], "document")
+    raise UnreadableInput([Fault(message, line=line)], "document")
 
 
 def _decode(text: str | bytes, max_bytes: int) -> str:
@@ -92,7 +98,7 @@ def _decode(text: str | bytes, max_bytes: int) -> str:
         return encoded.decode("utf-8-sig")
     except UnicodeError as error:
         message = f"the document is not UTF-8 text ({getattr(error, 'reason', error)})"
-        raise InvalidInput([Fault(message)], "document") from error
+        raise UnreadableInput([Fault(message)], "document") from error
 
 
 # --- JSON -----------------------------------------------------------------------------------------
@@ -104,7 +110,7 @@ def _parse_json(text: str) -> Document:
     def pairs(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         mapping = dict(items)
         if len(mapping) < len(items):
-            document.faults += [Fault(f"key {key!r} is given twice") for key in _repeated(items)]
+            document.faults += [Fault(f"key {quoted(key)} is given twice") for key in _repeated(items)]
         return mapping
 
     try:
@@ -112,11 +118,11 @@ def _parse_json(text: str) -> Document:
         _check_depth(document.value)
     except json.JSONDecodeError as error:
         message = f"not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})"
-        raise InvalidInput([Fault(message, line=error.lineno)], "document") from error
+        raise UnreadableInput([Fault(message, line=error.lineno)], "document") from error
     except RecursionError as error:
-        raise InvalidInput([Fault(_TOO_DEEP)], "document") from error
+        raise UnreadableInput([Fault(_TOO_DEEP)], "document") from error
     except ValueError as error:  # an integer of thousands of digits
-        raise InvalidInput([Fault(f"not valid JSON: {error}")], "document") from error
+        raise UnreadableInput([Fault(f"not valid JSON: {error}")], "document") from error
     return document
 
 
@@ -154,14 +160,14 @@ def _parse_yaml(text: str) -> Document:
         return _Builder(text).document()
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise InvalidInput([Fault(f"not valid YAML: {error.reason}", line=line)], "document") from error
+        raise UnreadableInput([Fault(f"not valid YAML: {error.reason}", line=line)], "document") from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         message = f"not valid YAML: {' '.join(filter(None, (error.context, error.problem)))}"
         fault = Fault(message, line=mark.line + 1 if mark is not None else None)
-        raise InvalidInput([fault], "document") from error
+        raise UnreadableInput([fault], "document") from error
     except yaml.YAMLError as error:
-        raise InvalidInput([Fault(f"not valid YAML: {error}")], "document") from error
+        raise UnreadableInput([Fault(f"not valid YAML: {error}")], "document") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +190,7 @@ class _Builder:
         self._written = 0
         self._repeated = 0
         self._deepest = 0
-        self._faults: list[Fault] = []
+        self._faults = Faults()
 
     def document(self) -> Document:
         next(self._events)  # the stream's start
@@ -212,7 +218,7 @@ class _Builder:
             return self._scalar(event, line)
         expected = _TAG + ("map" if isinstance(event, yaml.MappingStartEvent) else "seq")
         if event.tag not in (None, "!", expected):
-            _refuse(f"the tag {event.tag!r} is not accepted (expected plain YAML)", line)
+            _refuse(f"the tag {quoted(event.tag)} is not accepted (expected plain YAML)", line)
         if isinstance(event, yaml.MappingStartEvent):
             return self._mapping(line, depth)
         return self._sequence(line, depth)
@@ -229,7 +235,8 @@ class _Builder:
     def _alias(self, name: str, line: int, depth: int) -> Any:
         anchored = self._anchors.get(name)
         if anchored is None:
-            _refuse(f"the alias '*{name}' has no anchor '&{name}' before it, or lies inside of it", line)
+            both = f"{quoted('*' + name)} has no anchor {quoted('&' + name)}"
+            _refuse(f"the alias {both} before it, or lies inside of it", line)
         self._repeated += anchored.nodes
         self._deepest = max(self._deepest, depth + anchored.levels - 1)
         if self._repeated > FREE_GROWTH + MAX_GROWTH * self._written:
@@ -267,7 +274,7 @@ class _Builder:
             self._faults.append(Fault(f"a key is not text{kind}: put it in quotes", line=line))
         elif key in mapping:
             first = mapping.lines[key]
-            self._faults.append(Fault(f"key {key!r} is given twice (first in line {first})", line=line))
+            self._faults.append(Fault(f"key {quoted(key)} is given twice (first in line {first})", line=line))
         else:
             mapping[key] = value
             mapping.lines[key] = line
@@ -286,7 +293,9 @@ class _Builder:
         if tag in _TEXT_TAGS:
             return event.value
         if tag not in _SCALAR_TAGS:
-            _refuse(f"the tag {tag!r} is not accepted (expected plain YAML)", line)
+            _refuse(f"the tag {quoted(tag)} is not accepted (expected plain YAML)", line)
+        if tag in _NUMBER_TAGS and len(event.value) > MAX_NUMBER:
+            _refuse(f"a number has {len(event.value):,} characters (at most {MAX_NUMBER}, or quotes)", line)
         return self._constructed(yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark), line)
 
     def _constructed(self, node: yaml.ScalarNode, line: int) -> Any:
@@ -296,4 +305,4 @@ class _Builder:
         except (ValueError, KeyError, IndexError, OverflowError, AttributeError, ConstructorError) as error:
             # The value is not repeated: it may be a secret that was written out.
             message = f"a value looks like YAML's {node.tag.removeprefix(_TAG)} and is none: put it in quotes"
-            raise InvalidInput([Fault(message, line=line)], "document") from error
+            raise UnreadableInput([Fault(message, line=line)], "document") from error

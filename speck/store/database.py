@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
@@ -23,11 +24,13 @@ import plyvel
 
 from speck.errors import StoreDamaged, StoreError, StoreFull, StoreLocked
 from speck.store import files
-from speck.store.transaction import Change
+from speck.store.transaction import Change, Record
 
 _OWNER_FILE = "OWNER"  # beside LevelDB's own files: the process id of whoever has the store open
 _BUFFER = 256 * 1024  # bytes; the store of a coordinator is small, and its memory is a Raspberry Pi's
 _PROBE = 4 * _BUFFER  # bytes that must fit before the database is opened again: its log, and a table of it
+_CUT_TABLE = re.compile(r"\d+\.(ldb|sst)\b.*Invalid argument")  # LevelDB's words for one that ends too early
+_LOCKED = re.compile(r"lock \S*LOCK: (already held|Resource temporarily unavailable)")
 _FULL = ("No space left on device", "Disk quota exceeded", "File too large")
 
 
@@ -87,21 +90,20 @@ class Database:
 
     def _open(self) -> Any:
         owner = self.directory / _OWNER_FILE
-        if trouble := files.missing_or_cut(self.directory):
+        with self._troubles("cannot be opened"):
+            trouble = files.missing_or_cut(self.directory)
+        if trouble:
             raise StoreDamaged(self._damage(trouble))
         try:
             db = plyvel.DB(
                 str(self.directory), create_if_missing=True, paranoid_checks=True, write_buffer_size=_BUFFER
             )
         except plyvel.Error as error:
-            if "lock" in str(error).lower() and "ermission" not in str(error):
-                raise StoreLocked(
-                    f"store {str(self.directory)!r} is held by {_who_holds(owner)}; "
-                    "one server at a time may open it (stop that one, or use its address)"
-                ) from error
+            if _LOCKED.search(str(error)):
+                raise locked(self.directory) from error
             raise self._translated(error, "cannot be opened") from error
         try:
-            with self._troubles():
+            with self._troubles("cannot be opened"):
                 files.unseal(self.directory)
                 owner.write_text(str(os.getpid()), encoding="ascii")
         except BaseException:
@@ -117,23 +119,23 @@ class Database:
             value: bytes | None = self._db.get(key, verify_checksums=True)
             return value
 
-    def scan(self, prefix: bytes = b"", *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        """All keys that begin with a prefix, in order, with their values."""
+    @contextmanager
+    def scan(self, prefix: bytes = b"", *, reverse: bool = False) -> Iterator[Iterator[Record]]:
+        """All keys that begin with a prefix, in order, with their values, as they are together now."""
         options = {"prefix": prefix, "reverse": reverse, "verify_checksums": True}
         with self._reading(), self._db.iterator(**options) as found:
-            yield from found
-
-    def keys(self, prefix: bytes = b"", *, reverse: bool = False) -> Iterator[bytes]:
-        """All keys that begin with a prefix, in order."""
-        options = {"prefix": prefix, "reverse": reverse, "verify_checksums": True}
-        with self._reading(), self._db.iterator(**options, include_value=False) as found:
-            yield from found
-
-    @contextmanager
-    def snapshot(self) -> Iterator[Iterator[tuple[bytes, bytes]]]:
-        """All keys with their values, as they are together at this moment."""
-        with self._reading(), self._db.snapshot() as frozen, frozen.iterator(verify_checksums=True) as found:
             yield found
+
+    def all(self) -> list[Record]:
+        """Everything there is."""
+        with self.scan() as found:
+            return list(found)
+
+    def keys(self, prefix: bytes) -> list[bytes]:
+        """All keys that begin with a prefix, in order."""
+        options = {"prefix": prefix, "include_value": False, "verify_checksums": True}
+        with self._reading(), self._db.iterator(**options) as found:
+            return list(found)
 
     # --- writing
 
@@ -169,8 +171,9 @@ class Database:
         """Open the database anew after a write that failed, once there is room again."""
         if self._failure is None or self._closed:
             return
-        with self._troubles(), tempfile.TemporaryFile(dir=self.directory, buffering=0) as probe:
+        with self._troubles(), tempfile.TemporaryFile(dir=self.directory) as probe:
             probe.write(bytes(_PROBE))
+            probe.flush()
             os.fsync(probe.fileno())
         with self._gate.alone():
             self._db.close()
@@ -222,7 +225,7 @@ class Database:
         if any(words in text for words in _FULL):
             message = f"store {str(self.directory)!r} cannot be written: the disk is full ({_words(error)})"
             return StoreFull(f"{message}; free some room, and try again")
-        if isinstance(error, plyvel.CorruptionError):
+        if isinstance(error, plyvel.CorruptionError) or _CUT_TABLE.search(text):
             return StoreDamaged(self._damage(_words(error)))
         return StoreError(f"store {str(self.directory)!r} {what}: {_words(error)}")
 
@@ -239,8 +242,13 @@ def _words(error: Exception) -> str:
     return " ".join(found.split())
 
 
-def _who_holds(owner: Path) -> str:
+def locked(directory: Path) -> StoreLocked:
+    """The error for a store that somebody has open."""
     try:
-        return f"process {owner.read_text(encoding='ascii').strip()}"
+        holder = f"process {(directory / _OWNER_FILE).read_text(encoding='ascii').strip()}"
     except (OSError, ValueError):
-        return "another process"
+        holder = "another process"
+    return StoreLocked(
+        f"store {str(directory)!r} is held by {holder}; "
+        "one server at a time may open it (stop that one, or use its address)"
+    )

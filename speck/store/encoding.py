@@ -130,8 +130,9 @@ def encode_job(record: JobRecord) -> bytes:
     optional = {
         "n": record.attempts,
         "s": [_session_data(each, record.name) for each in record.sessions],
-        "state": [record.state.kind, record.state.location] if record.state else None,
+        "state": _state_data(record.state) if record.state else None,
         "error": record.error,
+        "left": [_state_data(each) for each in record.left],
     }
     return _pack({"c": record.composition} | {key: value for key, value in optional.items() if value})
 
@@ -146,6 +147,7 @@ def decode_job(name: str, value: bytes) -> JobRecord:
         tuple(_session(each, name) for each in data.get("s", ())),
         _state(data.get("state")),
         data.get("error", ""),
+        tuple(State(*each) for each in data.get("left", ())),
     )
 
 
@@ -154,7 +156,7 @@ def encode_attempt(record: AttemptRecord) -> bytes:
     attempt, handle = record.attempt, record.handle
     data: dict[str, Any] = {"i": attempt.id, "r": record.revision, "p": record.phase}
     if attempt.state is not None:
-        data["state"] = [attempt.state.kind, attempt.state.location]
+        data["state"] = _state_data(attempt.state)
     if handle is not None:
         data["h"] = [handle.address, handle.engine_id, dict(handle.details)]
     if attempt.session != client_id(attempt.job_name):
@@ -175,6 +177,11 @@ def decode_attempt(path: str, value: bytes) -> AttemptRecord:
     )
     handle = Handle(*data["h"]) if "h" in data else None
     return AttemptRecord(attempt, data["r"], data["p"], handle)
+
+
+def _state_data(state: State) -> list[str]:
+    """Kind, location, and the engine's address where it is known."""
+    return [state.kind, state.location, *([state.address] if state.address else [])]
 
 
 def _state(data: list[str] | None) -> State | None:

@@ -7,8 +7,11 @@ closed writes its files and their sizes (bytes) into a seal, which the next open
 
 from __future__ import annotations
 
+import fcntl
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 _SEAL = "SEAL"
@@ -21,9 +24,30 @@ def database_files(directory: Path) -> dict[str, int]:
     return {path.name: path.stat().st_size for path in sorted(found)}
 
 
+@contextmanager
+def locked(directory: Path) -> Iterator[bool]:
+    """Keep others from opening the database, which must not be open here; answers whether that is so."""
+    with (directory / "LOCK").open("a") as lock:
+        try:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the very lock that LevelDB takes
+        except OSError:
+            yield False
+        else:
+            yield True
+
+
 def seal(directory: Path) -> None:
     """Note what is there, of a database that was closed."""
     (directory / _SEAL).write_text(json.dumps(database_files(directory)), encoding="ascii")
+
+
+def replace(new: Path, old: Path) -> None:
+    """Put the files of a database that was closed in the place of another's."""
+    unseal(old)
+    for name in database_files(old):
+        (old / name).unlink()
+    for name in [*database_files(new), _SEAL]:
+        (new / name).rename(old / name)
 
 
 def unseal(directory: Path) -> None:
@@ -37,6 +61,8 @@ def missing_or_cut(directory: Path) -> str:
     sealed = _sealed(directory)
     if there and "CURRENT" not in there:
         return "its file CURRENT is missing"
+    if there and not sealed and not any(name.endswith(".log") for name in there):
+        return "its log is missing"
     if gone := sorted(sealed.keys() - there.keys()):
         return f"{', '.join(gone)} missing"
     cut = [

@@ -58,7 +58,8 @@ class JobRecord:
     """What SpecK keeps of a job besides its attempts.
 
     ``attempts`` is the number of the last attempt; ``sessions`` holds the current one last; ``state`` is
-    where its last stopped attempt left its state; ``error`` what went wrong last.
+    where its last stopped attempt left its state; ``error`` what went wrong last.  ``left`` holds copies of
+    its state that nothing starts from any more, and that are to be deleted.
     """
 
     name: str
@@ -67,6 +68,7 @@ class JobRecord:
     sessions: tuple[SessionRecord, ...] = ()
     state: State | None = None
     error: str = ""
+    left: tuple[State, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from speck.store import encoding
 from speck.store.database import Database
 from speck.store.encoding import FORMAT, FORMAT_KEY, key_of, number_part
 from speck.store.records import AttemptRecord, Bounds, Event, Head, JobRecord, Revision
-from speck.store.transaction import Change, Transaction
+from speck.store.transaction import Change, Record, Transaction
 
 _T = TypeVar("_T")
 
@@ -49,14 +49,16 @@ class Store:
             raise StoreError(
                 f"store {str(self.directory)!r} has format {there!r}, this SpecK reads {FORMAT!r}"
             )
-        for _ in self._database.scan():  # what is damaged is told now, not when it is needed
-            pass
+        with self._database.scan() as records:
+            for _ in records:  # what is damaged is told now, not when it is needed
+                pass
         if found is None:
             self._database.write([(FORMAT_KEY, FORMAT.encode())])
 
     def _last_event(self) -> int:
-        last = next(self._database.keys(b"event/", reverse=True), None)
-        return -1 if last is None else int(last.rsplit(b"/", 1)[1])
+        with self._database.scan(b"event/", reverse=True) as found:
+            last, _ = next(found, (b"event/-1", b""))
+        return int(last.rsplit(b"/", 1)[1])
 
     # --- writing
 
@@ -104,8 +106,8 @@ class Store:
     # --- reading
 
     def _scan(self, prefix: bytes, decode: Callable[[str, bytes], _T]) -> list[_T]:
-        found = self._database.scan(prefix)
-        return [self._decoded(key, decode, key[len(prefix) :].decode(), value) for key, value in found]
+        with self._database.scan(prefix) as found:
+            return [self._decoded(key, decode, key[len(prefix) :].decode(), value) for key, value in found]
 
     def _decoded(self, key: bytes, decode: Callable[..., _T], *arguments: Any) -> _T:
         try:
@@ -186,13 +188,18 @@ class Store:
     def events(self, limit: int = 100, accept: Callable[[Event], bool] | None = None) -> list[Event]:
         """The last ``limit`` events (of those that ``accept`` answers true for), oldest first."""
         found: list[Event] = []
-        for key, value in self._database.scan(b"event/", reverse=True):
-            event = self._decoded(key, encoding.decode_event, value)
-            if accept is None or accept(event):
-                found.append(event)
-            if len(found) >= limit:
-                break
+        with self._database.scan(b"event/", reverse=True) as records:
+            for key, value in records:
+                event = self._decoded(key, encoding.decode_event, value)
+                if accept is None or accept(event):
+                    found.append(event)
+                if len(found) >= limit:
+                    break
         return found[::-1]
+
+    def records(self) -> list[Record]:
+        """Every key with its value, as they are together at this moment."""
+        return self._database.all()
 
     # --- ending
 

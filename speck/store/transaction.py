@@ -10,6 +10,7 @@ from speck.store import encoding
 from speck.store.encoding import key_of, number_part
 from speck.store.records import AttemptRecord, Event, Head, JobRecord, Revision
 
+Record = tuple[bytes, bytes]  # a key with its value
 Change = tuple[bytes, bytes | None]  # a key with its new value; None deletes it
 
 

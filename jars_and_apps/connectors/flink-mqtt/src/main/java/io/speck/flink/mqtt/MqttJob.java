@@ -29,12 +29,13 @@ public final class MqttJob {
     /** A link between two sites that is cut for some minutes holds a job up, and does not end it. */
     private static final Duration FLUSH_TIMEOUT = Duration.ofMinutes(10);
 
-    private final StreamExecutionEnvironment environment = StreamExecutionEnvironment.getExecutionEnvironment();
+    private final StreamExecutionEnvironment environment;
     private final Arguments arguments;
     private final String name;
     private final int parallelism;
 
-    private MqttJob(String[] words) {
+    private MqttJob(StreamExecutionEnvironment environment, String[] words) {
+        this.environment = environment;
         arguments = new Arguments(words);
         name = required("job-name");
         parallelism = environment.getParallelism();
@@ -43,7 +44,12 @@ public final class MqttJob {
 
     /** @throws InvalidSettingException when the arguments are not pairs of name and value, or no job is named */
     public static MqttJob of(String[] arguments) {
-        return new MqttJob(arguments);
+        return of(StreamExecutionEnvironment.getExecutionEnvironment(), arguments);
+    }
+
+    /** The same in an environment that the program has made already. */
+    public static MqttJob of(StreamExecutionEnvironment environment, String[] arguments) {
+        return new MqttJob(environment, arguments);
     }
 
     private String required(String argument) {
@@ -155,14 +161,23 @@ public final class MqttJob {
     /**
      * Runs it.
      *
-     * @throws InvalidSettingException when an argument was given that nobody asked for, or checkpoints are off
+     * @throws InvalidSettingException as {@link #ready} does
      */
     public void execute() throws Exception {
+        ready();
+        environment.execute(name);
+    }
+
+    /**
+     * For a program that runs it in another way than {@link #execute}: call this just before.
+     *
+     * @throws InvalidSettingException when an argument was given that nobody asked for, or checkpoints are off
+     */
+    public void ready() {
         arguments.done();
         if (!environment.getCheckpointConfig().isCheckpointingEnabled()) {
             throw new InvalidSettingException("checkpoints are off, so that no message would ever be acknowledged"
                     + " (set execution.checkpointing.interval)");
         }
-        environment.execute(name);
     }
 }

@@ -1,0 +1,57 @@
+"""Which files of a checkpoint a query needs to go on from it: a pure decision.
+
+The layout is Spark's: ``metadata``, ``offsets/BATCH``, ``commits/BATCH``, ``sources/NUMBER/...`` and
+``state/OPERATOR/PARTITION/[STORE/]VERSION.delta|snapshot``.  After batch N, the state is of version N + 1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+
+_LOG = re.compile(r"(offsets|commits)/(\d+)\Z")
+_STATE = re.compile(r"(state/\d+/.+)/(\d+)\.(delta|snapshot)\Z")
+_NOT_OF_SPARK = "speck-attempts/"  # claims of the attempts that have ended
+
+# The batch that was committed last, and the one before: Spark reads the offsets from which it began.
+_BATCHES = 2
+
+
+def needed(files: Iterable[str]) -> list[str]:
+    """The files, by path below the checkpoint, from which a query goes on; hidden ones are left out.
+
+    What is of an unknown layout, as that of another kind of state store, is needed whole.
+    """
+    there = [each for each in files if not _is_hidden(each) and not each.startswith(_NOT_OF_SPARK)]
+    committed = max(_batches(there, "commits"), default=-1)
+    bases = _bases(there, committed + 1)
+    return sorted(each for each in there if _is_needed(each, committed, bases))
+
+
+def _batches(files: list[str], log: str) -> list[int]:
+    return [int(found[2]) for found in map(_LOG.match, files) if found and found[1] == log]
+
+
+def _bases(files: list[str], version: int) -> dict[str, int]:
+    """For each folder of state: the version of its newest snapshot that leads to the version wanted."""
+    bases: dict[str, int] = defaultdict(int)
+    for found in filter(None, map(_STATE.match, files)):
+        folder, number, kind = found[1], int(found[2]), found[3]
+        if kind == "snapshot" and number <= version:
+            bases[folder] = max(bases[folder], number)
+    return bases
+
+
+def _is_needed(path: str, committed: int, bases: dict[str, int]) -> bool:
+    if found := _LOG.match(path):
+        return int(found[2]) > committed - _BATCHES
+    if found := _STATE.match(path):
+        base, number = bases[found[1]], int(found[2])
+        return number > base or (number == base and found[3] == "snapshot") or base == 0
+    return True
+
+
+def _is_hidden(path: str) -> bool:
+    # Check sums and half-written files.
+    return path.rpartition("/")[2].startswith(".")

@@ -1,0 +1,66 @@
+"""The OpenAPI document, completed: what flask-smorest cannot be told route by route."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+_JSON, _PROBLEM = "application/json", "application/problem+json"
+_WRITTEN = ("Job", "Composition")  # what users write, where an empty field is one left out
+_METHODS = frozenset(("get", "post", "put", "patch", "delete"))
+
+
+def complete(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with errors as problem+json, 200 beside each 202, and null for optional fields."""
+    shared = document["components"].get("responses", {})
+    for _, _, operation in _operations(document):
+        responses = operation["responses"]
+        _add_ended(responses)
+        for response in (*responses.values(), *shared.values()):
+            _as_problem(response)
+    for name in _WRITTEN:
+        _allow_null(document["components"]["schemas"][name])
+    return document
+
+
+def query_parameters(document: dict[str, Any]) -> dict[tuple[str, str], frozenset[str]]:
+    """The names of the query parameters of each method (upper case) and path (as in the document)."""
+    return {
+        (method.upper(), path): frozenset(
+            each["name"] for each in operation.get("parameters", ()) if each.get("in") == "query"
+        )
+        for path, method, operation in _operations(document)
+    }
+
+
+def _operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, item in document["paths"].items():
+        for method in _METHODS & item.keys():
+            yield path, method, item[method]
+
+
+def _add_ended(responses: dict[str, Any]) -> None:
+    """What is begun (202) is answered with 200 when it ended within ``wait``."""
+    if "202" not in responses:
+        return
+    operation = responses["202"]["content"][_JSON]["schema"]
+    other = responses.get("200")
+    schema = operation if other is None else {"oneOf": [other["content"][_JSON]["schema"], operation]}
+    description = "ended within `wait`" + (f"; or {other['description']}" if other else "")
+    responses["200"] = {"description": description, "content": {_JSON: {"schema": schema}}}
+
+
+def _as_problem(response: dict[str, Any]) -> None:
+    content = response.get("content", {})
+    schema = content.get(_JSON, {}).get("schema", {})
+    if schema.get("$ref", "").endswith("/Problem"):
+        content[_PROBLEM] = content.pop(_JSON)
+
+
+def _allow_null(schema: dict[str, Any]) -> None:
+    needed = schema.get("required", ())
+    for name, field in schema["properties"].items():
+        if name not in needed and not field.get("readOnly"):
+            field["nullable"] = True
+            if "enum" in field:
+                field["enum"] = [*field["enum"], None]

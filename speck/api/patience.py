@@ -1,0 +1,71 @@
+"""Requests whose answer is waited for: an operation's end or progress, an engine's word.
+
+Each holds a thread for as long as it waits.  So that the others are answered meanwhile, the server is told
+how many such requests there are at once, and takes on as many threads more.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from flask import Flask, Response, g, request
+
+from speck.api import problems
+
+MOST = 200  # at once
+_AT_ONCE = frozenset(("GET", "HEAD", "OPTIONS"))
+_WAITING = frozenset(("speck.show_job", "speck.list_sites", "speck.follow_operation"))
+
+
+def _nobody(count: int) -> None:
+    """Nobody asked to be told."""
+
+
+@dataclass
+class Patience:
+    """Counts the requests that wait now.  ``on_more`` is told each new greatest number of them."""
+
+    most: int = MOST
+    on_more: Callable[[int], None] = _nobody
+    _now: int = 0
+    _greatest: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def enter(self) -> bool:
+        """Count one more, unless there are too many already; answers whether it may go on."""
+        with self._lock:
+            if self._now >= self.most:
+                return False
+            self._now += 1
+            if self._now > self._greatest:
+                self._greatest = self._now
+                self.on_more(self._greatest)
+            return True
+
+    def leave(self) -> None:
+        """Count one less."""
+        with self._lock:
+            self._now -= 1
+
+
+def register(app: Flask) -> None:
+    """Have the application count its requests that wait, and refuse those beyond the limit."""
+    patience = app.extensions["patience"] = Patience()
+
+    @app.before_request
+    def enter() -> Response | None:
+        if request.method in _AT_ONCE and request.endpoint not in _WAITING:
+            return None
+        g.waits = patience.enter()
+        if g.waits:
+            return None
+        detail = f"{patience.most} requests wait for operations or engines already (try again)"
+        return problems.problem(503, detail, headers={"Retry-After": "5"})
+
+    @app.after_request
+    def leave(response: Response) -> Response:
+        if g.pop("waits", False):
+            response.call_on_close(patience.leave)
+        return response

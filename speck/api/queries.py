@@ -1,0 +1,44 @@
+"""Query parameters that a route does not have are refused: ``?dryrun=true`` must not apply anything."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from flask import Flask, Response, request
+
+from speck.api import problems
+from speck.schema.report import show
+
+Known = Mapping[tuple[str, str], frozenset[str]]
+
+
+def register(app: Flask, known: Known) -> None:
+    """Have the application check the query of each request to a documented route."""
+
+    @app.before_request
+    def check() -> Response | None:
+        if request.url_rule is None:
+            return None
+        method = "GET" if request.method == "HEAD" else request.method
+        names = known.get((method, re.sub("<([^>]+)>", r"{\1}", request.url_rule.rule)))
+        wrong = [] if names is None else _faults(names)
+        if not wrong:
+            return None
+        return problems.problem(422, "; ".join(each["message"] for each in wrong), faults=wrong)
+
+
+def _faults(names: frozenset[str]) -> list[dict[str, str]]:
+    given = request.args.to_dict(flat=False)
+    unknown = [{"field": name, "message": _unknown(name, names)} for name in given if name not in names]
+    twice = [name for name, values in given.items() if name in names and len(values) > 1]
+    twice_message = "query parameter {!r} is given twice (expected once)"
+    return unknown + [{"field": name, "message": twice_message.format(name)} for name in twice]
+
+
+def _unknown(name: str, names: frozenset[str]) -> str:
+    near = get_close_matches(name, names, n=1)
+    known = f"the parameters are {', '.join(sorted(names))}" if names else "this path takes none"
+    right = f"did you mean {near[0]!r}?" if near else known
+    return f"unknown query parameter {show(name)} ({right})"

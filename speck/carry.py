@@ -1,0 +1,144 @@
+"""State that two engines must read: seen by both, or carried over by the coordinator.
+
+A place of state is asked about before the old copy of a job is stopped, so that a move that cannot work
+is refused while all still runs.  What is carried goes through the coordinator's memory, up to a limit, to
+a place of its own, which no attempt was ever started from: its name has the number of the next attempt and
+the hash of the content.  So a carriage that was broken off can be done again, and a copy that is not whole
+is never started from.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from speck.binder import ENGINE_OF_SCHEME, CarriesState, Snapshot, TellsState, scheme_of
+from speck.errors import BinderError, Refused
+from speck.model import Handle, Job, State
+from speck.pool import BinderPool
+
+STATE_LIMIT = 64 << 20  # bytes
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A state on its way: from where, to where, and its files (``None``: they are there already)."""
+
+    source: State
+    place: State
+    snapshot: Snapshot | None
+
+
+@dataclass(frozen=True)
+class Carrier:
+    """Asks and carries for one operation.
+
+    ``limit`` is the size up to which a state is carried, bytes; ``count`` is told of each call to an engine.
+    """
+
+    pool: BinderPool
+    limit: int
+    count: Callable[[str], None]
+
+    def check(self, job: Job, state: State | None, handle: Handle | None, former: Job | None) -> None:
+        """Ask the job's engine as :meth:`speck.binder.EngineBinder.check` does, wherever the state is.
+
+        ``handle`` is of the copy that runs, as ``former``; ``state`` is where the state is when none runs.
+        """
+        running = self._place_of(handle, former) if handle and former and job.upgrade == "stateful" else None
+        place = running or state
+        if place is not None and _elsewhere(job, place):
+            fault = self._fault(job, place)
+            if fault is not None:
+                self._check_carriage(job, place, fault)
+            state = None if fault is not None or running is not None else state
+        self.count("check")
+        self.pool.engine(job).check(job, state)
+
+    def pack(self, job: Job, state: State, number: int, left: Sequence[State]) -> Parcel | None:
+        """What to carry so that the attempt of this number can start from the state; ``None``: nothing.
+
+        ``left`` are copies of before.  A job that goes back has its own there, and goes on from that when
+        nothing was begun from the later one.
+        """
+        fault = self._fault(job, state) if _elsewhere(job, state) else None
+        if fault is None:
+            return None
+        source, target = self._ends(job, state, fault)
+        self.count("read_state")
+        snapshot = source.read_state(state)
+        for former in left:
+            if former.address == job.spe_address and _holds(target, former, snapshot):
+                return Parcel(state, former, None)
+        place = target.state_place(job.job_name, f"{number}-{snapshot.digest[:16]}")
+        return Parcel(state, place, snapshot)
+
+    def deliver(self, job: Job, parcel: Parcel) -> None:
+        """Write what was packed."""
+        target = self.pool.engine(job)
+        if parcel.snapshot is not None and isinstance(target, CarriesState):
+            self.count("write_state")
+            target.write_state(parcel.place, parcel.snapshot)
+
+    def discard(self, state: State) -> bool:
+        """Delete a copy that nothing starts from; answers whether it is gone."""
+        try:
+            engine = ENGINE_OF_SCHEME.get(scheme_of(state.address), "")
+            holder = self.pool.engine_at(engine, state.address)
+            if isinstance(holder, CarriesState):
+                holder.delete_state(state)
+        except BinderError as error:
+            _log.warning("a copy of a job's state is left at %s: %s", state.location, error)
+            return False
+        return True
+
+    def _place_of(self, handle: Handle, former: Job) -> State | None:
+        holder = self.pool.engine(former)
+        place = holder.state_of(handle) if isinstance(holder, TellsState) else None
+        return None if place is None else at(place, former)
+
+    def _fault(self, job: Job, state: State) -> str | None:
+        target = self.pool.engine(job)
+        return target.state_fault(state) if isinstance(target, TellsState) else None
+
+    def _ends(self, job: Job, state: State, fault: str) -> tuple[CarriesState, CarriesState]:
+        """The binders that give and take the state.  Raises :class:`~speck.errors.Refused`."""
+        source, target = self.pool.engine_at(job.engine, state.address), self.pool.engine(job)
+        if isinstance(source, CarriesState) and isinstance(target, CarriesState):
+            return source, target
+        raise Refused(f"job {job.job_name!r}: {fault}", address=job.spe_address)
+
+    def _check_carriage(self, job: Job, state: State, fault: str) -> None:
+        source, target = self._ends(job, state, fault)
+        size = source.state_size(state)
+        if size > self.limit:
+            raise Refused(
+                f"job {job.job_name!r}: {fault}, and its state of {_mebibytes(size)} is more than is carried "
+                f"over (expected at most {_mebibytes(self.limit)}, which --state-limit sets; or a place for "
+                "state that both sites see)",
+                address=job.spe_address,
+            )
+        target.check_state_place(job.job_name)
+
+
+def _holds(engine: CarriesState, place: State, snapshot: Snapshot) -> bool:
+    try:
+        return engine.read_state(place).digest == snapshot.digest
+    except BinderError:
+        return False
+
+
+def at(state: State, job: Job) -> State:
+    """The state, with the engine of the job that left it there."""
+    return State(state.kind, state.location, job.spe_address)
+
+
+def _elsewhere(job: Job, state: State) -> bool:
+    return bool(state.address) and state.address != job.spe_address
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size / (1 << 20):.1f} MiB"

@@ -1,0 +1,120 @@
+"""The commands that take care of the store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+import speck
+from speck import render
+from speck.cli.common import DEFAULT_DIRECTORY, ERROR, err, json_option, out, show_data
+from speck.client import Client
+from speck.errors import SpeckError
+
+_DEFAULT = DEFAULT_DIRECTORY / "store"
+
+_directory = click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=_DEFAULT,
+    show_default=True,
+    help="Where the store lies; no server may have it open.",
+)
+_server_or_directory = click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the store lies, if no server has it open [default: ask the server].",
+)
+
+
+@click.group()
+def store() -> None:
+    """Back up, restore, check and repair what the server keeps."""
+
+
+@store.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@_server_or_directory
+@click.pass_obj
+def backup(client: Client, file: Path, data_dir: Path | None) -> None:
+    """Write the store as it is now, with the code of its jobs, to FILE (.tar.gz).
+
+    A server goes on working meanwhile.  No secret is in a backup.
+    """
+    if file.exists():
+        raise SpeckError(f"{file} exists already (name another file)")
+    part = file.with_name(file.name + ".part")
+    try:
+        with part.open("xb") as target:
+            for piece in _pieces(client, data_dir):
+                target.write(piece)
+        size = part.stat().st_size
+        part.rename(file)
+    finally:
+        part.unlink(missing_ok=True)
+    err.print(f"{file}: {size:,} bytes", markup=False)
+
+
+def _pieces(client: Client, data_dir: Path | None) -> Iterable[bytes]:
+    if data_dir is None:
+        yield from client.back_up()
+        return
+    from speck.store.backup import archive
+    from speck.store.care import records_of
+
+    yield from archive(records_of(data_dir), data_dir, time.time(), speck.__version__)
+
+
+@store.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@_directory
+def restore(file: Path, data_dir: Path) -> None:
+    """Make a store of the backup in FILE, where there is none."""
+    from speck.store.backup import restore as bring_back
+
+    with file.open("rb") as source:
+        restored = bring_back(source, str(file), data_dir)
+    err.print(
+        f"{data_dir}: {restored.records} records and {restored.artifacts} files of code, "
+        f"as of {render.clock(restored.at)}",
+        markup=False,
+    )
+
+
+@store.command()
+@_server_or_directory
+@json_option
+@click.pass_obj
+def check(client: Client, data_dir: Path | None, as_json: bool) -> None:
+    """Say what is wrong with the store.  Exits 1 when anything is."""
+    if data_dir is None:
+        found = client.check_store()
+    else:
+        from speck.store.care import check_directory
+
+        found = [{"what": each.what, "message": each.message} for each in check_directory(data_dir)]
+    show_data(found, render.finding_lines(found), as_json)
+    raise SystemExit(ERROR if found else 0)
+
+
+@store.command()
+@_directory
+@json_option
+def repair(data_dir: Path, as_json: bool) -> None:
+    """Save what can be read of a damaged store, and say what cannot.
+
+    The database's files are copied first, to before-repair-1 below the store.
+    """
+    from speck.store.care import repair as mend
+
+    copy, found = mend(data_dir)
+    data: list[dict[str, Any]] = [
+        {"what": each.what, "message": each.message, "remedy": each.remedy} for each in found
+    ]
+    show_data(data, render.finding_lines(data), as_json)
+    if not as_json:
+        out.print(f"as it was before: {copy}", markup=False)

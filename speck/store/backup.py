@@ -1,0 +1,195 @@
+"""A store in one file: a gzipped tar of its records and of the code kept beside it, never of a secret.
+
+Members, in this order: ``backup.json`` (format, version, when), ``records/NUMBER`` (keys and values, each
+after their two lengths), ``artifacts/HASH/NAME``, and ``end.json`` (how many there were of each), without
+which a backup is not whole.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import re
+import shutil
+import struct
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO
+
+from speck.errors import StoreError
+from speck.store import encoding
+from speck.store.check import LEAP, artifacts_directory
+from speck.store.database import Database
+from speck.store.encoding import FORMAT
+from speck.store.transaction import Record
+
+_LENGTHS = struct.Struct(">II")
+_CHUNK = 1024 * 1024  # bytes of records in one member, and of a file read at once
+_CODE = re.compile(r"artifacts/([0-9a-f]{64})/([^/]+)\Z")
+_NOT_WHOLE = (
+    tarfile.TarError,
+    gzip.BadGzipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    ValueError,
+    KeyError,
+    TypeError,
+)
+_GZIP = 16 + zlib.MAX_WBITS
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What came out of a backup; ``at`` is when it was made (Unix time, s)."""
+
+    at: float
+    records: int
+    artifacts: int
+
+
+def archive(records: Sequence[Record], directory: Path, at: float, version: str) -> Iterator[bytes]:
+    """The backup, piece by piece, of these records and the code below ``directory``."""
+    code = sorted(each for each in artifacts_directory(directory).glob("*/*") if each.is_file())
+    packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
+    for piece in _tar(records, code, at, version):
+        if packed := packer.compress(piece):
+            yield packed
+    yield packer.flush()
+
+
+def _tar(records: Sequence[Record], code: Sequence[Path], at: float, version: str) -> Iterator[bytes]:
+    about = {"format": FORMAT, "speck": version, "at": at}
+    yield from _member("backup.json", json.dumps(about).encode())
+    for number, chunk in enumerate(_chunks(records)):
+        yield from _member(f"records/{number:06}", chunk)
+    for path in code:
+        with path.open("rb") as file:
+            name = f"artifacts/{path.parent.name}/{path.name}"
+            yield from _file_member(name, file, path.stat().st_size)
+    counts = {"records": len(records), "artifacts": len(code)}
+    yield from _member("end.json", json.dumps(counts).encode())
+    yield bytes(2 * tarfile.BLOCKSIZE)
+
+
+def _chunks(records: Iterable[Record]) -> Iterator[bytes]:
+    chunk = bytearray()
+    for key, value in records:
+        chunk += _LENGTHS.pack(len(key), len(value)) + key + value
+        if len(chunk) >= _CHUNK:
+            yield bytes(chunk)
+            chunk.clear()
+    yield bytes(chunk)
+
+
+def _member(name: str, content: bytes) -> Iterator[bytes]:
+    return _file_member(name, io.BytesIO(content), len(content))
+
+
+def _file_member(name: str, file: IO[bytes], size: int) -> Iterator[bytes]:
+    header = tarfile.TarInfo(name)
+    header.size, header.mode = size, 0o600
+    yield header.tobuf(tarfile.PAX_FORMAT)
+    left = size
+    while left:
+        piece = file.read(min(left, _CHUNK))
+        if not piece:
+            raise StoreError(f"{name} became shorter while it was backed up (try again)")
+        left -= len(piece)
+        yield piece
+    yield bytes(-size % tarfile.BLOCKSIZE)
+
+
+def restore(file: IO[bytes], name: str, directory: Path) -> Restored:
+    """Make a store of a backup; ``name`` is the file's.  All of it comes to be, or nothing.
+
+    Raises :class:`~speck.errors.StoreError` when there is something in the directory already, and for a
+    file that is no whole backup.
+    """
+    try:
+        if directory.exists() and any(directory.iterdir()):
+            raise StoreError(
+                f"{str(directory)!r} holds a store, or something else, already: nothing is restored over it "
+                "(move it away first, or name another directory with --data-dir)"
+            )
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=directory.parent, prefix=f".{directory.name}-") as scratch:
+            place = Path(scratch) / "store"
+            restored = _unpack(file, place)
+            place.replace(directory)
+    except _NOT_WHOLE as error:
+        raise StoreError(f"{name!r} is no whole backup of a store ({error})") from error
+    except OSError as error:
+        raise StoreError(f"{name!r} cannot be restored to {str(directory)!r}: {error}") from error
+    return restored
+
+
+def _unpack(file: IO[bytes], place: Path) -> Restored:
+    records = artifacts = 0
+    about, end = {}, {}
+    with (
+        gzip.open(file) as unzipped,
+        tarfile.open(fileobj=unzipped, mode="r|") as tar,
+        closing(Database(place)) as database,
+    ):
+        for member in tar:
+            content = tar.extractfile(member)
+            if content is None:
+                raise ValueError(f"{member.name!r} is not a file")
+            if member.name == "backup.json":
+                about = json.load(content)
+            elif member.name == "end.json":
+                end = json.load(content)
+            elif member.name.startswith("records/"):
+                found = list(_records(content.read()))
+                database.write([_raised(key, value) for key, value in found])
+                records += len(found)
+            else:
+                _keep_code(member.name, content, place)
+                artifacts += 1
+        while unzipped.read(_CHUNK):  # to its very end, where its checksum stands
+            pass
+    if about.get("format") != FORMAT:
+        raise ValueError(f"its format is {about.get('format')!r}, this SpecK reads {FORMAT!r}")
+    if end != {"records": records, "artifacts": artifacts}:
+        raise ValueError("its end is missing")
+    return Restored(about["at"], records, artifacts)
+
+
+def _records(chunk: bytes) -> Iterator[Record]:
+    start = 0
+    while start < len(chunk):
+        key, value = _LENGTHS.unpack_from(chunk, start)
+        middle, end = start + _LENGTHS.size + key, start + _LENGTHS.size + key + value
+        if end > len(chunk):
+            raise ValueError("a record is cut")
+        yield chunk[start + _LENGTHS.size : middle], chunk[middle:end]
+        start = end
+
+
+def _raised(key: bytes, value: bytes) -> Record:
+    """Let a job's next attempt be above all that were made since the backup (see :data:`LEAP`)."""
+    if not key.startswith(b"job/"):
+        return key, value
+    record = encoding.decode_job(key[4:].decode(), value)
+    return key, encoding.encode_job(replace(record, attempts=record.attempts + LEAP))
+
+
+def _keep_code(name: str, content: IO[bytes], place: Path) -> None:
+    match = _CODE.match(name)
+    if match is None or match[2] in (".", ".."):
+        raise ValueError(f"{name!r} does not belong into a backup")
+    path = artifacts_directory(place) / match[1] / match[2]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("xb") as copy:
+        shutil.copyfileobj(content, copy, _CHUNK)
+    with path.open("rb") as copy:
+        if hashlib.file_digest(copy, "sha256").hexdigest() != match[1]:
+            raise ValueError(f"{name!r} is not what was backed up")

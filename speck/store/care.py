@@ -1,0 +1,129 @@
+"""Taking care of a store's directory: check it, and repair it.  Repair works on one that nobody has open."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import plyvel
+
+from speck.errors import StoreDamaged, StoreError
+from speck.store import files
+from speck.store.check import Finding, artifacts_directory, code_findings, findings
+from speck.store.contents import Contents
+from speck.store.database import Database, locked
+from speck.store.transaction import Record
+
+_AT_ONCE = 1000  # records in one write
+_ROUNDS = 10  # what is dropped may have been named by what is kept, a few steps deep
+
+
+def check(records: Sequence[Record], directory: Path) -> list[Finding]:
+    """Everything that is wrong with these records and with the code kept beside them."""
+    contents = Contents.of(records)
+    return findings(contents) + code_findings(contents, intact_code(directory))
+
+
+def intact_code(directory: Path) -> dict[str, bool]:
+    """Of each hash under which code is kept: whether that is what the hash says."""
+    return {
+        path.parent.name: _hash_of(path) == path.parent.name
+        for path in sorted(artifacts_directory(directory).glob("*/*"))
+        if path.is_file()
+    }
+
+
+def _hash_of(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        return str(error)
+
+
+def records_of(directory: Path) -> list[Record]:
+    """Every record of a store that nobody has open."""
+    _demand_store(directory)
+    with closing(Database(directory)) as database:
+        return database.all()
+
+
+def check_directory(directory: Path) -> list[Finding]:
+    """Check a store that nobody has open."""
+    return check(records_of(directory), directory)
+
+
+def repair(directory: Path) -> tuple[Path, list[Finding]]:
+    """Save what can be read, drop what cannot, and mend references; answers the copy made first, and all.
+
+    Raises :class:`~speck.errors.StoreLocked` when somebody has it open.
+    """
+    _demand_store(directory)
+    try:
+        with files.locked(directory) as alone:
+            if not alone:
+                raise locked(directory)
+            copy = _set_aside(directory)
+            plyvel.repair_db(str(directory))
+            files.seal(directory)
+    except (plyvel.Error, OSError) as error:
+        raise StoreError(f"store {str(directory)!r} cannot be repaired: {error}") from error
+    lost = _salvage(directory)
+    with closing(Database(directory)) as database:
+        mended = lost + _mend(database)
+        left = check(database.all(), directory)
+    return copy, mended + left
+
+
+def _salvage(directory: Path) -> list[Finding]:
+    """Build the database anew of what can be read, where some of it cannot."""
+    readable: list[Record] = []
+    with closing(Database(directory)) as database:
+        try:
+            with database.scan() as found:
+                readable.extend(found)
+        except StoreDamaged as error:
+            lost = str(error.__cause__ or error)
+        else:
+            return []
+    with tempfile.TemporaryDirectory(dir=directory) as scratch:
+        with closing(Database(Path(scratch) / "new")) as database:
+            for start in range(0, len(readable), _AT_ONCE):
+                database.write(readable[start : start + _AT_ONCE])
+        files.replace(Path(scratch) / "new", directory)
+    return [Finding("the database", f"a part of it cannot be read ({lost})", "the rest was written anew")]
+
+
+def _mend(database: Database) -> list[Finding]:
+    mended: list[Finding] = []
+    for _ in range(_ROUNDS):
+        found = [each for each in findings(Contents.of(database.all())) if each.mends]
+        if not found:
+            break
+        database.write([change for each in found for change in each.mends])
+        mended += found
+    return mended
+
+
+def _set_aside(directory: Path) -> Path:
+    """A copy of the database's files as they were found."""
+    number = 1
+    while (copy := directory / f"before-repair-{number}").exists():
+        number += 1
+    copy.mkdir()
+    for name in files.database_files(directory):
+        shutil.copy2(directory / name, copy / name)
+    return copy
+
+
+def _demand_store(directory: Path) -> None:
+    try:
+        there = bool(files.database_files(directory))
+    except OSError as error:
+        raise StoreError(f"store {str(directory)!r} cannot be read: {error}") from error
+    if not there:
+        raise StoreError(f"there is no store in {str(directory)!r} (name it with --data-dir)")

@@ -1,0 +1,157 @@
+"""What is wrong with the records of a store, and what would mend it: pure decisions that return data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from speck.store.contents import Contents
+from speck.store.encoding import FORMAT, FORMAT_KEY
+from speck.store.records import AttemptRecord, Head, JobRecord, SessionRecord
+from speck.store.transaction import Change, Transaction
+
+# A job's attempts are numbered, and the highest number may read.  Where some were forgotten, the next must
+# be above all that there ever were, so that a copy that nobody knows of gives way.
+LEAP = 10_000
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong with ``what``; ``mends`` puts it right as ``remedy`` says (empty: cannot)."""
+
+    what: str
+    message: str
+    remedy: str = ""
+    mends: tuple[Change, ...] = ()
+
+
+def findings(contents: Contents) -> list[Finding]:
+    """Everything that is wrong: what cannot be read, and references that lead nowhere."""
+    kinds = (_unreadable, _format, _heads, _jobs, _attempts, _wanted_jobs)
+    return [found for kind in kinds for found in kind(contents)]
+
+
+def _changes(*writes: tuple[str, object]) -> tuple[Change, ...]:
+    transaction = Transaction(lambda prefix: ())
+    for method, value in writes:
+        getattr(transaction, method)(value)
+    return tuple(transaction.changes())
+
+
+def _unreadable(contents: Contents) -> Iterator[Finding]:
+    for key, why in contents.unreadable.items():
+        yield Finding(key.decode(errors="replace"), f"cannot be read ({why})", "dropped", ((key, None),))
+
+
+def _format(contents: Contents) -> Iterator[Finding]:
+    if contents.format != FORMAT:
+        message = f"is {contents.format!r} (expected {FORMAT!r})"
+        yield Finding("meta/format", message, "written", ((FORMAT_KEY, FORMAT.encode()),))
+
+
+def _heads(contents: Contents) -> Iterator[Finding]:
+    for name, head in contents.heads.items():
+        if head.revision and (name, head.revision) not in contents.revisions:
+            last = contents.last_revision(name)
+            yield Finding(
+                f"composition {name!r}",
+                f"its last revision, {head.revision}, is missing",
+                f"revision {last} takes its place" if last else "left without a revision",
+                _changes(("put_head", replace(head, revision=last))),
+            )
+    for name in dict.fromkeys(name for name, _ in contents.revisions):
+        if name not in contents.heads:
+            last = contents.last_revision(name)
+            yield Finding(
+                f"composition {name!r}",
+                "has revisions, and nothing says which is the last",
+                f"revision {last} is",
+                _changes(("put_head", Head(name, last))),
+            )
+
+
+def _jobs(contents: Contents) -> Iterator[Finding]:
+    known = contents.heads.keys() | {name for name, _ in contents.revisions}
+    for name, record in contents.jobs.items():
+        if record.composition not in known:
+            sessions = ", ".join(f"{each.name} at {each.broker}" for each in record.sessions) or "none"
+            yield Finding(
+                f"job {name!r}",
+                f"its composition {record.composition!r} is not known",
+                f"forgotten; its sessions stay where they are: {sessions}",
+                _changes(("delete_job", name)),
+            )
+
+
+def _attempts(contents: Contents) -> Iterator[Finding]:
+    for record in contents.attempts:
+        attempt = record.attempt
+        what = f"attempt {attempt.number} of job {attempt.job_name!r}"
+        form = contents.form(record)
+        job = contents.jobs.get(attempt.job_name)
+        if form is None:
+            where = f" at {record.handle.address}" if record.handle else ""
+            yield Finding(
+                what,
+                f"revision {record.revision}, which says how it runs, is missing",
+                f"forgotten; it may still run{where} (attempt id {attempt.id})",
+                _changes(("delete_attempt", attempt), *_raised(contents, record)),
+            )
+        elif job is None:
+            session = SessionRecord(form[1].source_broker, attempt.session, form[1].source_topic)
+            found = JobRecord(attempt.job_name, form[0], attempt.number + LEAP, (session,))
+            yield Finding(what, "nothing is known of its job", "taken up", _changes(("put_job", found)))
+        elif attempt.session not in [each.name for each in job.sessions]:
+            session = SessionRecord(form[1].source_broker, attempt.session, form[1].source_topic)
+            put = replace(job, sessions=(*job.sessions, session))
+            yield Finding(
+                what, f"its session {attempt.session!r} is not known", "noted", _changes(("put_job", put))
+            )
+
+
+def _raised(contents: Contents, record: AttemptRecord) -> Iterator[tuple[str, object]]:
+    job = contents.jobs.get(record.attempt.job_name)
+    if job is not None:
+        yield "put_job", replace(job, attempts=max(job.attempts, record.attempt.number) + LEAP)
+
+
+def _wanted_jobs(contents: Contents) -> Iterator[Finding]:
+    running = {each.attempt.job_name for each in contents.attempts}
+    for head in contents.heads.values():
+        for name in contents.wanted(head):
+            if name not in contents.jobs and name not in running:
+                put = JobRecord(name, head.name, attempts=LEAP)
+                yield Finding(
+                    f"job {name!r}",
+                    "is wanted, and nothing is known of it",
+                    "noted, to be started by the next apply; a copy that still runs gives way to it",
+                    _changes(("put_job", put)),
+                )
+
+
+def code_findings(contents: Contents, kept: Mapping[str, bool]) -> list[Finding]:
+    """Code that revisions name and that is not there as it was; ``kept`` tells of a hash if it is intact."""
+    users: dict[str, list[str]] = {}
+    for (composition, number), revision in sorted(contents.revisions.items()):
+        for job in revision.jobs.values():
+            users.setdefault(job.code_hash, []).append(f"{composition!r} revision {number} {job.job_name!r}")
+    return [
+        Finding(f"code {code_hash[:12]}", f"{_state(kept.get(code_hash))}; {_shown(names)} name it")
+        for code_hash, names in users.items()
+        if not kept.get(code_hash)
+    ]
+
+
+def _state(intact: bool | None) -> str:
+    return "is not kept" if intact is None else "is not what was kept"
+
+
+def _shown(names: list[str]) -> str:
+    more = len(names) - 3
+    return ", ".join(names[:3]) + (f" and {more} more" if more > 0 else "")
+
+
+def artifacts_directory(directory: Path) -> Path:
+    """Where the code lies that is kept beside a store."""
+    return directory / "artifacts"

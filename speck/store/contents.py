@@ -1,0 +1,79 @@
+"""All records of a store at once, decoded as far as they can be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from speck.model import Job
+from speck.store import encoding
+from speck.store.records import AttemptRecord, Event, Head, JobRecord, Revision
+from speck.store.transaction import Record
+
+
+@dataclass
+class Contents:
+    """``unreadable`` are the keys whose values could not be decoded, each with why."""
+
+    format: str = ""
+    heads: dict[str, Head] = field(default_factory=dict)
+    revisions: dict[tuple[str, int], Revision] = field(default_factory=dict)
+    jobs: dict[str, JobRecord] = field(default_factory=dict)
+    attempts: list[AttemptRecord] = field(default_factory=list)
+    operations: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    unreadable: dict[bytes, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, records: Iterable[Record]) -> Contents:
+        """Decode all of them."""
+        contents = cls()
+        for key, value in records:
+            try:
+                contents._add(key.decode().split("/"), value)
+            except Exception as error:  # whatever the bytes may bring about
+                contents.unreadable[key] = f"{type(error).__name__}: {error}"
+        return contents
+
+    def _add(self, parts: list[str], value: bytes) -> None:
+        match parts:
+            case ["meta", "format"]:
+                self.format = value.decode()
+            case ["composition", name]:
+                self.heads[name] = encoding.decode_head(name, value)
+            case ["revision", name, number]:
+                self.revisions[name, int(number)] = encoding.decode_revision(name, int(number), value)
+            case ["job", name]:
+                self.jobs[name] = encoding.decode_job(name, value)
+            case ["attempt", name, number]:
+                self.attempts.append(encoding.decode_attempt(f"{name}/{number}", value))
+            case ["operation", identifier]:
+                self.operations[identifier] = encoding.decode_operation(value)
+            case ["event", number]:
+                int(number)
+                self.events.append(encoding.decode_event(value))
+            case _:
+                raise ValueError("no such kind of record")
+
+    def last_revision(self, composition: str) -> int:
+        """The number of the last revision of a composition that can be read; 0 when there is none."""
+        return max((number for name, number in self.revisions if name == composition), default=0)
+
+    def wanted(self, head: Head) -> Mapping[str, Job]:
+        """The jobs that a composition's last revision holds, as far as it can be read."""
+        revision = self.revisions.get((head.name, head.revision))
+        return revision.jobs if revision else {}
+
+    def form(self, attempt: AttemptRecord) -> tuple[str, Job] | None:
+        """The composition and the form of the job that an attempt runs, if there is just one such."""
+        name = attempt.attempt.job_name
+        record = self.jobs.get(name)
+        found = [
+            (composition, revision.jobs[name])
+            for (composition, number), revision in self.revisions.items()
+            if number == attempt.revision
+            and name in revision.jobs
+            and (record is None or record.composition == composition)
+        ]
+        return found[0] if len(found) == 1 else None

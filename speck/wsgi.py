@@ -1,0 +1,184 @@
+"""The WSGI server (waitress), made safe against clients that are slow, silent, rude, or many.
+
+Waitress receives requests and sends answers in one loop, and hands what it received whole to a pool of
+threads.  So a slow client costs no thread, only a connection; here it costs that for a bounded time only.
+An answer that is waited for does cost a thread; it brings one of its own (:class:`~speck.api.Patience`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import resource
+import socket
+import threading
+import time
+from functools import partial
+from typing import Any
+
+from flask import Flask
+from waitress import wasyncore
+from waitress.channel import HTTPChannel
+from waitress.server import create_server
+from waitress.task import ErrorTask
+from waitress.utilities import Error
+
+from speck.api import MAX_BODY, Patience
+from speck.api.problems import problem_body
+
+THREADS = 16  # for requests that are answered at once
+MAX_CONNECTIONS = 2000
+MAX_HEADER = 64 * 1024  # bytes
+_SPARE_FILES = 200  # descriptors that are not for connections: the store, engines, brokers
+# What is too large is received up to here and then answered; a connection that is cut while its client still
+# sends takes the answer with it.
+_MAX_RECEIVED = 2 * MAX_BODY
+_IDLE = 60  # s; a connection without a request is closed
+_SLOWEST = 10_000  # bytes/s; who sends a request more slowly is cut ...
+PATIENCE = 30.0  # s; ... after so long, and who takes nothing of an answer after twice that
+_LINGER = 5.0  # s; at the end, answers in hand may take so long to be sent
+
+
+class _TooSlow(Error):
+    code = 408
+    reason = "Request Timeout"
+
+
+class _ProblemTask(ErrorTask):
+    """Says what waitress itself refuses as the application does."""
+
+    request: Any
+    response_headers: Any
+
+    def execute(self) -> None:
+        error = self.request.error
+        body = problem_body(error.code, _DETAILS.get(error.code, str(error.body))).encode()
+        self.status = f"{error.code} {error.reason}"
+        self.response_headers.append(("Content-Type", "application/problem+json"))
+        self.set_close_on_finish()
+        self.content_length = len(body)
+        self.write(body)
+
+
+_DETAILS = {
+    408: f"the request did not arrive in time (expected {_SLOWEST:,} bytes/s or more)",
+    413: f"the body is too large (at most {MAX_BODY:,} bytes are accepted)",
+    431: f"the request's header is too large (at most {MAX_HEADER:,} bytes are accepted)",
+}
+
+
+class _Channel(HTTPChannel):
+    """One connection.  Its loop asks each second at the latest whether it wants to read or write."""
+
+    error_task_class = _ProblemTask
+    requests: Any
+    requests_lock: Any
+    server: Any
+    _since = 0.0  # monotonic time, s, when the request that is being received began
+    _received = 0  # bytes of it
+
+    def __init__(self, patience: float, *args: Any, **kwargs: Any) -> None:
+        self._patience = patience
+        super().__init__(*args, **kwargs)
+
+    def received(self, data: bytes) -> bool:
+        if self.request is None:
+            self._since, self._received = time.monotonic(), 0
+        self._received += len(data)
+        return bool(super().received(data))
+
+    def readable(self) -> bool:
+        if self.request is not None and self._late():
+            self._refuse_slow()
+        return bool(super().readable())
+
+    def writable(self) -> bool:
+        if self.total_outbufs_len and time.time() - self.last_activity > 2 * self._patience:
+            self.will_close = True
+        return bool(super().writable())
+
+    def handle_close(self) -> None:
+        # A connection that is closed with something unread is reset, and its last answer may be lost.
+        with contextlib.suppress(OSError):
+            while self.socket is not None and len(self.socket.recv(65536)) == 65536:
+                pass
+        super().handle_close()
+
+    def _late(self) -> bool:
+        return time.monotonic() - self._since > self._patience + self._received / _SLOWEST
+
+    def _refuse_slow(self) -> None:
+        with self.requests_lock:
+            request, self.request = self.request, None
+            if request is None or self.requests:  # an answer is under way: the connection ends after it
+                self.close_when_flushed = True
+                return
+            request.error, request.completed = _TooSlow(""), True
+            self.requests.append(request)
+            self.server.add_task(self)
+
+
+class WebServer:
+    """Serves an application on a listening socket, from :meth:`run` until :meth:`end`.
+
+    A client that is slow, or takes nothing, is cut after ``patience`` seconds (twice that, for the latter).
+    """
+
+    def __init__(self, application: Flask, listener: socket.socket, patience: float = PATIENCE) -> None:
+        # It warns of every request that has to wait for a thread, which fills the log when there are many.
+        logging.getLogger("waitress.queue").setLevel(logging.ERROR)
+        self._sockets: dict[int, Any] = {}
+        self._ended = threading.Event()
+        self._closing = threading.Lock()
+        self._server: Any = create_server(
+            application,
+            map=self._sockets,
+            sockets=[listener],
+            threads=THREADS,
+            connection_limit=_connections(),
+            channel_timeout=_IDLE,
+            max_request_body_size=_MAX_RECEIVED,
+            max_request_header_size=MAX_HEADER,
+            asyncore_use_poll=True,  # select takes no descriptor over 1023
+            ident="speck",
+        )
+        self._server.channel_class = partial(_Channel, patience)  # type: ignore[union-attr]
+        threads = self._server.task_dispatcher
+        waiting: Patience = application.extensions["patience"]
+        waiting.on_more = lambda count: threads.set_thread_count(THREADS + count)
+
+    def run(self) -> None:
+        """Serve until :meth:`end` is called; then send what is in hand, and close every connection."""
+        while not self._ended.is_set():
+            self._turn()
+        deadline = time.monotonic() + _LINGER
+        self._server.accepting = False
+        while self._busy() and time.monotonic() < deadline:
+            self._turn()
+        self._server.task_dispatcher.shutdown(timeout=_LINGER)
+        with self._closing:
+            wasyncore.close_all(self._sockets, ignore_all=True)
+
+    def end(self) -> None:
+        """Have :meth:`run` return.  May be called from any thread."""
+        with self._closing:
+            self._ended.set()
+            if self._sockets:
+                self._server.pull_trigger()
+
+    def _turn(self) -> None:
+        wasyncore.loop(timeout=1.0, use_poll=True, map=self._sockets, count=1)
+
+    def _busy(self) -> bool:
+        channels = list(self._server.active_channels.values())
+        return any(each.requests or each.total_outbufs_len or each.close_when_flushed for each in channels)
+
+
+def _connections() -> int:
+    """How many connections are held at once; the limit of open files is raised for them where it may be."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_CONNECTIONS + _SPARE_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else max(100, min(wanted, soft) - _SPARE_FILES)
