@@ -2,7 +2,7 @@
 
 ::
 
-    python -m benchmarks.promises.faults --rounds 3 --messages 10000 --json
+    python -m benchmarks.promises faults --rounds 3 --messages 10000 --json
 
 A round hurts a rig (:mod:`benchmarks.promises.rig`) in each of the ways of :data:`FAULTS`.  Figures of each:
 ``messages``, ``lost``, ``doubled``, summed over the rounds; the aim is 0 for both, but at the edge
@@ -224,20 +224,15 @@ EDGE = "edge_broker_killed"
 ALL = (*FAULTS, "site_left", "worker_killed", EDGE)
 
 
-def section(*, rounds: int = 3, messages: int = 10_000, names: Iterable[str] = ALL) -> dict[str, int]:
-    """The figures of these faults."""
-    return figures(measure(list(names), rounds, messages))
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Run the trials and print their figures; exits 1 when anything was lost or doubled."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.promises.faults", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.promises faults", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--messages", type=int, default=10_000, help="of each trial")
     parser.add_argument("--fault", action="append", choices=ALL, help="only this one (may be repeated)")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
-    found = section(rounds=options.rounds, messages=options.messages, names=options.fault or ALL)
+    found = figures(measure(options.fault or ALL, options.rounds, options.messages))
     if options.json:
         print(json.dumps(found))
     else:
