@@ -33,6 +33,9 @@ SOURCES = Path(__file__).parent / "flink_jobs"
 
 _START_TIMEOUT = 180.0
 
+# A busy machine may take longer than Flink's 10 s.
+_PATIENT = {"pekko.startup-timeout": "2 min"}
+
 _TALKATIVE = SOURCES / "talkative.properties"
 
 # Half the processor time of a start; what runs long pays for it, and no test does.
@@ -61,7 +64,7 @@ class FlinkServer:
             heap,
             slots=slots,
             python=python,
-            extra=conf,
+            extra={**_PATIENT, **(conf or {})},
             jvm_options=(*_JVM_OPTIONS, *([f"-Dlog4j.configurationFile={_TALKATIVE}"] if talkative else [])),
         )
         self._processes: list[subprocess.Popen[bytes]] = []
