@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from speck.model import (
     Attempt,
     Capacity,
+    Found,
     Handle,
     Inventory,
     Job,
@@ -116,6 +117,17 @@ class LeavesState(Protocol):
 
         It must not be older than what the job has acknowledged to its source broker.  Asks the engine
         nothing.  Raises :class:`~speck.errors.Refused` when that state cannot be found.
+        """
+
+
+@runtime_checkable
+class ListsJobs(Protocol):
+    """An engine binder that can say what runs at its engine, whoever started it."""
+
+    def running(self) -> Sequence[Found]:
+        """All jobs that run or start there now; asks a number of questions that does not grow with them.
+
+        Raises a :class:`~speck.errors.BinderError`; of an engine that cannot tell, ``Refused``.
         """
 
 

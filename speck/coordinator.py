@@ -1,57 +1,52 @@
 """The coordinator: accepts compositions, has them carried out, and answers what is wanted and what is.
 
 It decides nothing about single jobs (:mod:`speck.plan` does) and calls no engine itself
-(:mod:`speck.runner` and :mod:`speck.reconcile` do).
+(:mod:`speck.runner` and :mod:`speck.reconcile` do).  A user goes before the loop (:mod:`speck.loop`), which
+heals through here: by operations of its own, carried out as any other.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 import time
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import speck
 from speck import audit
 from speck.artifacts import Artifacts, ServedFiles, clear_scratch
-from speck.binder import ENGINE_OF_SCHEME, Registry, scheme_of
+from speck.backoff import Backoff
+from speck.binder import Registry
 from speck.carry import STATE_LIMIT
+from speck.deployment import Deployments, Snapshot
 from speck.drain import BOUND
-from speck.errors import (
-    BinderError,
-    Busy,
-    Conflict,
-    Fault,
-    InvalidInput,
-    NotFound,
-    SpeckError,
-    StaleRevision,
-    StoreError,
-)
+from speck.errors import Busy, Conflict, Fault, InvalidInput, NotFound, StaleRevision, StoreError
 from speck.history import History, count, differences
-from speck.leaving import addresses_of, left_copies
-from speck.model import Composition, Inventory, Job, JobMetrics, JobState, JobStatus, Site
-from speck.operation import Operation
-from speck.plan import Deployed, Keep, Plan, Start, kind_of, make_plan, stranded_state
+from speck.leaving import addresses_of
+from speck.loop import PERIOD, Loop
+from speck.model import Composition, Inventory, Job
+from speck.operation import Operation, end_state
+from speck.plan import Keep, Plan, Start, kind_of, make_plan, stranded_state
 from speck.pool import BinderPool
-from speck.reconcile import PERIOD, Deployment, Observer
+from speck.reconcile import Observer
 from speck.retention import Retention
 from speck.runner import Runner
 from speck.schema import client_id_conflicts
-from speck.store import AttemptRecord, Event, Head, Intent, JobRecord, Revision, Store, Transaction
+from speck.store import Event, Head, Intent, JobRecord, Revision, Store, Transaction
 from speck.store.backup import archive
 from speck.store.care import check
+from speck.views import Views
 
 _log = logging.getLogger(__name__)
 
 KEPT_OPERATIONS = 200  # ended ones that stay in memory; the store keeps all
+HEAL_PATIENCE = 30.0  # s, for a healing that is at work when a user wants something
 
 
 @dataclass
@@ -59,10 +54,11 @@ class Coordinator:
     """One per store.  Safe to use from several threads.
 
     ``roots`` are the directories under which job files may lie.  ``mint`` makes ids, ``clock`` tells
-    Unix time (s), ``period`` is the time between two rounds of observation (s; 0: none).  ``advertise`` is
-    the URL at which engines reach this coordinator (empty: they do not).  ``drain`` is how long (s)
-    a job that is to read elsewhere may take to work off what waits for it.  ``state_limit`` is the size up to
-    which a job's state is carried between engines that share no storage, bytes.
+    Unix time (s), ``period`` is the time between two rounds of the loop (s; 0: it does not go round by
+    itself).  ``advertise`` is the URL at which engines reach this coordinator (empty: they do not).
+    ``drain`` is how long (s) a job that is to read elsewhere may take to work off what waits for it,
+    ``heal_patience`` for how long (s) a user's request waits for a healing that is at work.  ``state_limit``
+    is the size up to which a job's state is carried between engines that share no storage, bytes.
     """
 
     store: Store
@@ -74,21 +70,37 @@ class Coordinator:
     period: float = PERIOD
     advertise: str = ""
     drain: float = BOUND
+    backoff: Backoff = field(default_factory=Backoff)
+    heal_patience: float = HEAL_PATIENCE
     state_limit: int = STATE_LIMIT
 
     def __post_init__(self) -> None:
         self.artifacts = Artifacts(self.store.directory / "artifacts", self.roots)
         self.files = ServedFiles(self.store.directory, self.advertise) if self.advertise else None
         self.pool = BinderPool(self.registry, self.inventory, self.files)
-        self.observer = Observer(self.pool, self._deployed, self.clock)
+        self.history = History(self.store)
+        self.deployments = Deployments(self.store, self.history)
+        self.observer = Observer(self.pool, self.clock)
+        self.loop = Loop(self.deployments, self.observer, self.pool, self, self.clock, self.backoff)
         self._operations: dict[str, Operation] = {}
         self._at_work: dict[str, Operation] = {}
         self._threads: list[threading.Thread] = []
-        self.history = History(self.store)
         self.retention = Retention(self.store, self.artifacts, self.history)
+        self.views = Views(
+            self.deployments,
+            self.observer,
+            self.loop,
+            self.pool,
+            self.inventory,
+            self.history,
+            self.clock,
+            lambda name: work.id if (work := self._at_work.get(name)) else None,
+        )
         self._lock = threading.RLock()
         # One at a time plans a composition; to ask slow engines for one holds up no other.
         self._turns: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
+        self._changes: Counter[str] = Counter()
+        self._users: Counter[str] = Counter()
         self._closing = False
 
     def start(self) -> None:
@@ -103,7 +115,7 @@ class Coordinator:
             else:  # a later one was accepted, since the end of this one could not be stored
                 self._store_end(data | {"state": "failed", "error": "its end could not be stored"}, [])
         if self.period:
-            self.observer.start(self.period)
+            self.loop.start(self.period)
 
     def close(self) -> None:
         """Take nothing new, wait for the operations at work, and let go of engines and brokers."""
@@ -115,6 +127,8 @@ class Coordinator:
         """Take nothing new, and wait for the operations at work."""
         with self._lock:
             self._closing = True
+        self.loop.close()
+        with self._lock:
             at_work = list(self._threads)
         for thread in at_work:
             thread.join()
@@ -123,32 +137,17 @@ class Coordinator:
 
     def plan(self, composition: Composition, base_revision: int | None = None) -> Plan:
         """The plan from what runs to this composition.  Nothing is changed."""
-        head = self._head(composition.name)
+        head = self.deployments.head(composition.name)
         _refuse_stale(head, base_revision)
         self._refuse_taken(composition)
-        if faults := stranded_state(composition.jobs, self._stored(head)):
+        snapshot = self.deployments.snapshot(head)
+        if faults := stranded_state(composition.jobs, snapshot.stored()):
             raise InvalidInput(faults, f"composition {composition.name!r}")
-        return self._plan(head, composition.jobs)
+        return self._plan(snapshot, composition.jobs)
 
-    def _plan(self, head: Head, desired: Mapping[str, Job]) -> Plan:
-        observed = self.observer.observe(self._deployed(head.name))
-        return make_plan(head.name, head.revision, desired, self._stored(head), observed)
-
-    def _stored(self, head: Head) -> dict[str, Deployed]:
-        """The composition's jobs as the store holds them."""
-        attempts = {each.attempt.job_name: each for each in self.store.attempts()}
-        wanted = self.store.revision(head.name, head.revision).jobs if head.revision else {}
-        stored: dict[str, Deployed] = {}
-        for record in self.store.jobs(head.name):
-            attempt = attempts.get(record.name)
-            job = wanted.get(record.name) if attempt is None else self._form(head.name, attempt)
-            if job is None:  # it went in an earlier revision, and its end was not carried out yet
-                _, job = self.history.last_form(head.name, record.name)
-            stored[record.name] = Deployed(job, attempt is not None and attempt.phase == "running")
-        return stored
-
-    def _form(self, composition: str, record: AttemptRecord) -> Job:
-        return self.store.revision(composition, record.revision).jobs[record.attempt.job_name]
+    def _plan(self, snapshot: Snapshot, desired: Mapping[str, Job]) -> Plan:
+        head, observed = snapshot.head, self.observer.observe(snapshot.deployed())
+        return make_plan(head.name, head.revision, desired, snapshot.stored(), observed)
 
     def _refuse_taken(self, composition: Composition) -> None:
         """A job's name, and so its session, belongs to one composition."""
@@ -199,8 +198,7 @@ class Coordinator:
         :class:`~speck.errors.InvalidInput`.
         """
         name = composition.name
-        with self._turns[name]:
-            self._refuse_busy(name)
+        with self._turn(name):
             head = self._not_deleting(name)
             plan = self.plan(composition, base_revision)
             found = differences(self._wanted(name), composition.jobs)
@@ -209,7 +207,7 @@ class Coordinator:
             operation = self._operation(
                 name, number, "rollback" if restored else "apply", author, message, warnings
             )
-            deployed = [each.job for each in self._stored(head).values()]
+            deployed = self.deployments.snapshot(head).forms.values()
             operation.left_behind = tuple(sorted(addresses_of(leave_behind, self.inventory, deployed)))
             operation.plan(plan)
             added, removed, changed = count(found).values()
@@ -228,6 +226,7 @@ class Coordinator:
                 self._refuse_taken(composition)  # again: another composition may have come meanwhile
                 self.artifacts.keep(composition.jobs.values())
                 self._accept(operation, plan, None if same else revision)
+                self.loop.begins(composition.jobs)
                 self._begin(operation, composition.jobs, plan)
         return operation, plan
 
@@ -253,8 +252,7 @@ class Coordinator:
         :class:`~speck.errors.NotFound` when there is no such revision, and
         :class:`~speck.errors.InvalidInput` when code that it names is kept no more.
         """
-        with self._turns[name]:
-            self._refuse_busy(name)
+        with self._turn(name):
             former, restored = self._former(name, number)
             return self.apply(
                 former,
@@ -266,7 +264,7 @@ class Coordinator:
 
     def _former(self, name: str, number: int | None) -> tuple[Composition, int]:
         """The composition as an earlier revision has it, and that one's number."""
-        head = self._known_head(name)
+        head = self.deployments.known_head(name)
         number = self.history.before(name, head.revision) if number is None else number
         jobs = self.store.revision_once(name, number).jobs
         if faults := self.artifacts.lost(jobs.values()):
@@ -274,7 +272,7 @@ class Coordinator:
         return Composition(name, jobs), number
 
     def _not_deleting(self, name: str) -> Head:
-        head = self._head(name)
+        head = self.deployments.head(name)
         if head.deleting:
             raise Conflict(f"composition {name!r} is being deleted (delete it again, or wait)")
         return head
@@ -296,10 +294,9 @@ class Coordinator:
 
     def delete_composition(self, name: str, author: str = "", message: str = "") -> Operation:
         """Stop all of a composition's jobs, then forget it."""
-        with self._turns[name]:
-            self._refuse_busy(name)
-            head = self._known_head(name)
-            plan = self._plan(head, {})
+        with self._turn(name):
+            head = self.deployments.known_head(name)
+            plan = self._plan(self.deployments.snapshot(head), {})
             operation = self._operation(name, head.revision, "delete", author, message)
             operation.plan(plan)
             with self._lock:
@@ -307,6 +304,7 @@ class Coordinator:
                 with self.store.transaction() as transaction:
                     transaction.put_head(replace(head, deleting=True))
                     self._put_intent(transaction, operation, plan)
+                self.loop.begins(each.job.job_name for each in plan.actions)
                 self._begin(operation, {}, plan)
         return operation
 
@@ -314,19 +312,19 @@ class Coordinator:
         self, job: Job, composition: str, author: str = "", message: str = ""
     ) -> tuple[Operation, Plan]:
         """Deploy one job: a revision of its composition with this job put in, the others as they are."""
-        with self._turns[composition]:
+        with self._turn(composition):
             wanted = Composition(composition, {**self._wanted(composition), job.job_name: job})
             return self.apply(wanted, author=author, message=message)
 
     def delete_job(self, name: str, author: str = "", message: str = "") -> Operation:
         """Stop and forget one job: a revision of its composition without it."""
-        composition = self._known_job(name).composition
-        with self._turns[composition]:
+        composition = self.deployments.known_job(name).composition
+        with self._turn(composition):
             jobs = {key: job for key, job in self._wanted(composition).items() if key != name}
             return self.apply(Composition(composition, jobs), author=author, message=message)[0]
 
     def _wanted(self, composition: str) -> Mapping[str, Job]:
-        head = self._head(composition)
+        head = self.deployments.head(composition)
         return self.store.revision(composition, head.revision).jobs if head.revision else {}
 
     def _refuse_busy(self, composition: str) -> None:
@@ -374,10 +372,30 @@ class Coordinator:
             )
         )
 
+    @contextmanager
+    def _turn(self, composition: str) -> Iterator[None]:
+        """Let a user do something with a composition; a healing at work is waited for, and no other begins.
+
+        Raises :class:`~speck.errors.Busy`.
+        """
+        with self._lock:
+            self._users[composition] += 1
+            at_work = self._at_work.get(composition)
+        try:
+            if at_work is not None and at_work.kind == "heal":
+                at_work.wait(self.heal_patience)
+            with self._turns[composition]:
+                self._refuse_busy(composition)
+                yield
+        finally:
+            with self._lock:
+                self._users[composition] -= 1
+
     def _begin(self, operation: Operation, wanted: Mapping[str, Job], plan: Plan) -> None:
         """Carry out a plan in a thread of its own."""
         self._operations[operation.id] = operation
         self._at_work[operation.composition] = operation
+        self._changes[operation.composition] += 1
         self._threads = [thread for thread in self._threads if thread.is_alive()]
         work = threading.Thread(
             target=self._work, args=(operation, wanted, plan), name=f"operation-{operation.id}"
@@ -411,8 +429,7 @@ class Coordinator:
 
     def _end(self, operation: Operation, plan: Plan, error: str) -> None:
         self.observer.forget(each.job.job_name for each in plan.changes)
-        failed = error or any(p.state in ("failed", "skipped") for p in operation.actions.values())
-        state = "failed" if failed else "succeeded"
+        state = end_state(error, operation.actions.values())
         with self._lock:
             data = operation.to_dict() | {"state": state, "ended": self.clock(), "error": error}
             try:
@@ -422,7 +439,9 @@ class Coordinator:
             except StoreError as trouble:
                 _log.error("the end of operation %s could not be stored: %s", operation.id, trouble)
                 error = error or f"its end could not be stored: {trouble}"
+            self.loop.ended(operation, plan)
             del self._at_work[operation.composition]
+            self._changes[operation.composition] += 1
             self._trim_operations()
             operation.end(error)
 
@@ -436,8 +455,12 @@ class Coordinator:
                 transaction.add_event(Event(self.clock(), "skipped", message, name, each["job"], data["id"]))
             message = f"{kind} of {name!r} {state}" + (f": {data['error']}" if data["error"] else "")
             transaction.add_event(Event(self.clock(), state, message, name, "", data["id"]))
-            if kind == "delete" and state == "succeeded":
+            if self._is_deleted(name):
                 transaction.delete_composition(name)
+
+    def _is_deleted(self, composition: str) -> bool:
+        head = self.store.head(composition)
+        return head is not None and head.deleting and not self.store.jobs(composition)
 
     def _trim_operations(self) -> None:
         ended = [key for key, each in self._operations.items() if each.state != "running"]
@@ -464,10 +487,36 @@ class Coordinator:
             operation.end()
             self._operations[operation.id] = operation
             return
-        wanted = {} if kind == "delete" else self.store.revision(name, head.revision).jobs
-        plan = self._plan(head, wanted)
+        snapshot = self.deployments.snapshot(head)
+        plan = self._plan(snapshot, snapshot.wanted)
+        if kind == "heal":  # the others had their reasons to wait
+            names = {each["job"] for each in data["actions"]}
+            plan = replace(plan, actions=tuple(each for each in plan.actions if each.job.job_name in names))
         operation.plan(plan)
-        self._begin(operation, wanted, plan)
+        self._begin(operation, snapshot.wanted, plan)
+
+    # --- healing
+
+    def turns(self) -> Mapping[str, int]:
+        """See :class:`speck.loop.Healer`."""
+        return dict(self._changes)
+
+    def free(self, composition: str) -> bool:
+        """See :class:`speck.loop.Healer`."""
+        return not (self._closing or composition in self._at_work or self._users[composition])
+
+    def heal(self, snapshot: Snapshot, plan: Plan, turn: int) -> Operation | None:
+        """See :class:`speck.loop.Healer`."""
+        name = snapshot.head.name
+        with self._lock:
+            if not self.free(name) or self._changes[name] != turn:
+                return None
+            operation = self._operation(name, snapshot.head.revision, "heal", "speck", "it drifted")
+            operation.plan(plan)
+            with self.store.transaction() as transaction:
+                self._put_intent(transaction, operation, plan)
+            self._begin(operation, snapshot.wanted, plan)
+        return operation
 
     # --- looking
 
@@ -484,155 +533,42 @@ class Coordinator:
         return self._operations.get(identifier)
 
     def compositions(self) -> list[dict[str, Any]]:
-        """Each composition: name, last revision, number of wanted jobs, whether one is at work on it."""
-        found: list[dict[str, Any]] = []
-        for head in self.store.heads():
-            with contextlib.suppress(NotFound):  # deleted meanwhile
-                found.append(self._composition_summary(head))
-        return found
-
-    def _composition_summary(self, head: Head) -> dict[str, Any]:
-        jobs = self.store.revision(head.name, head.revision).jobs if head.revision else {}
-        at_work = self._at_work.get(head.name)
-        return {
-            "name": head.name,
-            "revision": head.revision,
-            "jobs": len(jobs),
-            "deleting": head.deleting,
-            "operation": at_work.id if at_work else None,
-        }
+        """See :meth:`speck.views.Views.compositions`."""
+        return self.views.compositions()
 
     def composition(self, name: str) -> dict[str, Any]:
-        """One composition with its jobs, wanted and real, and its revisions."""
-        head = self._known_head(name)
-        summary = self._composition_summary(head)
-        jobs = [each for each in self.jobs() if each["composition"] == name]
-        return summary | {"jobs": jobs, "revisions": self.revisions(name)}
+        """See :meth:`speck.views.Views.composition`."""
+        return self.views.composition(name)
 
     def revisions(self, name: str) -> list[dict[str, Any]]:
         """A composition's revisions, oldest first, without their jobs."""
-        self._known_head(name)
+        self.deployments.known_head(name)
         return self.history.revisions(name)
 
     def revision(self, name: str, number: int) -> dict[str, Any]:
         """One revision with its jobs."""
-        self._known_head(name)
+        self.deployments.known_head(name)
         return self.history.revision(name, number)
 
     def difference(self, name: str, before: int | None = None, after: int | None = None) -> dict[str, Any]:
         """What differs between two revisions; by default between the last one and the one before it."""
-        head = self._known_head(name)
+        head = self.deployments.known_head(name)
         after = head.revision if after is None else after
         return self.history.difference(
             name, self.history.before(name, after) if before is None else before, after
         )
 
     def jobs(self) -> list[dict[str, Any]]:
-        """Every job, wanted and as last observed, by name."""
-        # Applies and deletions go on meanwhile.  The jobs are read first: a composition that is not found
-        # after that was deleted, and not made since.
-        records = self.store.jobs()
-        attempts = {each.attempt.job_name: each for each in self.store.attempts()}
-        heads = {head.name: head for head in self.store.heads()}
-        found: list[dict[str, Any]] = []
-        for record in records:
-            with contextlib.suppress(NotFound):  # deleted meanwhile
-                wanted = self._wanted_by(heads.get(record.composition)).get(record.name)
-                found.append(self._job_data(record, wanted, attempts.get(record.name)))
-        return found
-
-    def _wanted_by(self, head: Head | None) -> Mapping[str, Job]:
-        if head is None or head.deleting or not head.revision:
-            return {}
-        return self.store.revision(head.name, head.revision).jobs
+        """See :meth:`speck.views.Views.jobs`."""
+        return self.views.jobs()
 
     def job(self, name: str) -> dict[str, Any]:
-        """One job: wanted and real, its attempt, and its metrics when its engine tells them."""
-        record = self._known_job(name)
-        attempts = self.store.attempts(name)
-        if attempts and attempts[-1].handle is not None:
-            form = self._form(record.composition, attempts[-1])
-            self.observer.observe([(form, attempts[-1].handle)])
-        data = next((each for each in self.jobs() if each["job_name"] == name), None)
-        if data is None:
-            raise NotFound(f"job {name!r} was deleted just now")
-        if attempts:
-            data["metrics"] = self._metrics(record, attempts[-1])
-        return data
-
-    def _job_data(
-        self, record: JobRecord, wanted: Job | None, attempt: AttemptRecord | None
-    ) -> dict[str, Any]:
-        form = self._form(record.composition, attempt) if attempt else wanted
-        status = self._status(record, attempt)
-        return {
-            "job_name": record.name,
-            "composition": record.composition,
-            "wanted": "stopped" if wanted is None else "running",
-            "state": status.state.value,
-            "observed_at": status.observed_at,
-            "message": status.message,
-            "error": record.error,
-            "up_to_date": form == wanted and attempt is not None and attempt.phase == "running",
-            "attempt": None if attempt is None else attempt.attempt.number,
-            "job": None if form is None else form.to_dict(),
-            "sessions": [asdict(each) for each in record.sessions],
-            "left_behind": [
-                {"address": each.address, "attempt": each.attempt.number}
-                for each in left_copies(self.store)
-                if each.attempt.job_name == record.name
-            ],
-        }
-
-    def _status(self, record: JobRecord, attempt: AttemptRecord | None) -> JobStatus:
-        if attempt is None:
-            return JobStatus(JobState.PENDING, self.clock(), "not started")
-        if attempt.phase == "intended":
-            return JobStatus(JobState.STARTING, self.clock(), "given to its engine, no answer yet")
-        unseen = JobStatus(JobState.UNKNOWN, self.clock(), "not observed yet")
-        return self.observer.seen().get(record.name, unseen)
-
-    def _metrics(self, record: JobRecord, attempt: AttemptRecord) -> dict[str, Any] | None:
-        if attempt.handle is None:
-            return None
-        form = self._form(record.composition, attempt)
-        try:
-            metrics: JobMetrics = self.pool.engine(form).metrics(attempt.handle)
-        except BinderError as error:
-            return {"error": str(error)}
-        return asdict(metrics)
+        """See :meth:`speck.views.Views.job`."""
+        return self.views.job(name)
 
     def sites(self) -> list[dict[str, Any]]:
-        """The inventory, and whether each engine and broker can be reached now."""
-        sites = list(self.inventory.sites.values())
-        if not sites:
-            return []
-        with ThreadPoolExecutor(min(16, len(sites))) as threads:
-            return list(threads.map(self._site_data, sites))
-
-    def _site_data(self, site: Site) -> dict[str, Any]:
-        return {
-            "name": site.name,
-            "engines": [self._engine_data(each.spe_address) for each in site.engines],
-            "broker": self._broker_data(site.broker_address),
-        }
-
-    def _engine_data(self, address: str) -> dict[str, Any]:
-        data: dict[str, Any] = {"address": address, "reached": True, "error": "", "capacity": None}
-        try:
-            engine = self.pool.engine_at(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address)
-            return data | {"capacity": asdict(engine.capacity())}
-        except SpeckError as error:
-            return data | {"reached": False, "error": str(error)}
-
-    def _broker_data(self, address: str) -> dict[str, Any]:
-        data: dict[str, Any] = {"address": address, "reached": True, "error": "", "warnings": []}
-        try:
-            broker = self.pool.broker(address)
-            broker.check()
-            return data | {"warnings": broker.warnings()}
-        except SpeckError as error:
-            return data | {"reached": False, "error": str(error)}
+        """See :meth:`speck.views.Views.sites`."""
+        return self.views.sites()
 
     def events(self, limit: int = 100, **filters: Any) -> list[dict[str, Any]]:
         """The audit log's last entries, oldest first; ``filters`` are those of :class:`audit.Filter`."""
@@ -656,32 +592,6 @@ class Coordinator:
         """What is wrong with the store as it is now."""
         found = check(self.store.records(), self.store.directory)
         return [{"what": each.what, "message": each.message} for each in found]
-
-    # --- small things
-
-    def _deployed(self, composition: str | None = None) -> list[Deployment]:
-        """What is thought to run (of one composition)."""
-        owners = {each.name: each.composition for each in self.store.jobs(composition)}
-        return [
-            (self._form(owners[each.attempt.job_name], each), each.handle)
-            for each in self.store.attempts()
-            if each.handle is not None and each.phase == "running" and each.attempt.job_name in owners
-        ]
-
-    def _head(self, name: str) -> Head:
-        return self.store.head(name) or Head(name, 0)
-
-    def _known_head(self, name: str) -> Head:
-        head = self.store.head(name)
-        if head is None:
-            raise NotFound(f"there is no composition {name!r}")
-        return head
-
-    def _known_job(self, name: str) -> JobRecord:
-        record = self.store.job(name)
-        if record is None:
-            raise NotFound(f"there is no job {name!r}")
-        return record
 
 
 def _refuse_stale(head: Head, base_revision: int | None) -> None:

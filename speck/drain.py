@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from speck.binder import BrokerBinder, EngineBinder
-from speck.errors import BinderError, Unreachable
+from speck.errors import BinderError, Unfinished, Unreachable
 from speck.model import Handle, Job, JobState
 
 BOUND = 30.0  # s
@@ -49,8 +49,9 @@ def await_drained(copy: Copy, marker: str, bound: float) -> None:
     """Return when what waited at the time of the call is worked off, or when the copy is not at work.
 
     A copy whose connector cannot tell is taken for done when it has read nothing for some seconds, or after
-    ``bound`` seconds.  Raises :class:`~speck.errors.BinderError` when another is not done after ``bound``
-    seconds (0: do not wait at all), or when its engine does not answer: it cannot be stopped then either.
+    ``bound`` seconds.  Raises :class:`~speck.errors.Unfinished` when another is not done after ``bound``
+    seconds (0: do not wait at all), and :class:`~speck.errors.BinderError` when its engine does not answer:
+    it cannot be stopped then either.
     """
     deadline = time.monotonic() + bound
     trouble = ""
@@ -67,7 +68,7 @@ def await_drained(copy: Copy, marker: str, bound: float) -> None:
         if answer is not False:
             return
     if bound > 0 and copy.at_work():
-        raise BinderError(_unfinished(copy, bound) + trouble, address=copy.job.spe_address)
+        raise Unfinished(_unfinished(copy, bound) + trouble, address=copy.job.spe_address)
 
 
 def _await_still(copy: Copy, deadline: float) -> None:

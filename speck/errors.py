@@ -17,7 +17,8 @@
     │   ├── Unreachable         no connection
     │   ├── NoAnswer            connected, no answer in time: the outcome is unknown
     │   ├── Refused             it answered, and said no (the job's own code may be why)
-    │   └── NoCapacity          it has no room for the job
+    │   ├── NoCapacity          it has no room for the job
+    │   └── Unfinished          a job has not worked off in time what waits for it
     ├── LocalError              an engine or broker of this machine could not be started or stopped
     └── ServerError             the command line could not get an answer out of the server
 
@@ -132,6 +133,10 @@ class Refused(BinderError):
 
 class NoCapacity(BinderError):
     """It has no room for the job."""
+
+
+class Unfinished(BinderError):
+    """A job that is to go, or to read elsewhere, has not worked off in time what waits for it."""
 
 
 class LocalError(SpeckError):

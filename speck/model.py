@@ -6,6 +6,7 @@ Everything here is a frozen value without behaviour of its own.  No third party 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 import re
 from collections.abc import Mapping
@@ -128,6 +129,11 @@ def fence_topic(session: str) -> str:
     return f"speck/fence/{session}"
 
 
+def session_fingerprint(broker: str, session: str) -> str:
+    """What tells one session from all others, in 16 letters and digits that fit anywhere."""
+    return hashlib.sha256(f"{broker} {session}".encode()).hexdigest()[:16]
+
+
 # --- what runs ------------------------------------------------------------------------------------
 
 
@@ -191,6 +197,37 @@ class JobStatus:
     state: JobState
     observed_at: float
     message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A job that an engine runs now, whoever started it.
+
+    ``engine_id`` is what the engine knows it by: a handle of it has it as its own, or among its details.
+    ``attempt`` is the attempt's id where the engine tells that SpecK started it, ``code`` the hash of its
+    code and ``reads`` the fingerprint of its session (:func:`session_fingerprint`) where it tells those.
+    """
+
+    engine_id: str
+    job_name: str
+    attempt: str | None = None
+    code: str = ""
+    reads: str = ""
+
+
+class Drift(Enum):
+    """How a job as it is differs from what is wanted."""
+
+    DIED = "died"
+    FINISHED = "finished"  # it came to an end, which a stream should not
+    LOST = "missing"  # its engine was restarted, and does not know it
+    STOPPED = "stopped by hand"
+    TWICE = "running twice"
+    OLD_CODE = "running old code"  # an attempt that the store does not name, or code that is not the wanted
+    FOREIGN = "foreign job of this name"  # never touched
+    NOT_STARTED = "not started"
+    NOT_UPDATED = "not updated"  # it runs as it was wanted before
+    NOT_STOPPED = "not stopped"  # nobody wants it any more
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -14,10 +14,11 @@ from speck.plan import Action, Keep, Plan, kind_of
 
 @dataclass
 class Progress:
-    """One action: ``state`` is ``pending``, ``running``, ``done``, ``failed``, ``skipped`` or ``kept``.
+    """One action.  ``started`` and ``ended`` are Unix times, s.
 
-    ``note`` is what the user should know of an action that went as it was meant to.  ``started`` and
-    ``ended`` are Unix times, s.
+    ``state`` is ``pending``, ``running``, ``done``, ``failed``, ``skipped``, ``waiting``, ``kept``.  What is
+    waiting could not be asked for, and is done when it can.  ``note`` is what the user should know of an
+    action that went as it was meant to.
     """
 
     job: str
@@ -50,6 +51,14 @@ def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else value
 
 
+def end_state(error: str, actions: Iterable[Progress]) -> str:
+    """How an operation ended whose actions ended so, with an ``error`` of its own or an empty one."""
+    states = {each.state for each in actions}
+    if error or states & {"failed", "skipped"}:
+        return "failed"
+    return "waiting" if "waiting" in states else "succeeded"
+
+
 def plan_data(plan: Plan) -> dict[str, Any]:
     """A plan as plain data."""
     return {
@@ -62,8 +71,10 @@ def plan_data(plan: Plan) -> dict[str, Any]:
 
 @dataclass
 class Operation:
-    """An apply, a rollback or a delete.  ``state`` is ``running``, ``succeeded`` or ``failed``.
+    """An apply, a rollback, a delete or a healing.
 
+    ``state`` is ``running``; then ``succeeded``, ``failed``, or ``waiting`` when nothing failed and something
+    waits, which is done later and not as part of it.
     ``author`` asked for it, ``message`` is why.  Times are Unix times, s.
 
     ``calls`` counts the calls made to engines, by method; ``left_behind`` are the addresses of engines whose
@@ -126,10 +137,10 @@ class Operation:
             self._notify()
 
     def end(self, error: str = "") -> None:
-        """The operation is over; it failed when an action did, or when there is an error of its own."""
+        """The operation is over (see :func:`end_state`)."""
         with self._changed:
-            failed = error or any(each.state in ("failed", "skipped") for each in self.actions.values())
-            self.state, self.error, self.ended = "failed" if failed else "succeeded", error, self.clock()
+            state = end_state(error, self.actions.values())
+            self.state, self.error, self.ended = state, error, self.clock()
             self._notify()
 
     def wait(self, seconds: float) -> bool:

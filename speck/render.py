@@ -25,6 +25,7 @@ _STATES = {
     "lost": "red",
     "skipped": "yellow",
     "unknown": "yellow",
+    "waiting": "yellow",
 }
 
 Data = Mapping[str, Any]
@@ -100,7 +101,7 @@ def clock(at: float) -> str:
 
 def jobs_table(jobs: Iterable[Data]) -> Table:
     """Every job: wanted and real."""
-    columns = ("JOB", "COMPOSITION", "ENGINE", "WANTED", "STATE", "OBSERVED", "SAYS")
+    columns = ("JOB", "COMPOSITION", "ENGINE", "WANTED", "STATE", "OBSERVED", "DRIFT", "NEXT TRY", "SAYS")
     return _table(
         columns,
         (
@@ -111,11 +112,23 @@ def jobs_table(jobs: Iterable[Data]) -> Table:
                 each["wanted"],
                 each["state"],
                 clock(each["observed_at"]),
-                each["error"] or each["message"],
+                each["drift"],
+                each["next_try"] and clock(each["next_try"]),
+                _says(each),
             )
             for each in jobs
         ),
     )
+
+
+def _says(job: Data) -> str:
+    """What there is to say of a job, each thing once."""
+    said = (job["waits"], job["drift_message"], job["error"], job["message"])
+    told: list[str] = []
+    for text in said:
+        if text and not any(text in other for other in told):
+            told.append(text)
+    return "; ".join(told)
 
 
 def facts(data: Data) -> Iterable[Text]:
@@ -128,7 +141,9 @@ def _facts(data: Data, indent: str) -> Iterable[Text]:
         if isinstance(value, Mapping) and value:
             yield Text(f"{indent}{key}:")
             yield from _facts(value, indent + "  ")
-        elif key in ("observed_at", "at", "started", "ended") and isinstance(value, float):
+        elif key in ("observed_at", "at", "started", "ended", "drift_since", "next_try") and isinstance(
+            value, float
+        ):
             yield Text(f"{indent}{key}: {clock(value)}")
         else:
             yield Text(f"{indent}{key}: {'-' if value in (None, '', {}) else value}")

@@ -34,7 +34,7 @@ from tenacity import (
 from speck.binder import MOST_COUNTED
 from speck.carry import STATE_LIMIT, Carrier, Parcel, at
 from speck.drain import BOUND, Copy, await_drained
-from speck.errors import BinderError, NoAnswer, SpeckError, StoreError, Unreachable
+from speck.errors import BinderError, NoAnswer, NoCapacity, SpeckError, StoreError, Unfinished, Unreachable
 from speck.graph import Graph, source_of
 from speck.leaving import Leaver
 from speck.model import Attempt, Handle, Job, State, client_id
@@ -147,7 +147,7 @@ class Runner:
                 self.operation.begin(name)
                 step(action)
             except SpeckError as error:
-                self._failed(action, str(error))
+                self._failed(action, str(error), waits=_waits(error))
                 raise
             except Exception as error:
                 _log.exception("action on job %r", name)
@@ -157,15 +157,17 @@ class Runner:
         def skip(need: Hashable, error: Exception) -> None:
             kind, other = need if isinstance(need, tuple) else ("", "")
             if kind == "broker":
-                self._failed(action, str(error))
+                self._failed(action, str(error), waits=_waits(error))
+            elif other != name and _waits(error):
+                self.operation.finish(name, "waiting", f"depends on job {other!r}, which waits: {error}")
             elif other != name:  # what failed of its own has been told
                 self.operation.finish(name, "skipped", f"depends on job {other!r}, which failed: {error}")
 
         return Task(key, lane or self.pool.engine_lane(action.job), work, skip, needs)
 
-    def _failed(self, action: Action, error: str) -> None:
-        name = action.job.job_name
-        if self.operation.actions[name].state == "failed":
+    def _failed(self, action: Action, error: str, *, waits: bool = False) -> None:
+        name, state = action.job.job_name, "waiting" if waits else "failed"
+        if self.operation.actions[name].state in ("failed", "waiting"):
             return  # its other step did, and told so
         message = f"job {name!r} at {action.job.spe_address}: {error}"
         try:
@@ -173,10 +175,10 @@ class Runner:
                 record = self.store.job(name)
                 if record is not None:
                     transaction.put_job(replace(record, error=error))
-                transaction.add_event(self._event("failed", name, message))
+                transaction.add_event(self._event(state, name, message))
         except StoreError as trouble:
             _log.error("that the action on job %r failed could not be stored: %s", name, trouble)
-        self.operation.finish(name, "failed", message)
+        self.operation.finish(name, state, message)
 
     # --- prepare
 
@@ -273,8 +275,9 @@ class Runner:
                 if not self._runs(action.job) and not self._take_up(action.job):
                     self._work_off(action.job)
                     self._stop_attempts(name, keep_state=action.job.upgrade == "stateful")
-                    self._launch(action.job, self.operation.revision)
+                    self._begin(action.job)
                 self._drop_sessions(name)
+                self._is_up(name)
             case Update() | Move():
                 self._replace(action)
                 return  # done when it has come up
@@ -315,15 +318,29 @@ class Runner:
         except BinderError as error:
             if former is None:
                 raise
-            self._put_back(action, former, error)
+            self._put_back(action.previous, former, error)
 
-    def _put_back(self, action: Update | Move, former: int, error: BinderError) -> NoReturn:
+    def _begin(self, job: Job) -> None:
+        """Start a job; when it does not start, put back the form that a crash found stopped for it."""
+        try:
+            self._launch(job, self.operation.revision)
+        except NoAnswer:
+            raise
+        except BinderError as error:
+            former = self._record(job.job_name).former
+            previous = self._wanted_in(former).get(job.job_name) if former else None
+            if previous is None or previous == job:
+                raise
+            self._put_back(previous, former, error)
+
+    def _put_back(self, previous: Job, former: int, error: BinderError) -> NoReturn:
         """Start the previous version again; the session of the new one goes on to collect for it."""
         try:
-            self._launch(action.previous, former)
+            self._launch(previous, former)
         except BinderError as second:
             raise BinderError(f"{error}; nor could the previous version be put back: {second}") from error
-        self._discard_left(action.job.job_name)
+        self._discard_left(previous.job_name)
+        self._is_up(previous.job_name)
         raise BinderError(f"{error}; the previous version was put back and runs") from error
 
     def _settled(self, action: Action) -> None:
@@ -336,11 +353,20 @@ class Runner:
             fault = fault_in_coming_up(self.pool.engine(action.job), record.handle, settle)
             if fault is not None and former is not None:
                 self._stop_attempts(name, keep_state=True)
-                self._put_back(action, former, BinderError(fault, address=action.job.spe_address))
+                reason = BinderError(fault, address=action.job.spe_address)
+                self._put_back(action.previous, former, reason)
             if fault is not None:
                 raise BinderError(fault, address=action.job.spe_address)
         self._drop_sessions(name)
+        self._is_up(name)
         self.operation.finish(name, "done")
+
+    def _is_up(self, name: str) -> None:
+        """There is no way back to a former version any more."""
+        record = self._record(name)
+        if record.former:
+            with self.store.transaction() as transaction:
+                transaction.put_job(replace(record, former=0))
 
     def _launch(self, job: Job, revision: int) -> None:
         state = self._bring_state(job)
@@ -490,10 +516,10 @@ class Runner:
     def _stopped(self, record: AttemptRecord, state: State | None, ran: bool) -> None:
         name = record.attempt.job_name
         job = self._record(name)
+        former = record.revision if ran else job.former
         with self.store.transaction() as transaction:
             transaction.delete_attempt(record.attempt)
-            if state is not None:
-                transaction.put_job(replace(job, state=state))
+            transaction.put_job(replace(job, state=state or job.state, former=former))
             if ran:
                 message = f"job {name!r} stopped (attempt {record.attempt.number})"
                 transaction.add_event(self._event("stopped", name, message))
@@ -538,7 +564,9 @@ class Runner:
         left = _again(partial(self.pool.broker(session.broker).waiting, session.name))
         if not left:
             return
-        many = f"{left} or more messages" if left == MOST_COUNTED else f"{left} message{'s' * (left > 1)}"
+        # Engines acknowledge a batch when they begin the next one: the last may be among what is left.
+        some = f"at most {left} message{'s' * (left > 1)}"
+        many = f"{left} or more messages" if left == MOST_COUNTED else some
         text = f"given up: {many} that waited at {session.topic!r} of {session.broker}"
         self.operation.note(name, text)
         with self.store.transaction() as transaction:
@@ -566,7 +594,10 @@ class Runner:
 
     def _form(self, record: AttemptRecord) -> Job:
         """The job as this attempt runs it."""
-        return self.store.revision(self.operation.composition, record.revision).jobs[record.attempt.job_name]
+        return self._wanted_in(record.revision)[record.attempt.job_name]
+
+    def _wanted_in(self, revision: int) -> Mapping[str, Job]:
+        return self.store.revision(self.operation.composition, revision).jobs
 
     def _event(self, kind: str, job: str, message: str) -> Event:
         return Event(self.clock(), kind, message, self.operation.composition, job, self.operation.id)
@@ -583,6 +614,11 @@ def _again(call: Callable[[], _T]) -> _T:
         with one_try:
             return call()
     raise AssertionError("a try ends in an answer or an error")
+
+
+def _waits(error: Exception) -> bool:
+    """Whether what failed so is worth another try as it is: nobody said no to it."""
+    return isinstance(error, Unreachable | NoAnswer | NoCapacity | Unfinished)
 
 
 def _carried(job: Job, record: JobRecord) -> State | None:

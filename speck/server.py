@@ -20,6 +20,7 @@ from speck.carry import STATE_LIMIT
 from speck.coordinator import Coordinator
 from speck.drain import BOUND
 from speck.errors import Fault, InvalidInput, SpeckError
+from speck.loop import PERIOD
 from speck.model import Inventory
 from speck.schema import load_inventory
 from speck.store import Bounds, Store
@@ -38,12 +39,14 @@ def serve(
     advertise: str | None = None,
     state_limit: int = STATE_LIMIT,
     drain: float = BOUND,
+    period: float | None = None,
     bounds: Bounds | None = None,
 ) -> None:
     """Serve until SIGINT, SIGTERM or SIGHUP.  ``ready`` is called with the address once it answers.
 
     ``advertise`` is the URL at which engines fetch files from here; by default the address listened on.
-    ``drain`` is how long (s) a job that is to read elsewhere may take to work off what waits for it.
+    ``drain`` is how long (s) a job that is to read elsewhere may take to work off what waits for it,
+    ``period`` the time (s) between two rounds of the loop (0: none).
     ``bounds`` says how much history the store keeps.
     ``state_limit`` is the size up to which a job's state is carried between sites, bytes.
 
@@ -64,6 +67,7 @@ def serve(
             list(roots),
             advertise=advertise or _reached_at(host, port),
             drain=drain,
+            period=PERIOD if period is None else period,
             state_limit=state_limit,
         )
         server = WebServer(create_app(coordinator, token), listener)

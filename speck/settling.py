@@ -8,7 +8,7 @@ from speck.binder import EngineBinder, TellsFirstWork
 from speck.errors import BinderError
 from speck.model import Handle, JobState, JobStatus
 
-PATIENCE = 120.0  # s, for a copy to come to run
+PATIENCE = 300.0  # s, for a copy to come to run
 FIRST_WORK = 30.0  # s, for its first piece of work, after which it counts as come up without
 
 _PAUSE = 0.2

@@ -18,9 +18,20 @@ from typing import Protocol, TypeVar
 
 import pytest
 
-from speck.binder import EngineBinder
+from speck.binder import EngineBinder, ListsJobs, TellsMany
 from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, SpeckError, Unreachable
-from speck.model import Attempt, Capacity, Handle, Job, JobMetrics, JobState, JobStatus, State, client_id
+from speck.model import (
+    Attempt,
+    Capacity,
+    Handle,
+    Job,
+    JobMetrics,
+    JobState,
+    JobStatus,
+    State,
+    client_id,
+    session_fingerprint,
+)
 from tests.wire_trouble import Trouble
 
 PATIENCE = 60.0
@@ -104,6 +115,8 @@ def assert_useless(
     status = engine.status(handle)
     assert status.state is JobState.UNKNOWN
     assert status.message
+    if isinstance(engine, TellsMany):
+        assert engine.statuses([handle])[handle.engine_id].state is JobState.UNKNOWN
     calls: dict[str, Callable[[], object]] = {
         "check": lambda: engine.check(job, None),
         "submit": lambda: engine.submit(job, attempt_of(job)),
@@ -112,6 +125,8 @@ def assert_useless(
         "metrics": lambda: engine.metrics(handle),
         "capacity": engine.capacity,
     }
+    if isinstance(engine, ListsJobs):
+        calls["running"] = engine.running
     for call in calls.values():
         with pytest.raises(errors) as caught:
             call()
@@ -252,6 +267,33 @@ class EngineContract:
         before = time.time()
         assert before <= engine.status(handle).observed_at <= time.time()
         engine.stop(handle, keep_state=False)
+
+    def test_many_are_told_at_once_and_listed(
+        self, bench: EngineBench, engine: EngineBinder, name: str
+    ) -> None:
+        if not (isinstance(engine, TellsMany) and isinstance(engine, ListsJobs)):
+            pytest.skip("this engine does not tell of several jobs at once")
+        jobs = [bench.job(f"{name}-{number}") for number in range(2)]
+        attempts = [attempt_of(job) for job in jobs]
+        handles = [engine.submit(job, attempt) for job, attempt in zip(jobs, attempts, strict=True)]
+        for handle in handles:
+            await_state(engine, handle, JobState.RUNNING)
+        found = {each.job_name: each for each in engine.running() if each.job_name.startswith(name)}
+        assert sorted(found) == [job.job_name for job in jobs]
+        for job, attempt, handle in zip(jobs, attempts, handles, strict=True):
+            one = found[job.job_name]
+            assert one.engine_id in (handle.engine_id, *handle.details.values())
+            assert one.attempt in (None, attempt.id)
+            assert one.code in ("", job.code_hash)
+            assert one.reads in ("", session_fingerprint(job.source_broker, attempt.session))
+        engine.stop(handles[0], keep_state=False)
+        told = engine.statuses(handles)
+        assert [told[each.engine_id].state in GONE for each in handles] == [True, False]
+        assert told[handles[1].engine_id].state is JobState.RUNNING
+        assert [each.job_name for each in engine.running() if each.job_name.startswith(name)] == [
+            jobs[1].job_name
+        ]
+        engine.stop(handles[1], keep_state=False)
 
     # -- stop, state
 

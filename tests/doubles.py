@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, Unreachable
 from speck.model import (
     Attempt,
     Capacity,
+    Found,
     Handle,
     Inventory,
     Job,
@@ -31,6 +32,7 @@ from speck.model import (
     JobState,
     JobStatus,
     State,
+    session_fingerprint,
 )
 
 CHANGES = frozenset({"submit", "stop"})  # the engine calls that change an engine
@@ -49,6 +51,7 @@ class RunningJob:
     attempt: Attempt
     state: JobState = JobState.RUNNING
     message: str = ""
+    foreign: bool = False
 
 
 @dataclass
@@ -104,6 +107,7 @@ class Hold:
 
     method: str
     name: str | None
+    address: str | None = None
     reached: threading.Event = field(default_factory=threading.Event)
     _gate: threading.Event = field(default_factory=threading.Event)
 
@@ -111,7 +115,8 @@ class Hold:
         self._gate.set()
 
     def pass_through(self, call: Call) -> None:
-        if call[0] == self.method and self.name in (None, call[2]):
+        method, address, name = call
+        if method == self.method and self.address in (None, address) and self.name in (None, name):
             self.reached.set()
             if not self._gate.wait(60):
                 raise AssertionError(f"nobody released the hold on {self.method}")
@@ -124,6 +129,7 @@ class World:
         self.engines: dict[str, EngineState] = {}
         self.brokers: dict[str, BrokerState] = {}
         self.states: set[str] = set()
+        self.silent_jobs: set[str] = set()  # engine ids of which their engine says nothing
         self.calls: list[Call] = []
         self.violations: list[str] = []
         self.doomed: Callable[[Job], bool] = lambda job: False  # which jobs die as soon as they run
@@ -155,9 +161,9 @@ class World:
         with self.lock:
             self._troubles.clear()
 
-    def hold(self, method: str, name: str | None = None) -> Hold:
+    def hold(self, method: str, name: str | None = None, address: str | None = None) -> Hold:
         """Let calls of a method wait until the hold is released."""
-        hold = Hold(method, name)
+        hold = Hold(method, name, address)
         with self.lock:
             self._holds.append(hold)
         return hold
@@ -178,11 +184,17 @@ class World:
             self.engine(address).jobs.clear()
             self.up(address)
 
-    def crash(self, job_name: str, message: str = "it crashed") -> None:
-        """Let the running copies of a job fail."""
+    def crash(self, job_name: str, message: str = "it crashed", state: JobState = JobState.FAILED) -> None:
+        """Let the running copies of a job fail, or end otherwise."""
         with self.lock:
             for running in self.running(job_name):
-                running.state, running.message = JobState.FAILED, message
+                self.states.add(checkpoint(running.attempt))
+                running.state, running.message = state, message
+
+    def intrude(self, address: str, job: Job, attempt: Attempt, *, foreign: bool = False) -> None:
+        """Let an engine run a copy that no coordinator of this world has asked for."""
+        with self.lock:
+            self.engine(address).jobs[attempt.id] = RunningJob(job, attempt, foreign=foreign)
 
     def take_over(self, broker: str, session: str) -> None:
         """Who reads through a session loses it, looks at the fence, and ends if it names a newer attempt."""
@@ -306,13 +318,24 @@ class InMemoryEngine:
         now = time.time()
         try:
             with self.world.call("status", self.address, handle.details.get("job", "")):
-                running = self.world.engine(self.address).jobs.get(handle.engine_id)
-                if running is None:
-                    return JobStatus(JobState.LOST, now, f"{self.address} does not know the job")
-                self._end_when_fenced(running)
-                return JobStatus(running.state, now, running.message)
+                return self._told(handle.engine_id, now)
         except (Unreachable, NoAnswer) as error:
             return JobStatus(JobState.UNKNOWN, now, str(error))
+
+    def statuses(self, handles: Iterable[Handle]) -> dict[str, JobStatus]:
+        asked, now = list(handles), time.time()
+        try:
+            with self.world.call("statuses", self.address, ""):
+                return {each.engine_id: self._told(each.engine_id, now) for each in asked}
+        except (Unreachable, NoAnswer) as error:
+            return {each.engine_id: JobStatus(JobState.UNKNOWN, now, str(error)) for each in asked}
+
+    def running(self) -> list[Found]:
+        with self.world.call("running", self.address, ""):
+            jobs = self.world.engine(self.address).jobs
+            for each in jobs.values():
+                self._end_when_fenced(each)
+            return [_found(key, each) for key, each in jobs.items() if each.state in LIVE]
 
     def stop(self, handle: Handle, keep_state: bool) -> State | None:
         with self.world.call("stop", self.address, handle.details.get("job", "")):
@@ -344,6 +367,15 @@ class InMemoryEngine:
 
     def close(self) -> None:
         """Nothing is held."""
+
+    def _told(self, engine_id: str, now: float) -> JobStatus:
+        running = self.world.engine(self.address).jobs.get(engine_id)
+        if engine_id in self.world.silent_jobs:
+            return JobStatus(JobState.UNKNOWN, now, f"{self.address} does not say")
+        if running is None:
+            return JobStatus(JobState.LOST, now, f"{self.address} does not know the job")
+        self._end_when_fenced(running)
+        return JobStatus(running.state, now, running.message)
 
     def _handle(self, attempt: Attempt) -> Handle:
         details = {"job": attempt.job_name, "checkpoint": checkpoint(attempt)}
@@ -429,6 +461,14 @@ class InMemoryBroker:
     def _call(self, method: str, session: str) -> Iterator[None]:
         with self.world.call(method, self.address, session, broker=True):
             yield
+
+
+def _found(engine_id: str, running: RunningJob) -> Found:
+    job, attempt = running.job, running.attempt
+    if running.foreign:
+        return Found(engine_id, job.job_name)
+    reads = session_fingerprint(job.source_broker, attempt.session)
+    return Found(engine_id, job.job_name, attempt.id, job.code_hash, reads)
 
 
 def accept_any_code(path: Path, entry_class: str) -> str | None:

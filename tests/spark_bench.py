@@ -113,9 +113,9 @@ class SparkBench:
         self.mqtt.send(job.source_topic, ["a"])
 
     def running(self, job_name: str) -> int:
-        names = ServerProbe(self.server.address, self._client).running()
-        assert names is not None
-        return names.count(job_name)
+        running = ServerProbe(self.server.address, self._client).running()
+        assert running is not None
+        return [query.name for query in running].count(job_name)
 
     def forgotten(self, handle: Handle) -> Handle:
         return handle  # a session that was released is not known

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from speck import cli, client
+from tests.binder_contract import eventually
 from tests.rest_server import RestServer, yaml_of
 
 TWO = yaml_of("a t0 t1", "b t1 t2")
@@ -103,6 +105,40 @@ def test_apply_that_fails_names_job_engine_and_reason(speck: Speck, two: str, re
     assert said.code == 1
     assert "job 'a' at sc://e1:15002: NameError: name 'x' (work.py:3)" in said.err
     assert "1 failed, 1 done" in said.out
+
+
+def test_apply_that_waits_for_a_site_exits_3_and_is_done_on_its_return(
+    speck: Speck, two: str, rest: RestServer
+) -> None:
+    rest.world.down("sc://e1:15002")
+    said = speck("apply", two)
+    assert said.code == 3
+    assert "apply of two waiting: 2 waiting" in said.out
+    assert "speck jobs" in said.err
+    rest.coordinator.loop.round()
+    (line,) = [line for line in speck("jobs").out.splitlines() if line.startswith("a ")]
+    assert "not started" in line
+    assert "waits for sc://e1:15002: " in line
+    shown = speck("show", "a").out.splitlines()
+    assert "drift: not started" in shown
+    assert "next_try: -" in shown
+    rest.world.up("sc://e1:15002")
+    rest.coordinator.loop.round()
+    eventually(lambda: sorted(rest.world.where()), lambda names: names == ["a", "b"])
+
+
+def test_jobs_tell_drift_and_the_next_try(speck: Speck, two: str, rest: RestServer) -> None:
+    speck("apply", two)
+    for _ in range(2):
+        rest.world.crash("a", "no such street")
+        rest.coordinator.loop.round()
+        eventually(lambda: rest.coordinator.free("two"), bool)
+    job = next(each for each in speck("jobs", "--json").data if each["job_name"] == "a")
+    assert (job["wanted"], job["state"], job["drift"]) == ("running", "failed", "died")
+    assert job["next_try"] > job["drift_since"]
+    (line,) = [line for line in speck("jobs").out.splitlines() if line.startswith("a ")]
+    assert "waits for its next try; no such street" in line
+    assert "drift" in speck("events").out
 
 
 def test_json_prints_one_object_and_nothing_else(speck: Speck, two: str) -> None:
@@ -290,11 +326,15 @@ def test_wrong_input_is_told_at_once(
 
 
 def test_every_command_has_help() -> None:
-    for name, command in cli.cli.commands.items():
-        assert command.help, name
-        for parameter in command.params:
-            if parameter.param_type_name == "option":
-                assert getattr(parameter, "help", None), f"{name} --{parameter.name}"
+    groups = [("speck", cli.cli)]
+    for name, group in groups:
+        for command in group.commands.values():
+            assert command.help, f"{name} {command.name}"
+            if isinstance(command, click.Group):
+                groups.append((f"{name} {command.name}", command))
+            for parameter in command.params:
+                if parameter.param_type_name == "option":
+                    assert getattr(parameter, "help", None), f"{name} {command.name} --{parameter.name}"
 
 
 def test_interrupt_leaves_the_operation_running(

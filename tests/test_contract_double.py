@@ -37,7 +37,8 @@ class DoubleBench:
 
     @contextmanager
     def troubled_binder(self, trouble: Trouble) -> Iterator[EngineBinder]:
-        for method in ("check", "submit", "find", "status", "stop", "metrics", "capacity"):
+        methods = ("check", "submit", "find", "status", "statuses", "running", "stop", "metrics", "capacity")
+        for method in methods:
             error = NoAnswer(f"{TROUBLED} is {trouble.value}", address=TROUBLED)
             self.world.fail(method, error, address=TROUBLED, times=None)
         yield InMemoryEngine(self.world, TROUBLED)

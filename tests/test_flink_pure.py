@@ -29,7 +29,7 @@ from binders.flink.rates import (
     sample_of,
 )
 from binders.flink.states import left_behind, missing, newest_state, stop_savepoint, unshared
-from speck.model import Engine, Inventory, Login, Secret, State
+from speck.model import Engine, Inventory, Login, Secret, State, session_fingerprint
 from tests.binder_contract import attempt_of
 from tests.examples import job, make_jar, one_site, property_test
 
@@ -225,7 +225,9 @@ def test_the_body_of_a_run() -> None:
     }
     assert settings["pipeline.name"] == "clean"
     assert settings["execution.checkpointing.dir"] == "file:///var/checkpoints"
-    assert settings["pipeline.global-job-parameters"] == "speck.job:clean,speck.code:c0de"
+    reads = session_fingerprint(wanted.source_broker, "speck-clean")
+    told = f"speck.job:clean,speck.code:c0de,speck.reads:{reads},speck.hash:c0de"
+    assert settings["pipeline.global-job-parameters"] == told
     assert not any("password" in key for key in settings)
     # What SpecK says of the wiring is not for a job's own arguments to change.
     assert arguments[-4:] == ["--rate", "2.5", "--all", "false"]

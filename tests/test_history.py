@@ -349,7 +349,7 @@ def test_compositions_are_worked_on_side_by_side(coordinator: Coordinator, world
     """Not even the planning of one, which asks its engines, holds up another."""
     slow = make_job("slow", "p", "q", spe_address="sc://e2:1")
     carry_out(coordinator, composition(slow, name="slow"))
-    hold = world.hold("status", "slow")
+    hold = world.hold("statuses", address="sc://e2:1")
     with ThreadPoolExecutor(1) as threads:
         planning = threads.submit(coordinator.apply, composition(name="slow"))
         assert hold.reached.wait(30)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from speck.coordinator import Coordinator
-from speck.errors import NoAnswer
-from speck.model import Attempt, Composition
+from speck.errors import NoAnswer, Refused
+from speck.model import Attempt, Composition, Job
 from speck.operation import Operation
 from speck.store import Store
 from tests.doubles import InMemoryEngine, World, double_kinds
@@ -23,7 +23,7 @@ ENGINE, BROKER = "sc://e1:1", "tcp://b1:1883"
 A = make_job("a", "in", "out")
 SILENCE = NoAnswer("killed", address=ENGINE)
 
-Begin = Callable[[], Coordinator]
+Begin = Callable[..., Coordinator]
 
 
 @pytest.fixture
@@ -44,9 +44,10 @@ def begin(tmp_path: Path, world: World) -> Iterator[Begin]:
             coordinator.close()
             coordinator.store.close()
 
-    def start() -> Coordinator:
+    def start(arrange: Callable[[], None] = lambda: None) -> Coordinator:
         end()
         world.heal()
+        arrange()
         root = write_code(tmp_path)
         coordinator = Coordinator(Store(tmp_path / "store"), double_kinds(world), roots=[root], period=0)
         running.append(coordinator)
@@ -63,11 +64,11 @@ def carry_out(coordinator: Coordinator, wanted: Composition) -> Operation:
     return operation
 
 
-def die_in_submit(coordinator: Coordinator, world: World) -> Attempt:
-    """The store is as a SIGKILL during the submit of a first deployment leaves it; answers the attempt."""
+def die_in_submit(coordinator: Coordinator, world: World, job: Job = A) -> Attempt:
+    """The store is as a SIGKILL during the submit of a job leaves it; answers the attempt."""
     world.fail("submit", SILENCE, name="a", times=None)
     world.fail("find", SILENCE, name="a", times=None)
-    operation = carry_out(coordinator, composition(A))
+    operation = carry_out(coordinator, composition(job))
     stored = coordinator.store.operation(operation.id)
     assert stored is not None
     (record,) = coordinator.store.attempts("a")
@@ -161,6 +162,29 @@ def test_deletion_without_an_answer_is_made_again(
     assert operation.state == "succeeded"
     assert world.running() == []
     assert world.broker(BROKER).sessions == {}
+
+
+@pytest.mark.parametrize("refused", [2, 3], ids=["and runs", "which is refused too"])
+def test_form_that_a_crash_left_stopped_is_put_back_when_the_new_one_does_not_start(
+    begin: Begin, world: World, refused: int
+) -> None:
+    coordinator = begin()
+    carry_out(coordinator, composition(A))
+    (before,) = world.running("a")
+    die_in_submit(coordinator, world, replace(A, trigger="1 second"))
+    no = Refused("no", address=ENGINE)
+    coordinator = begin(lambda: world.fail("submit", no, name="a", times=refused))
+    operation = resumed(coordinator)
+    assert operation.state == "failed"
+    if refused == 3:  # the attempt of before, a new one, and the former form
+        assert "nor could the previous version be put back" in operation.actions["a"].error
+        assert world.running("a") == []
+        return
+    assert "the previous version was put back and runs" in operation.actions["a"].error
+    (running,) = world.running("a")
+    assert running.job.trigger == A.trigger
+    assert running.attempt.state is not None
+    assert before.attempt.id in running.attempt.state.location
 
 
 def test_session_that_could_not_be_deleted_goes_with_the_next_apply(begin: Begin, world: World) -> None:

@@ -161,7 +161,7 @@ def test_job_that_does_not_drain_in_time_goes_on_and_loses_nothing(begin: Begin,
     world.broker(BROKER).backlog["speck-b"] = 7
     edited = composition(A_ELSEWHERE, B_ELSEWHERE)
     operation = carry_out(coordinator, edited)
-    assert states(operation) == {"a": "done", "b": "failed"}
+    assert states(operation) == {"a": "done", "b": "waiting"}
     assert "what waits for it at 't1' of tcp://b1:1883 was not worked off in 0.3 s" in (
         operation.actions["b"].error
     )
@@ -179,7 +179,7 @@ def test_job_that_is_not_waited_for_tells_what_was_given_up(begin: Begin, world:
     carry_out(coordinator, composition(A, B))
     world.broker(BROKER).backlog["speck-b"] = 7
     operation = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE))
-    told = "given up: 7 messages that waited at 't1' of tcp://b1:1883"
+    told = "given up: at most 7 messages that waited at 't1' of tcp://b1:1883"
     assert operation.actions["b"].note == told
     assert operation.to_dict()["actions"][1]["note"] == told
     assert f"job 'b': {told}" in [each["message"] for each in coordinator.events()]
@@ -212,7 +212,7 @@ def test_dead_copy_is_not_waited_for(begin: Begin, world: World) -> None:
     hold.release()
     assert operation.wait(20)
     assert states(operation) == {"a": "done", "b": "done"}
-    assert operation.actions["b"].note == "given up: 1 message that waited at 't1' of tcp://b1:1883"
+    assert operation.actions["b"].note == "given up: at most 1 message that waited at 't1' of tcp://b1:1883"
 
 
 def test_copy_that_died_before_it_had_drained_runs_once_more_to_do_so(begin: Begin, world: World) -> None:
@@ -220,10 +220,10 @@ def test_copy_that_died_before_it_had_drained_runs_once_more_to_do_so(begin: Beg
     carry_out(coordinator, composition(A, B))
     world.broker(BROKER).backlog["speck-b"] = 7
     edited = composition(A_ELSEWHERE, B_ELSEWHERE)
-    assert states(carry_out(coordinator, edited)) == {"a": "done", "b": "failed"}
+    assert states(carry_out(coordinator, edited)) == {"a": "done", "b": "waiting"}
     world.restart(ENGINE)
     again = carry_out(coordinator, edited)
-    assert states(again) == {"a": "done", "b": "failed"}
+    assert states(again) == {"a": "done", "b": "waiting"}
     assert "was not worked off in 0.3 s" in again.actions["b"].error
     (running,) = world.running("b")
     assert (running.attempt.session, running.attempt.state is not None) == ("speck-b", True)
@@ -249,7 +249,7 @@ def test_dead_copy_that_cannot_run_again_tells_what_it_left(begin: Begin, world:
     world.fail("submit", Refused("NameError in jobs.py:3", address=ENGINE), name="b")
     operation = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE))
     assert states(operation) == {"a": "done", "b": "done"}
-    assert operation.actions["b"].note == "given up: 7 messages that waited at 't1' of tcp://b1:1883"
+    assert operation.actions["b"].note == "given up: at most 7 messages that waited at 't1' of tcp://b1:1883"
 
 
 def test_engine_that_is_down_is_not_waited_for(begin: Begin, world: World) -> None:
@@ -306,10 +306,10 @@ def test_a_change_that_is_taken_back_leaves_no_session(begin: Begin, world: Worl
         world.doomed = lambda job: job.source_topic == "x1"
     else:
         world.broker(BROKER).backlog["speck-b"] = 7
-    assert carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE)).state == "failed"
+    assert carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE)).state in ("failed", "waiting")
     world.broker(BROKER).backlog["speck-b.2"] = 3
     back = carry_out(coordinator, composition(A, B))
     assert states(back) == {"a": "done", "b": "kept"}
-    assert back.actions["b"].note == "given up: 3 messages that waited at 'x1' of tcp://b1:1883"
+    assert back.actions["b"].note == "given up: at most 3 messages that waited at 'x1' of tcp://b1:1883"
     assert world.broker(BROKER).sessions == {"speck-a": "t0", "speck-b": "t1"}
     assert [each.attempt.session for each in world.running("b")] == ["speck-b"]

@@ -1,16 +1,19 @@
 """What can go wrong between a client and a server, over real sockets.
 
 A :class:`BrokenServer` listens and is no good; a :class:`Relay` stands in front of a good server, and is slow
-or loses an answer.  Both are context managers, on free loopback ports.
+or loses an answer; a :class:`MischiefRelay` does what it is told to each request.  All are context managers,
+on free loopback ports.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from enum import Enum
 from types import TracebackType
 
@@ -168,3 +171,98 @@ class Relay(_Listener):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._end()
+
+
+class Mischief(Enum):
+    """What can happen to a request and its answer."""
+
+    LOSE_REQUEST = "lose request"  # the connection breaks before it is passed on
+    LOSE_ANSWER = "lose answer"  # it is passed on, and the connection breaks before the answer
+    CUT_ANSWER = "cut answer"  # the connection breaks in the midst of the answer
+    DELAY = "delay"  # it is passed on late
+    TWICE = "twice"  # it is passed on twice; the second answer goes nowhere
+    GARBLE = "garble"  # the answer is bytes that mean nothing
+
+
+_DELAY = 0.3  # s
+
+# What happens to an answer is decided when its request is seen.
+_OF_ANSWERS = frozenset({Mischief.LOSE_ANSWER, Mischief.CUT_ANSWER, Mischief.GARBLE})
+
+
+class MischiefRelay(_Listener):
+    """Passes bytes to a server on a loopback port and back; ``choose`` says what happens to each piece.
+
+    A piece is what a client sends at once: a request of HTTP, or some packets of MQTT or gRPC.  ``done``
+    counts what was done.
+    """
+
+    def __init__(self, server_port: int, choose: Callable[[bytes], Mischief | None]) -> None:
+        super().__init__()
+        self.server_port, self.choose = server_port, choose
+        self.done: Counter[Mischief] = Counter()
+
+    def serve(self, connection: socket.socket) -> None:
+        server = self.keep(socket.create_connection(("127.0.0.1", self.server_port), 10))
+        server.settimeout(None)
+        ends = (connection, server)
+        coming: list[Mischief] = []
+        forth = threading.Thread(target=self._forth, args=(*ends, coming), daemon=True)
+        forth.start()
+        with contextlib.suppress(OSError):
+            while answer := server.recv(1 << 16):
+                mischief = coming.pop() if coming else None
+                if mischief is Mischief.LOSE_ANSWER:
+                    break
+                if mischief is Mischief.CUT_ANSWER:
+                    connection.sendall(answer[: len(answer) // 2])
+                    break
+                connection.sendall(bytes(len(answer)) if mischief is Mischief.GARBLE else answer)
+        _break(*ends)
+
+    def _forth(self, connection: socket.socket, server: socket.socket, coming: list[Mischief]) -> None:
+        with contextlib.suppress(OSError):
+            while piece := connection.recv(1 << 16):
+                mischief = self.choose(piece)
+                if mischief is Mischief.TWICE and not _is_whole_request(piece):
+                    mischief = None
+                if mischief is not None:
+                    self.done[mischief] += 1
+                if mischief is Mischief.LOSE_REQUEST:
+                    break
+                if mischief is Mischief.DELAY:
+                    time.sleep(_DELAY)
+                if mischief is Mischief.TWICE:
+                    threading.Thread(target=self._repeat, args=(piece,), daemon=True).start()
+                if mischief in _OF_ANSWERS:
+                    coming.append(mischief)
+                server.sendall(piece)
+        _break(connection, server)
+
+    def _repeat(self, piece: bytes) -> None:
+        with contextlib.suppress(OSError):
+            server = self.keep(socket.create_connection(("127.0.0.1", self.server_port), 10))
+            server.sendall(piece)
+            server.recv(1 << 16)
+
+    def __enter__(self) -> MischiefRelay:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+
+def _is_whole_request(piece: bytes) -> bool:
+    """Whether this is one HTTP request with all of its body."""
+    head, found, body = piece.partition(b"\r\n\r\n")
+    length = re.search(rb"(?i)\r\ncontent-length: *(\d+)", head)
+    return bool(found) and len(body) == (int(length[1]) if length else 0)
+
+
+def _break(*ends: socket.socket) -> None:
+    for each in ends:
+        with contextlib.suppress(OSError):
+            each.shutdown(socket.SHUT_RDWR)

@@ -35,6 +35,12 @@ FLINK = Programs(
     {"job_path": "jars_and_apps/flink/speck-flink-jobs.jar", "entry_class": "io.speck.flink.jobs.Forward"},
 )
 
+SPARK = Programs(
+    "spark",
+    {"job_path": "benchmarks/promises/spark_jobs.py", "entry_class": "counted"},
+    {"job_path": "benchmarks/promises/spark_jobs.py", "entry_class": "marked"},
+)
+
 
 @dataclass(frozen=True)
 class Form:

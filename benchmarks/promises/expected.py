@@ -10,6 +10,8 @@ from benchmarks.promises.compositions import Form
 from benchmarks.promises.sites import Place
 from benchmarks.promises.witness import BrokerState
 
+_OWN = "speck/"  # topics of SpecK's own: notes, fences, markers
+
 
 def faults(places: Mapping[str, Place], jobs: Sequence[Form], store: Path) -> list[str]:
     """What is not as it should be at the engines; when all is well there, at the brokers and in the store."""
@@ -44,7 +46,11 @@ def _all_broker_faults(places: Mapping[str, Place], jobs: Sequence[Form]) -> Ite
 
 
 def _broker_faults(site: str, state: BrokerState, wanted: Mapping[str, str]) -> Iterator[str]:
-    ours = {name: topics for name, topics in state.sessions.items() if name.startswith("speck-")}
+    ours = {
+        name: tuple(topic for topic in topics if not topic.startswith(_OWN))
+        for name, topics in state.sessions.items()
+        if name.startswith("speck-")
+    }
     sessions = {
         job: [name for name in ours if name == f"speck-{job}" or name.startswith(f"speck-{job}.")]
         for job in wanted
@@ -56,6 +62,6 @@ def _broker_faults(site: str, state: BrokerState, wanted: Mapping[str, str]) -> 
     known = {name for names in sessions.values() for name in names}
     if strays := sorted(ours.keys() - known):
         yield f"broker {site} has stray sessions {strays}"
-    notes = {topic for topic in state.retained if topic.startswith("speck/")}
+    notes = {topic for topic in state.retained if topic.startswith(_OWN)}
     if strays := sorted(topic for topic in notes if topic.rpartition("/")[2] not in known):
         yield f"broker {site} has stray notes {strays}"

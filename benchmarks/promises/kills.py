@@ -14,13 +14,15 @@ from tempfile import TemporaryDirectory
 
 import yaml
 
-from benchmarks.promises.compositions import FLINK
-from benchmarks.promises.sites import flink_places
+from benchmarks.promises.compositions import FLINK, SPARK
+from benchmarks.promises.sites import flink_places, spark_places
 from benchmarks.promises.trial import Outcome, Trial
 
 # Each kind of change, and the one that leads back.
 Pair = tuple[str, str | None]
 PAIRS: Sequence[Pair] = (("first", None), ("updated", "first"), ("moved", "first"), ("rewired", "first"))
+
+ENGINES = {"flink": (flink_places, FLINK), "spark": (spark_places, SPARK)}
 
 Choice = Callable[[Sequence[str]], Sequence[int]]
 Points = dict[str, list[str]]  # the names of the points of each change
@@ -52,8 +54,9 @@ def at_points(
         trial.come_to(back)
         chosen = {}
         for target in (there, back):
-            names = found[trial.round(target, 0).change] = trial.points()
-            chosen[target] = choose(names)
+            change = trial.round(target, 0).change
+            found[change] = trial.points()
+            chosen[target] = choose(found[change])
         for numbers in zip_longest(chosen[there], chosen[back], fillvalue=0):
             for target, number in zip((there, back), numbers, strict=True):
                 trial.round(target, number)
@@ -90,7 +93,8 @@ def figures(outcomes: Iterable[Outcome]) -> dict[str, int]:
     }
 
 
-def _told(outcome: Outcome) -> None:
+def told(outcome: Outcome) -> None:
+    """Say on standard error how a round went."""
     what = outcome.wrong or ("right" if outcome.killed else "right, not killed")
     where = f" {outcome.point} ({outcome.number})" if outcome.point else ""
     print(f"{outcome.change}{where}: {what} [{outcome.seconds:.1f} s]", file=sys.stderr, flush=True)
@@ -99,6 +103,7 @@ def _told(outcome: Outcome) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Kill at every point, and at random moments; the result is 1 when something was wrong."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.promises kills", description=__doc__)
+    parser.add_argument("--engine", choices=ENGINES, default="flink")
     parser.add_argument("--all", action="store_true", help="the points between two effects as well")
     parser.add_argument("--every", type=int, default=1, help="only every so many points (default 1)")
     parser.add_argument("--random", type=int, default=100, help="kills at random moments (default 100)")
@@ -109,8 +114,8 @@ def main(arguments: Sequence[str]) -> int:
     print(f"seed {options.seed}", file=sys.stderr)
     with TemporaryDirectory() as name, ExitStack() as stack:
         directory = Path(name)
-        places = flink_places(stack, directory)
-        with Trial(places, FLINK, directory / "trial", options.seed, _told) as trial:
+        places, programs = ENGINES[options.engine]
+        with Trial(places(stack, directory), programs, directory / "trial", options.seed, told) as trial:
             first = options.seed % options.every
             points = at_points(trial, PAIRS, lambda names: found(names)[first :: options.every])
             at_random(trial, options.random)

@@ -135,8 +135,8 @@ def word(number: int) -> str:
 class Trial:
     """One pair on two sites, through a coordinator of its own."""
 
-    def __init__(self, name: str, sites: Sites, coordinator: Coordinator) -> None:
-        self.name, self.pair, self.sites, self.coordinator = name, PAIRS[name], sites, coordinator
+    def __init__(self, name: str, pair: Pair, sites: Sites, coordinator: Coordinator) -> None:
+        self.name, self.pair, self.sites, self.coordinator = name, pair, sites, coordinator
         # Names that no trial before has used: what another left on an engine or a broker is not met again.
         self.mark = uuid.uuid4().hex[:6]
 
@@ -319,7 +319,7 @@ def main(arguments: Sequence[str]) -> int:
             sites = sites_of(up)
             for name in options.pair or PAIRS:
                 with coordinator_on(sites, directory / name) as coordinator:
-                    trial = Trial(name, sites, coordinator)
+                    trial = Trial(name, PAIRS[name], sites, coordinator)
                     results.append(trial.run(options.rounds, options.rate, options.floor_rounds).to_dict())
                 print(json.dumps(results[-1]), file=sys.stderr)
     if options.json:

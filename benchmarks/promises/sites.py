@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +13,10 @@ import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
 from benchmarks.promises.compositions import IN, OUT
-from benchmarks.promises.witness import Engine, FlinkWitness, MosquittoWitness
+from benchmarks.promises.witness import Engine, FlinkWitness, MosquittoWitness, SparkWitness
 from tests.flink_server import FlinkServer
 from tests.mosquitto_server import MosquittoServer
+from tests.spark_server import SparkServer
 
 _PATIENCE = 60.0
 
@@ -31,18 +32,34 @@ class Place:
 
 def flink_places(stack: ExitStack, directory: Path) -> dict[str, Place]:
     """Two sites with a small Flink cluster and a Mosquitto each, up for as long as the stack is."""
-    shared = {
-        "checkpoint_dir": (directory / "checkpoints").as_uri(),
-        "savepoint_dir": (directory / "savepoints").as_uri(),
-    }
-    places = {}
-    for site in "AB":
-        broker = stack.enter_context(MosquittoServer(directory / f"broker-{site}"))
-        cluster = stack.enter_context(FlinkServer(directory / f"flink-{site}", heap="192m", slots=8))
-        database = broker.directory / "mosquitto.db"
-        witness = MosquittoWitness(broker.address, broker.pid, database)
-        places[site] = Place(FlinkWitness(cluster.address), witness, shared)
-    return places
+    shared = _shared(directory, "checkpoint_dir", "savepoint_dir")
+
+    def place(site: str) -> Place:
+        cluster = FlinkServer(directory / f"flink-{site}", heap="192m", slots=8)
+        broker = _broker(stack, directory / f"broker-{site}")
+        return Place(FlinkWitness(stack.enter_context(cluster).address), broker, shared)
+
+    return {site: place(site) for site in "AB"}
+
+
+def spark_places(stack: ExitStack, directory: Path) -> dict[str, Place]:
+    """The same with a Spark Connect server each."""
+    shared = _shared(directory, "checkpoint_dir")
+
+    def place(site: str) -> Place:
+        server = stack.enter_context(SparkServer(directory / f"spark-{site}"))
+        return Place(SparkWitness(server), _broker(stack, directory / f"broker-{site}"), shared)
+
+    return {site: place(site) for site in "AB"}
+
+
+def _shared(directory: Path, *names: str) -> dict[str, str]:
+    return {name: (directory / name).as_uri() for name in names}
+
+
+def _broker(stack: ExitStack, directory: Path) -> MosquittoWitness:
+    broker = stack.enter_context(MosquittoServer(directory))
+    return MosquittoWitness(broker.address, broker.pid, directory / "mosquitto.db")
 
 
 def await_cleared(place: Place) -> None:
@@ -51,15 +68,20 @@ def await_cleared(place: Place) -> None:
     while place.engine.running() and time.monotonic() < deadline:
         time.sleep(0.05)
     state = place.broker.look()
-    port = int(place.broker.address.rpartition(":")[2])
-    for name in state.sessions:
-        client = paho.Client(CallbackAPIVersion.VERSION2, name, protocol=paho.MQTTv5)
-        client.connect("127.0.0.1", port, clean_start=True)
-        client.loop_start()
-        for topic in state.retained:
-            client.publish(topic, b"", 1, retain=True).wait_for_publish(30)
-        client.disconnect()
-        client.loop_stop()
+    for session in state.sessions:
+        _as_client(place.broker.address, session, ())
+    _as_client(place.broker.address, "", state.retained)
+
+
+def _as_client(address: str, client_id: str, cleared: Iterable[str]) -> None:
+    """Take a session over and let it end; delete the messages retained on these topics."""
+    client = paho.Client(CallbackAPIVersion.VERSION2, client_id, protocol=paho.MQTTv5)
+    client.connect("127.0.0.1", int(address.rpartition(":")[2]), clean_start=True)
+    client.loop_start()
+    for topic in cleared:
+        client.publish(topic, b"", 1, retain=True).wait_for_publish(30)
+    client.disconnect()
+    client.loop_stop()
 
 
 class Probe:

@@ -12,7 +12,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +29,7 @@ from speck.errors import ServerError, SpeckError
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 PATIENCE = 60.0  # s, until what is wanted must be there
+_TROUBLED = 300.0  # s; Flink may start for 120 s what gave no answer
 _POLL = 0.03
 
 
@@ -118,6 +119,30 @@ class Trial:
 
         return self.judged(target, 0, die, lambda: "after " + ", ".join(f"{each:.2f} s" for each in moments))
 
+    def troubled_round(self, target: str | None, trouble: AbstractContextManager[None]) -> Outcome:
+        """Change to ``target`` while there is trouble, and once more when there is none."""
+
+        def change() -> tuple[bool, bool]:
+            with self._server() as server:
+                client = _there(server.client())
+                with trouble:
+                    self._ask(client, target)
+                    self._await_idle(client, None, _TROUBLED)
+                self._insist(client, target)
+            return False, True
+
+        return self.judged(target, 0, change, lambda: "trouble")
+
+    def _insist(self, client: Client, target: str | None) -> None:
+        """Ask again until it has succeeded."""
+        deadline = time.monotonic() + _TROUBLED
+        while target is not None or client.compositions():
+            operation = self._request(client, target, wait=_TROUBLED)
+            if operation["state"] == "succeeded":
+                return
+            if time.monotonic() > deadline:
+                raise _Wrong(f"asked again and again, it {operation['state']}: {operation}")
+
     def come_to(self, state: str | None) -> None:
         """Change to this version without a kill, if it is not there already."""
         while self.state != state:
@@ -201,9 +226,9 @@ class Trial:
                 if client is not None and not any(each["operation"] for each in client.compositions()):
                     break
 
-    def _await_idle(self, client: Client, default: int | None) -> int | None:
+    def _await_idle(self, client: Client, default: int | None, patience: float = PATIENCE) -> int | None:
         """Wait until no operation is at work; answers the revision."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
             found = [each for each in client.compositions() if each["name"] == NAME]
             if not found:
@@ -211,7 +236,7 @@ class Trial:
             if found[0]["operation"] is None:
                 return int(found[0]["revision"])
             time.sleep(_POLL)
-        raise _Wrong(f"still at work after {PATIENCE:g} s")
+        raise _Wrong(f"still at work after {patience:g} s")
 
     def _is_gone(self, client: Client) -> bool:
         self._await_idle(client, None)

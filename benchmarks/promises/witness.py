@@ -15,6 +15,10 @@ from typing import Any, Protocol
 
 import requests
 
+from binders.spark.probe import ServerProbe
+from binders.spark.wire import ConnectClient, endpoint_of
+from tests.spark_server import SparkServer
+
 _PATIENCE = 30.0
 _ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})
 _JAR = re.compile(r"(?P<hash>[0-9a-f]{64})\.jar\Z")
@@ -32,7 +36,9 @@ class Running:
 class Engine(Protocol):
     """An engine as a witness sees it."""
 
-    address: str
+    @property
+    def address(self) -> str:
+        """As an inventory has it."""
 
     def running(self) -> list[Running]:
         """All jobs that have not ended."""
@@ -81,6 +87,36 @@ class FlinkWitness:
         if not answer.ok:
             raise RuntimeError(f"{method} {path} at {self.address}: {answer.status_code} {answer.text[:500]}")
         return json.loads(answer.content or b"{}")
+
+
+@dataclass(frozen=True)
+class SparkWitness:
+    """A Spark Connect server with a local master, whose queries are threads of one process."""
+
+    server: SparkServer
+
+    @property
+    def address(self) -> str:
+        """See :class:`Engine`."""
+        return self.server.address
+
+    def running(self) -> list[Running]:
+        """See :class:`Engine`; a query that has a thread is at work."""
+        client = ConnectClient(self.address, endpoint_of(self.address))
+        try:
+            queries = ServerProbe(self.address, client).running() or ()
+            return [Running("", query.name, True) for query in queries]
+        finally:
+            client.close()
+
+    def unused_files(self) -> list[str]:
+        """See :class:`Engine`; a job's code is in its plan, and no file is brought."""
+        return []
+
+    def clear(self) -> None:
+        """See :class:`Engine`; a session can be ended by those only who know its id."""
+        self.server.kill()
+        self.server.start()
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,9 @@ from binders.flink.jars import JarShelf
 from binders.flink.meter import Meter
 from binders.flink.orders import (
     CODE_PARAMETER,
+    HASH_PARAMETER,
     JOB_PARAMETER,
+    READS_PARAMETER,
     SAVEPOINT_KEYS,
     STATE_KIND,
     directories,
@@ -39,6 +41,7 @@ from speck.errors import BinderError, NoAnswer, NoCapacity, Refused
 from speck.model import (
     Attempt,
     Capacity,
+    Found,
     Handle,
     Inventory,
     Job,
@@ -46,6 +49,7 @@ from speck.model import (
     JobState,
     JobStatus,
     State,
+    session_fingerprint,
 )
 
 VERSIONS = ((1, 20), (2, 0))  # the oldest of each major version
@@ -63,10 +67,16 @@ _FALTERING = frozenset({"RESTARTING", "FAILING"})
 
 @dataclass(frozen=True)
 class Tag:
-    """Whose job a job of the cluster is: SpecK's name of it and the hash of its code; empty when not told."""
+    """Whose job a job of the cluster is; what is not told is empty.
+
+    ``job`` is SpecK's name of it, ``code`` the hash of what was uploaded, ``reads`` the fingerprint of its
+    session, ``hash`` that of the file which the job names.
+    """
 
     job: str = ""
     code: str = ""
+    reads: str = ""
+    hash: str = ""
 
 
 class Cluster:
@@ -140,7 +150,8 @@ class FlinkEngine:
                 self._run(job, attempt, parcel)
             except FlinkRefused as error:
                 return self._after_refusal(job, attempt, error, asked)
-            shared.tags[attempt.id] = Tag(job.job_name, parcel.code)
+            reads = session_fingerprint(job.source_broker, attempt.session)
+            shared.tags[attempt.id] = Tag(job.job_name, parcel.code, reads, job.code_hash)
             shared.live.add(attempt.id)
         return self._handle(attempt)
 
@@ -177,6 +188,10 @@ class FlinkEngine:
             found = {each: (JobState.UNKNOWN, str(error)) for each in asked}
         now = time.time()
         return {each: JobStatus(state, now, message) for each, (state, message) in found.items()}
+
+    def running(self) -> list[Found]:
+        """The jobs that have not ended; one request, and one more for each that is new to this process."""
+        return [self._found(line) for line in self._live_jobs()]
 
     def stop(self, handle: Handle, keep_state: bool) -> State | None:
         """Stop the job with a savepoint, or cancel it; drop its jar when no other job is of the same code.
@@ -435,8 +450,15 @@ class FlinkEngine:
         """Whose a job is; asked of the cluster once."""
         if job not in self._shared.tags:
             told = self.rest.job_parameters(job)
-            self._shared.tags[job] = Tag(told.get(JOB_PARAMETER, ""), told.get(CODE_PARAMETER, ""))
+            names = (JOB_PARAMETER, CODE_PARAMETER, READS_PARAMETER, HASH_PARAMETER)
+            self._shared.tags[job] = Tag(*(told.get(name, "") for name in names))
         return self._shared.tags[job]
+
+    def _found(self, line: JobLine) -> Found:
+        tag = self._tag(line.id)
+        if not tag.job:
+            return Found(line.id, line.name)
+        return Found(line.id, tag.job, line.id, tag.hash, tag.reads)
 
     def _is(self, line: JobLine, job_name: str) -> bool:
         return (self._tag(line.id).job or line.name) == job_name

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from speck.model import Attempt, Engine, Inventory, Job, Login, Scalar, fence_topic
+from speck.model import Attempt, Engine, Inventory, Job, Login, Scalar, fence_topic, session_fingerprint
 
 STATE_KIND = "flink-savepoint"
 
@@ -32,6 +32,8 @@ SETTINGS: Mapping[str, str] = {
 
 JOB_PARAMETER = "speck.job"
 CODE_PARAMETER = "speck.code"
+READS_PARAMETER = "speck.reads"
+HASH_PARAMETER = "speck.hash"  # of the file that the job names, which is not always what was uploaded
 
 CHECKPOINT_KEYS = ("execution.checkpointing.dir", "state.checkpoints.dir")
 SAVEPOINT_KEYS = ("execution.checkpointing.savepoint-dir", "state.savepoints.dir")
@@ -72,7 +74,14 @@ def run_body(job: Job, attempt: Attempt, code: str, known: Engine, inventory: In
             **SETTINGS,
             "pipeline.name": job.job_name,
             # Shown by /jobs/:id/config: who knows nothing but the cluster knows whose job it is.
-            "pipeline.global-job-parameters": f"{JOB_PARAMETER}:{job.job_name},{CODE_PARAMETER}:{code}",
+            "pipeline.global-job-parameters": ",".join(
+                (
+                    f"{JOB_PARAMETER}:{job.job_name}",
+                    f"{CODE_PARAMETER}:{code}",
+                    f"{READS_PARAMETER}:{session_fingerprint(job.source_broker, attempt.session)}",
+                    *([f"{HASH_PARAMETER}:{job.code_hash}"] if job.code_hash else []),
+                )
+            ),
             **({CHECKPOINT_KEYS[0]: _location(known.checkpoint_dir)} if known.checkpoint_dir else {}),
             **login_settings("speck.source", inventory.broker_login(job.source_broker)),
             **login_settings("speck.sink", inventory.broker_login(job.sink_broker)),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from weakref import WeakValueDictionary
@@ -34,6 +35,7 @@ from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, Unreachable
 from speck.model import (
     Attempt,
     Capacity,
+    Found,
     Handle,
     Inventory,
     Job,
@@ -123,6 +125,33 @@ class ConnectEngine:
         except ServerRefused as error:
             state, message = _state_of_refusal(error), str(error)
         return JobStatus(state, time.time(), message)
+
+    def statuses(self, handles: Iterable[Handle]) -> dict[str, JobStatus]:
+        """The statuses of many jobs by ``engine_id``.
+
+        One question where the server can say what runs, and three more for each job that does not.
+        """
+        asked = list(handles)
+        try:
+            running = self._probe.running() if len(asked) > 1 else None
+        except BinderError as error:
+            unknown = JobStatus(JobState.UNKNOWN, time.time(), str(error))
+            return {each.engine_id: unknown for each in asked}
+        runs, now = {query.run_id for query in running or ()}, time.time()
+        at_work = JobStatus(JobState.RUNNING, now)
+        return {
+            each.engine_id: at_work if _query_of(each).run_id in runs else self.status(each) for each in asked
+        }
+
+    def running(self) -> list[Found]:
+        """The queries of all sessions, each by its run's id.
+
+        Whose they are is not told.  Raises :class:`~speck.errors.Refused` where the server cannot say.
+        """
+        running = self._probe.running()
+        if running is None:
+            raise Refused(f"{self.address} does not say which queries it runs", address=self.address)
+        return [Found(query.run_id, query.name) for query in running]
 
     def stop(self, handle: Handle, keep_state: bool) -> State | None:
         """Let the batch in hand end (for ``stop_grace`` seconds), stop the query, end its session.
@@ -317,7 +346,7 @@ class ConnectEngine:
         running = self._probe.running() if slots is not None else None
         if slots is None or running is None:
             return
-        others = [name for name in running if name != job.job_name]  # its own slot comes free first
+        others = [query for query in running if query.name != job.job_name]  # its own slot comes free first
         if len(others) >= slots:
             raise NoCapacity(
                 f"{self.address} has no room for job {job.job_name!r}: {slots} slots, {len(others)} in use",

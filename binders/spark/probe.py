@@ -16,13 +16,15 @@ from pyspark.sql.connect.types import pyspark_types_to_proto_types
 from pyspark.sql.types import StringType
 from pyspark.util import PythonEvalType
 
-from binders.spark.wire import ConnectClient, ServerRefused
+from binders.spark.wire import ConnectClient, Query, ServerRefused
 from binders.spark.wiring import CONNECTOR_FORMAT
 from speck.errors import Refused
 from speck.model import Job
 
 _COLUMNS = frozenset({"topic", "value", "timestamp"})
-_QUERY_THREAD = re.compile(r"stream execution thread for (\S+) \[id = ")
+_QUERY_THREAD = re.compile(
+    r"stream execution thread for (?P<name>\S+) \[id = (?P<id>[0-9a-f-]+), runId = (?P<run>[0-9a-f-]+)\]"
+)
 _LOCAL_MASTER = re.compile(r"local\[(\d+)")
 _SPLITS = re.compile(r"splits=(?:Some\()?(\d+)")
 _SIZE = re.compile(r"(\d+)([kmgt]?)b?")
@@ -102,8 +104,8 @@ class ServerProbe:
             return False
         return True
 
-    def running(self) -> list[str] | None:
-        """The names of the queries of all sessions, or ``None`` where they cannot be told.
+    def running(self) -> list[Query] | None:
+        """The queries of all sessions that run, or ``None`` where they cannot be told.
 
         A session sees its own queries only.  Each query has a thread that bears its name, and SQL can ask for
         the threads of the process that evaluates it: with a local master, that is the server.
@@ -113,7 +115,8 @@ class ServerProbe:
         threads = pb2.Relation(
             sql=pb2.SQL(query="SELECT java_method('java.lang.Thread', 'getAllStackTraces')")
         )
-        return _QUERY_THREAD.findall(self.ask(lambda session: self._client.text(session, threads)))
+        told = self.ask(lambda session: self._client.text(session, threads))
+        return [Query(each["id"], each["run"], each["name"]) for each in _QUERY_THREAD.finditer(told)]
 
     def cores(self) -> int | None:
         """How many tasks Spark runs side by side."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -34,7 +34,18 @@ from binders.spark.room import DRIVER_CORES, DRIVER_MEMORY, EXECUTOR_MEMORY, has
 from binders.spark.wiring import STATE_KIND, checkpoint_of, checkpoints_of, same_storage
 from speck.binder import ArtifactServer
 from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, Unreachable
-from speck.model import Attempt, Capacity, Handle, Inventory, Job, JobMetrics, JobState, JobStatus, State
+from speck.model import (
+    Attempt,
+    Capacity,
+    Found,
+    Handle,
+    Inventory,
+    Job,
+    JobMetrics,
+    JobState,
+    JobStatus,
+    State,
+)
 
 START_TIMEOUT = 120.0  # s, for a driver to start and the job's code to come to a started query
 FIND_PATIENCE = 5.0  # s, for a driver that has just been given to a worker to become known
@@ -115,11 +126,26 @@ class StandaloneEngine:
 
     def status(self, handle: Handle) -> JobStatus:
         """What the driver tells; what the master tells of a driver that cannot."""
+        return self.statuses([handle])[handle.engine_id]
+
+    def statuses(self, handles: Iterable[Handle]) -> dict[str, JobStatus]:
+        """The statuses of many jobs by ``engine_id``: the master is asked once, and each driver."""
+        asked = [handle.engine_id for handle in handles]
         try:
-            state, message = self._observe(handle.engine_id)
+            cluster = self._master.cluster()
+            unknown = self._identify(cluster)
         except BinderError as error:
-            state, message = JobState.UNKNOWN, str(error)
-        return JobStatus(state, time.time(), message)
+            silent = JobStatus(JobState.UNKNOWN, time.time(), str(error))
+            return dict.fromkeys(asked, silent)
+        return {each: self._status(each, cluster, unknown) for each in asked}
+
+    def running(self) -> list[Found]:
+        """The drivers that are active and SpecK's, as far as that can be told yet."""
+        cluster = self._master.cluster()
+        self._identify(cluster)
+        active = (driver.id for driver in cluster.drivers if driver.active)
+        owners = (self._owners.get(driver, ("", "")) for driver in active)
+        return [Found(attempt, job, attempt) for attempt, job in owners if attempt]
 
     def stop(self, handle: Handle, keep_state: bool) -> State | None:
         """Ask the driver to end after the batch in hand, and kill what does not end.
@@ -266,12 +292,20 @@ class StandaloneEngine:
         log = self._master.log(worker, driver.id, "out", start=0, length=_HEAD)
         return read_account(log.text, log.read_at)
 
-    def _observe(self, attempt: str) -> tuple[JobState, str]:
-        cluster = self._master.cluster()
-        unknown = self._identify(cluster)
+    def _status(self, attempt: str, cluster: Cluster, unknown: list[Driver]) -> JobStatus:
+        try:
+            state, message = self._observe(attempt, cluster, unknown)
+        except BinderError as error:
+            state, message = JobState.UNKNOWN, str(error)
+        return JobStatus(state, time.time(), message)
+
+    def _observe(self, attempt: str, cluster: Cluster, unknown: list[Driver]) -> tuple[JobState, str]:
         chosen = self._look(attempt, cluster)
         if attempt in self._over and (chosen is None or not chosen[0].active):
             return JobState.LOST, "the job was stopped"
+        if chosen is None and unknown:
+            names = ", ".join(driver.id for driver in unknown)
+            return JobState.UNKNOWN, f"{self.address} has drivers of which it cannot be told whose ({names})"
         if chosen is None:
             return JobState.LOST, f"Spark master {self.address} does not know the job's driver"
         driver, account = chosen

@@ -279,9 +279,10 @@ def list_sites() -> Any:
 @blueprint.route("/healthz", methods=["GET"])
 @blueprint.response(200, description="alive")
 def healthz() -> Response:
-    """Liveness, and what keeps the store from being written (empty: nothing)"""
+    """Liveness; and under `store` what keeps the store from being written, if anything does"""
     failure = _coordinator().store.failure
-    return Response(json.dumps({"status": "ok", "store": str(failure or "")}), content_type=_JSON)
+    data = {"status": "ok"} | ({"store": str(failure)} if failure else {})
+    return Response(json.dumps(data), content_type=_JSON)
 
 
 @blueprint.route("/store/check", methods=["GET"])

@@ -6,6 +6,7 @@ from typing import Any
 
 from marshmallow import Schema, ValidationError, fields, validate
 
+from speck.model import Drift
 from speck.schema.forms import check_name
 from speck.schema.report import show
 
@@ -60,7 +61,8 @@ class ProgressSchema(ActionSchema):
     """One action of an operation, and how it went."""
 
     state = fields.String(
-        validate=validate.OneOf(("pending", "running", "done", "failed", "skipped", "kept"))
+        validate=validate.OneOf(("pending", "running", "done", "failed", "skipped", "waiting", "kept")),
+        metadata={"description": "waiting: done by the loop when what it waits for is there"},
     )
     error = _text()
     note = _text("what to know of an action that went as it was meant to")
@@ -74,10 +76,13 @@ class OperationSchema(Schema):
     id = _text()
     composition = _text()
     revision = fields.Integer()
-    kind = fields.String(validate=validate.OneOf(("apply", "rollback", "delete")))
+    kind = fields.String(validate=validate.OneOf(("apply", "rollback", "delete", "heal")))
     author = _text("who asked for it")
     message = _text("why")
-    state = fields.String(validate=validate.OneOf(("running", "succeeded", "failed")))
+    state = fields.String(
+        validate=validate.OneOf(("running", "succeeded", "failed", "waiting")),
+        metadata={"description": "waiting: ended, nothing failed, and something is done later by the loop"},
+    )
     started = fields.Float(metadata=_UNIX)
     ended = fields.Float(allow_none=True, metadata=_UNIX)
     error = _text()
@@ -116,6 +121,15 @@ class JobViewSchema(Schema):
     observed_at = fields.Float(metadata=_UNIX)
     message = _text("the engine's own words")
     error = _text("what went wrong last in SpecK's own work on it")
+    drift = fields.String(
+        allow_none=True,
+        validate=validate.OneOf([each.value for each in Drift]),
+        metadata={"description": "how it differs from what is wanted, as the last round of the loop saw it"},
+    )
+    drift_message = _text("what was seen of it")
+    drift_since = fields.Float(allow_none=True, metadata=_UNIX)
+    waits = _text("why that is not mended now")
+    next_try = fields.Float(allow_none=True, metadata=_UNIX)
     up_to_date = fields.Boolean(metadata={"description": "whether it runs in the form that is wanted"})
     attempt = fields.Integer(allow_none=True)
     job = fields.Dict(allow_none=True, metadata={"description": "its fields"})

@@ -24,7 +24,7 @@ from rich.progress import (
 from speck import render
 from speck.client import Client
 
-NOTHING_TO_DO, ERROR, CHANGES, INTERRUPTED = 0, 1, 2, 130
+NOTHING_TO_DO, ERROR, CHANGES, WAITING, INTERRUPTED = 0, 1, 2, 3, 130
 DEFAULT_DIRECTORY = Path(".speck")
 _UNLIMITED = 100_000  # columns: nothing is cut where the output is piped
 
@@ -117,4 +117,6 @@ def carry_out(client: Client, begin: Callable[[], dict[str, Any]], as_json: bool
 def end(operation: dict[str, Any], as_json: bool) -> None:
     """Say how an operation ended, and exit accordingly."""
     show_data(operation, [render.operation_summary(operation)], as_json)
-    raise SystemExit(0 if operation["state"] == "succeeded" else ERROR)
+    if operation["state"] == "waiting":
+        err.print("the server goes on with what waits; look at it with: speck jobs")
+    raise SystemExit({"succeeded": 0, "waiting": WAITING}.get(operation["state"], ERROR))

@@ -67,6 +67,12 @@ def _keep(name: str, default: int, text: str) -> Callable[[Any], Any]:
     help="How long a job that is to read elsewhere may take to work off what waits for it; 0 gives that up.",
 )
 @click.option(
+    "--period",
+    type=click.FloatRange(min=0, max=3600),
+    metavar="SECONDS",
+    help="Time between two rounds that look at all jobs and heal them; 0: none [default: 9.5].",
+)
+@click.option(
     "--state-limit",
     type=click.IntRange(0, 1024),
     metavar="MIB",
@@ -87,6 +93,7 @@ def serve(
     keep_operations: int,
     keep_events: int,
     drain: float,
+    period: float | None,
     verbose: bool,
 ) -> None:
     """Run the server."""
@@ -107,5 +114,6 @@ def serve(
         state_limit=state_limit << 20,
         bounds=Bounds(keep_revisions, keep_operations, keep_events),
         drain=drain,
+        period=period,
         ready=lambda url: click.echo(f"SpecK serves {url}"),
     )

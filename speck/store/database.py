@@ -94,6 +94,8 @@ class Database:
             trouble = files.missing_or_cut(self.directory)
         if trouble:
             raise StoreDamaged(self._damage(trouble))
+        with self._troubles("cannot be opened"):
+            files.unseal(self.directory)  # before LevelDB changes its files: a crash may come in between
         try:
             db = plyvel.DB(
                 str(self.directory), create_if_missing=True, paranoid_checks=True, write_buffer_size=_BUFFER
@@ -104,7 +106,6 @@ class Database:
             raise self._translated(error, "cannot be opened") from error
         try:
             with self._troubles("cannot be opened"):
-                files.unseal(self.directory)
                 owner.write_text(str(os.getpid()), encoding="ascii")
         except BaseException:
             db.close()

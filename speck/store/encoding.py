@@ -133,6 +133,7 @@ def encode_job(record: JobRecord) -> bytes:
         "state": _state_data(record.state) if record.state else None,
         "error": record.error,
         "left": [_state_data(each) for each in record.left],
+        "f": record.former,
     }
     return _pack({"c": record.composition} | {key: value for key, value in optional.items() if value})
 
@@ -148,6 +149,7 @@ def decode_job(name: str, value: bytes) -> JobRecord:
         _state(data.get("state")),
         data.get("error", ""),
         tuple(State(*each) for each in data.get("left", ())),
+        data.get("f", 0),
     )
 
 

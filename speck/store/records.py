@@ -59,7 +59,8 @@ class JobRecord:
 
     ``attempts`` is the number of the last attempt; ``sessions`` holds the current one last; ``state`` is
     where its last stopped attempt left its state; ``error`` what went wrong last.  ``left`` holds copies of
-    its state that nothing starts from any more, and that are to be deleted.
+    its state that nothing starts from any more, and that are to be deleted.  ``former`` is the revision of
+    the form that was stopped to make place for another (0: none), until that one is up.
     """
 
     name: str
@@ -69,6 +70,7 @@ class JobRecord:
     state: State | None = None
     error: str = ""
     left: tuple[State, ...] = ()
+    former: int = 0
 
 
 @dataclass(frozen=True, slots=True)

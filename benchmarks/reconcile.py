@@ -1,0 +1,98 @@
+"""What the loop costs, and how soon it sees a death: ``python -m benchmarks.reconcile [--json]``.
+
+A composition of 1,000 jobs runs on engines in memory, while the loop goes round as ``speck serve`` has it.
+``cpu_percent_of_a_core`` is the processor time of this whole process over the time, while nothing happens.
+Then jobs are let die at random times; ``detection_seconds`` is the time from a death to the event in the
+audit log that names it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import Figure
+from speck.coordinator import Coordinator
+from speck.loop import PERIOD
+from speck.store import Event, Store
+from tests.doubles import World, double_kinds
+from tests.jobs_by_hand import composition, make_job, write_code
+
+ENGINES = 10
+POLL = 0.02  # s
+
+
+def measure(jobs: int, deaths: int, rounds: int, period: float) -> dict[str, Any]:
+    """One run."""
+    world = World()
+    with tempfile.TemporaryDirectory() as directory:
+        root = write_code(Path(directory))
+        with Store(root / "store") as store:
+            coordinator = Coordinator(store, double_kinds(world), roots=[root], period=period)
+            wanted = [
+                make_job(
+                    f"j{number}", f"in{number}", f"out{number}", spe_address=f"sc://e{number % ENGINES}:1"
+                )
+                for number in range(jobs)
+            ]
+            operation, _ = coordinator.apply(composition(*wanted))
+            assert operation.wait(600) and operation.state == "succeeded"
+            coordinator.start()
+            time.sleep(period / 2)  # the first round comes at once
+            cpu = _idle(rounds * period)
+            found = [_detection(world, coordinator, f"j{number}", period) for number in range(deaths)]
+            coordinator.close()
+    return {
+        "jobs": jobs,
+        "engines": ENGINES,
+        "period_seconds": period,
+        "cpu_percent_of_a_core": round(cpu, 3),
+        **dict(Figure.of(found).named("detection_seconds")),
+    }
+
+
+def _idle(seconds: float) -> float:
+    """Processor time of this process while it waits, percent of a core."""
+    wall, used = time.perf_counter(), time.process_time()
+    time.sleep(seconds)
+    return 100 * (time.process_time() - used) / (time.perf_counter() - wall)
+
+
+def _detection(world: World, coordinator: Coordinator, name: str, period: float) -> float:
+    """Seconds from a death, at a random time, to the event that names it."""
+    time.sleep(random.uniform(0, period))
+    died = time.time()
+    world.crash(name)
+    while not (found := [each for each in coordinator.store.events(50) if _tells(each, name)]):
+        time.sleep(POLL)
+    return found[0].at - died
+
+
+def _tells(event: Event, name: str) -> bool:
+    return event.kind == "drift" and event.job == name
+
+
+def main() -> None:
+    """Measure, and print lines or one JSON object."""
+    parser = argparse.ArgumentParser(description="the cost of the loop")
+    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    parser.add_argument("--jobs", type=int, default=1000, metavar="N")
+    parser.add_argument("--deaths", type=int, default=10, metavar="N", help="jobs that are let die")
+    parser.add_argument("--rounds", type=int, default=6, metavar="N", help="rounds without an event")
+    parser.add_argument("--period", type=float, default=PERIOD, metavar="SECONDS")
+    options = parser.parse_args()
+    row = measure(options.jobs, options.deaths, options.rounds, options.period)
+    if options.json:
+        print(json.dumps({"reconcile": row}))
+        return
+    for name, value in row.items():
+        print(f"{name:>24}  {value:.3f}" if isinstance(value, float) else f"{name:>24}  {value}")
+
+
+if __name__ == "__main__":
+    main()

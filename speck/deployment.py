@@ -1,0 +1,132 @@
+"""Compositions as the store holds them at a moment: what is wanted, what was asked for, and in which form."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from speck.errors import NotFound
+from speck.history import History
+from speck.model import Handle, Job
+from speck.plan import Deployed
+from speck.store import AttemptRecord, Head, JobRecord, Store
+
+Deployment = tuple[Job, Handle]
+EngineKey = tuple[str, str]  # kind and address
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One composition.  All by job name: ``attempts`` the oldest first, ``forms`` what runs or ran last.
+
+    ``wanted`` is empty of a composition that is being deleted.
+    """
+
+    head: Head
+    wanted: Mapping[str, Job]
+    records: Mapping[str, JobRecord]
+    attempts: Mapping[str, Sequence[AttemptRecord]]
+    forms: Mapping[str, Job]
+
+    def attempt(self, name: str) -> AttemptRecord | None:
+        """The last attempt of a job that its engine runs or may run."""
+        attempts = self.attempts.get(name)
+        return attempts[-1] if attempts else None
+
+    def engines(self, name: str) -> set[EngineKey]:
+        """The engines that run attempts of a job or may."""
+        kind = self.forms[name].engine if name in self.forms else ""
+        return {
+            (kind, each.handle.address if each.handle else self.forms[name].spe_address)
+            for each in self.attempts.get(name, ())
+        }
+
+    def stored(self) -> dict[str, Deployed]:
+        """The jobs as a plan takes them."""
+        return {name: Deployed(self.forms[name], self._started(name)) for name in self.records}
+
+    def _started(self, name: str) -> bool:
+        attempt = self.attempt(name)
+        return attempt is not None and attempt.phase == "running"
+
+    def deployed(self) -> list[Deployment]:
+        """What is thought to run, and by which handle."""
+        last = ((name, self.attempt(name)) for name in self.records)
+        return [
+            (self.forms[name], attempt.handle)
+            for name, attempt in last
+            if attempt is not None and attempt.handle is not None and attempt.phase == "running"
+        ]
+
+
+@dataclass(frozen=True)
+class Deployments:
+    """Reads snapshots out of the store."""
+
+    store: Store
+    history: History
+
+    def head(self, name: str) -> Head:
+        """A composition's head; of none, one without a revision."""
+        return self.store.head(name) or Head(name, 0)
+
+    def known_head(self, name: str) -> Head:
+        """A composition's head.  Raises :class:`~speck.errors.NotFound`."""
+        head = self.store.head(name)
+        if head is None:
+            raise NotFound(f"there is no composition {name!r}")
+        return head
+
+    def known_job(self, name: str) -> JobRecord:
+        """What the store holds of a job.  Raises :class:`~speck.errors.NotFound`."""
+        record = self.store.job(name)
+        if record is None:
+            raise NotFound(f"there is no job {name!r}")
+        return record
+
+    def wanted(self, head: Head) -> Mapping[str, Job]:
+        """The jobs of a composition's last revision, also while it is being deleted."""
+        return self.store.revision(head.name, head.revision).jobs if head.revision else {}
+
+    def form(self, composition: str, record: AttemptRecord) -> Job:
+        """The job as an attempt runs it."""
+        return self.store.revision(composition, record.revision).jobs[record.attempt.job_name]
+
+    def snapshot(self, head: Head) -> Snapshot:
+        """One composition now."""
+        return self._snapshot(head, self.store.jobs(head.name), _by_job(self.store.attempts()))
+
+    def snapshots(self) -> list[Snapshot]:
+        """Every composition now, by name; reads the store once."""
+        heads, attempts = self.store.heads(), _by_job(self.store.attempts())
+        records: dict[str, list[JobRecord]] = defaultdict(list)
+        for record in self.store.jobs():
+            records[record.composition].append(record)
+        found = []
+        for head in heads:
+            with suppress(NotFound):  # it was deleted since
+                found.append(self._snapshot(head, records[head.name], attempts))
+        return found
+
+    def _snapshot(
+        self, head: Head, records: Iterable[JobRecord], attempts: Mapping[str, Sequence[AttemptRecord]]
+    ) -> Snapshot:
+        wanted = self.wanted(head)
+        named = {each.name: each for each in records}
+        forms = {}
+        for name in named:
+            tries = attempts.get(name)
+            form = wanted.get(name) if not tries else self.form(head.name, tries[-1])
+            # It went in an earlier revision, and its end was not carried out yet.
+            forms[name] = form or self.history.last_form(head.name, name)[1]
+        own = {name: attempts[name] for name in named if name in attempts}
+        return Snapshot(head, {} if head.deleting else wanted, named, own, forms)
+
+
+def _by_job(attempts: Iterable[AttemptRecord]) -> dict[str, list[AttemptRecord]]:
+    found: dict[str, list[AttemptRecord]] = defaultdict(list)
+    for each in attempts:
+        found[each.attempt.job_name].append(each)
+    return dict(found)

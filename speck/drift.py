@@ -1,0 +1,158 @@
+"""How a job as it is differs from what is wanted: a pure decision that returns data.
+
+The worst comes first, and one is named: who heals it looks again, and meets the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from speck.deployment import Snapshot
+from speck.model import (
+    JOB_FIELDS,
+    Change,
+    Drift,
+    Found,
+    Job,
+    JobState,
+    JobStatus,
+    changed_fields,
+    session_fingerprint,
+)
+from speck.store import AttemptRecord, JobRecord
+
+GONE: Mapping[JobState, Drift] = {
+    JobState.FAILED: Drift.DIED,
+    JobState.FINISHED: Drift.FINISHED,
+    JobState.LOST: Drift.LOST,
+    JobState.STOPPED: Drift.STOPPED,
+}
+_UP = frozenset({JobState.RUNNING, JobState.STARTING})
+
+
+@dataclass(frozen=True, slots=True)
+class Drifted:
+    """A job's drift, and in words what was seen.
+
+    ``stray`` is a copy that an engine (at ``stray_at``) runs and the store does not name; ``ours`` says
+    whether it reads through the very session of the job, so that SpecK must have started it.
+    """
+
+    drift: Drift
+    message: str
+    stray: Found | None = None
+    stray_at: str = ""
+    ours: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A copy that was found at an engine."""
+
+    address: str
+    found: Found
+
+
+def sightings(found: Mapping[str, Sequence[Found]]) -> dict[str, list[Sighting]]:
+    """What engines run, by job name."""
+    named: dict[str, list[Sighting]] = {}
+    for address, jobs in found.items():
+        for each in jobs:
+            named.setdefault(each.job_name, []).append(Sighting(address, each))
+    return named
+
+
+def drifts(
+    snapshot: Snapshot, statuses: Mapping[str, JobStatus], seen: Mapping[str, Sequence[Sighting]]
+) -> dict[str, Drifted]:
+    """The jobs of a composition that are not as wanted, by name."""
+    found: dict[str, Drifted] = {}
+    for name in snapshot.records.keys() | snapshot.wanted.keys():
+        drift = _drift(name, snapshot, statuses.get(name), seen.get(name, ()))
+        if drift is not None:
+            found[name] = drift
+    return found
+
+
+def _drift(
+    name: str, snapshot: Snapshot, status: JobStatus | None, seen: Sequence[Sighting]
+) -> Drifted | None:
+    wanted, attempt, record = snapshot.wanted.get(name), snapshot.attempt(name), snapshot.records.get(name)
+    if wanted is None:
+        return Drifted(Drift.NOT_STOPPED, (record and record.error) or "its end was not carried out yet")
+    own, others = _sorted_out(snapshot.attempts.get(name, ()), seen)
+    return (
+        _strayed(status, record, others)
+        or _not_there(attempt, record, status)
+        or _older(wanted, snapshot.forms[name], own)
+        or _foreign(others)
+    )
+
+
+def _sorted_out(
+    attempts: Iterable[AttemptRecord], seen: Iterable[Sighting]
+) -> tuple[list[Sighting], list[Sighting]]:
+    """The copies that the store names, and the others."""
+    known: set[tuple[str, str]] = set()
+    ids: set[str] = set()
+    for each in attempts:
+        ids.add(each.attempt.id)
+        if each.handle is not None:
+            known.update((each.handle.address, text) for text in _ids(each))
+    own: list[Sighting] = []
+    others: list[Sighting] = []
+    for sighting in seen:
+        found = sighting.found
+        ours = (sighting.address, found.engine_id) in known or found.attempt in ids
+        (own if ours else others).append(sighting)
+    return own, others
+
+
+def _ids(record: AttemptRecord) -> Iterable[str]:
+    assert record.handle is not None  # noqa: S101 - the caller looked
+    yield record.handle.engine_id
+    yield from record.handle.details.values()
+
+
+def _strayed(
+    status: JobStatus | None, record: JobRecord | None, others: Iterable[Sighting]
+) -> Drifted | None:
+    reads = {session_fingerprint(each.broker, each.name) for each in (record.sessions if record else ())}
+    for address, stray in ((each.address, each.found) for each in others if each.found.attempt is not None):
+        up = status is not None and status.state in _UP
+        message = f"attempt {stray.attempt} of it runs at {address}, which the store does not name"
+        ours = bool(stray.reads) and stray.reads in reads
+        return Drifted(Drift.TWICE if up else Drift.OLD_CODE, message, stray, address, ours)
+    return None
+
+
+def _not_there(
+    attempt: AttemptRecord | None, record: JobRecord | None, status: JobStatus | None
+) -> Drifted | None:
+    if attempt is None:
+        return Drifted(Drift.NOT_STARTED, (record and record.error) or "accepted, and not started yet")
+    if attempt.phase != "running":
+        said = (record and record.error) or f"attempt {attempt.attempt.number} is {attempt.phase}"
+        return Drifted(Drift.NOT_STARTED, said)
+    if status is not None and status.state in GONE:
+        return Drifted(GONE[status.state], status.message)
+    return None
+
+
+def _older(wanted: Job, form: Job, own: Iterable[Sighting]) -> Drifted | None:
+    names = [each.field for each in changed_fields(form, wanted) if JOB_FIELDS[each.field] > Change.NOTE]
+    if names:
+        return Drifted(Drift.NOT_UPDATED, f"it runs as before: {', '.join(names)} changed")
+    for each in own:
+        if each.found.code and form.code_hash and each.found.code != form.code_hash:
+            message = f"its code there is {each.found.code[:12]}, and {form.code_hash[:12]} was asked for"
+            return Drifted(Drift.OLD_CODE, message)
+    return None
+
+
+def _foreign(others: Iterable[Sighting]) -> Drifted | None:
+    for each in others:
+        message = f"{each.address} runs {each.found.engine_id} under the same name, which is not SpecK's"
+        return Drifted(Drift.FOREIGN, message)
+    return None

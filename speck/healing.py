@@ -1,0 +1,99 @@
+"""Which actions of a plan may be taken now, and what the others wait for: a pure decision.
+
+An action waits while an engine or a broker that it needs is silent, while its own turn has not come, and
+while it would lose messages that a job keeps which waits itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
+
+from speck.deployment import EngineKey
+from speck.graph import Graph
+from speck.model import Job
+from speck.plan import Action, Keep, Move, Plan, Stop, Update
+from speck.rewiring import rewirings
+
+_SOURCE = frozenset({"source_broker", "source_topic"})
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """``due`` are the actions to take now; ``waits`` says of the others, by job name, what for."""
+
+    due: tuple[Action, ...]
+    waits: Mapping[str, str]
+
+
+def engines_of(action: Action) -> set[EngineKey]:
+    """The engines that an action asks, besides those of attempts that it finds unfinished."""
+    jobs = [action.job, action.previous] if isinstance(action, Update | Move) else [action.job]
+    return {(job.engine, job.spe_address) for job in jobs}
+
+
+def brokers_of(action: Action) -> set[str]:
+    """The addresses of the brokers that an action asks."""
+    if isinstance(action, Stop):
+        return {action.job.source_broker}
+    return {action.job.source_broker, action.job.sink_broker}
+
+
+def take_turns(
+    plan: Plan,
+    wanted: Mapping[str, Job],
+    engines: Mapping[str, Set[EngineKey]],
+    begun: Set[str],
+    held: Mapping[str, str],
+    silent: Mapping[str, str],
+) -> Turn:
+    """Divide a plan's actions.
+
+    ``engines`` are those that each action asks, by job name; ``begun`` the jobs that had an attempt once;
+    ``held`` the jobs that are to wait for a reason of their own; ``silent`` the engines and brokers that do
+    not answer, by address, with their reasons.
+    """
+    actions = {each.job.job_name: each for each in plan.actions if not isinstance(each, Keep)}
+    waits = {name: held[name] for name in actions if name in held}
+    for name, action in actions.items():
+        addresses = {address for _, address in engines[name]} | brokers_of(action)
+        reasons = [f"waits for {address}: {silent[address]}" for address in sorted(addresses & silent.keys())]
+        if reasons and name not in waits:
+            waits[name] = reasons[0]
+    _spread(actions, Graph.of(wanted.values()), begun, waits)
+    return Turn(tuple(action for name, action in actions.items() if name not in waits), waits)
+
+
+def _spread(actions: Mapping[str, Action], wanted: Graph, begun: Set[str], waits: dict[str, str]) -> None:
+    """Let those wait too whose turn comes after one that waits."""
+    behind: dict[str, list[str]] = {}
+    rewired = rewirings(actions, all_goes=not wanted.jobs)
+    for name, action in actions.items():
+        # It leaves what it reads when nobody there writes to it any more.
+        former = rewired[name].writers if name in rewired else frozenset()
+        for other in (*former, *_unkept(action, actions, wanted, begun)):
+            behind.setdefault(other, []).append(name)
+    reached = list(waits)
+    while reached:
+        other = reached.pop()
+        for name in behind.get(other, ()):
+            if name not in waits:
+                waits[name] = f"waits for job {other!r}, which {waits[other]}"
+                reached.append(name)
+
+
+def _unkept(action: Action, actions: Mapping[str, Action], wanted: Graph, begun: Set[str]) -> Iterable[str]:
+    """The readers of a job that is to start which have no session yet to keep what it writes."""
+    if isinstance(action, Stop):
+        return
+    for reader in wanted.readers_of(action.job):
+        other = actions.get(reader)
+        if other is not None and reader != action.job.job_name and not _has_session(other, begun):
+            yield reader
+
+
+def _has_session(action: Action, begun: Set[str]) -> bool:
+    """Whether the session that the job is to read through stands already."""
+    if action.job.job_name not in begun:
+        return False
+    return not any(each.field in _SOURCE for each in action.changes)

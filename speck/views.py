@@ -1,0 +1,164 @@
+"""What the coordinator answers to who looks: wanted and real, as plain data.  Nothing is changed in here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from speck.binder import ENGINE_OF_SCHEME, scheme_of
+from speck.deployment import Deployments, Snapshot
+from speck.errors import BinderError, SpeckError
+from speck.history import History
+from speck.leaving import left_copies
+from speck.loop import Loop
+from speck.model import Inventory, JobMetrics, JobState, JobStatus, Site
+from speck.pool import BinderPool
+from speck.reconcile import Observer
+from speck.store import AttemptRecord, Head, JobRecord
+
+
+@dataclass(frozen=True)
+class Views:
+    """``clock`` tells Unix time, s; ``at_work`` the id of the operation at work on a composition."""
+
+    deployments: Deployments
+    observer: Observer
+    loop: Loop
+    pool: BinderPool
+    inventory: Inventory
+    history: History
+    clock: Callable[[], float]
+    at_work: Callable[[str], str | None]
+
+    # --- compositions
+
+    def compositions(self) -> list[dict[str, Any]]:
+        """Each composition: name, last revision, number of wanted jobs, whether one is at work on it."""
+        return [self._summary(head) for head in self.deployments.store.heads()]
+
+    def _summary(self, head: Head) -> dict[str, Any]:
+        return {
+            "name": head.name,
+            "revision": head.revision,
+            "jobs": len(self.deployments.wanted(head)),
+            "deleting": head.deleting,
+            "operation": self.at_work(head.name),
+        }
+
+    def composition(self, name: str) -> dict[str, Any]:
+        """One composition with its jobs, wanted and real, and its revisions."""
+        head = self.deployments.known_head(name)
+        jobs = self._jobs_of(self.deployments.snapshot(head))
+        return self._summary(head) | {"jobs": jobs, "revisions": self.history.revisions(name)}
+
+    # --- jobs
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """Every job, wanted and as last observed, by name."""
+        jobs = [job for snapshot in self.deployments.snapshots() for job in self._jobs_of(snapshot)]
+        return sorted(jobs, key=lambda job: str(job["job_name"]))
+
+    def job(self, name: str) -> dict[str, Any]:
+        """One job: wanted and real, its attempt, and its metrics when its engine tells them."""
+        head = self.deployments.head(self.deployments.known_job(name).composition)
+        snapshot = self.deployments.snapshot(head)
+        self.observer.observe(each for each in snapshot.deployed() if each[0].job_name == name)
+        data = self._job_data(snapshot, name, self.observer.seen())
+        attempt = snapshot.attempt(name)
+        return data if attempt is None else data | {"metrics": self._metrics(snapshot, attempt)}
+
+    def _jobs_of(self, snapshot: Snapshot) -> list[dict[str, Any]]:
+        seen = self.observer.seen()
+        return [self._job_data(snapshot, name, seen) for name in sorted(snapshot.records)]
+
+    def _job_data(self, snapshot: Snapshot, name: str, seen: dict[str, JobStatus]) -> dict[str, Any]:
+        record, attempt = snapshot.records[name], snapshot.attempt(name)
+        wanted, form = snapshot.wanted.get(name), snapshot.forms[name]
+        status = self._status(record, attempt, seen)
+        return {
+            "job_name": name,
+            "composition": record.composition,
+            "wanted": "stopped" if wanted is None else "running",
+            "state": status.state.value,
+            "observed_at": status.observed_at,
+            "message": status.message,
+            "error": record.error,
+            "up_to_date": form == wanted and attempt is not None and attempt.phase == "running",
+            **self._drift_data(name),
+            "attempt": None if attempt is None else attempt.attempt.number,
+            "job": form.to_dict(),
+            "sessions": [asdict(each) for each in record.sessions],
+            "left_behind": [
+                {"address": each.address, "attempt": each.attempt.number}
+                for each in left_copies(self.deployments.store)
+                if each.attempt.job_name == name
+            ],
+        }
+
+    def _drift_data(self, name: str) -> dict[str, Any]:
+        note = self.loop.note(name)
+        return {
+            "drift": None if note is None else note.drifted.drift.value,
+            "drift_message": "" if note is None else note.drifted.message,
+            "drift_since": None if note is None else note.since,
+            "waits": "" if note is None else note.waits,
+            "next_try": self.loop.next_try(name),
+        }
+
+    def _status(
+        self, record: JobRecord, attempt: AttemptRecord | None, seen: dict[str, JobStatus]
+    ) -> JobStatus:
+        now = self.clock()
+        if attempt is None and self.loop.next_try(record.name) is not None:
+            return JobStatus(JobState.FAILED, now, record.error)
+        if attempt is None:
+            return JobStatus(JobState.PENDING, now, "not started")
+        if attempt.phase == "intended":
+            return JobStatus(JobState.STARTING, now, "given to its engine, no answer yet")
+        return seen.get(record.name, JobStatus(JobState.UNKNOWN, now, "not observed yet"))
+
+    def _metrics(self, snapshot: Snapshot, attempt: AttemptRecord) -> dict[str, Any] | None:
+        if attempt.handle is None:
+            return None
+        try:
+            engine = self.pool.engine(snapshot.forms[attempt.attempt.job_name])
+            metrics: JobMetrics = engine.metrics(attempt.handle)
+        except BinderError as error:
+            return {"error": str(error)}
+        return asdict(metrics)
+
+    # --- sites
+
+    def sites(self) -> list[dict[str, Any]]:
+        """The inventory, and whether each engine and broker can be reached now."""
+        sites = list(self.inventory.sites.values())
+        if not sites:
+            return []
+        with ThreadPoolExecutor(min(16, len(sites))) as threads:
+            return list(threads.map(self._site_data, sites))
+
+    def _site_data(self, site: Site) -> dict[str, Any]:
+        return {
+            "name": site.name,
+            "engines": [self._engine_data(each.spe_address) for each in site.engines],
+            "broker": self._broker_data(site.broker_address),
+        }
+
+    def _engine_data(self, address: str) -> dict[str, Any]:
+        data: dict[str, Any] = {"address": address, "reached": True, "error": "", "capacity": None}
+        try:
+            engine = self.pool.engine_at(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address)
+            return data | {"capacity": asdict(engine.capacity())}
+        except SpeckError as error:
+            return data | {"reached": False, "error": str(error)}
+
+    def _broker_data(self, address: str) -> dict[str, Any]:
+        data: dict[str, Any] = {"address": address, "reached": True, "error": "", "warnings": []}
+        try:
+            broker = self.pool.broker(address)
+            broker.check()
+            return data | {"warnings": broker.warnings()}
+        except SpeckError as error:
+            return data | {"reached": False, "error": str(error)}
