@@ -12,6 +12,7 @@ no fault touches; the inner ones at ``middle``, behind a ``link`` that can be cu
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import uuid
@@ -196,6 +197,7 @@ class Load:
 @contextmanager
 def _served(coordinator: Coordinator, port: int) -> Iterator[None]:
     """The coordinator's REST interface, from which a standalone cluster fetches the files of jobs."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # not a line for each request
     server = make_server("127.0.0.1", port, create_app(coordinator, None), threaded=True)
     thread = threading.Thread(target=server.serve_forever, name="rest")
     thread.start()
