@@ -109,6 +109,18 @@ class TellsMany(Protocol):
 
 
 @runtime_checkable
+class LeavesState(Protocol):
+    """An engine binder that knows where a job's state is though its engine cannot be asked."""
+
+    def left_state(self, handle: Handle) -> State | None:
+        """The newest state of the job, which may still run; ``None`` when it has none.
+
+        It must not be older than what the job has acknowledged to its source broker.  Asks the engine
+        nothing.  Raises :class:`~speck.errors.Refused` when that state cannot be found.
+        """
+
+
+@runtime_checkable
 class ListsJobs(Protocol):
     """An engine binder that can say what runs at its engine, whoever started it."""
 

@@ -58,7 +58,7 @@ class Client:
         return self._apply(text, name, dry_run="true", base_revision=base_revision)
 
     def apply(
-        self, text: bytes, name: str, *, base_revision: int | None = None, wait: float = 0, **extra: str
+        self, text: bytes, name: str, *, base_revision: int | None = None, wait: float = 0, **extra: Any
     ) -> dict[str, Any]:
         """Apply a composition's text; answers the operation."""
         return self._apply(text, name, base_revision=base_revision, wait=wait, **extra)

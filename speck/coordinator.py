@@ -28,6 +28,7 @@ from speck.deployment import Deployments, Snapshot
 from speck.drain import BOUND
 from speck.errors import Busy, Conflict, Fault, InvalidInput, NotFound, StaleRevision, StoreError
 from speck.history import History, count, differences
+from speck.leaving import addresses_of
 from speck.loop import PERIOD, Loop
 from speck.model import Composition, Inventory, Job
 from speck.operation import Operation, end_state
@@ -185,11 +186,14 @@ class Coordinator:
         author: str = "",
         message: str = "",
         restored: int = 0,
+        leave_behind: Iterable[str] = (),
     ) -> tuple[Operation, Plan]:
         """Accept a composition as its next revision, and have it carried out in the background.
 
         A composition that is as it is wanted already makes no revision.  ``author`` asks for it, ``message``
-        is why, ``restored`` the number of the revision that it brings back.  Raises
+        is why, ``restored`` the number of the revision that it brings back.  ``leave_behind`` names sites, or
+        addresses of engines, that are not to be waited for: copies that run there and are wanted elsewhere,
+        or no more, are left instead of stopped (:mod:`speck.leaving`).  Raises
         :class:`~speck.errors.StaleRevision`, :class:`~speck.errors.Busy`,
         :class:`~speck.errors.InvalidInput`.
         """
@@ -203,6 +207,8 @@ class Coordinator:
             operation = self._operation(
                 name, number, "rollback" if restored else "apply", author, message, warnings
             )
+            deployed = self.deployments.snapshot(head).forms.values()
+            operation.left_behind = tuple(sorted(addresses_of(leave_behind, self.inventory, deployed)))
             operation.plan(plan)
             added, removed, changed = count(found).values()
             revision = Revision(
@@ -410,6 +416,7 @@ class Coordinator:
                 self.clock,
                 self.drain,
                 self.state_limit,
+                left_behind=frozenset(operation.left_behind),
             )
             runner.run(plan)
         except Exception as problem:
@@ -475,6 +482,7 @@ class Coordinator:
             data.get("author", ""),
             data.get("message", ""),
         )
+        operation.left_behind = tuple(data.get("left_behind", ()))
         if head is None:
             operation.end()
             self._operations[operation.id] = operation

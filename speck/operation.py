@@ -77,7 +77,8 @@ class Operation:
     waits, which is done later and not as part of it.
     ``author`` asked for it, ``message`` is why.  Times are Unix times, s.
 
-    ``calls`` counts the calls made to engines, by method.  Safe to use from several threads.
+    ``calls`` counts the calls made to engines, by method; ``left_behind`` are the addresses of engines whose
+    copies are left instead of stopped.  Safe to use from several threads.
     """
 
     id: str
@@ -89,6 +90,7 @@ class Operation:
     warnings: list[str] = field(default_factory=list)
     author: str = ""
     message: str = ""
+    left_behind: tuple[str, ...] = ()
     actions: dict[str, Progress] = field(default_factory=dict)
     state: str = "running"
     ended: float | None = None
@@ -170,6 +172,7 @@ class Operation:
                 "ended": self.ended,
                 "error": self.error,
                 "warnings": list(self.warnings),
+                "left_behind": list(self.left_behind),
                 "engine_calls": dict(self.calls),
                 "actions": [asdict(each) for each in self.actions.values()],
             }

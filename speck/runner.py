@@ -36,6 +36,7 @@ from speck.carry import STATE_LIMIT, Carrier, Parcel, at
 from speck.drain import BOUND, Copy, await_drained
 from speck.errors import BinderError, NoAnswer, NoCapacity, SpeckError, StoreError, Unfinished, Unreachable
 from speck.graph import Graph, source_of
+from speck.leaving import Leaver
 from speck.model import Attempt, Handle, Job, State, client_id
 from speck.operation import Operation
 from speck.plan import Action, Keep, Move, Plan, Start, Stop, Update
@@ -58,7 +59,8 @@ class Runner:
 
     ``placed`` answers a job with the path where its code is kept; ``mint`` makes attempt ids; ``clock``
     tells Unix time, s.  ``drain`` is how long (s) a job that is to read elsewhere may take to work off what
-    waits for it.  ``state_limit`` is the size up to which a state is carried over, bytes.
+    waits for it.  ``state_limit`` is the size up to which a state is carried over, bytes.  What runs at the
+    engines of ``left_behind`` (addresses) is not stopped but left.
     """
 
     store: Store
@@ -70,12 +72,15 @@ class Runner:
     clock: Callable[[], float] = time.time
     drain: float = BOUND
     state_limit: int = STATE_LIMIT
+    left_behind: frozenset[str] = frozenset()
     _rewirings: Mapping[str, Rewiring] = field(default_factory=dict, init=False)
     _formers: dict[str, int | None] = field(default_factory=dict, init=False)
     _found: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         self._carrier = Carrier(self.pool, self.state_limit, self.operation.count)
+        composition, count = self.operation.composition, self.operation.count
+        self._leaver = Leaver(self.store, self.pool, composition, self.left_behind, count, self._event)
 
     def run(self, plan: Plan) -> None:
         """Carry out the plan; the operation tells how each action went."""
@@ -83,6 +88,7 @@ class Runner:
         self._rewirings = rewirings(actions, all_goes=not self.wanted)
         kept = {each.job.job_name: each for each in plan.actions if isinstance(each, Keep)}
         run_tasks([*self._tasks(actions), *self._tidying(kept, actions)])
+        self._leaver.settle()
 
     # --- order
 
@@ -182,6 +188,7 @@ class Runner:
         job, record = action.job, self._record(action.job.job_name)
         if isinstance(action, Start) and self._settle(job):
             return
+        record = self._with_left_state(job, record)
         handle, former = self._copy_at_work(job.job_name)
         _again(partial(self._carrier.check, self.placed(job), _carried(job, record), handle, former))
         self._make_session(job, record)
@@ -199,6 +206,16 @@ class Runner:
                 self._found.add(job.job_name)
                 return True
         return False
+
+    def _with_left_state(self, job: Job, record: JobRecord) -> JobRecord:
+        """The job's record with the state of a copy that is about to be left behind."""
+        for attempt in self.store.attempts(job.job_name):
+            form = self._form(attempt)
+            if self._leaver.leaves(form) and job.upgrade == "stateful":
+                record = replace(record, state=self._leaver.state_of(attempt, form))
+                with self.store.transaction() as transaction:
+                    transaction.put_job(record)
+        return record
 
     def _unsettled(self, job: Job) -> list[AttemptRecord]:
         """The attempts at a job in this very form of which it is not known whether they run."""
@@ -225,6 +242,8 @@ class Runner:
         for record in self.store.attempts(name):
             if record.handle is not None and record.phase == "running":
                 form = self._form(record)
+                if self._leaver.leaves(form):
+                    continue
                 engine, broker = self.pool.engine(form), self.pool.broker(form.source_broker)
                 copy = Copy(form, record.attempt.session, record.handle, engine, broker)
                 await_drained(copy, f"{self.operation.id}-{self.mint()[:8]}", self.drain)
@@ -255,7 +274,7 @@ class Runner:
             case Start():
                 if not self._runs(action.job) and not self._take_up(action.job):
                     self._work_off(action.job)
-                    self._stop_attempts(name, keep_state=True)
+                    self._stop_attempts(name, keep_state=action.job.upgrade == "stateful")
                     self._begin(action.job)
                 self._drop_sessions(name)
                 self._is_up(name)
@@ -478,6 +497,9 @@ class Runner:
         former = None
         for record in self.store.attempts(name):
             form = self._form(record)
+            if self._leaver.leaves(form):
+                self._leaver.leave(record, form)
+                continue
             engine = self.pool.engine(form)
             handle = record.handle or self._bring_out(form, record)
             state = None
@@ -547,6 +569,7 @@ class Runner:
             if name in self._rewirings:
                 self._tell_left(name, session)
             _again(partial(self.pool.broker(session.broker).delete_session, session.name))
+        self._leaver.keep_out(name)
         with self.store.transaction() as transaction:
             transaction.delete_job(name)
 
@@ -578,8 +601,9 @@ class Runner:
     def _copy_at_work(self, name: str) -> tuple[Handle | None, Job | None]:
         """The handle and the form of the copy that an engine has of a job."""
         for record in self.store.attempts(name):
-            if record.handle is not None:
-                return record.handle, self._form(record)
+            form = self._form(record)
+            if record.handle is not None and not self._leaver.leaves(form):
+                return record.handle, form
         return None, None
 
     def _form(self, record: AttemptRecord) -> Job:

@@ -11,6 +11,7 @@ from speck.binder import ENGINE_OF_SCHEME, scheme_of
 from speck.deployment import Deployments, Snapshot
 from speck.errors import BinderError, SpeckError
 from speck.history import History
+from speck.leaving import left_copies
 from speck.loop import Loop
 from speck.model import Inventory, JobMetrics, JobState, JobStatus, Site
 from speck.pool import BinderPool
@@ -89,6 +90,11 @@ class Views:
             "attempt": None if attempt is None else attempt.attempt.number,
             "job": form.to_dict(),
             "sessions": [asdict(each) for each in record.sessions],
+            "left_behind": [
+                {"address": each.address, "attempt": each.attempt.number}
+                for each in left_copies(self.deployments.store)
+                if each.attempt.job_name == name
+            ],
         }
 
     def _drift_data(self, name: str) -> dict[str, Any]:

@@ -196,6 +196,15 @@ class World:
         with self.lock:
             self.engine(address).jobs[attempt.id] = RunningJob(job, attempt, foreign=foreign)
 
+    def take_over(self, broker: str, session: str) -> None:
+        """Who reads through a session loses it, looks at the fence, and ends if it names a newer attempt."""
+        with self.lock:
+            fence = self.broker(broker).fences.get(session, 0)
+            for running in self.running():
+                mine = (running.job.source_broker, running.attempt.session) == (broker, session)
+                if mine and fence > running.attempt.number:
+                    running.state, running.message = JobState.FAILED, f"taken over by attempt {fence}"
+
     # -- what a test looks at
 
     def running(self, job_name: str | None = None) -> list[RunningJob]:
@@ -339,6 +348,11 @@ class InMemoryEngine:
             kept = keep_state and location in self.world.states
             return State(STATE_KIND[self.kind], location) if kept else None
 
+    def left_state(self, handle: Handle) -> State | None:
+        location = handle.details["checkpoint"]
+        self.world.states.add(location)
+        return State(STATE_KIND[self.kind], location)
+
     def metrics(self, handle: Handle) -> JobMetrics:
         with self.world.call("metrics", self.address, handle.details.get("job", "")):
             if handle.engine_id not in self.world.engine(self.address).jobs:
@@ -412,6 +426,7 @@ class InMemoryBroker:
     def ensure_session(self, session: str, topic: str) -> None:
         with self._call("ensure_session", session):
             self._state.sessions[session] = topic
+            self.world.take_over(self.address, session)
 
     def session_exists(self, session: str) -> bool:
         with self._call("session_exists", session):

@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import time
 import zipfile
@@ -31,6 +32,9 @@ from tests.mosquitto_server import free_port
 SOURCES = Path(__file__).parent / "flink_jobs"
 
 _START_TIMEOUT = 180.0
+
+# A busy machine may take longer than Flink's 10 s.
+_PATIENT = {"pekko.startup-timeout": "2 min"}
 
 _TALKATIVE = SOURCES / "talkative.properties"
 
@@ -60,7 +64,7 @@ class FlinkServer:
             heap,
             slots=slots,
             python=python,
-            extra=conf,
+            extra={**_PATIENT, **(conf or {})},
             jvm_options=(*_JVM_OPTIONS, *([f"-Dlog4j.configurationFile={_TALKATIVE}"] if talkative else [])),
         )
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -79,24 +83,48 @@ class FlinkServer:
         """Start it and wait until it has slots."""
         assert not self._processes, "the cluster runs already"
         self.directory.mkdir(parents=True, exist_ok=True)
-        with (self.directory / "server.log").open("ab") as log:
-            for command in self.cluster.programs():
-                self._processes.append(
-                    subprocess.Popen(
-                        command,
-                        cwd=self.directory,
-                        env=self.cluster.environment(),
-                        stdin=subprocess.DEVNULL,
-                        stdout=log,
-                        stderr=log,
-                    )
-                )
+        self._processes = [self._run(command) for command in self.cluster.programs()]
         try:
             self._await_ready()
         except BaseException:
             self.kill()
             raise
         return self
+
+    def kill_job_manager(self) -> None:
+        """End the JobManager by SIGKILL, and start another; the TaskManager lives on."""
+        self._replace(0)
+
+    def kill_task_manager(self) -> None:
+        """End the TaskManager by SIGKILL, and start another; the JobManager lives on."""
+        self._replace(1)
+
+    def freeze(self) -> None:
+        """Hold all of it, as if it were cut off from everybody; its connections stay."""
+        for process in self._processes:
+            process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        for process in self._processes:
+            process.send_signal(signal.SIGCONT)
+
+    def _replace(self, which: int) -> None:
+        self._processes[which].kill()
+        self._processes[which].wait()
+        self._processes[which] = self._run(self.cluster.programs()[which])
+        self._await_ready()
+
+    def _run(self, command: list[str]) -> subprocess.Popen[bytes]:
+        with (self.directory / "server.log").open("ab") as log:
+            return subprocess.Popen(
+                command,
+                cwd=self.directory,
+                env=self.cluster.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
 
     def kill(self) -> None:
         """End it by SIGKILL; of one that does not run: nothing."""

@@ -21,8 +21,10 @@ from typing import Any
 import psutil
 import pytest
 
+from binders.spark.master import Master
 from binders.spark.server import CONNECTOR
 from binders.spark.standalone_local import STANDALONE_CLUSTER
+from speck.model import Engine
 from tests.mosquitto_server import free_port
 
 _START_TIMEOUT = 180.0
@@ -145,6 +147,10 @@ class LooseCluster(StandaloneServer):
         """Start one more worker, with a folder of its own."""
         ports = [*self.ports[:3], free_port(), free_port()]
         return self._start(STANDALONE_CLUSTER.worker(ports, self.directory / name))
+
+    def workers(self) -> int:
+        """How many workers the master has."""
+        return len(Master(self.address, Engine(spe_address=self.address, **self.engine)).cluster().workers)
 
     def kill_first_worker(self) -> None:
         """End it by SIGKILL; its drivers and executors notice."""

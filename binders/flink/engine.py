@@ -228,6 +228,11 @@ class FlinkEngine:
         advice = "expected savepoint_dir of both sites in one place that both see, or upgrade: stateless"
         return None if fault is None else f"{fault} ({advice})"
 
+    def left_state(self, handle: Handle) -> State | None:
+        """The newest checkpoint or savepoint among the files that this machine sees."""
+        location = self.stopper.left_by(handle)
+        return State(STATE_KIND, location) if location else None
+
     def metrics(self, handle: Handle) -> JobMetrics:
         """See :meth:`binders.flink.meter.Meter.metrics`.
 

@@ -39,6 +39,12 @@ def left_behind(savepoints: str, checkpoints: str, job: str) -> str | None:
     return f"file:{newest}" if newest is not None else None
 
 
+def visible(checkpoints: str, job: str) -> bool:
+    """Whether this machine sees where a job puts its checkpoints: Flink makes the folder at the start."""
+    folder = local_path(f"{checkpoints}/{job}")
+    return folder is not None and folder.is_dir()
+
+
 def missing(location: str) -> str | None:
     """Say why a state cannot be started from, as far as this machine can tell; ``None`` if it may."""
     path = local_path(location)

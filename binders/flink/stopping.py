@@ -139,16 +139,34 @@ class Stopper:
 
     def _kept(self, handle: Handle) -> str | None:
         """The newest state of a job that runs no more."""
-        job, details = handle.engine_id, handle.details
+        job = handle.engine_id
         statistics = self._rest.checkpoints(job)
-        found = states.stop_savepoint(statistics or {}) or states.left_behind(
-            details.get("savepoints", ""), details.get("checkpoints", ""), job
-        )
-        if found is None and statistics is not None:
+        if statistics is None:
+            return self.left_by(handle)
+        found = states.stop_savepoint(statistics) or _left_by(handle)
+        if found is None:
             # What was told may be from before the end of the job.
             time.sleep(self._rest.refresh_interval())
             found = states.newest_state(self._rest.checkpoints(job) or {})
-        return found or details.get("state")
+        return found or handle.details.get("state")
+
+    def left_by(self, handle: Handle) -> str | None:
+        """The newest state of a job that the cluster knows nothing of, by its files.
+
+        The file of a checkpoint is there before Flink says that it is complete, which is when messages are
+        acknowledged: the newest one is never older than that.  Raises :class:`~speck.errors.Refused` when the
+        files are not seen here: to start from an older state would lose what was acknowledged since.
+        """
+        checkpoints, job = handle.details.get("checkpoints", ""), handle.engine_id
+        found = _left_by(handle)
+        if found is None and not states.visible(checkpoints, job):
+            raise Refused(
+                f"job {handle.details.get('job', job)!r}: {self._rest.address} does not tell of it any more, "
+                f"and its last checkpoint below {checkpoints or '(nowhere)'!r} is not seen from here "
+                "(let this machine see checkpoint_dir, or write 'upgrade: stateless' to start without it)",
+                address=self._rest.address,
+            )
+        return found or handle.details.get("state")
 
     def _dispose(self, handle: Handle) -> None:
         """Let go of the checkpoint that a cancelled job leaves, which nobody will start from."""
@@ -159,6 +177,11 @@ class Stopper:
         if location is not None:
             with suppress(BinderError):  # files are left, and no job
                 self._rest.dispose(location)
+
+
+def _left_by(handle: Handle) -> str | None:
+    details = handle.details
+    return states.left_behind(details.get("savepoints", ""), details.get("checkpoints", ""), handle.engine_id)
 
 
 def _trigger(job: str, number: int) -> str:

@@ -166,6 +166,10 @@ class ConnectEngine:
         state = State(STATE_KIND, handle.details["checkpoint"])
         return state if self._probe.has_checkpoint(state.location) else None
 
+    def left_state(self, handle: Handle) -> State | None:
+        """The query's checkpoint; whether it can be read there, another engine must tell."""
+        return State(STATE_KIND, handle.details["checkpoint"])
+
     def metrics(self, handle: Handle) -> JobMetrics:
         """The numbers of the last progress report.  Raises :class:`~speck.errors.Refused` of a lost job."""
         report = self._client.last_progress(handle.engine_id, _query_of(handle))

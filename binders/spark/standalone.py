@@ -185,6 +185,10 @@ class StandaloneEngine:
         advice = "checkpoint_dir of the sites must be one that all of them see"
         return None if seen else f"{self.address} finds no checkpoint at {state.location!r} ({advice})"
 
+    def left_state(self, handle: Handle) -> State | None:
+        """The query's checkpoint; whether it can be read there, another engine must tell."""
+        return State(STATE_KIND, handle.details["checkpoint"])
+
     def metrics(self, handle: Handle) -> JobMetrics:
         """The numbers of the last progress report.  Raises :class:`~speck.errors.Refused` of a lost job."""
         chosen = self._look(handle.engine_id, self._master.cluster())

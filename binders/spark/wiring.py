@@ -11,6 +11,9 @@ CONNECTOR_FORMAT = "mqtt"
 STATE_KIND = "spark-checkpoint"
 CHECKPOINT_DIRECTORY = "speck-checkpoints"
 
+# A link between two sites that is cut for some minutes holds a job up, and does not end it.
+FLUSH_TIMEOUT = "10min"
+
 SETTINGS = {
     # Spark's default forks processes for every file of a checkpoint: 73 ms a batch instead of 33 ms.
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -30,6 +33,8 @@ def source_options(job: Job, attempt: Attempt, inventory: Inventory) -> dict[str
         "clientId": attempt.session,
         "fenceTopic": fence_topic(attempt.session),
         "attempt": str(attempt.number),
+        # A session that a broker lost is filled again by those who wrote to it.
+        "failOnDataLoss": "false",
     }
     if job.parallelism is not None:
         options["partitions"] = str(job.parallelism)
@@ -38,7 +43,12 @@ def source_options(job: Job, attempt: Attempt, inventory: Inventory) -> dict[str
 
 def sink_options(job: Job, inventory: Inventory) -> dict[str, str]:
     """The options of the connector's sink; the broker's password is revealed in them."""
-    options = {"brokerUrl": job.sink_broker, "topic": job.sink_topic, "job": job.job_name}
+    options = {
+        "brokerUrl": job.sink_broker,
+        "topic": job.sink_topic,
+        "job": job.job_name,
+        "flushTimeout": FLUSH_TIMEOUT,
+    }
     return options | _login_options(job.sink_broker, inventory)
 
 

@@ -104,6 +104,7 @@ def apply_composition(query: dict[str, Any]) -> Any:
         warnings=[str(each) for each in loaded.warnings],
         author=query["author"],
         message=query["message"],
+        leave_behind=query["leave_behind"],
     )
     return _answer(operation, query["wait"])
 

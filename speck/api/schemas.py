@@ -87,6 +87,7 @@ class OperationSchema(Schema):
     ended = fields.Float(allow_none=True, metadata=_UNIX)
     error = _text()
     warnings = fields.List(fields.String())
+    left_behind = fields.List(fields.String())
     engine_calls = fields.Dict(
         keys=fields.String(),
         values=fields.Integer(),
@@ -101,6 +102,13 @@ class SessionSchema(Schema):
     broker = _text()
     name = _text()
     topic = _text()
+
+
+class LeftCopySchema(Schema):
+    """A copy that was left behind at an engine out of reach."""
+
+    address = _text("the engine's")
+    attempt = fields.Integer()
 
 
 class JobViewSchema(Schema):
@@ -126,6 +134,9 @@ class JobViewSchema(Schema):
     attempt = fields.Integer(allow_none=True)
     job = fields.Dict(allow_none=True, metadata={"description": "its fields"})
     sessions = fields.List(fields.Nested(SessionSchema))
+    left_behind = fields.List(
+        fields.Nested(LeftCopySchema), metadata={"description": "copies that are stopped when they can be"}
+    )
     metrics = fields.Dict(allow_none=True)
 
 
@@ -327,6 +338,11 @@ class ApplyQuery(PlannedQuery):
         load_default="composition",
         validate=_name,
         metadata={"description": "the name of a composition that has none", **_NAME},
+    )
+    leave_behind = fields.List(
+        fields.String(),
+        load_default=list,
+        metadata={"description": "sites or engine addresses whose copies are left instead of stopped"},
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -37,11 +38,24 @@ def plan(client: Client, file: Path, base_revision: int | None, as_json: bool) -
 @click.command()
 @file_argument
 @click.option("--base-revision", type=int, help="Refuse when this is not the last revision.")
+@click.option(
+    "--leave-behind",
+    multiple=True,
+    metavar="SITE_OR_ADDRESS",
+    help="Do not wait for this site or engine: what runs there and is wanted elsewhere is fenced off and "
+    "left, and stopped by a later apply (may be repeated).",
+)
 @why_options
 @json_option
 @click.pass_obj
 def apply(
-    client: Client, file: Path, base_revision: int | None, message: str, author: str, as_json: bool
+    client: Client,
+    file: Path,
+    base_revision: int | None,
+    leave_behind: tuple[str, ...],
+    message: str,
+    author: str,
+    as_json: bool,
 ) -> None:
     """Make what runs what the file says."""
     text = file.read_bytes()
@@ -51,11 +65,8 @@ def apply(
         show_data(planned, render.plan_lines(planned), False)
     # What was shown is what is done: an edit in between makes the plan stale, and is refused.
     base = planned["base_revision"]
-    carry_out(
-        client,
-        lambda: client.apply(text, file.stem, base_revision=base, message=message, author=author),
-        as_json,
-    )
+    why: dict[str, Any] = {"message": message, "author": author, "leave_behind": list(leave_behind)}
+    carry_out(client, lambda: client.apply(text, file.stem, base_revision=base, **why), as_json)
 
 
 @click.command("operation")

@@ -8,6 +8,7 @@ Key layout (text, parts divided by ``/``; numbers with leading zeros, so that th
     job/NAME                        composition, number of its last attempt, sessions, state, error
     attempt/JOB/NUMBER              one try on an engine, written before the engine hears of it; names
                                     the revision that holds the form of the job which it runs
+    left/ID                         a copy that was left behind at an engine out of reach, by its attempt
     operation/ID                    one apply: its plan, how it ended (compressed)
     event/NUMBER                    the audit log, oldest first, bounded
 

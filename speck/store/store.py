@@ -177,6 +177,10 @@ class Store:
         value = self._database.get(key)
         return None if value is None else self._decoded(key, encoding.decode_operation, value)
 
+    def left_behind(self) -> list[dict[str, Any]]:
+        """The copies that were left behind, as plain data."""
+        return self._scan(b"left/", lambda _, value: encoding.decode_operation(value))
+
     def operations(self) -> list[dict[str, Any]]:
         """All operations, as plain data, oldest first."""
         return self._scan(b"operation/", lambda _, value: encoding.decode_operation(value))

@@ -60,6 +60,14 @@ class Transaction:
         """Forget an attempt that is known to run no more."""
         self._changes[_attempt_key(attempt)] = None
 
+    def put_left_behind(self, identifier: str, data: Mapping[str, Any]) -> None:
+        """Write a copy that was left behind, as plain data."""
+        self._changes[key_of("left", identifier)] = encoding.encode_operation(data)
+
+    def delete_left_behind(self, identifier: str) -> None:
+        """Forget a copy that is known to run no more."""
+        self._changes[key_of("left", identifier)] = None
+
     def put_operation(self, identifier: str, data: Mapping[str, Any]) -> None:
         """Write an operation as plain data."""
         self._changes[key_of("operation", identifier)] = encoding.encode_operation(data)

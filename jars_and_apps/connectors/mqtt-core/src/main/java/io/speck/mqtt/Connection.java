@@ -2,6 +2,7 @@ package io.speck.mqtt;
 
 import io.netty.bootstrap.Bootstrap;
 import io.netty.buffer.ByteBuf;
+import io.netty.buffer.ByteBufUtil;
 import io.netty.channel.Channel;
 import io.netty.channel.ChannelFuture;
 import io.netty.channel.ChannelInitializer;
@@ -16,6 +17,8 @@ import io.netty.handler.codec.mqtt.MqttMessage;
 import io.netty.handler.codec.mqtt.MqttMessageType;
 import io.netty.handler.codec.mqtt.MqttProperties;
 import io.netty.handler.codec.mqtt.MqttProperties.IntegerProperty;
+import io.netty.handler.codec.mqtt.MqttPublishMessage;
+import io.netty.handler.codec.mqtt.MqttPublishVariableHeader;
 import io.netty.handler.codec.mqtt.MqttQoS;
 import io.netty.handler.codec.mqtt.MqttReasonCodeAndPropertiesVariableHeader;
 import io.netty.handler.ssl.SslContext;
@@ -123,6 +126,29 @@ final class Connection {
      */
     void subscribe(List<String> filters, Duration timeout) throws InterruptedException {
         await(handler.subscribe(channel, filters), timeout, "subscribe to '" + filters.get(0) + "'");
+    }
+
+    /** Whether it has not ended yet. */
+    boolean active() {
+        return channel.isActive();
+    }
+
+    /**
+     * Leaves a message at a topic; an empty one removes what is there.
+     *
+     * @param expirySeconds how long it stays; 0: for good
+     * @param packetId of the acknowledgement that the listener will hear of; 0: of none
+     */
+    void retain(String topic, String payload, int expirySeconds, int packetId) {
+        MqttQoS quality = packetId == 0 ? MqttQoS.AT_MOST_ONCE : MqttQoS.AT_LEAST_ONCE;
+        MqttProperties properties = new MqttProperties();
+        if (expirySeconds > 0) {
+            properties.add(new IntegerProperty(MqttProperties.PUBLICATION_EXPIRY_INTERVAL, expirySeconds));
+        }
+        execute(() -> writeAndFlush(
+                new MqttPublishMessage(new MqttFixedHeader(MqttMessageType.PUBLISH, false, quality, true, 0),
+                        new MqttPublishVariableHeader(topic, packetId, properties),
+                        ByteBufUtil.writeUtf8(channel.alloc(), payload))));
     }
 
     private void await(Future<?> answer, Duration timeout, String what) throws InterruptedException {

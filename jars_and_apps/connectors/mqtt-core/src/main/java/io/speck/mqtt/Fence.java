@@ -12,16 +12,22 @@ import java.util.concurrent.TimeoutException;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** The retained message that names the attempt that may read a session: {@code {"attempt": N}}. */
+/**
+ * The retained message that names the attempt that may read a session: {@code {"attempt": N}}.
+ *
+ * <p>A broker that was killed may come back without it, or with an older one; whoever reads then makes it anew. Of two
+ * that do so at once, the newer attempt has the last word, since it looks again when the other takes the session.
+ */
 final class Fence {
     private static final Pattern ATTEMPT = Pattern.compile("\"attempt\"\\s*:\\s*(\\d{1,18})\\b");
     /** A broker may send retained messages after its answer to the ping that follows the subscription. */
     private static final long GRACE_MILLIS = 100;
+    private static final int WRITE_ID = 2;
 
     private Fence() {}
 
     /**
-     * Reads the fence over a connection of its own.
+     * Reads the fence over a connection of its own, and raises one that is missing or too low.
      *
      * @throws TakenOverException when it names a newer attempt than ours
      * @throws BrokerException when it cannot be read
@@ -30,25 +36,29 @@ final class Fence {
         if (settings.fenceTopic() == null) {
             return;
         }
-        Long allowed = read(settings, timeout);
-        if (allowed != null && allowed > settings.attempt()) {
-            throw new TakenOverException("the session of " + settings.session() + " was taken over by attempt " + allowed
-                    + " (this is attempt " + settings.attempt() + ")");
-        }
-    }
-
-    private static Long read(SourceSettings settings, Duration timeout) throws InterruptedException {
         Reader reader = new Reader();
         String clientId = "fence-" + UUID.randomUUID().toString().replace("-", "");
         Connection connection = Connection.open(settings.login(), Session.passing(clientId), reader, timeout);
         try {
-            connection.subscribe(List.of(settings.fenceTopic()), timeout);
-            connection.ping();
-            String text = reader.text(timeout);
-            return text == null ? null : attempt(text, settings.fenceTopic());
+            Long allowed = read(connection, reader, settings, timeout);
+            if (allowed == null || allowed < settings.attempt()) {
+                connection.retain(settings.fenceTopic(), "{\"attempt\": " + settings.attempt() + "}", 0, WRITE_ID);
+                reader.awaitWritten(timeout);
+            } else if (allowed > settings.attempt()) {
+                throw new TakenOverException("the session of " + settings.session() + " was taken over by attempt "
+                        + allowed + " (this is attempt " + settings.attempt() + ")");
+            }
         } finally {
             connection.close(true);
         }
+    }
+
+    private static Long read(Connection connection, Reader reader, SourceSettings settings, Duration timeout)
+            throws InterruptedException {
+        connection.subscribe(List.of(settings.fenceTopic()), timeout);
+        connection.ping();
+        String text = reader.text(timeout);
+        return text == null ? null : attempt(text, settings.fenceTopic());
     }
 
     static long attempt(String text, String topic) {
@@ -63,6 +73,7 @@ final class Fence {
     private static final class Reader implements ConnectionListener {
         private final CompletableFuture<String> text = new CompletableFuture<>();
         private final CompletableFuture<Void> answered = new CompletableFuture<>();
+        private final CompletableFuture<Void> written = new CompletableFuture<>();
 
         @Override
         public void published(Connection connection, MqttPublishMessage message) {
@@ -79,6 +90,21 @@ final class Fence {
             BrokerException end = new BrokerException("broker " + connection.login() + ": " + reason, false);
             text.completeExceptionally(end);
             answered.completeExceptionally(end);
+            written.completeExceptionally(end);
+        }
+
+        /** A refusal is the broker's right: who may not raise the fence reads without. */
+        @Override
+        public void acknowledged(Connection connection, int packetId, int reason) {
+            written.complete(null);
+        }
+
+        void awaitWritten(Duration timeout) throws InterruptedException {
+            try {
+                written.get(timeout.toMillis(), TimeUnit.MILLISECONDS);
+            } catch (TimeoutException | ExecutionException e) {
+                throw new BrokerException("the fence cannot be raised: " + e.getMessage(), e);
+            }
         }
 
         String text(Duration timeout) throws InterruptedException {

@@ -104,6 +104,28 @@ final class Inbox {
         missing--;
     }
 
+    /** An awaited message with the content and the stamp of this one; null when there is none. */
+    Message awaitedLike(Message incoming) {
+        if (missing == 0 || incoming.stamp == null) {
+            return null;
+        }
+        return messages.stream().filter(each -> each.missing() && each.hash == incoming.hash).findFirst().orElse(null);
+    }
+
+    /** Whether any message ever had a stamp: only such a one can be recognised when it was written again. */
+    boolean stamped() {
+        return received.size() > 0;
+    }
+
+    /** See {@link StampMarks#loosen}. */
+    void loosen() {
+        received.loosen();
+    }
+
+    void tighten() {
+        received.tighten();
+    }
+
     /** Gives up what is still missing; the others keep their offsets. */
     void dropMissing() {
         messages.removeIf(Message::missing);

@@ -8,7 +8,7 @@ public final class Message {
     /** What a message costs in memory beside its payload, roughly: objects, references, topic. */
     static final int OVERHEAD_BYTES = 160;
 
-    final int packetId;
+    int packetId;
     final int hash;
     final long receivedMillis;
     final Stamp stamp;
@@ -90,6 +90,12 @@ public final class Message {
         payload = null;
         key = null;
         return received;
+    }
+
+    /** The broker has lost it, and was sent it again: it comes under another packet id. */
+    void comesAs(Message other) {
+        packetId = other.packetId;
+        connection = other.connection;
     }
 
     boolean same(Message other) {

@@ -26,6 +26,8 @@ import org.slf4j.LoggerFactory;
 public final class MqttSource implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(MqttSource.class);
     private static final long QUIET_NANOS = TimeUnit.SECONDS.toNanos(2);
+    /** For so long after a session was lost, writers may send again what was written before. */
+    private static final long LOOSE_NANOS = TimeUnit.SECONDS.toNanos(4 * Kept.KEEP_SECONDS);
 
     private final SourceSettings settings;
     private final RecordedBatches records;
@@ -41,6 +43,8 @@ public final class MqttSource implements AutoCloseable {
     private boolean paused;
     private boolean sessionExpected;
     private long lastArrivalNanos;
+    private long lastFoundNanos;
+    private long loosenedNanos;
     private Redelivery redelivery;
     private long committed;
     private long wakeAt = Long.MAX_VALUE;
@@ -48,6 +52,7 @@ public final class MqttSource implements AutoCloseable {
     private long receivedCount;
     private long redeliveredCount;
     private long duplicateCount;
+    private long lostSessions;
 
     public MqttSource(SourceSettings settings, BatchJournal journal) {
         this(settings, journal, false);
@@ -115,6 +120,7 @@ public final class MqttSource implements AutoCloseable {
             trustedEnd = Math.min(trustedEnd, inbox.next());
             paused = false;
             lastArrivalNanos = System.nanoTime();
+            lastFoundNanos = lastArrivalNanos;
             acknowledgements.reconnected();
             if (opened.sessionPresent()) {
                 redelivery = new Redelivery(acknowledgements.unconfirmed(), inbox.messages());
@@ -124,6 +130,17 @@ public final class MqttSource implements AutoCloseable {
             redelivery = new Redelivery(List.of(), List.of());
             if (inbox.missing() > 0 || sessionExpected) {
                 reportLoss("the broker has no such session any more");
+                askAgain();
+            }
+        }
+
+        /** The session is made anew, and empty: what writers of ours still have of it comes into it, late. */
+        private void askAgain() {
+            lostSessions++;
+            loosenedNanos = lastArrivalNanos;
+            inbox.loosen();
+            keeper.askAgain();
+            if (!patient()) {
                 inbox.dropMissing();
             }
         }
@@ -181,7 +198,7 @@ public final class MqttSource implements AutoCloseable {
             if (known.offset < committed) {
                 acknowledgements.repeat(List.of(known), keeper.connection());
             } else if (known.missing() && inbox.missing() > 0) {
-                inbox.fill(known, incoming);
+                found(known, incoming);
             } else if (known.missing()) {
                 fresh(incoming); // it was given up already
             }
@@ -190,6 +207,12 @@ public final class MqttSource implements AutoCloseable {
         @Override
         public void fresh(Message message) {
             message.connection = message.packetId == 0 ? 0 : keeper.generation();
+            Message awaited = patient() ? inbox.awaitedLike(message) : null;
+            if (awaited != null) {
+                awaited.comesAs(message);
+                found(awaited, message);
+                return;
+            }
             boolean repeated = message.marker == null && inbox.repeats(message);
             boolean dropped = repeated || message.marker != null;
             duplicateCount += repeated ? 1 : 0;
@@ -199,7 +222,7 @@ public final class MqttSource implements AutoCloseable {
                 acknowledge(List.of(message), drained);
                 return;
             }
-            if (inbox.missing() > 0) {
+            if (inbox.missing() > 0 && !patient()) {
                 reportLoss("the broker does not hold " + inbox.missing() + " messages of the uncommitted batch any more");
                 inbox.dropMissing();
             }
@@ -207,10 +230,20 @@ public final class MqttSource implements AutoCloseable {
             inbox.add(message, dropped);
         }
 
+        private void found(Message awaited, Message incoming) {
+            lastFoundNanos = lastArrivalNanos;
+            inbox.fill(awaited, incoming);
+        }
+
         @Override
         public void answered() {
             acknowledgements.answered();
         }
+    }
+
+    /** Whether a batch that the broker has lost is worth waiting for: its writers may send it again. */
+    private boolean patient() {
+        return !settings.failOnDataLoss() && inbox.stamped();
     }
 
     private void afterArrival() {
@@ -311,14 +344,14 @@ public final class MqttSource implements AutoCloseable {
     /**
      * Waits until a batch of before the restart is whole again.
      *
-     * @throws DataLossException when the broker does not send it within the connect time-out
+     * @throws DataLossException when the broker does not send the next of its messages within the connect time-out
      */
     public void awaitWhole() throws InterruptedException {
         lock.lockInterruptibly();
         try {
             while (inbox.missing() > 0) {
                 keeper.throwFailure();
-                long quiet = System.nanoTime() - lastArrivalNanos;
+                long quiet = System.nanoTime() - lastFoundNanos;
                 long left = settings.connectTimeout().toNanos() - quiet;
                 if (keeper.connection() != null && left <= 0) {
                     reportLoss("the broker did not send " + inbox.missing() + " messages of the uncommitted batch again");
@@ -375,6 +408,9 @@ public final class MqttSource implements AutoCloseable {
         lock.lock();
         try {
             committed = Math.max(committed, offset);
+            if (lostSessions > 0 && System.nanoTime() - loosenedNanos > LOOSE_NANOS) {
+                inbox.tighten();
+            }
             List<Message> done = inbox.removeUntil(committed);
             Connection connection = keeper.connection();
             acknowledge(done, true);
@@ -408,7 +444,7 @@ public final class MqttSource implements AutoCloseable {
         lock.lock();
         try {
             return new SourceMetrics(inbox.next() - committed, inbox.next(), receivedCount, redeliveredCount,
-                    duplicateCount, keeper.reconnections(), keeper.connected());
+                    duplicateCount, keeper.reconnections(), lostSessions, keeper.connected());
         } finally {
             lock.unlock();
         }

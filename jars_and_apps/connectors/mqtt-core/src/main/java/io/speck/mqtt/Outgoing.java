@@ -19,6 +19,12 @@ final class Outgoing {
     private final byte[] job;
     private final byte[] sequence;
 
+    /** Guarded by the publisher's lock: a broker has taken it, if only to lose it again. */
+    boolean taken;
+    /** Its place among those that are kept, and when it came there. */
+    long keptNumber;
+    long keptNanos;
+
     /** @param key, job and sequence are user properties; null for none */
     Outgoing(MqttSink writer, String topic, byte[] topicBytes, byte[] payload, byte[] key, byte[] job, byte[] sequence) {
         this.writer = writer;
@@ -28,6 +34,10 @@ final class Outgoing {
         this.key = key;
         this.job = job;
         this.sequence = sequence;
+    }
+
+    boolean stamped() {
+        return job != null && sequence != null;
     }
 
     /** Size on the wire, in bytes. */

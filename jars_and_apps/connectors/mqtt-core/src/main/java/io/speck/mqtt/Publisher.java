@@ -1,14 +1,15 @@
 package io.speck.mqtt;
 
 import io.netty.buffer.ByteBuf;
+import io.netty.handler.codec.mqtt.MqttPublishMessage;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
-import java.util.ArrayDeque;
-import java.util.ArrayList;
-import java.util.Deque;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
@@ -20,16 +21,17 @@ import org.slf4j.LoggerFactory;
  * The one connection of this process to a broker for all that is written there.
  *
  * <p>The session is a passing one: what the broker has not acknowledged is kept here and sent again, in its order, on
- * the next connection. It closes half a minute after the last writer left.
+ * the next connection, and so is what it took and may have forgotten since ({@link Kept}, {@link Memory}). It closes
+ * half a minute after the last writer left.
  */
 final class Publisher implements ConnectionListener {
     private static final Logger LOG = LoggerFactory.getLogger(Publisher.class);
     private static final Map<Login, Publisher> SHARED = new HashMap<>();
     private static final Duration CONNECT_TRY = Duration.ofSeconds(10);
-    private static final long IDLE_SECONDS = 30;
+    private static final long IDLE_SECONDS = Math.max(30, Kept.KEEP_SECONDS);
+    private static final long MARK_MILLIS = 1000;
+    private static final int REQUESTS_KNOWN = 1000;
     private static final int WINDOW = 1000;
-    private static final int QUEUE_MESSAGES = 4000;
-    private static final long QUEUE_BYTES = 8L << 20;
     private static final int PACKET_IDS = 65535;
     private static final int WRITE_BYTES = 64 << 10;
     private static final long PROMPT_MILLIS = 1;
@@ -37,15 +39,19 @@ final class Publisher implements ConnectionListener {
     private final Login login;
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition changed = lock.newCondition();
-    private final Deque<Outgoing> queue = new ArrayDeque<>();
+    private final Outbox queue = new Outbox();
+    private final Kept kept = new Kept();
+    private final Memory memory = new Memory();
+    private final Set<String> requests = new LinkedHashSet<>();
     private final Map<Integer, Outgoing> underWay = new LinkedHashMap<>();
     private final Backoff backoff = new Backoff(100, 5_000);
-    private long queueBytes;
     private int lastPacketId;
+    private long marked;
     private int references;
     private long uses;
     private boolean pumping;
     private boolean pumpingSoon;
+    private boolean markingSoon;
     private boolean healing;
     private boolean closed;
     private Connection connection;
@@ -109,6 +115,9 @@ final class Publisher implements ConnectionListener {
         lock.lock();
         try {
             Connection leaving = connection;
+            if (leaving != null) {
+                memory.forget(leaving);
+            }
             closed = true;
             connection = null;
             changed.signalAll();
@@ -176,8 +185,10 @@ final class Publisher implements ConnectionListener {
 
     private boolean tryConnect() throws InterruptedException {
         String clientId = "speck-sink-" + UUID.randomUUID().toString().replace("-", "").substring(0, 16);
+        memory.begin();
         try {
-            Connection.open(login, Session.passing(clientId), this, CONNECT_TRY);
+            Connection opened = Connection.open(login, Session.passing(clientId), this, CONNECT_TRY);
+            established(opened, recall(opened, keeps()));
             return true;
         } catch (BrokerException e) {
             LOG.info("{}", e.getMessage());
@@ -206,22 +217,83 @@ final class Publisher implements ConnectionListener {
         }
     }
 
-    @Override
-    public void opened(Connection opened) {
+    /** Up to which of the messages kept here the broker remembers all. */
+    private long recall(Connection opened, boolean wanted) throws InterruptedException {
+        try {
+            memory.listen(opened, CONNECT_TRY);
+            return wanted ? memory.recall(opened, CONNECT_TRY) : 0;
+        } catch (BrokerException e) {
+            if (!e.refused()) {
+                opened.abandon();
+                throw e;
+            }
+            LOG.warn("{}; what it may have lost is sent again whenever the connection was", e.getMessage());
+            return 0;
+        } catch (InterruptedException e) {
+            opened.abandon();
+            throw e;
+        }
+    }
+
+    private boolean keeps() {
         lock.lock();
         try {
-            if (closed) {
+            return !kept.isEmpty();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void established(Connection opened, long remembered) {
+        lock.lock();
+        try {
+            if (closed || !opened.active()) {
                 opened.abandon();
-                return;
+                throw new BrokerException("broker " + login + ": the connection was lost at once", false);
             }
             connection = opened;
             lastError = null;
             backoff.reset();
             changed.signalAll();
+            sendAgain(kept.remove(message -> message.keptNumber > remembered), "may have lost them");
             schedulePump();
         } finally {
             lock.unlock();
         }
+    }
+
+    private void sendAgain(List<Outgoing> messages, String why) {
+        if (!messages.isEmpty()) {
+            LOG.info("broker {}: sends {} messages again, since the broker {}", login, messages.size(), why);
+            queue.putBack(messages);
+            schedulePump();
+        }
+    }
+
+    /** The broker's mark, or the request of a reader whose session was lost. */
+    @Override
+    public void published(Connection from, MqttPublishMessage packet) {
+        if (memory.takes(packet)) {
+            return;
+        }
+        String filter = packet.payload().toString(StandardCharsets.UTF_8);
+        lock.lock();
+        try {
+            if (!filter.isEmpty() && requests.add(packet.variableHeader().topicName())) {
+                sendAgain(kept.remove(message -> TopicFilter.covers(filter, message.topic)),
+                        "lost a session that reads '" + filter + "'");
+                if (requests.size() > REQUESTS_KNOWN) {
+                    requests.remove(requests.iterator().next());
+                }
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    @Override
+    public void answered(Connection from) {
+        memory.answered();
     }
 
     @Override
@@ -242,14 +314,8 @@ final class Publisher implements ConnectionListener {
     }
 
     private void takeBack() {
-        List<Outgoing> again = new ArrayList<>(underWay.values());
+        queue.putBack(underWay.values().stream().filter(message -> message.taken || !message.writer.aborted).toList());
         underWay.clear();
-        for (int i = again.size() - 1; i >= 0; i--) {
-            if (!again.get(i).writer.aborted) {
-                queue.addFirst(again.get(i));
-                queueBytes += again.get(i).bytes();
-            }
-        }
     }
 
     // ---- publishing ----
@@ -258,7 +324,7 @@ final class Publisher implements ConnectionListener {
         lock.lockInterruptibly();
         try {
             long left = timeout.toNanos();
-            while (queue.size() >= QUEUE_MESSAGES || queueBytes > QUEUE_BYTES) {
+            while (queue.full()) {
                 throwFailure(message.writer);
                 if (left <= 0) {
                     throw late(timeout, message.topic);
@@ -267,9 +333,8 @@ final class Publisher implements ConnectionListener {
             }
             throwFailure(message.writer);
             queue.add(message);
-            queueBytes += message.bytes();
             message.writer.outstanding++;
-            if (queueBytes >= WRITE_BYTES || full()) {
+            if (queue.bytes() >= WRITE_BYTES || queue.full()) {
                 schedulePump(); // less than a piece waits for more, or for the flush: fewer and larger writes
             }
         } finally {
@@ -303,7 +368,7 @@ final class Publisher implements ConnectionListener {
     }
 
     private String topicOf(MqttSink writer) {
-        for (Iterable<Outgoing> each : List.of(underWay.values(), queue)) {
+        for (Iterable<Outgoing> each : List.of(underWay.values(), queue.messages())) {
             for (Outgoing message : each) {
                 if (message.writer == writer) {
                     return message.topic;
@@ -324,8 +389,7 @@ final class Publisher implements ConnectionListener {
         try {
             writer.aborted = true;
             if (writer.outstanding > 0) {
-                queue.removeIf(message -> message.writer == writer);
-                queueBytes = queue.stream().mapToLong(Outgoing::bytes).sum();
+                queue.drop(writer);
                 changed.signalAll();
             }
         } finally {
@@ -366,22 +430,18 @@ final class Publisher implements ConnectionListener {
             }
             pumping = false;
             pumpingSoon = false;
-            boolean wasFull = full();
+            boolean wasFull = queue.full();
             int window = Math.min(WINDOW, target.receiveMaximum());
             while (!queue.isEmpty() && underWay.size() < window) {
                 send(target, window);
             }
             target.flush();
-            if (wasFull && !full()) {
+            if (wasFull && !queue.full()) {
                 changed.signalAll();
             }
         } finally {
             lock.unlock();
         }
-    }
-
-    private boolean full() {
-        return queue.size() >= QUEUE_MESSAGES || queueBytes > QUEUE_BYTES;
     }
 
     private void send(Connection target, int window) {
@@ -390,7 +450,6 @@ final class Publisher implements ConnectionListener {
             Outgoing message = queue.peek();
             int bytes = message.bytes();
             if (bytes > target.maximumPacketBytes()) {
-                queueBytes -= bytes;
                 refuse(queue.remove(), "its " + bytes + " bytes are more than the broker's maximum packet size of "
                         + target.maximumPacketBytes());
                 continue;
@@ -399,7 +458,6 @@ final class Publisher implements ConnectionListener {
                 break;
             }
             queue.remove();
-            queueBytes -= bytes;
             int id = nextPacketId();
             underWay.put(id, message);
             message.encode(id, piece);
@@ -425,7 +483,10 @@ final class Publisher implements ConnectionListener {
             if (reason >= 0x80) {
                 refuse(message, Reasons.text(reason));
             } else {
-                settle(message);
+                if (!message.taken) {
+                    settle(message);
+                }
+                keep(message);
             }
             if (underWay.size() <= WINDOW / 2) {
                 schedulePump();
@@ -436,12 +497,42 @@ final class Publisher implements ConnectionListener {
     }
 
     private void refuse(Outgoing message, String why) {
+        if (message.taken) {
+            LOG.warn("broker {} does not take a message to topic '{}' again: {}", login, message.topic, why);
+            return;
+        }
         if (message.writer.failure == null) {
             message.writer.failure = new BrokerException("broker " + login + " does not take a message to topic '"
                     + message.topic + "': " + why, true);
         }
         settle(message);
         changed.signalAll();
+    }
+
+    private void keep(Outgoing message) {
+        kept.add(message, System.nanoTime());
+        if (!markingSoon) {
+            markingSoon = true;
+            Runtime.LOOPS.schedule(this::mark, MARK_MILLIS, TimeUnit.MILLISECONDS);
+        }
+    }
+
+    /** Has the broker remember how far it came; and lets go of what it is long since sure to. */
+    private void mark() {
+        lock.lock();
+        try {
+            kept.trim(System.nanoTime());
+            markingSoon = !kept.isEmpty() && !closed;
+            if (markingSoon) {
+                Runtime.LOOPS.schedule(this::mark, MARK_MILLIS, TimeUnit.MILLISECONDS);
+            }
+            if (connection != null && marked < kept.last()) {
+                marked = kept.last();
+                memory.mark(connection, marked);
+            }
+        } finally {
+            lock.unlock();
+        }
     }
 
     private void settle(Outgoing message) {

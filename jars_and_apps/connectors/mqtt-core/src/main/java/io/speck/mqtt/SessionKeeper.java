@@ -2,6 +2,8 @@ package io.speck.mqtt;
 
 import io.netty.handler.codec.mqtt.MqttPublishMessage;
 import java.time.Duration;
+import java.util.List;
+import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
@@ -23,6 +25,7 @@ final class SessionKeeper implements ConnectionListener {
     /** A connection that ends sooner is a sign that somebody else takes the session. */
     private static final long SHORT_LIFE_NANOS = TimeUnit.SECONDS.toNanos(5);
     private static final int SHORT_LIVES_ALLOWED = 6;
+    private static final int REQUEST_ID = 2;
 
     /** Who reads what comes over the connection. */
     interface Reader {
@@ -60,6 +63,8 @@ final class SessionKeeper implements ConnectionListener {
     private long openedNanos;
     private long connectionCount;
     private MqttException failure;
+    /** Of a request to writers that the broker has not taken yet; null for none. */
+    private String request;
 
     SessionKeeper(SourceSettings settings, ReentrantLock lock, Condition changed, Reader reader) {
         this.settings = settings;
@@ -158,10 +163,34 @@ final class SessionKeeper implements ConnectionListener {
             }
             ready = true;
             connectionCount++;
+            sendRequest();
             reader.confirmed();
             changed.signalAll();
             if (closed) {
                 opened.abandon();
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Has writers send again what the broker lost of the topic, as soon as the session stands; lock held. */
+    void askAgain() {
+        request = UUID.randomUUID().toString().replace("-", "");
+    }
+
+    private void sendRequest() {
+        if (request != null) {
+            connection.retain(Memory.REQUESTS + request, settings.topic(), Memory.EXPIRY_SECONDS, REQUEST_ID);
+        }
+    }
+
+    @Override
+    public void acknowledged(Connection from, int packetId, int reason) {
+        lock.lock();
+        try {
+            if (from == connection) {
+                request = null;
             }
         } finally {
             lock.unlock();

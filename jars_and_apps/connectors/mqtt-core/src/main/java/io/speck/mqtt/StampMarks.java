@@ -3,6 +3,7 @@ package io.speck.mqtt;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
 
@@ -32,15 +33,40 @@ public final class StampMarks {
         }
     };
 
+    /** What each stream had brought, and brings, while their order does not hold; null while it does. */
+    private Map<Stream, Mark> floors;
+    private final Map<Stream, SeenStamps> above = new HashMap<>();
+
     /** Takes note of a stamp; false when it was seen before. */
     public boolean advance(Stamp stamp) {
         Stream stream = new Stream(stamp.job(), stamp.run(), stamp.partition());
         Mark mark = marks.get(stream);
-        if (mark != null && mark.covers(stamp)) {
-            return false;
+        boolean higher = mark == null || !mark.covers(stamp);
+        if (higher) {
+            marks.put(stream, new Mark(stamp.epoch(), stamp.index()));
         }
-        marks.put(stream, new Mark(stamp.epoch(), stamp.index()));
-        return true;
+        if (floors == null) {
+            return higher;
+        }
+        Mark floor = floors.get(stream);
+        return (floor == null || !floor.covers(stamp))
+                && above.computeIfAbsent(stream, each -> new SeenStamps()).add(stamp);
+    }
+
+    /**
+     * From now on, messages may come after others that were written later: what a broker lost is sent again while its
+     * writers go on. What is above the present marks then counts as seen only stamp by stamp.
+     */
+    void loosen() {
+        if (floors == null) {
+            floors = new HashMap<>(marks);
+        }
+    }
+
+    /** The order holds again. */
+    void tighten() {
+        floors = null;
+        above.clear();
     }
 
     public StampMarks copy() {

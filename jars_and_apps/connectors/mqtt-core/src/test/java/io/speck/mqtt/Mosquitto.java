@@ -95,6 +95,29 @@ public final class Mosquitto implements AutoCloseable {
         }
     }
 
+    /** Writes to disk what it would save by itself later. */
+    public void save() throws IOException {
+        Path saved = folder.resolve("mosquitto.db");
+        Files.deleteIfExists(saved);
+        signal("USR1");
+        Await.until("mosquitto saved", () -> Files.exists(saved));
+    }
+
+    /** Ends it at once; what it had not saved is lost. */
+    public void kill() throws IOException {
+        signal("KILL");
+        Await.until("mosquitto is dead", () -> !process.isAlive());
+    }
+
+    private void signal(String name) throws IOException {
+        new ProcessBuilder("kill", "-" + name, Long.toString(process.pid())).start();
+    }
+
+    /** Has it forget what it saved. */
+    public void forget() throws IOException {
+        Files.deleteIfExists(folder.resolve("mosquitto.db"));
+    }
+
     public int port() {
         return port;
     }

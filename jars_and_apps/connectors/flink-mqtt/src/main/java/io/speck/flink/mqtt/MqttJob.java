@@ -2,6 +2,7 @@ package io.speck.flink.mqtt;
 
 import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.Received;
+import java.time.Duration;
 import java.util.function.Function;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.configuration.ConfigOption;
@@ -25,6 +26,9 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
  * followed by {@code username}, {@code password} and {@code ca-file}.
  */
 public final class MqttJob {
+    /** A link between two sites that is cut for some minutes holds a job up, and does not end it. */
+    private static final Duration FLUSH_TIMEOUT = Duration.ofMinutes(10);
+
     private final StreamExecutionEnvironment environment;
     private final Arguments arguments;
     private final String name;
@@ -126,7 +130,8 @@ public final class MqttJob {
         builder.broker(required("source-broker")).topic(required("source-topic"))
                 .clientId(argument("session", "speck-" + name))
                 .login(secret("source", "username"), secret("source", "password"))
-                .caFile(secret("source", "ca-file"));
+                .caFile(secret("source", "ca-file"))
+                .failOnDataLoss(false); // a session that a broker lost is filled again by those who wrote to it
         String fence = argument("fence-topic", null);
         long attempt = number("attempt", -1, -1, Long.MAX_VALUE);
         return fence == null ? builder : builder.fence(fence, attempt);
@@ -144,7 +149,7 @@ public final class MqttJob {
 
     /** A sink with broker, login, topic and stamps of this job, for a program that sets more. */
     public <T> FlinkMqttSinkBuilder<T> sink(FlinkMqttSinkBuilder<T> builder) {
-        return builder.broker(required("sink-broker")).topic(required("sink-topic")).job(name)
+        return builder.broker(required("sink-broker")).topic(required("sink-topic")).job(name).flushTimeout(FLUSH_TIMEOUT)
                 .login(secret("sink", "username"), secret("sink", "password")).caFile(secret("sink", "ca-file"));
     }
 

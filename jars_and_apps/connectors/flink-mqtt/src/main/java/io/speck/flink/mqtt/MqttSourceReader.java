@@ -38,6 +38,7 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
         gauge("redelivered", SourceMetrics::redelivered);
         gauge("duplicatesDropped", SourceMetrics::duplicatesDropped);
         gauge("reconnections", SourceMetrics::reconnections);
+        gauge("lostSessions", SourceMetrics::lostSessions);
         gauge("connected", each -> each.connected() ? 1 : 0);
     }
 

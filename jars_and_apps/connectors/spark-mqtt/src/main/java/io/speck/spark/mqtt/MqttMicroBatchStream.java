@@ -182,6 +182,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         shown.put("redelivered", Long.toString(metrics.redelivered()));
         shown.put("duplicatesDropped", Long.toString(metrics.duplicatesDropped()));
         shown.put("reconnections", Long.toString(metrics.reconnections()));
+        shown.put("lostSessions", Long.toString(metrics.lostSessions()));
         shown.put("connected", Boolean.toString(metrics.connected()));
         return shown;
     }

@@ -1,0 +1,79 @@
+"""What a device that publishes by itself can lose at the edge of a composition when its broker is killed."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import paho.mqtt.client as paho
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+from benchmarks.promises.rig import Account, await_that, paho_client
+from binders.mqtt import MqttBroker
+from speck.model import Inventory
+from tests.mosquitto_server import MosquittoServer
+
+SESSION = "speck-edge"
+
+
+def kill_edge_broker(messages: int, rate: float = 500.0) -> Account:
+    """Publish at QoS 1 into a session, kill the broker, and read what the session still has.
+
+    Lost is what the broker acknowledged and does not have.  It saves every 5 s, as recommended.
+    """
+    with tempfile.TemporaryDirectory(prefix="speck-edge-") as directory:
+        broker = MosquittoServer(Path(directory), "autosave_interval 5")
+        with broker:
+            MqttBroker(broker.address, Inventory()).ensure_session(SESSION, "edge")
+            acknowledged = _publish(broker, messages, rate)
+            broker.kill()
+            broker.start()
+            found = _read(broker)
+    counts = {text: found.count(text) for text in set(found)}
+    lost = sum(text not in counts for text in acknowledged)
+    return Account(len(acknowledged), lost, sum(count - 1 for count in counts.values()))
+
+
+def _publish(broker: MosquittoServer, messages: int, rate: float) -> list[str]:
+    client, begun, sent = paho_client(broker), time.monotonic(), []
+    for number in range(messages):
+        sent.append(client.publish("edge", str(number), 1))
+        ahead = begun + number / rate - time.monotonic()
+        if ahead > 0:
+            time.sleep(ahead)
+    for each in sent:
+        each.wait_for_publish(60)
+    client.disconnect()
+    client.loop_stop()
+    return [str(number) for number, each in enumerate(sent) if each.is_published()]
+
+
+def _read(broker: MosquittoServer) -> list[str]:
+    """All that waits in the session; a message of one's own, sent last, ends it."""
+    found: list[str] = []
+    ended = threading.Event()
+    reader = paho.Client(CallbackAPIVersion.VERSION2, SESSION, protocol=paho.MQTTv5)
+
+    def take(client: paho.Client, data: object, message: paho.MQTTMessage) -> None:
+        text = message.payload.decode()
+        if text == "end":
+            ended.set()
+        else:
+            found.append(text)
+
+    reader.on_message = take
+    properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+    properties.SessionExpiryInterval = 60
+    reader.connect("127.0.0.1", broker.port, clean_start=False, properties=properties)
+    reader.loop_start()
+    writer = paho_client(broker)
+    writer.publish("edge", "end", 1).wait_for_publish(60)
+    await_that(ended.is_set, bool, 60)
+    for client in (reader, writer):
+        client.disconnect()
+        client.loop_stop()
+    return found

@@ -1,0 +1,250 @@
+"""What is lost and what is doubled between jobs when engines, brokers and links fail under load.
+
+::
+
+    python -m benchmarks.promises faults --rounds 3 --messages 10000 --json
+
+A round hurts a rig (:mod:`benchmarks.promises.rig`) in each of the ways of :data:`FAULTS`.  Figures of each:
+``messages``, ``lost``, ``doubled``, summed over the rounds; the aim is 0 for both, but at the edge
+(``edge_broker_killed``), where nobody but the device itself can send a message again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import requests
+
+from benchmarks.promises.edge import kill_edge_broker
+from benchmarks.promises.rig import (
+    FLINK_CODE,
+    PATIENCE,
+    SPARK_CODE,
+    Account,
+    Link,
+    Rig,
+    await_that,
+    job,
+)
+from speck.leaving import left_copies
+from tests.flink_server import FlinkServer
+
+WAITING = 500  # messages that are sent while a reader is held
+
+
+def kill_spark(rig: Rig) -> None:
+    """SIGKILL of the Spark Connect server; its jobs are gone, and started again from their checkpoints."""
+    rig.spark.kill()
+    rig.spark.start()
+    rig.apply()
+
+
+def kill_task_manager(rig: Rig) -> None:
+    """SIGKILL of the Flink TaskManager; Flink itself goes on when there is another."""
+    rig.flink.kill_task_manager()
+
+
+def kill_job_manager(rig: Rig) -> None:
+    """SIGKILL of the Flink JobManager; its jobs are gone, and started again from their newest checkpoints."""
+    rig.flink.kill_job_manager()
+    rig.apply()
+
+
+def restart_broker(rig: Rig) -> None:
+    """The broker between the jobs is stopped in good order, and started again."""
+    rig.middle.stop()
+    rig.middle.start()
+
+
+def kill_broker(rig: Rig) -> None:
+    """SIGKILL of the broker between the jobs: what waited there and was not saved is lost there."""
+    with _waiting_messages(rig):
+        rig.middle.kill()
+        rig.middle.start()
+
+
+def empty_broker(rig: Rig) -> None:
+    """SIGKILL of the broker between the jobs, which comes back knowing nothing: no session, no fence."""
+    with _waiting_messages(rig):
+        rig.middle.kill()
+        (rig.middle.directory / "mosquitto.db").unlink(missing_ok=True)
+        rig.middle.start()
+
+
+@contextmanager
+def _waiting_messages(rig: Rig) -> Iterator[None]:
+    """Hold the reader of ``mid/1``, so that messages wait at the broker; it goes on afterwards."""
+    rig.flink.freeze()
+    try:
+        rig.sending.await_more(WAITING)
+        yield
+    finally:
+        rig.flink.thaw()
+
+
+def cut_link(seconds: float) -> Callable[[Rig], None]:
+    """The way to the broker between the jobs is cut for a while, without a word."""
+
+    def cut(rig: Rig) -> None:
+        rig.link.cut(seconds)
+
+    return cut
+
+
+FAULTS: Mapping[str, Callable[[Rig], object]] = {
+    "spark_killed": kill_spark,
+    "task_manager_killed": kill_task_manager,
+    "job_manager_killed": kill_job_manager,
+    "broker_restarted": restart_broker,
+    "broker_killed": kill_broker,
+    "broker_emptied": empty_broker,
+    "link_cut": cut_link(60),
+}
+
+
+def leave_site(rig: Rig, messages: int, rate: float = 500.0) -> Account:
+    """A job moves off a site that is cut off, and goes on there until the site comes back.
+
+    The site's processes are held, so that they answer nobody, neither SpecK nor brokers, and know of nothing.
+    """
+    checkpoints = {"execution.checkpointing.dir": rig.flink.cluster.checkpoints.as_uri()}
+    far = FlinkServer(rig.directory / f"far-{time.monotonic_ns()}", conf=checkpoints)
+    way = Link(far.ports[0])
+    with far, way:
+        there = f"http://127.0.0.1:{way.port}/"
+
+        def chain(engine: str) -> str:
+            edge, middle = rig.edge.address, rig.link.address
+            count = (FLINK_CODE, "io.speck.flink.jobs.CountByKey")
+            first = job(
+                "forward-3", rig.spark.address, (edge, "in/3"), (middle, "mid/3"), (SPARK_CODE, "upper")
+            )
+            return f"jobs:\n{first}" + job("count-3", engine, (middle, "mid/3"), (edge, "out/3"), count)
+
+        rig.apply(chain(there), "far")
+        before = len(rig.counts)
+        with rig.load(messages, rate, ["in/3"]) as load:
+            load.await_sent(0.4)
+            await_that(lambda: len(rig.counts), lambda count: count > before)
+            far.freeze()
+            way.refuse(True)
+            held = len(rig.counts)
+            rig.apply(chain(rig.flink.address), "far", [there])
+            await_that(lambda: len(rig.counts), lambda count: count > held)
+            far.thaw()
+            way.refuse(False)
+            await_that(lambda: far_states(far), lambda states: states == {"FAILED"})
+            load.finish()
+            rig.settle(load)
+            account = rig.counts.account(load.texts)
+        rig.apply(chain(rig.flink.address), "far")
+        if left := left_copies(rig.coordinator.store):
+            raise RuntimeError(f"left behind still: {left}")
+        _delete(rig, "far")
+        return account
+
+
+def kill_worker(rig: Rig, messages: int, rate: float = 500.0) -> Account:
+    """SIGKILL of the Spark worker that has a job's driver and executor; another worker is there."""
+    cluster = rig.standalone
+    edge, middle = rig.edge.address, rig.link.address
+    count = (FLINK_CODE, "io.speck.flink.jobs.CountByKey")
+    chain = (
+        "jobs:\n"
+        + job("forward-4", cluster.address, (edge, "in/4"), (middle, "mid/4"), (SPARK_CODE, "upper"))
+        + job("count-4", rig.flink.address, (middle, "mid/4"), (edge, "out/4"), count)
+    )
+    with cluster:
+        rig.apply(chain, "worker")
+        before = len(rig.counts)
+        with rig.load(messages, rate, ["in/4"]) as load:
+            load.await_sent(0.4)
+            await_that(lambda: len(rig.counts), lambda count: count > before)
+            cluster.add_worker("second")
+            await_that(lambda: cluster.workers(), lambda workers: workers == 2)
+            cluster.kill_first_worker()
+            load.finish()
+            rig.settle(load, PATIENCE)
+            account = rig.counts.account(load.texts)
+        _delete(rig, "worker")
+        return account
+
+
+def _delete(rig: Rig, composition: str) -> None:
+    operation = rig.coordinator.delete_composition(composition)
+    if not operation.wait(PATIENCE) or operation.state != "succeeded":
+        raise RuntimeError(f"the deletion failed: {operation.to_dict()}")
+
+
+def far_states(server: FlinkServer) -> set[str]:
+    """The states of the jobs that a cluster knows."""
+    answer = requests.get(f"{server.address}jobs/overview", timeout=30)
+    return {each["state"] for each in answer.json()["jobs"]}
+
+
+def measure(names: Iterable[str], rounds: int, messages: int) -> dict[str, Account]:
+    """The accounts of some faults, each summed over the rounds."""
+    totals: dict[str, Account] = {}
+    with tempfile.TemporaryDirectory(prefix="speck-faults-") as directory, Rig(Path(directory)) as rig:
+        for number in range(rounds):
+            for name in names:
+                found = _trial(rig, name, messages)
+                print(f"round {number + 1}: {name}: {found}", file=sys.stderr, flush=True)
+                before = totals.get(name, Account(0, 0, 0))
+                totals[name] = Account(
+                    before.messages + found.messages, before.lost + found.lost, before.doubled + found.doubled
+                )
+    return totals
+
+
+def _trial(rig: Rig, name: str, messages: int) -> Account:
+    if name == EDGE:
+        return kill_edge_broker(messages)
+    whole = {"site_left": leave_site, "worker_killed": kill_worker}.get(name)
+    return whole(rig, messages) if whole else rig.trial(FAULTS[name], messages)
+
+
+def figures(totals: Mapping[str, Account]) -> dict[str, int]:
+    """The figures by name."""
+    return {
+        f"{name}_{figure}": getattr(account, figure)
+        for name, account in totals.items()
+        for figure in ("messages", "lost", "doubled")
+    }
+
+
+EDGE = "edge_broker_killed"
+ALL = (*FAULTS, "site_left", "worker_killed", EDGE)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the trials and print their figures; exits 1 when anything was lost or doubled."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.promises faults", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--messages", type=int, default=10_000, help="of each trial")
+    parser.add_argument("--fault", action="append", choices=ALL, help="only this one (may be repeated)")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    found = figures(measure(options.fault or ALL, options.rounds, options.messages))
+    if options.json:
+        print(json.dumps(found))
+    else:
+        for name, value in found.items():
+            print(f"{name:36} {value:>9}")
+    wrong = [
+        name
+        for name, value in found.items()
+        if value and not name.endswith("_messages") and not name.startswith(EDGE)
+    ]
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

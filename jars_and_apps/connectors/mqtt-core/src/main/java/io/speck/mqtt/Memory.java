@@ -1,0 +1,81 @@
+package io.speck.mqtt;
+
+import io.netty.handler.codec.mqtt.MqttPublishMessage;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+
+/**
+ * How a publisher finds out what a broker remembers: a retained mark of its own there bears the number of the last
+ * message that the broker had taken before. A broker that comes back with an older mark, or none, may have lost what
+ * came after that.
+ *
+ * <p>A broker that lost a session altogether cannot be seen by that alone, since what is sent again reaches nobody
+ * before the reader has made it anew. So the reader then asks for it, in a retained message below
+ * {@link #REQUESTS} that bears its topic filter.
+ */
+final class Memory {
+    /** Topics of requests; the last level is the request's own id. */
+    static final String REQUESTS = "speck/again/";
+    /** How long marks and requests stay, which nobody may come back to delete. */
+    static final int EXPIRY_SECONDS = (int) Math.min(Integer.MAX_VALUE, 60 + 2 * Kept.KEEP_SECONDS);
+    /** A broker may send retained messages after its answer to the ping that follows the subscription. */
+    private static final long GRACE_MILLIS = 100;
+
+    private final String topic = "speck/sink/" + UUID.randomUUID().toString().replace("-", "");
+    private volatile CompletableFuture<Long> found = new CompletableFuture<>();
+    private volatile CompletableFuture<Void> answered = new CompletableFuture<>();
+
+    /** To be called before a connection is opened. */
+    void begin() {
+        found = new CompletableFuture<>();
+        answered = new CompletableFuture<>();
+    }
+
+    /** Subscribes to the mark and to requests. */
+    void listen(Connection opened, Duration timeout) throws InterruptedException {
+        opened.subscribe(List.of(topic, REQUESTS + "+"), timeout);
+    }
+
+    /** Answers the number in the mark; 0 when there is none. */
+    long recall(Connection opened, Duration timeout) throws InterruptedException {
+        opened.ping();
+        try {
+            CompletableFuture.anyOf(found, answered).get(timeout.toMillis(), TimeUnit.MILLISECONDS);
+            return found.get(GRACE_MILLIS, TimeUnit.MILLISECONDS);
+        } catch (TimeoutException e) {
+            return 0;
+        } catch (ExecutionException e) {
+            throw new BrokerException("broker " + opened.login() + ": " + e.getCause().getMessage(), e.getCause());
+        }
+    }
+
+    /** Takes a message that may be the mark; answers whether it was. */
+    boolean takes(MqttPublishMessage packet) {
+        if (!packet.variableHeader().topicName().equals(topic)) {
+            return false;
+        }
+        String text = packet.payload().toString(StandardCharsets.UTF_8);
+        if (text.matches("\\d{1,18}")) {
+            found.complete(Long.parseLong(text));
+        }
+        return true;
+    }
+
+    void answered() {
+        answered.complete(null);
+    }
+
+    void mark(Connection connection, long number) {
+        connection.retain(topic, Long.toString(number), EXPIRY_SECONDS, 0);
+    }
+
+    void forget(Connection connection) {
+        connection.retain(topic, "", 0, 0);
+    }
+}
