@@ -3,14 +3,14 @@
 The copy may be at work there.  So its state is found without its engine, the fence at its source broker
 is raised above it, and its session is taken over: a copy that reads loses its connection, looks at the
 fence, and ends for good.  From then on it is no attempt of its job any more, but stays in the store until
-its engine has said that it runs no more; every later apply asks.
+its engine has said that it runs no more; the loop asks, and every later apply.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from speck.binder import LeavesState
@@ -158,4 +158,4 @@ class Leaver:
         message = f"job {name!r}: attempt {copy.attempt.number}, left behind at {copy.address}, has ended"
         with self.store.transaction() as transaction:
             transaction.delete_left_behind(copy.key)
-            transaction.add_event(self.event("stopped", name, message))
+            transaction.add_event(replace(self.event("stopped", name, message), composition=copy.composition))

@@ -20,6 +20,7 @@ from speck.deployment import Deployments, EngineKey, Snapshot
 from speck.drift import GONE, Drifted, Sighting, drifts, sightings
 from speck.errors import SpeckError
 from speck.healing import Turn, brokers_of, engines_of, take_turns
+from speck.leaving import Leaver, left_copies
 from speck.model import Attempt, Drift, JobState, JobStatus
 from speck.operation import Operation
 from speck.plan import Action, Keep, Move, Plan, Start, Update, make_plan
@@ -144,6 +145,7 @@ class Loop:
             # What was seen while an operation was at work may be half of what it did.
             if self.healer.free(name) and self.healer.turns().get(name, 0) == turns.get(name, 0):
                 self._attend(snapshot, look, seen, turns.get(name, 0))
+        self._end_left(look)
 
     def _forget_others(self, snapshots: Sequence[Snapshot]) -> None:
         known = {name for each in snapshots for name in (*each.records, *each.wanted)}
@@ -293,6 +295,17 @@ class Loop:
             message = f"job {name!r}: second copy (attempt {attempt.id}) stopped at {drifted.stray_at}"
             with self.deployments.store.transaction() as transaction:
                 transaction.add_event(self._event(snapshot, "stopped", name, message))
+
+
+    def _end_left(self, look: Look) -> None:
+        """Stop what was left behind at engines that answer again."""
+        store = self.deployments.store
+        if left_copies(store):
+            silent = frozenset(look.silent)
+            Leaver(store, self.pool, "", silent, lambda _call: None, self._left_event).settle()
+
+    def _left_event(self, kind: str, job: str, message: str) -> Event:
+        return Event(self.clock(), kind, message, "", job)
 
 
 def _never(action: Action) -> bool:

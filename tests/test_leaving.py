@@ -96,6 +96,20 @@ def test_a_copy_is_left_and_fenced_and_stopped_when_its_engine_answers(
     assert [running.attempt.id for running in world.running("b")] == [new.attempt.id]
 
 
+def test_the_loop_stops_a_copy_when_its_engine_answers(coordinator: Coordinator, world: World) -> None:
+    carry_out(coordinator, composition(A, B))
+    world.down(ENGINE)
+    assert carry_out(coordinator, composition(A, MOVED), ENGINE).actions["b"].state == "done"
+    coordinator.loop.round()
+    assert len(left_copies(coordinator.store)) == 1  # it does not answer yet
+    world.up(ENGINE)
+    coordinator.loop.round()
+    assert left_copies(coordinator.store) == []
+    assert [address for name, address in world.where().items() if name == "b"] == [OTHER]
+    last = coordinator.events(1)[0]
+    assert (last["kind"], last["composition"]) == ("stopped", coordinator.compositions()[0]["name"])
+
+
 def test_its_broker_must_be_reached(coordinator: Coordinator, world: World) -> None:
     carry_out(coordinator, composition(A, B))
     world.down(ENGINE)
