@@ -18,6 +18,7 @@ import subprocess
 import time
 import zipfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
@@ -108,6 +109,16 @@ class FlinkServer:
         """Let it go on."""
         for process in self._processes:
             process.send_signal(signal.SIGCONT)
+
+    @contextmanager
+    def without_task_manager(self) -> Iterator[None]:
+        """End the TaskManager by SIGKILL, and start another when the block ends."""
+        self._processes[1].kill()
+        self._processes[1].wait()
+        try:
+            yield
+        finally:
+            self._replace(1)
 
     def _replace(self, which: int) -> None:
         self._processes[which].kill()

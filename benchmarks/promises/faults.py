@@ -36,7 +36,7 @@ from benchmarks.promises.rig import (
 from speck.leaving import left_copies
 from tests.flink_server import FlinkServer
 
-WAITING = 500  # messages that are sent while a reader is held
+WAITING = 500  # messages that are sent while a reader is away
 
 
 def kill_spark(rig: Rig) -> None:
@@ -80,13 +80,10 @@ def empty_broker(rig: Rig) -> None:
 
 @contextmanager
 def _waiting_messages(rig: Rig) -> Iterator[None]:
-    """Hold the reader of ``mid/1``, so that messages wait at the broker; it goes on afterwards."""
-    rig.flink.freeze()
-    try:
+    """Kill the reader of ``mid/1``, so that messages wait at the broker alone; it comes back afterwards."""
+    with rig.flink.without_task_manager():
         rig.sending.await_more(WAITING)
         yield
-    finally:
-        rig.flink.thaw()
 
 
 def cut_link(seconds: float) -> Callable[[Rig], None]:
