@@ -71,7 +71,7 @@ class Sites:
 
     def begin(self) -> None:
         """Start the job at A; a server that has just begun may take longer than it is waited for."""
-        eventually(lambda: self.apply("A"), lambda operation: operation.state == "succeeded")
+        eventually(lambda: self.apply("A"), lambda operation: operation.state == "succeeded", 300)
 
     def apply(self, site: str) -> Operation:
         operation, _ = self.coordinator.apply(self._composition(site))
