@@ -21,36 +21,27 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
-from tenacity import (
-    Retrying,
-    retry_if_exception_type,
-    stop_after_attempt,
-    stop_after_delay,
-    wait_exponential,
-)
-
-from speck.binder import MOST_COUNTED
-from speck.carry import STATE_LIMIT, Carrier, Parcel, at
+from speck.attempts import Attempts, carried
+from speck.calls import again, waits
+from speck.carry import STATE_LIMIT, Carrier
 from speck.drain import BOUND, Copy, await_drained
-from speck.errors import BinderError, NoAnswer, NoCapacity, SpeckError, StoreError, Unfinished, Unreachable
+from speck.errors import BinderError, NoAnswer, SpeckError, StoreError, Unreachable
 from speck.graph import Graph, source_of
 from speck.leaving import Leaver
-from speck.model import Attempt, Handle, Job, State, client_id
+from speck.ledger import Ledger
+from speck.model import Job
 from speck.operation import Operation
 from speck.plan import Action, Keep, Move, Plan, Start, Stop, Update
 from speck.pool import BinderPool
 from speck.rewiring import Rewiring, rewirings
 from speck.schedule import Task, run_tasks
+from speck.sessions import Sessions
 from speck.settling import fault_in_coming_up
-from speck.store import AttemptRecord, Event, JobRecord, SessionRecord, Store
+from speck.store import JobRecord, Store
 
 _log = logging.getLogger(__name__)
-_T = TypeVar("_T")
-
-_TRIES = 3
-_SOON = 5.0  # s; a call that took longer to give no answer is not made again within its operation
 
 
 @dataclass
@@ -78,9 +69,12 @@ class Runner:
     _found: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
-        self._carrier = Carrier(self.pool, self.state_limit, self.operation.count)
+        ledger = self._ledger = Ledger(self.store, self.pool, self.operation, self.clock)
         composition, count = self.operation.composition, self.operation.count
-        self._leaver = Leaver(self.store, self.pool, composition, self.left_behind, count, self._event)
+        self._carrier = Carrier(self.pool, self.state_limit, count)
+        self._leaver = Leaver(self.store, self.pool, composition, self.left_behind, count, ledger.event)
+        self._sessions = Sessions(ledger)
+        self._attempts = Attempts(ledger, self._carrier, self._leaver, self.placed, self.mint)
 
     def run(self, plan: Plan) -> None:
         """Carry out the plan; the operation tells how each action went."""
@@ -114,7 +108,7 @@ class Runner:
 
     def _broker_task(self, address: str) -> Task:
         def check() -> None:
-            _again(self.pool.broker(address).check)
+            again(self.pool.broker(address).check)
 
         return Task(("broker", address), self.pool.broker_lane(address), check, lambda key, error: None)
 
@@ -147,7 +141,7 @@ class Runner:
                 self.operation.begin(name)
                 step(action)
             except SpeckError as error:
-                self._failed(action, str(error), waits=_waits(error))
+                self._failed(action, str(error), waits=waits(error))
                 raise
             except Exception as error:
                 _log.exception("action on job %r", name)
@@ -157,8 +151,8 @@ class Runner:
         def skip(need: Hashable, error: Exception) -> None:
             kind, other = need if isinstance(need, tuple) else ("", "")
             if kind == "broker":
-                self._failed(action, str(error), waits=_waits(error))
-            elif other != name and _waits(error):
+                self._failed(action, str(error), waits=waits(error))
+            elif other != name and waits(error):
                 self.operation.finish(name, "waiting", f"depends on job {other!r}, which waits: {error}")
             elif other != name:  # what failed of its own has been told
                 self.operation.finish(name, "skipped", f"depends on job {other!r}, which failed: {error}")
@@ -175,7 +169,7 @@ class Runner:
                 record = self.store.job(name)
                 if record is not None:
                     transaction.put_job(replace(record, error=error))
-                transaction.add_event(self._event(state, name, message))
+                transaction.add_event(self._ledger.event(state, name, message))
         except StoreError as trouble:
             _log.error("that the action on job %r failed could not be stored: %s", name, trouble)
         self.operation.finish(name, state, message)
@@ -185,13 +179,13 @@ class Runner:
     def _prepare(self, action: Action) -> None:
         if isinstance(action, Stop):
             return
-        job, record = action.job, self._record(action.job.job_name)
+        job, record = action.job, self._ledger.record(action.job.job_name)
         if isinstance(action, Start) and self._settle(job):
             return
         record = self._with_left_state(job, record)
-        handle, former = self._copy_at_work(job.job_name)
-        _again(partial(self._carrier.check, self.placed(job), _carried(job, record), handle, former))
-        self._make_session(job, record)
+        handle, former = self._attempts.copy_at_work(job.job_name)
+        again(partial(self._carrier.check, self.placed(job), carried(job, record), handle, former))
+        self._sessions.make(job, record)
 
     def _settle(self, job: Job) -> bool:
         """Find out what became of an attempt whose outcome is unknown; answers whether it runs as wanted.
@@ -199,10 +193,10 @@ class Runner:
         One that is not found is left to the act: its engine may have been asked just before the crash, and
         be about to start it.
         """
-        for record in self._unsettled(job):
-            handle = self._call("find", partial(self.pool.engine(job).find, record.attempt))
+        for record in self._attempts.unsettled(job):
+            handle = self._ledger.call("find", partial(self.pool.engine(job).find, record.attempt))
             if handle is not None:
-                self._started(record, handle)
+                self._attempts.started(record, handle)
                 self._found.add(job.job_name)
                 return True
         return False
@@ -210,26 +204,12 @@ class Runner:
     def _with_left_state(self, job: Job, record: JobRecord) -> JobRecord:
         """The job's record with the state of a copy that is about to be left behind."""
         for attempt in self.store.attempts(job.job_name):
-            form = self._form(attempt)
+            form = self._ledger.form(attempt)
             if self._leaver.leaves(form) and job.upgrade == "stateful":
                 record = replace(record, state=self._leaver.state_of(attempt, form))
                 with self.store.transaction() as transaction:
                     transaction.put_job(record)
         return record
-
-    def _unsettled(self, job: Job) -> list[AttemptRecord]:
-        """The attempts at a job in this very form of which it is not known whether they run."""
-        attempts = self.store.attempts(job.job_name)
-        return [each for each in attempts if each.phase == "intended" and self._form(each) == job]
-
-    def _make_session(self, job: Job, record: JobRecord) -> None:
-        session, known = _session_for(job, record, self.operation.revision)
-        if known and any(each.attempt.session == session.name for each in self.store.attempts(job.job_name)):
-            return  # a copy may be reading through it; to make sure of it would take it over
-        with self.store.transaction() as transaction:
-            transaction.put_job(_with_current(record, session))
-        broker = self.pool.broker(session.broker)
-        _again(partial(broker.ensure_session, session.name, session.topic))
 
     # --- drain
 
@@ -241,7 +221,7 @@ class Runner:
     def _await_drained(self, name: str) -> None:
         for record in self.store.attempts(name):
             if record.handle is not None and record.phase == "running":
-                form = self._form(record)
+                form = self._ledger.form(record)
                 if self._leaver.leaves(form):
                     continue
                 engine, broker = self.pool.engine(form), self.pool.broker(form.source_broker)
@@ -251,14 +231,14 @@ class Runner:
     def _work_off(self, job: Job) -> None:
         """Start a copy that died before it had drained once more as it was, to work off what it left."""
         for record in self.store.attempts(job.job_name):
-            form = self._form(record)
+            form = self._ledger.form(record)
             if self.drain <= 0 or source_of(form) == source_of(job):
                 continue
             broker = self.pool.broker(form.source_broker)
-            if _again(partial(broker.waiting, record.attempt.session)):
-                self._stop_attempts(job.job_name, keep_state=True)
+            if again(partial(broker.waiting, record.attempt.session)):
+                self._attempts.stop_all(job.job_name, keep_state=True)
                 try:
-                    self._launch(form, record.revision)
+                    self._attempts.launch(form, record.revision)
                 except NoAnswer:
                     raise
                 except BinderError as error:
@@ -274,31 +254,31 @@ class Runner:
             case Start():
                 if not self._runs(action.job) and not self._take_up(action.job):
                     self._work_off(action.job)
-                    self._stop_attempts(name, keep_state=action.job.upgrade == "stateful")
+                    self._attempts.stop_all(name, keep_state=action.job.upgrade == "stateful")
                     self._begin(action.job)
-                self._drop_sessions(name)
+                self._drop_former(name)
                 self._is_up(name)
             case Update() | Move():
                 self._replace(action)
                 return  # done when it has come up
             case Stop():
-                self._stop_attempts(name, keep_state=False)
+                self._attempts.stop_all(name, keep_state=False)
                 self._forget(name)
         self.operation.finish(name, "done")
 
     def _runs(self, job: Job) -> bool:
         """Whether an attempt in this form was found to run, while its start was prepared."""
         attempts = self.store.attempts(job.job_name)
-        return job.job_name in self._found and any(self._form(each) == job for each in attempts)
+        return job.job_name in self._found and any(self._ledger.form(each) == job for each in attempts)
 
     def _take_up(self, job: Job) -> bool:
         """Ask once more for what was asked for before a crash; answers whether it runs now.
 
         Under the same attempt: should the engine be at work on the first request still, nothing starts twice.
         """
-        for record in self._unsettled(job):
+        for record in self._attempts.unsettled(job):
             try:
-                self._give(job, record)
+                self._attempts.give(job, record)
             except (Unreachable, NoAnswer):
                 raise
             except BinderError as error:
@@ -310,9 +290,9 @@ class Runner:
     def _replace(self, action: Update | Move) -> None:
         """Stop the old copy and start the new one; put the old one back when the new one does not start."""
         name = action.job.job_name
-        self._formers[name] = former = self._stop_attempts(name, keep_state=True)
+        self._formers[name] = former = self._attempts.stop_all(name, keep_state=True)
         try:
-            self._launch(action.job, self.operation.revision)
+            self._attempts.launch(action.job, self.operation.revision)
         except NoAnswer:
             raise  # it may run: a second copy would double it
         except BinderError as error:
@@ -323,12 +303,12 @@ class Runner:
     def _begin(self, job: Job) -> None:
         """Start a job; when it does not start, put back the form that a crash found stopped for it."""
         try:
-            self._launch(job, self.operation.revision)
+            self._attempts.launch(job, self.operation.revision)
         except NoAnswer:
             raise
         except BinderError as error:
-            former = self._record(job.job_name).former
-            previous = self._wanted_in(former).get(job.job_name) if former else None
+            former = self._ledger.record(job.job_name).former
+            previous = self._ledger.wanted_in(former).get(job.job_name) if former else None
             if previous is None or previous == job:
                 raise
             self._put_back(previous, former, error)
@@ -336,10 +316,10 @@ class Runner:
     def _put_back(self, previous: Job, former: int, error: BinderError) -> NoReturn:
         """Start the previous version again; the session of the new one goes on to collect for it."""
         try:
-            self._launch(previous, former)
+            self._attempts.launch(previous, former)
         except BinderError as second:
             raise BinderError(f"{error}; nor could the previous version be put back: {second}") from error
-        self._discard_left(previous.job_name)
+        self._attempts.discard_left(previous.job_name)
         self._is_up(previous.job_name)
         raise BinderError(f"{error}; the previous version was put back and runs") from error
 
@@ -352,312 +332,44 @@ class Runner:
         if settle > 0 and record is not None and record.handle is not None:
             fault = fault_in_coming_up(self.pool.engine(action.job), record.handle, settle)
             if fault is not None and former is not None:
-                self._stop_attempts(name, keep_state=True)
+                self._attempts.stop_all(name, keep_state=True)
                 reason = BinderError(fault, address=action.job.spe_address)
                 self._put_back(action.previous, former, reason)
             if fault is not None:
                 raise BinderError(fault, address=action.job.spe_address)
-        self._drop_sessions(name)
+        self._drop_former(name)
         self._is_up(name)
         self.operation.finish(name, "done")
 
     def _is_up(self, name: str) -> None:
         """There is no way back to a former version any more."""
-        record = self._record(name)
+        record = self._ledger.record(name)
         if record.former:
             with self.store.transaction() as transaction:
                 transaction.put_job(replace(record, former=0))
 
-    def _launch(self, job: Job, revision: int) -> None:
-        state = self._bring_state(job)
-        record = self._record(job.job_name)
-        session, _ = _session_for(job, record, revision)
-        attempt = Attempt(
-            id=self.mint(),
-            job_name=job.job_name,
-            number=record.attempts + 1,
-            session=session.name,
-            state=state,
-        )
-        intended = AttemptRecord(attempt, revision)
-        with self.store.transaction() as transaction:
-            transaction.put_attempt(intended)
-            transaction.put_job(replace(_with_current(record, session), attempts=attempt.number))
-        try:
-            self._give(job, intended)
-        except Unreachable:
-            self._dismiss(intended)  # nothing was asked of the engine, now or before
-            raise
-
-    def _give(self, job: Job, intended: AttemptRecord) -> None:
-        """Hand an attempt that is in the store to its engine.
-
-        It leaves the store when the engine says no.  When there is no answer it stays there as intended, for
-        whether it runs is not known.
-        """
-        attempt = intended.attempt
-        try:
-            _again(partial(self.pool.broker(job.source_broker).fence, attempt.session, attempt.number))
-            handle = self._submit(job, attempt)
-        except (Unreachable, NoAnswer):
-            raise
-        except BinderError:
-            self._dismiss(intended)
-            raise
-        self._started(intended, handle)
-
-    def _bring_state(self, job: Job) -> State | None:
-        """The state that the next attempt starts from, carried to where the job's engine sees it."""
-        record = self._record(job.job_name)
-        state = _carried(job, record)
-        if state is None:
-            return None
-        try:
-            parcel = _again(partial(self._carrier.pack, job, state, record.attempts + 1, record.left))
-            return state if parcel is None else self._delivered(job, record, parcel)
-        except BinderError as error:
-            # Not of the error's own class: a carriage may give no answer, and still nothing was started.
-            message = f"the state of job {job.job_name!r} could not be brought to {job.spe_address}: {error}"
-            raise BinderError(message, address=error.address) from error
-
-    def _delivered(self, job: Job, record: JobRecord, parcel: Parcel) -> State:
-        others = tuple(each for each in record.left if each != parcel.place)
-        with self.store.transaction() as transaction:
-            transaction.put_job(replace(record, left=(*others, parcel.place)))
-        _again(partial(self._carrier.deliver, job, parcel))
-        with self.store.transaction() as transaction:
-            # From now on the state is there alone: the copy that starts from it changes it.
-            transaction.put_job(replace(record, state=parcel.place, left=(*others, parcel.source)))
-        return parcel.place
-
-    def _discard_left(self, name: str) -> None:
-        """Delete the copies of a job's state that nothing starts from; what cannot be is left for later."""
-        left = self._record(name).left
-        if left:
-            kept = tuple(state for state in left if not self._carrier.discard(state))
-            with self.store.transaction() as transaction:
-                transaction.put_job(replace(self._record(name), left=kept))
-
-    def _dismiss(self, record: AttemptRecord) -> None:
-        with self.store.transaction() as transaction:
-            transaction.delete_attempt(record.attempt)
-
-    def _submit(self, job: Job, attempt: Attempt) -> Handle:
-        unsure = False
-
-        def ask() -> Handle:
-            nonlocal unsure
-            try:
-                return self.pool.engine(job).submit(self.placed(job), attempt)
-            except NoAnswer:
-                unsure = True
-                raise
-            except Unreachable as error:
-                if not unsure:
-                    raise
-                # Nothing was asked this time; the time before, something may have been.
-                raise NoAnswer(str(error), address=error.address) from error
-
-        try:
-            return self._call("submit", ask)
-        except NoAnswer as error:
-            found = self._find(job, attempt)
-            if found is not None:
-                return found
-            raise BinderError(f"{error} (looked for it: it does not run)") from error
-
-    def _find(self, job: Job, attempt: Attempt) -> Handle | None:
-        """Look for an attempt whose submit gave no answer.  Raises NoAnswer when that cannot be told."""
-        engine = self.pool.engine(job)
-        try:
-            for one_try in Retrying(
-                stop=stop_after_attempt(_TRIES),
-                wait=wait_exponential(0.2, max=2),
-                retry=retry_if_exception_type(BinderError),
-                reraise=True,
-            ):
-                with one_try:
-                    self.operation.count("find")
-                    return engine.find(attempt)
-        except BinderError as error:
-            raise NoAnswer(f"whether it started is not known: {error}", address=error.address) from error
-        return None
-
-    def _started(self, intended: AttemptRecord, handle: Handle) -> None:
-        name = intended.attempt.job_name
-        message = f"job {name!r} runs at {handle.address} (attempt {intended.attempt.number})"
-        with self.store.transaction() as transaction:
-            transaction.put_attempt(replace(intended, phase="running", handle=handle))
-            # What a copy did not start from is not to come back when a later one is stateful again.
-            transaction.put_job(replace(self._record(name), error="", state=intended.attempt.state))
-            transaction.add_event(self._event("started", name, message))
-
-    def _stop_attempts(self, name: str, *, keep_state: bool) -> int | None:
-        """Stop whatever runs of a job; answers the revision of its last form that had been running."""
-        former = None
-        for record in self.store.attempts(name):
-            form = self._form(record)
-            if self._leaver.leaves(form):
-                self._leaver.leave(record, form)
-                continue
-            engine = self.pool.engine(form)
-            handle = record.handle or self._bring_out(form, record)
-            state = None
-            if handle is not None:
-                with self.store.transaction() as transaction:
-                    transaction.put_attempt(replace(record, phase="stopping", handle=handle))
-                state = self._call("stop", partial(engine.stop, handle, keep_state))
-                former = record.revision
-            self._stopped(record, at(state, form) if state else None, handle is not None)
-        return former
-
-    def _bring_out(self, form: Job, record: AttemptRecord) -> Handle | None:
-        """The handle of an attempt that is to stop and may not have come up yet; ``None``: it never will.
-
-        That an engine does not know it is no proof: a request from before a crash may be under way there.
-        The same request once more is answered when the first is through, and starts nothing more.
-        """
-        found = self._call("find", partial(self.pool.engine(form).find, record.attempt))
-        if found is not None:
-            return found
-        try:
-            return self._submit(form, record.attempt)
-        except (Unreachable, NoAnswer):
-            raise
-        except BinderError:
-            return None
-
-    def _stopped(self, record: AttemptRecord, state: State | None, ran: bool) -> None:
-        name = record.attempt.job_name
-        job = self._record(name)
-        former = record.revision if ran else job.former
-        with self.store.transaction() as transaction:
-            transaction.delete_attempt(record.attempt)
-            transaction.put_job(replace(job, state=state or job.state, former=former))
-            if ran:
-                message = f"job {name!r} stopped (attempt {record.attempt.number})"
-                transaction.add_event(self._event("stopped", name, message))
-
-    def _drop_sessions(self, name: str) -> None:
-        """Delete the sessions through which the job read before, and the copies of its state from before."""
-        record = self._record(name)
-        for session in record.sessions[:-1]:
-            self._tell_left(name, session)
-            _again(partial(self.pool.broker(session.broker).delete_session, session.name))
-        if len(record.sessions) > 1:
-            with self.store.transaction() as transaction:
-                transaction.put_job(replace(self._record(name), sessions=record.sessions[-1:]))
-        self._discard_left(name)
-
     def _tidy(self, action: Action) -> None:
-        """Of a job that runs: keep the session that it reads through, and no other."""
-        job, record = action.job, self._record(action.job.job_name)
-        session, _ = _session_for(job, record, self.operation.revision)
+        """Of a job that runs: leave nothing that a change before has left."""
+        name = action.job.job_name
         try:
-            with self.store.transaction() as transaction:
-                transaction.put_job(_with_current(record, session))
-            self._drop_sessions(job.job_name)
+            self._sessions.keep_current(action.job)
+            self._attempts.discard_left(name)
         except SpeckError as error:
-            message = f"job {job.job_name!r}: a session of before could not be deleted: {error}"
+            message = f"job {name!r}: a session of before could not be deleted: {error}"
             with self.store.transaction() as transaction:
-                transaction.add_event(self._event("failed", job.job_name, message))
+                transaction.add_event(self._ledger.event("failed", name, message))
+
+    def _drop_former(self, name: str) -> None:
+        """Delete the sessions through which the job read before, and the copies of its state from before."""
+        self._sessions.drop_former(name)
+        self._attempts.discard_left(name)
 
     def _forget(self, name: str) -> None:
-        self._discard_left(name)
-        record = self.store.job(name)
-        for session in record.sessions if record else ():
-            if name in self._rewirings:
-                self._tell_left(name, session)
-            _again(partial(self.pool.broker(session.broker).delete_session, session.name))
+        self._attempts.discard_left(name)
+        self._sessions.delete(name, told=name in self._rewirings)
         self._leaver.keep_out(name)
         with self.store.transaction() as transaction:
             transaction.delete_job(name)
-
-    def _tell_left(self, name: str, session: SessionRecord) -> None:
-        """Say how much goes with a session that is about to be deleted."""
-        left = _again(partial(self.pool.broker(session.broker).waiting, session.name))
-        if not left:
-            return
-        # Engines acknowledge a batch when they begin the next one: the last may be among what is left.
-        some = f"at most {left} message{'s' * (left > 1)}"
-        many = f"{left} or more messages" if left == MOST_COUNTED else some
-        text = f"given up: {many} that waited at {session.topic!r} of {session.broker}"
-        self.operation.note(name, text)
-        with self.store.transaction() as transaction:
-            transaction.add_event(self._event("given up", name, f"job {name!r}: {text}"))
-
-    # --- small things
-
-    def _call(self, method: str, call: Callable[[], _T]) -> _T:
-        def counted() -> _T:
-            self.operation.count(method)
-            return call()
-
-        return _again(counted)
-
-    def _record(self, name: str) -> JobRecord:
-        return self.store.job(name) or JobRecord(name, self.operation.composition)
-
-    def _copy_at_work(self, name: str) -> tuple[Handle | None, Job | None]:
-        """The handle and the form of the copy that an engine has of a job."""
-        for record in self.store.attempts(name):
-            form = self._form(record)
-            if record.handle is not None and not self._leaver.leaves(form):
-                return record.handle, form
-        return None, None
-
-    def _form(self, record: AttemptRecord) -> Job:
-        """The job as this attempt runs it."""
-        return self._wanted_in(record.revision)[record.attempt.job_name]
-
-    def _wanted_in(self, revision: int) -> Mapping[str, Job]:
-        return self.store.revision(self.operation.composition, revision).jobs
-
-    def _event(self, kind: str, job: str, message: str) -> Event:
-        return Event(self.clock(), kind, message, self.operation.composition, job, self.operation.id)
-
-
-def _again(call: Callable[[], _T]) -> _T:
-    """Make a call, and once more while it gives no answer: all of a binder's may be made again."""
-    for one_try in Retrying(
-        stop=stop_after_attempt(_TRIES) | stop_after_delay(_SOON),
-        wait=wait_exponential(0.1, max=1),
-        retry=retry_if_exception_type(NoAnswer),
-        reraise=True,
-    ):
-        with one_try:
-            return call()
-    raise AssertionError("a try ends in an answer or an error")
-
-
-def _waits(error: Exception) -> bool:
-    """Whether what failed so is worth another try as it is: nobody said no to it."""
-    return isinstance(error, Unreachable | NoAnswer | NoCapacity | Unfinished)
-
-
-def _carried(job: Job, record: JobRecord) -> State | None:
-    """The state that the next attempt starts from."""
-    return record.state if job.upgrade == "stateful" else None
-
-
-def _session_for(job: Job, record: JobRecord, revision: int) -> tuple[SessionRecord, bool]:
-    """The session through which a job reads, and whether it is known already.
-
-    Another source is another session: what still waits in the old one is not mixed with the new.
-    """
-    for session in record.sessions:
-        if (session.broker, session.topic) == (job.source_broker, job.source_topic):
-            return session, True
-    name = client_id(job.job_name)
-    if record.sessions:
-        name += f".{revision}"
-    return SessionRecord(job.source_broker, name, job.source_topic), False
-
-
-def _with_current(record: JobRecord, session: SessionRecord) -> JobRecord:
-    """The record with this session last, which is where the current one stands."""
-    others = (each for each in record.sessions if each != session)
-    return replace(record, sessions=(*others, session))
 
 
 def _brokers(action: Action) -> set[str]:

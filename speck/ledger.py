@@ -1,0 +1,50 @@
+"""What all steps of one operation share: the store as that operation sees it, and its calls and events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from speck.calls import again
+from speck.model import Job
+from speck.operation import Operation
+from speck.pool import BinderPool
+from speck.store import AttemptRecord, Event, JobRecord, Store
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """``clock`` tells Unix time, s."""
+
+    store: Store
+    pool: BinderPool
+    operation: Operation
+    clock: Callable[[], float]
+
+    def call(self, method: str, call: Callable[[], _T]) -> _T:
+        """Make a call to an engine, counted by its method, and again while it gives no answer."""
+
+        def counted() -> _T:
+            self.operation.count(method)
+            return call()
+
+        return again(counted)
+
+    def record(self, name: str) -> JobRecord:
+        """What is kept of a job; of a new one, nothing yet."""
+        return self.store.job(name) or JobRecord(name, self.operation.composition)
+
+    def form(self, record: AttemptRecord) -> Job:
+        """The job as this attempt runs it."""
+        return self.wanted_in(record.revision)[record.attempt.job_name]
+
+    def wanted_in(self, revision: int) -> Mapping[str, Job]:
+        """The jobs of a revision of the operation's composition."""
+        return self.store.revision(self.operation.composition, revision).jobs
+
+    def event(self, kind: str, job: str, message: str) -> Event:
+        """An entry of the audit log, of this operation."""
+        return Event(self.clock(), kind, message, self.operation.composition, job, self.operation.id)
