@@ -106,7 +106,7 @@ class Deployments:
             records[record.composition].append(record)
         found = []
         for head in heads:
-            with suppress(NotFound):  # it was deleted since
+            with suppress(NotFound, KeyError):  # it was deleted since, perhaps another has its name by now
                 found.append(self._snapshot(head, records[head.name], attempts))
         return found
 

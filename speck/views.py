@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from speck.binder import ENGINE_OF_SCHEME, scheme_of
 from speck.deployment import Deployments, Snapshot
-from speck.errors import BinderError, SpeckError
+from speck.errors import BinderError, NotFound, SpeckError
 from speck.history import History
-from speck.leaving import left_copies
+from speck.leaving import LeftCopy, left_copies
 from speck.loop import Loop
 from speck.model import Inventory, JobMetrics, JobState, JobStatus, Site
 from speck.pool import BinderPool
@@ -36,7 +38,11 @@ class Views:
 
     def compositions(self) -> list[dict[str, Any]]:
         """Each composition: name, last revision, number of wanted jobs, whether one is at work on it."""
-        return [self._summary(head) for head in self.deployments.store.heads()]
+        found = []
+        for head in self.deployments.store.heads():
+            with suppress(NotFound):  # it was deleted since
+                found.append(self._summary(head))
+        return found
 
     def _summary(self, head: Head) -> dict[str, Any]:
         return {
@@ -50,14 +56,15 @@ class Views:
     def composition(self, name: str) -> dict[str, Any]:
         """One composition with its jobs, wanted and real, and its revisions."""
         head = self.deployments.known_head(name)
-        jobs = self._jobs_of(self.deployments.snapshot(head))
+        jobs = self._jobs_of(self.deployments.snapshot(head), self._left())
         return self._summary(head) | {"jobs": jobs, "revisions": self.history.revisions(name)}
 
     # --- jobs
 
     def jobs(self) -> list[dict[str, Any]]:
         """Every job, wanted and as last observed, by name."""
-        jobs = [job for snapshot in self.deployments.snapshots() for job in self._jobs_of(snapshot)]
+        left = self._left()
+        jobs = [job for each in self.deployments.snapshots() for job in self._jobs_of(each, left)]
         return sorted(jobs, key=lambda job: str(job["job_name"]))
 
     def job(self, name: str) -> dict[str, Any]:
@@ -65,15 +72,27 @@ class Views:
         head = self.deployments.head(self.deployments.known_job(name).composition)
         snapshot = self.deployments.snapshot(head)
         self.observer.observe(each for each in snapshot.deployed() if each[0].job_name == name)
-        data = self._job_data(snapshot, name, self.observer.seen())
+        data = self._job_data(snapshot, name, self.observer.seen(), self._left())
         attempt = snapshot.attempt(name)
         return data if attempt is None else data | {"metrics": self._metrics(snapshot, attempt)}
 
-    def _jobs_of(self, snapshot: Snapshot) -> list[dict[str, Any]]:
-        seen = self.observer.seen()
-        return [self._job_data(snapshot, name, seen) for name in sorted(snapshot.records)]
+    def _left(self) -> Mapping[str, Sequence[LeftCopy]]:
+        found: dict[str, list[LeftCopy]] = defaultdict(list)
+        for copy in left_copies(self.deployments.store):
+            found[copy.attempt.job_name].append(copy)
+        return found
 
-    def _job_data(self, snapshot: Snapshot, name: str, seen: dict[str, JobStatus]) -> dict[str, Any]:
+    def _jobs_of(self, snapshot: Snapshot, left: Mapping[str, Sequence[LeftCopy]]) -> list[dict[str, Any]]:
+        seen = self.observer.seen()
+        return [self._job_data(snapshot, name, seen, left) for name in sorted(snapshot.records)]
+
+    def _job_data(
+        self,
+        snapshot: Snapshot,
+        name: str,
+        seen: dict[str, JobStatus],
+        left: Mapping[str, Sequence[LeftCopy]],
+    ) -> dict[str, Any]:
         record, attempt = snapshot.records[name], snapshot.attempt(name)
         wanted, form = snapshot.wanted.get(name), snapshot.forms[name]
         status = self._status(record, attempt, seen)
@@ -91,9 +110,7 @@ class Views:
             "job": form.to_dict(),
             "sessions": [asdict(each) for each in record.sessions],
             "left_behind": [
-                {"address": each.address, "attempt": each.attempt.number}
-                for each in left_copies(self.deployments.store)
-                if each.attempt.job_name == name
+                {"address": each.address, "attempt": each.attempt.number} for each in left.get(name, ())
             ],
         }
 
