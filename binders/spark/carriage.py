@@ -189,7 +189,8 @@ class CheckpointFiles:
 
 
 def _files(*paths: str, recursive: bool = False) -> pb2.Relation:
-    options = {"recursiveFileLookup": "true"} if recursive else {}
+    # A query at work deletes old files while they are listed; a file that is wanted is read by its own path.
+    options = {"recursiveFileLookup": "true", "ignoreMissingFiles": "true"} if recursive else {}
     source = pb2.Read.DataSource(format="binaryFile", paths=list(paths), options=options)
     return pb2.Relation(read=pb2.Read(data_source=source))
 
