@@ -8,12 +8,9 @@ heals through here: by operations of its own, carried out as any other.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 import uuid
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,27 +23,25 @@ from speck.binder import Registry
 from speck.carry import STATE_LIMIT
 from speck.deployment import Deployments, Snapshot
 from speck.drain import BOUND
-from speck.errors import Busy, Conflict, Fault, InvalidInput, NotFound, StaleRevision, StoreError
+from speck.errors import Conflict, Fault, InvalidInput, StaleRevision
 from speck.history import History, count, differences
 from speck.leaving import addresses_of
 from speck.loop import PERIOD, Loop
 from speck.model import Composition, Inventory, Job
-from speck.operation import Operation, end_state
-from speck.plan import Keep, Plan, Start, kind_of, make_plan, stranded_state
+from speck.operation import Operation
+from speck.operations import HEAL_PATIENCE, Operations
+from speck.plan import Keep, Plan, Start, make_plan, stranded_state
 from speck.pool import BinderPool
 from speck.reconcile import Observer
 from speck.retention import Retention
 from speck.runner import Runner
 from speck.schema import client_id_conflicts
-from speck.store import Event, Head, Intent, JobRecord, Revision, Store, Transaction
+from speck.store import Head, JobRecord, Revision, Store
 from speck.store.backup import archive
 from speck.store.care import check
 from speck.views import Views
 
 _log = logging.getLogger(__name__)
-
-KEPT_OPERATIONS = 200  # ended ones that stay in memory; the store keeps all
-HEAL_PATIENCE = 30.0  # s, for a healing that is at work when a user wants something
 
 
 @dataclass
@@ -81,11 +76,20 @@ class Coordinator:
         self.history = History(self.store)
         self.deployments = Deployments(self.store, self.history)
         self.observer = Observer(self.pool, self.clock)
-        self.loop = Loop(self.deployments, self.observer, self.pool, self, self.clock, self.backoff)
-        self._operations: dict[str, Operation] = {}
-        self._at_work: dict[str, Operation] = {}
-        self._threads: list[threading.Thread] = []
         self.retention = Retention(self.store, self.artifacts, self.history)
+        self.operations = Operations(
+            self.store,
+            self.retention,
+            self.observer,
+            self._carry_out,
+            lambda operation, plan: self.loop.ended(operation, plan),
+            self.mint,
+            self.clock,
+            self.heal_patience,
+        )
+        self.loop = Loop(
+            self.deployments, self.observer, self.pool, self.operations, self.clock, self.backoff
+        )
         self.views = Views(
             self.deployments,
             self.observer,
@@ -94,26 +98,15 @@ class Coordinator:
             self.inventory,
             self.history,
             self.clock,
-            lambda name: work.id if (work := self._at_work.get(name)) else None,
+            self.operations.at_work,
         )
-        self._lock = threading.RLock()
-        # One at a time plans a composition; to ask slow engines for one holds up no other.
-        self._turns: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
-        self._changes: Counter[str] = Counter()
-        self._users: Counter[str] = Counter()
-        self._closing = False
 
     def start(self) -> None:
         """Go on with what a crash or a stop interrupted, and begin to observe."""
         clear_scratch(self.store.directory)
         self.retention.sweep_code()  # code that was brought, and not accepted
-        interrupted = [data for data in self.store.operations() if data["state"] == "running"]
-        last = {data["composition"]: data["id"] for data in interrupted}
-        for data in interrupted:
-            if data["id"] == last[data["composition"]]:
-                self._resume(data)
-            else:  # a later one was accepted, since the end of this one could not be stored
-                self._store_end(data | {"state": "failed", "error": "its end could not be stored"}, [])
+        for data in self.operations.interrupted():
+            self._resume(data)
         if self.period:
             self.loop.start(self.period)
 
@@ -125,13 +118,9 @@ class Coordinator:
 
     def settle(self) -> None:
         """Take nothing new, and wait for the operations at work."""
-        with self._lock:
-            self._closing = True
+        self.operations.take_nothing_new()
         self.loop.close()
-        with self._lock:
-            at_work = list(self._threads)
-        for thread in at_work:
-            thread.join()
+        self.operations.join()
 
     # --- planning
 
@@ -198,13 +187,13 @@ class Coordinator:
         :class:`~speck.errors.InvalidInput`.
         """
         name = composition.name
-        with self._turn(name):
+        with self.operations.turn(name):
             head = self._not_deleting(name)
             plan = self.plan(composition, base_revision)
             found = differences(self._wanted(name), composition.jobs)
             same = bool(head.revision) and not found
             number = head.revision if same else head.revision + 1
-            operation = self._operation(
+            operation = self.operations.new(
                 name, number, "rollback" if restored else "apply", author, message, warnings
             )
             deployed = self.deployments.snapshot(head).forms.values()
@@ -221,13 +210,13 @@ class Coordinator:
                 restored,
                 (added, removed, changed),
             )
-            with self._lock:
-                self._refuse_busy(name)
+            with self.operations.lock:
+                self.operations.refuse_busy(name)
                 self._refuse_taken(composition)  # again: another composition may have come meanwhile
                 self.artifacts.keep(composition.jobs.values())
                 self._accept(operation, plan, None if same else revision)
                 self.loop.begins(composition.jobs)
-                self._begin(operation, composition.jobs, plan)
+                self.operations.begin(operation, composition.jobs, plan)
         return operation, plan
 
     def plan_rollback(
@@ -252,7 +241,7 @@ class Coordinator:
         :class:`~speck.errors.NotFound` when there is no such revision, and
         :class:`~speck.errors.InvalidInput` when code that it names is kept no more.
         """
-        with self._turn(name):
+        with self.operations.turn(name):
             former, restored = self._former(name, number)
             return self.apply(
                 former,
@@ -290,36 +279,36 @@ class Coordinator:
                     transaction.put_job(JobRecord(name, plan.composition))
                 if isinstance(action, Keep) and action.changes and revision is not None:
                     transaction.put_attempt(replace(attempts[name], revision=revision.number))
-            self._put_intent(transaction, operation, plan)
+            self.operations.put_intent(transaction, operation, plan)
 
     def delete_composition(self, name: str, author: str = "", message: str = "") -> Operation:
         """Stop all of a composition's jobs, then forget it."""
-        with self._turn(name):
+        with self.operations.turn(name):
             head = self.deployments.known_head(name)
             plan = self._plan(self.deployments.snapshot(head), {})
-            operation = self._operation(name, head.revision, "delete", author, message)
+            operation = self.operations.new(name, head.revision, "delete", author, message)
             operation.plan(plan)
-            with self._lock:
-                self._refuse_busy(name)
+            with self.operations.lock:
+                self.operations.refuse_busy(name)
                 with self.store.transaction() as transaction:
                     transaction.put_head(replace(head, deleting=True))
-                    self._put_intent(transaction, operation, plan)
+                    self.operations.put_intent(transaction, operation, plan)
                 self.loop.begins(each.job.job_name for each in plan.actions)
-                self._begin(operation, {}, plan)
+                self.operations.begin(operation, {}, plan)
         return operation
 
     def apply_job(
         self, job: Job, composition: str, author: str = "", message: str = ""
     ) -> tuple[Operation, Plan]:
         """Deploy one job: a revision of its composition with this job put in, the others as they are."""
-        with self._turn(composition):
+        with self.operations.turn(composition):
             wanted = Composition(composition, {**self._wanted(composition), job.job_name: job})
             return self.apply(wanted, author=author, message=message)
 
     def delete_job(self, name: str, author: str = "", message: str = "") -> Operation:
         """Stop and forget one job: a revision of its composition without it."""
         composition = self.deployments.known_job(name).composition
-        with self._turn(composition):
+        with self.operations.turn(composition):
             jobs = {key: job for key, job in self._wanted(composition).items() if key != name}
             return self.apply(Composition(composition, jobs), author=author, message=message)[0]
 
@@ -327,210 +316,45 @@ class Coordinator:
         head = self.deployments.head(composition)
         return self.store.revision(composition, head.revision).jobs if head.revision else {}
 
-    def _refuse_busy(self, composition: str) -> None:
-        if self._closing:
-            raise Busy("the server is shutting down (try again when it is up)")
-        at_work = self._at_work.get(composition)
-        if at_work is not None:
-            raise Busy(
-                f"composition {composition!r}: operation {at_work.id} ({at_work.kind}, revision "
-                f"{at_work.revision}) is at work (wait for its end)"
-            )
-
-    def _operation(
-        self,
-        composition: str,
-        revision: int,
-        kind: str,
-        author: str,
-        message: str,
-        warnings: Iterable[str] = (),
-    ) -> Operation:
-        now = self.clock()
-        # Ids sort by time, so that the store finds the oldest without reading them all.
-        identifier = f"{int(now * 1000):011x}{self.mint()[:9]}"
-        return Operation(
-            identifier, composition, revision, kind, now, self.clock, list(warnings), author, message
-        )
-
-    def _put_intent(self, transaction: Transaction, operation: Operation, plan: Plan) -> None:
-        """What is about to be done, for whom and why, before any of it is."""
-        transaction.put_operation(operation.id, operation.to_dict())
-        name = operation.composition
-        message = f"{operation.kind} of {name!r} accepted, revision {operation.revision}"
-        intents = tuple(Intent(each.job.job_name, kind_of(each), each.reason) for each in plan.changes)
-        transaction.add_event(
-            Event(
-                self.clock(),
-                "accepted",
-                message,
-                name,
-                operation=operation.id,
-                author=operation.author,
-                cause=operation.message,
-                intents=intents,
-            )
-        )
-
-    @contextmanager
-    def _turn(self, composition: str) -> Iterator[None]:
-        """Let a user do something with a composition; a healing at work is waited for, and no other begins.
-
-        Raises :class:`~speck.errors.Busy`.
-        """
-        with self._lock:
-            self._users[composition] += 1
-            at_work = self._at_work.get(composition)
-        try:
-            if at_work is not None and at_work.kind == "heal":
-                at_work.wait(self.heal_patience)
-            with self._turns[composition]:
-                self._refuse_busy(composition)
-                yield
-        finally:
-            with self._lock:
-                self._users[composition] -= 1
-
-    def _begin(self, operation: Operation, wanted: Mapping[str, Job], plan: Plan) -> None:
-        """Carry out a plan in a thread of its own."""
-        self._operations[operation.id] = operation
-        self._at_work[operation.composition] = operation
-        self._changes[operation.composition] += 1
-        self._threads = [thread for thread in self._threads if thread.is_alive()]
-        work = threading.Thread(
-            target=self._work, args=(operation, wanted, plan), name=f"operation-{operation.id}"
-        )
-        self._threads.append(work)
-        work.start()
-
-    def _work(self, operation: Operation, wanted: Mapping[str, Job], plan: Plan) -> None:
-        error = ""
-        try:
-            runner = Runner(
-                self.store,
-                self.pool,
-                operation,
-                wanted,
-                self.artifacts.placed,
-                self.mint,
-                self.clock,
-                self.drain,
-                self.state_limit,
-                left_behind=frozenset(operation.left_behind),
-            )
-            runner.run(plan)
-        except Exception as problem:
-            _log.exception("operation %s", operation.id)
-            error = f"internal error: {problem!r}"
-        try:
-            self._end(operation, plan, error)
-        except Exception:
-            _log.exception("operation %s could not be ended", operation.id)
-
-    def _end(self, operation: Operation, plan: Plan, error: str) -> None:
-        self.observer.forget(each.job.job_name for each in plan.changes)
-        state = end_state(error, operation.actions.values())
-        with self._lock:
-            data = operation.to_dict() | {"state": state, "ended": self.clock(), "error": error}
-            try:
-                self._store_end(data, [each for each in data["actions"] if each["state"] == "skipped"])
-                at_work = {each.id for each in self._at_work.values()}
-                self.retention.trim(operation.composition, at_work - {operation.id})
-            except StoreError as trouble:
-                _log.error("the end of operation %s could not be stored: %s", operation.id, trouble)
-                error = error or f"its end could not be stored: {trouble}"
-            self.loop.ended(operation, plan)
-            del self._at_work[operation.composition]
-            self._changes[operation.composition] += 1
-            self._trim_operations()
-            operation.end(error)
-
-    def _store_end(self, data: Mapping[str, Any], skipped: Iterable[Mapping[str, Any]]) -> None:
-        """How an operation ended, and what became of its composition."""
-        kind, name, state = data["kind"], data["composition"], data["state"]
-        with self.store.transaction() as transaction:
-            transaction.put_operation(data["id"], data)
-            for each in skipped:
-                message = f"job {each['job']!r} skipped: {each['error']}"
-                transaction.add_event(Event(self.clock(), "skipped", message, name, each["job"], data["id"]))
-            message = f"{kind} of {name!r} {state}" + (f": {data['error']}" if data["error"] else "")
-            transaction.add_event(Event(self.clock(), state, message, name, "", data["id"]))
-            if self._is_deleted(name):
-                transaction.delete_composition(name)
-
-    def _is_deleted(self, composition: str) -> bool:
-        head = self.store.head(composition)
-        return head is not None and head.deleting and not self.store.jobs(composition)
-
-    def _trim_operations(self) -> None:
-        ended = [key for key, each in self._operations.items() if each.state != "running"]
-        for key in ended[:-KEPT_OPERATIONS]:
-            del self._operations[key]
-
     def _resume(self, data: Mapping[str, Any]) -> None:
         """Go on with an operation that did not end: plan again from what the store and the engines say."""
-        name, kind = data["composition"], data["kind"]
-        head = self.store.head(name)
-        operation = Operation(
-            data["id"],
-            name,
-            data["revision"],
-            kind,
-            data["started"],
-            self.clock,
-            list(data["warnings"]),
-            data.get("author", ""),
-            data.get("message", ""),
-        )
-        operation.left_behind = tuple(data.get("left_behind", ()))
+        head = self.store.head(data["composition"])
+        operation = self.operations.again(data)
         if head is None:
-            operation.end()
-            self._operations[operation.id] = operation
+            self.operations.end_at_once(operation)
             return
         snapshot = self.deployments.snapshot(head)
         plan = self._plan(snapshot, snapshot.wanted)
-        if kind == "heal":  # the others had their reasons to wait
+        if operation.kind == "heal":  # the others had their reasons to wait
             names = {each["job"] for each in data["actions"]}
             plan = replace(plan, actions=tuple(each for each in plan.actions if each.job.job_name in names))
         operation.plan(plan)
-        self._begin(operation, snapshot.wanted, plan)
+        self.operations.begin(operation, snapshot.wanted, plan)
 
-    # --- healing
-
-    def turns(self) -> Mapping[str, int]:
-        """See :class:`speck.loop.Healer`."""
-        return dict(self._changes)
-
-    def free(self, composition: str) -> bool:
-        """See :class:`speck.loop.Healer`."""
-        return not (self._closing or composition in self._at_work or self._users[composition])
-
-    def heal(self, snapshot: Snapshot, plan: Plan, turn: int) -> Operation | None:
-        """See :class:`speck.loop.Healer`."""
-        name = snapshot.head.name
-        with self._lock:
-            if not self.free(name) or self._changes[name] != turn:
-                return None
-            operation = self._operation(name, snapshot.head.revision, "heal", "speck", "it drifted")
-            operation.plan(plan)
-            with self.store.transaction() as transaction:
-                self._put_intent(transaction, operation, plan)
-            self._begin(operation, snapshot.wanted, plan)
-        return operation
+    def _carry_out(self, operation: Operation, wanted: Mapping[str, Job], plan: Plan) -> None:
+        runner = Runner(
+            self.store,
+            self.pool,
+            operation,
+            wanted,
+            self.artifacts.placed,
+            self.mint,
+            self.clock,
+            self.drain,
+            self.state_limit,
+            left_behind=frozenset(operation.left_behind),
+        )
+        runner.run(plan)
 
     # --- looking
 
     def operation(self, identifier: str) -> dict[str, Any]:
         """An operation as plain data."""
-        live = self._operations.get(identifier)
-        data = live.to_dict() if live is not None else self.store.operation(identifier)
-        if data is None:
-            raise NotFound(f"there is no operation {identifier!r}")
-        return data
+        return self.operations.data(identifier)
 
     def live_operation(self, identifier: str) -> Operation | None:
         """An operation that is, or lately was, at work in this process."""
-        return self._operations.get(identifier)
+        return self.operations.live(identifier)
 
     def compositions(self) -> list[dict[str, Any]]:
         """See :meth:`speck.views.Views.compositions`."""

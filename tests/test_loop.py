@@ -88,7 +88,7 @@ class Bench:
 
     def settle(self) -> None:
         for name in [each["name"] for each in self.coordinator.compositions()]:
-            eventually(lambda name=name: self.coordinator.free(name), bool)  # type: ignore[misc]
+            eventually(lambda name=name: self.coordinator.operations.free(name), bool)  # type: ignore[misc]
 
     def job(self, name: str) -> dict[str, object]:
         return next(each for each in self.coordinator.jobs() if each["job_name"] == name)
@@ -492,7 +492,7 @@ def test_an_apply_waits_for_a_healing_at_work(bench: Bench, world: World) -> Non
     done: list[Operation] = []
     thread = threading.Thread(target=lambda: done.append(bench.apply(A, B, C)))
     thread.start()
-    eventually(lambda: bench.coordinator._users["traffic"], lambda count: count == 1)
+    eventually(lambda: bench.coordinator.operations._users["traffic"], lambda count: count == 1)
     assert thread.is_alive()
     hold.release()
     thread.join(30)
