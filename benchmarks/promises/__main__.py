@@ -1,4 +1,7 @@
-"""``python -m benchmarks.promises SECTION [--json] ...``: one module of this package a section."""
+"""``python -m benchmarks.promises [SECTION] [--json] ...``: one module of this package a section.
+
+Without a section: all of them (:mod:`benchmarks.promises.whole`).
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,15 @@ def sections() -> list[str]:
 
 
 def main() -> int:
-    """Run the section that is named first."""
-    name = sys.argv[1] if len(sys.argv) > 1 else ""
+    """Run the section that is named first, or all."""
+    named, arguments = sys.argv[1:2], sys.argv[1:]
+    name = "whole" if not named or named[0].startswith("-") else named[0]
     if name not in sections():
-        print(f"python -m benchmarks.promises SECTION [--json], one of: {', '.join(sections())}")
+        print(f"there is no section {name!r} (one of: {', '.join(sections())}; none: all of them)")
         return 2
-    result: int = importlib.import_module(f"benchmarks.promises.{name}").main(sys.argv[2:])
+    if arguments and arguments[0] == name:
+        del arguments[0]
+    result: int = importlib.import_module(f"benchmarks.promises.{name}").main(arguments)
     return result
 
 
