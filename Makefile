@@ -34,7 +34,7 @@ demo: setup jars
 test: $(VENV)/dev jars
 	@$(MAKE) pyflink || echo "no PyFlink: its tests are skipped" >&2
 	@$(MAVEN) verify
-	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --durations=30 $(ARGS)
 
 check: $(VENV)/dev
 	@$(BIN)/ruff check .

@@ -31,7 +31,9 @@ def served(directory: Path) -> Iterator[Served]:
     """Serve on a free loopback port; the process is killed when the block ends, if it still runs."""
     (directory / "work.py").write_text("def work(messages):\n    return messages\n")
     environment = {key: value for key, value in os.environ.items() if key != "SPECK_TOKEN"}
-    command = [sys.executable, "-m", "tests.double_serve", "serve", "--port", "0", "--data-dir", "store"]
+    serve = [sys.executable, "-m", "tests.double_serve", "serve", "--port", "0", "--data-dir", "store"]
+    # Whoever runs the tests may have these ignored, as nohup does, which children inherit.
+    command = ["env", "--default-signal=HUP,INT,TERM", *serve]
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

@@ -34,7 +34,8 @@ def _demo(temporary: Path, **options: object) -> subprocess.Popen[str]:
     program = f"import sys; from speck.demo import *; sys.exit(run_demo(DemoOptions({given})))"
     temporary.mkdir(exist_ok=True)
     return subprocess.Popen(
-        [sys.executable, "-c", program],
+        # Whoever runs the tests may have these ignored, which children inherit.
+        ["env", "--default-signal=INT,TERM", sys.executable, "-c", program],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -27,7 +27,7 @@ from tests.mosquitto_server import PROGRAM
 
 SEED = int(os.environ.get("SPECK_SEED", date.today().toordinal()))
 KILLS = int(os.environ.get("SPECK_KILLS", "1"))
-TROUBLES = int(os.environ.get("SPECK_TROUBLES", "2"))
+TROUBLES = int(os.environ.get("SPECK_TROUBLES", "1"))
 RANDOM_KILLS = int(os.environ.get("SPECK_RANDOM_KILLS", "3"))
 
 pytestmark = pytest.mark.skipif(

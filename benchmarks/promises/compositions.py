@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+FIRST = "first"  # the version that is rolled back to
 NAME = "kills"
 IN, MIDDLE, OUT = "kills/in", "kills/middle", "kills/out"
 
@@ -89,7 +90,7 @@ def versions(programs: Programs) -> dict[str, Version]:
     beside = Form("beside", "A", ("A", IN), ("A", "kills/beside"), programs.marks)
     other = ("B", "kills/other")
     found = (
-        Version("first", "first", (counted, marked)),
+        Version(FIRST, "first", (counted, marked)),
         Version("updated", "second", (counted, replace(marked, arguments={"site": "second"}), beside)),
         Version("moved", "first", (replace(counted, site="B"), replace(marked, site="A"))),
         Version("rewired", "first", (replace(counted, writes=other), replace(marked, reads=other))),

@@ -77,10 +77,14 @@ def _await_taken(under_way: list[paho.MQTTMessageInfo]) -> None:
 
 
 class Listener:
-    """Keeps what comes to a topic, in order, and when (s, of a clock that only goes forward)."""
+    """Keeps what comes to a topic, in order, and when (s, of a clock that only goes forward).
+
+    What leaves a composition comes at least once: a repetition is dropped by its stamp, as readers may do.
+    """
 
     def __init__(self, connection: paho.Client, topic: str) -> None:
         self.received: list[tuple[float, str]] = []
+        self._stamps: set[tuple[tuple[str, str], ...]] = set()
         subscribed = threading.Event()
         connection.on_message = self._keep
         connection.on_subscribe = lambda *_: subscribed.set()
@@ -89,6 +93,10 @@ class Listener:
             raise RuntimeError(f"no subscription to {topic!r} in {_PATIENCE:g} s")
 
     def _keep(self, connection: paho.Client, data: object, message: paho.MQTTMessage) -> None:
+        stamp = tuple(sorted(getattr(message.properties, "UserProperty", ())))
+        if stamp and stamp in self._stamps:
+            return
+        self._stamps.add(stamp)
         self.received.append((time.monotonic(), message.payload.decode()))
 
     def texts(self) -> Counter[str]:

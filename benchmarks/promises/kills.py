@@ -14,13 +14,13 @@ from tempfile import TemporaryDirectory
 
 import yaml
 
-from benchmarks.promises.compositions import FLINK, SPARK
+from benchmarks.promises.compositions import FIRST, FLINK, SPARK
 from benchmarks.promises.sites import flink_places, spark_places
 from benchmarks.promises.trial import Outcome, Trial
 
-# Each kind of change, and the one that leads back.
+# Each kind of change, and the one that leads back (by a rollback, where it is to another version).
 Pair = tuple[str, str | None]
-PAIRS: Sequence[Pair] = (("first", None), ("updated", "first"), ("moved", "first"), ("rewired", "first"))
+PAIRS: Sequence[Pair] = ((FIRST, None), ("updated", FIRST), ("moved", FIRST), ("rewired", FIRST))
 
 ENGINES = {"flink": (flink_places, FLINK), "spark": (spark_places, SPARK)}
 

@@ -19,7 +19,7 @@ from types import TracebackType
 
 import yaml
 
-from benchmarks.promises.compositions import NAME, Form, Programs, Version, versions
+from benchmarks.promises.compositions import FIRST, NAME, Form, Programs, Version, versions
 from benchmarks.promises.expected import faults
 from benchmarks.promises.served import Counted, Served
 from benchmarks.promises.sites import Place, Probe, await_cleared
@@ -147,7 +147,7 @@ class Trial:
     def come_to(self, state: str | None) -> None:
         """Change to this version without a kill, if it is not there already."""
         while self.state != state:
-            self.round("first" if self.state is None else state, 0)
+            self.round(FIRST if self.state is None else state, 0)
 
     def points(self) -> list[str]:
         """The names of the points that the last :meth:`round` passed."""
@@ -215,11 +215,23 @@ class Trial:
             try:
                 if target is None:
                     return client.delete_composition(NAME, wait=wait)
-                return client.apply(self.versions[target].text(self.programs.engine), NAME, wait=wait)
+                former = self._former(client, target)
+                if former is not None:
+                    return client.rollback(NAME, former, wait=wait, message=target)
+                text = self.versions[target].text(self.programs.engine)
+                return client.apply(text, NAME, wait=wait, message=target)
             except RequestRefused as error:
                 if error.status != _BUSY or time.monotonic() > deadline:
                     raise
             time.sleep(_POLL)
+
+    def _former(self, client: Client, target: str) -> int | None:
+        """The revision to roll back to, where the change is the way back; revisions tell their version."""
+        if target != FIRST or not any(each["name"] == NAME for each in client.compositions()):
+            return None
+        *before, last = client.revisions(NAME)
+        same = [int(each["number"]) for each in before if each["message"] == target]
+        return same[-1] if same and last["message"] != target else None
 
     def _do(self, client: Client, target: str | None) -> None:
         operation = self._request(client, target, wait=PATIENCE)
