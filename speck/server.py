@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from speck.api import create_app
 from speck.binder import installed
@@ -137,6 +138,8 @@ def _url_host(host: str) -> str:
 class _Signals:
     """SIGINT, SIGTERM and SIGHUP as the word to end, from here on to the end of the process.
 
+    When the block raises, they mean again what they meant before.
+
     The first one, even if it came before, calls ``on_first``; those that follow are told to wait.  A handler
     runs between any two steps of the main thread, whatever locks that holds, so it only writes to a pipe.
     """
@@ -145,6 +148,7 @@ class _Signals:
         self._reader, self._writer = os.pipe()
         self._ready = threading.Event()
         self._on_first: Callable[[], None] = _nothing
+        self._former: dict[int, Any] = {}
 
     @property
     def on_first(self) -> Callable[[], None]:
@@ -160,12 +164,13 @@ class _Signals:
         threading.Thread(target=self._watch, name="signals", daemon=True).start()
         for number in _ENDING:
             if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # not under nohup
-                signal.signal(number, self._note)
+                self._former[number] = signal.signal(number, self._note)
         return self
 
-    def __exit__(self, *_: object) -> None:
-        for number in _ENDING:  # the process ends now; one more word must not make a failure of it
-            signal.signal(number, signal.SIG_IGN)
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        for number, former in self._former.items():
+            # When all went well the process ends now, and one more word must not make a failure of it.
+            signal.signal(number, signal.SIG_IGN if kind is None else former)
         os.close(self._writer)
 
     def _note(self, number: int, frame: FrameType | None) -> None:

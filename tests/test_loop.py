@@ -506,7 +506,7 @@ def test_an_apply_is_refused_when_a_healing_takes_too_long(bench: Bench, world: 
     hold = world.hold("submit", "a")
     bench.coordinator.loop.round()
     assert hold.reached.wait(30)
-    bench.coordinator.heal_patience = 0.1
+    bench.coordinator.operations.heal_patience = 0.1
     with pytest.raises(Busy, match="heal"):
         bench.coordinator.apply(composition(A, B))
     hold.release()

@@ -6,6 +6,7 @@ import contextlib
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -330,6 +331,7 @@ def test_command_line_tells_a_damaged_store_in_one_line(
     closed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy = harmed(closed, tmp_path / "copy", "CURRENT", "gone")
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
     for command in (["serve", "--port", "0"], ["store", "check"]):
         monkeypatch.setattr(sys, "argv", ["speck", *command, "--data-dir", str(copy)])
         with pytest.raises(SystemExit) as ended:
@@ -337,3 +339,5 @@ def test_command_line_tells_a_damaged_store_in_one_line(
         said = capsys.readouterr()
         assert (ended.value.code, said.out, len(said.err.splitlines())) == (1, "", 1)
         assert "its file CURRENT is missing" in said.err
+    # A server that could not begin leaves them as they were.
+    assert handlers == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
