@@ -48,6 +48,8 @@ final class Cluster {
         StreamExecutionEnvironment environment = StreamExecutionEnvironment.getExecutionEnvironment(configuration);
         environment.setParallelism(1);
         environment.enableCheckpointing(checkpointMillis);
+        // Without a pause to keep, Flink takes the first one at once, whatever the interval.
+        environment.getCheckpointConfig().setMinPauseBetweenCheckpoints(checkpointMillis);
         return environment;
     }
 
@@ -74,9 +76,14 @@ final class Cluster {
         Await.until(name + " is " + value, () -> gauge(job, name) >= value);
     }
 
+    /** Waits until a job's source has acknowledged all it received: it hears of a complete checkpoint last. */
+    void awaitIdle(JobID job) {
+        Await.until("nothing queued", () -> gauge(job, "queued") == 0);
+    }
+
     private long gauge(JobID job, String name) {
-        return metrics.findMetric(job, "." + name).map(found -> ((Gauge<?>) found).getValue())
-                .map(found -> ((Number) found).longValue()).orElse(-1L);
+        return metrics.findMetrics(job, "." + name).values().stream().map(found -> ((Gauge<?>) found).getValue())
+                .mapToLong(found -> ((Number) found).longValue()).max().orElse(-1L);
     }
 
     CompletableFuture<Void> checkpointLater(JobID job) {

@@ -112,6 +112,7 @@ class FlinkMqttTest {
         publish(numbers(0, 1000));
         out.take(2000);
         cluster.checkpoint(again);
+        cluster.awaitIdle(again);
         publish(List.of("later"));
         out.take(2001);
         cluster.cancel(again);
@@ -232,6 +233,7 @@ class FlinkMqttTest {
         publish(numbers(0, 50));
         assertEquals(numbers(0, 50), out.take(50));
         cluster.awaitCheckpoint(job);
+        cluster.awaitIdle(job);
         cluster.cancel(job);
         assertEquals(List.of(), drain());
     }
@@ -257,6 +259,7 @@ class FlinkMqttTest {
             away.refuse(false);
             checkpoint.get(60, TimeUnit.SECONDS);
             assertEquals("waits", out.take(6).get(5));
+            cluster.awaitIdle(blocked);
             cluster.cancel(blocked);
         }
         assertEquals(List.of(), drain());
