@@ -68,6 +68,10 @@ class Operations:
         """An operation that is, or lately was, at work in this process."""
         return self._operations.get(identifier)
 
+    def recent(self) -> list[Operation]:
+        """Those that are, or lately were, at work in this process, oldest first."""
+        return sorted(self._operations.copy().values(), key=lambda each: each.id)
+
     def at_work(self, composition: str) -> str | None:
         """The id of the operation at work on a composition."""
         work = self._at_work.get(composition)

@@ -24,6 +24,7 @@ from waitress.task import ErrorTask
 from waitress.utilities import Error
 
 from speck.api import MAX_BODY, Patience
+from speck.api.live import Live
 from speck.api.problems import problem_body
 
 THREADS = 16  # for requests that are answered at once
@@ -144,6 +145,7 @@ class WebServer:
         )
         self._server.channel_class = partial(_Channel, patience)  # type: ignore[union-attr]
         threads = self._server.task_dispatcher
+        self._live: Live = application.extensions["live"]
         waiting: Patience = application.extensions["patience"]
         waiting.on_more = lambda count: threads.set_thread_count(THREADS + count)
 
@@ -152,6 +154,7 @@ class WebServer:
         while not self._ended.is_set():
             self._turn()
         deadline = time.monotonic() + _LINGER
+        self._live.close()
         self._server.accepting = False
         while self._busy() and time.monotonic() < deadline:
             self._turn()

@@ -11,10 +11,12 @@ from werkzeug.exceptions import HTTPException
 import speck
 from speck.api import document, patience, problems, queries
 from speck.api.files import FILES, PREFIX
+from speck.api.live import Live
 from speck.api.patience import Patience
 from speck.api.routes import blueprint
 from speck.api.schemas import ProblemSchema
 from speck.coordinator import Coordinator
+from speck.dashboard import DASHBOARD
 from speck.schema import CompositionSchema, JobSchema
 from speck.schema.yamltext import MAX_BYTES
 
@@ -42,12 +44,14 @@ def create_app(coordinator: Coordinator, token: str | None = None) -> Flask:
         "MAX_CONTENT_LENGTH": MAX_BODY,
     }
     app.extensions["coordinator"] = coordinator
+    app.extensions["live"] = Live(coordinator)
     problems.register(app)
     api = _ProblemApi(app)
     api.spec.components.schema("Job", schema=JobSchema)
     api.spec.components.schema("Composition", schema=CompositionSchema)
     api.register_blueprint(blueprint)
     app.register_blueprint(FILES)
+    app.register_blueprint(DASHBOARD)
     if token:
         _demand_token(app, token)
     described = document.complete(api.spec.to_dict())
@@ -64,7 +68,9 @@ def _demand_token(app: Flask, token: str) -> None:
     def check() -> Response | None:
         given = request.headers.get("Authorization", "").encode()
         # The URL of an artifact has a token of its own in it.
-        open_to_all = request.path == "/healthz" or request.path.startswith(PREFIX)
+        # The page holds no secret, and is what asks for the token.
+        page = request.blueprint == DASHBOARD.name
+        open_to_all = page or request.path == "/healthz" or request.path.startswith(PREFIX)
         if open_to_all or hmac.compare_digest(given, expected):
             return None
         detail = "a bearer token is needed (Authorization: Bearer TOKEN)"
