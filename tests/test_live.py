@@ -92,10 +92,10 @@ def test_however_often_one_looks_one_ends_with_what_is(
         assert kept == {("job", name): data for name, data in states[-1].items()}
 
 
-def test_equal_lines_of_the_log_are_one_and_all_sort_as_they_came() -> None:
-    events = [{"at": at, "kind": kind} for at, kind in ((9.5, "b"), (10.25, "a"), (10.25, "a"), (100.0, "c"))]
+def test_lines_of_the_log_sort_as_they_came() -> None:
+    events = [{"at": at, "kind": kind} for at, kind in ((9.5, "z"), (10.25, "b"), (10.25, "a"), (100.0, "c"))]
     found = lines(events)
-    assert [found[name]["kind"] for name in sorted(found)] == ["b", "a", "c"]
+    assert [found[name]["kind"] for name in sorted(found)] == ["z", "b", "a", "c"]
 
 
 # --- the watcher

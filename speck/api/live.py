@@ -7,12 +7,11 @@ brokers are asked, and may be slow to answer.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -166,6 +165,7 @@ def _parts(coordinator: Coordinator) -> tuple[Sequence[Part], ...]:
         Part("jobs", 1.0, lambda: _jobs(coordinator)),
         Part("compositions", 1.0, lambda: _compositions(coordinator)),
         Part("events", 1.0, lambda: {"event": lines(coordinator.events(EVENTS))}),
+        Part("rates", 1.0, lambda: _rates(coordinator)),
     )
     return quick, (Part("sites", 10.0, lambda: _reached(coordinator)),)
 
@@ -175,6 +175,10 @@ def _jobs(coordinator: Coordinator) -> Items:
     jobs = coordinator.jobs()
     observed = {each["job_name"]: round(each.pop("observed_at"), 1) for each in jobs}
     return {"job": {each["job_name"]: each for each in jobs}, "observed": observed}
+
+
+def _rates(coordinator: Coordinator) -> Items:
+    return {"rate": {each["job_name"]: each for each in coordinator.rates()["jobs"]}}
 
 
 def _compositions(coordinator: Coordinator) -> Items:
@@ -213,9 +217,10 @@ def operations(recent: Sequence[Operation]) -> Items:
 
 
 def lines(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Lines of the audit log by names that sort as they came; equal lines are one."""
-    return {f"{each['at']:017.6f}-{_digest(each)}": each for each in events}
-
-
-def _digest(data: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:8]
+    """Lines of the audit log by names that sort as they came: their times, and a number among equal ones."""
+    told = Counter[float]()
+    named = {}
+    for each in events:
+        named[f"{each['at']:017.6f}-{told[each['at']]:04}"] = each
+        told[each["at"]] += 1
+    return named

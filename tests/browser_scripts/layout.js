@@ -25,5 +25,5 @@ const outside = nodes.filter((node) => {
   const site = areas.find((each) => each.id === node.group);
   return node.left < site.left || node.right > site.right || node.top < site.top + 34 || node.bottom > site.bottom;
 }).map((node) => node.id);
-const odd = [...plan.paths].filter(([, path]) => !/^M[-0-9. ]+(C[-0-9. ]+)+$/.test(path)).map(([id]) => id);
+const odd = [...plan.paths].filter(([, path]) => !/^M[-0-9. ]+([CL][-0-9. ]+)+$/.test(path)).map(([id]) => id);
 return { jobs: graph.jobs.length, overlaps: [...overlaps(nodes), ...overlaps(areas)], outside, odd };

@@ -4,14 +4,15 @@
 // job of its own site.  Data flows to the right, or downwards where there is little width (`down`).
 import { Graph, layout as dagre } from "./vendor/dagre.js";
 
-export const JOB = { width: 188, height: 56 };
-const TOPIC = { height: 24, least: 84, most: 224, letter: 6.7, room: 62 };
+export const JOB = { width: 164, height: 52 };
+const TOPIC = { height: 24, least: 78, most: 200, letter: 6.7, room: 56 };
 const PORT = { width: 1, height: 1 };
-const TITLE = 40;
-const EDGE = 16; // between a site's border and what is in it
-const APART = { sites: 56, parts: 18, nodes: 14, ranks: 34 };
+const TITLE = 38;
+const EDGE = 14; // between a site's border and what is in it
+const APART = { sites: 48, parts: 16, nodes: 12, ranks: 24 };
 const MANY = 150; // nodes, from which on ranks are found the quick way
 const END = "end";
+const LANE = 12; // between sites and what flows back around them
 
 export const topicWidth = (name) => {
   const width = TOPIC.room + TOPIC.letter * name.length;
@@ -264,6 +265,14 @@ export const lineThrough = (points, down) => {
   return `M${first.x} ${first.y}${pieces.join("")}`;
 };
 
+// From one site back to another that lies before it: around them, below (or beside) both.
+const wayBack = ([from, to], lane, down) => {
+  const turn = LANE * 2;
+  return down
+    ? `C${from.x} ${from.y + turn} ${lane} ${from.y + turn} ${lane} ${from.y}L${lane} ${to.y}C${lane} ${to.y - turn} ${to.x} ${to.y - turn} ${to.x} ${to.y}`
+    : `C${from.x + turn} ${from.y} ${from.x + turn} ${lane} ${from.x} ${lane}L${to.x} ${lane}C${to.x - turn} ${lane} ${to.x - turn} ${to.y} ${to.x} ${to.y}`;
+};
+
 const rounded = (points) => points.map(({ x, y }) => ({ x: Math.round(x * 10) / 10, y: Math.round(y * 10) / 10 }));
 
 // The points of a line in a site; dagre's own lie at every half rank, and at the sides of the nodes.
@@ -288,7 +297,14 @@ const pathOf = (edge, boxes, down) => {
   const border = down
     ? [{ x: last.x, y: one.y + one.site.height }, { x: first.x, y: other.y }]
     : [{ x: one.x + one.site.width, y: last.y }, { x: other.x, y: first.y }];
-  return lineThrough(rounded([...leaving, ...border, ...reaching]), down);
+  const back = down ? border[1].y < border[0].y : border[1].x < border[0].x;
+  if (!back) return lineThrough(rounded([...leaving, ...border, ...reaching]), down);
+  const ends = rounded(border);
+  const lane = down
+    ? Math.max(one.x + one.site.width, other.x + other.site.width) + LANE
+    : Math.max(one.y + one.site.height, other.y + other.site.height) + LANE;
+  const [before, after] = [lineThrough(rounded([...leaving, ends[0]]), down), lineThrough(rounded([ends[1], ...reaching]), down)];
+  return `${before}${wayBack(ends, lane, down)}${after.replace(/^M[^C]*/, "")}`;
 };
 
 // Everything's place.  `ratio` is how many times as wide as high it may become.

@@ -4,7 +4,7 @@ import { Dialog } from "./parts.js";
 import { hasToken, named, setToken, whenRefused } from "./rest.js";
 import { jobLook } from "./states.js";
 import { count } from "./words.js";
-import { changed, follow, followRates, items, whenChanged, world } from "./world.js";
+import { changed, follow, items, whenChanged, world } from "./world.js";
 import { Change } from "./views/change.js";
 import { Events } from "./views/events.js";
 import { History } from "./views/history.js";
@@ -47,7 +47,6 @@ const begin = () => {
   stopping.abort();
   stopping = new AbortController();
   follow(stopping.signal);
-  followRates(stopping.signal);
 };
 
 const useWorld = () => {

@@ -2,7 +2,6 @@
 import { Refusal, read, stream } from "./rest.js";
 
 const RETRY = [500, 1000, 2000, 5000, 10_000]; // ms
-const RATES = 2000; // ms
 
 const empty = () => ({
   job: new Map(),
@@ -53,8 +52,7 @@ export const changed = () => {
 
 const take = (data) => {
   if (data.whole) {
-    const rate = world.kinds.rate;
-    world.kinds = { ...empty(), rate };
+    world.kinds = empty();
     world.trouble = new Map();
   }
   for (const [kind, name, value] of data.items) {
@@ -81,15 +79,17 @@ const byName = (all, key) => new Map(all.map((each) => [each[key], each]));
 
 // What the stream would tell, asked for: for a server that too many follow already.
 const ask = async () => {
-  const [jobs, compositions, events] = await Promise.all([
+  const [jobs, compositions, rates, events] = await Promise.all([
     read("/jobs"),
     read("/compositions"),
+    read("/rates"),
     read("/events", { limit: 200 }),
   ]);
   const kinds = world.kinds;
   kinds.job = byName(jobs, "job_name");
   kinds.observed = new Map(jobs.map((each) => [each.job_name, each.observed_at]));
   kinds.composition = byName(compositions, "name");
+  kinds.rate = byName(rates.jobs, "job_name");
   kinds.event = new Map(events.map((each, index) => [`${each.at.toFixed(6).padStart(17, "0")}-${String(index).padStart(4, "0")}`, each]));
   world.loaded = true;
   changed();
@@ -120,22 +120,5 @@ export const follow = async (signal) => {
     changed();
     await pause(RETRY[Math.min(failures, RETRY.length - 1)], signal);
     failures += 1;
-  }
-};
-
-// Rates are asked for as long as the page is seen; a server without them is asked rarely.
-export const followRates = async (signal) => {
-  while (!signal.aborted) {
-    let wait = RATES;
-    if (!document.hidden && world.live) {
-      try {
-        const answer = await read("/rates");
-        world.kinds.rate = new Map(answer.jobs.map((each) => [each.job_name, each]));
-        changed();
-      } catch (error) {
-        if (error.status === 404) wait = 60_000;
-      }
-    }
-    await pause(wait, signal);
   }
 };
