@@ -7,7 +7,7 @@ import { shapeOf, throughput, topology } from "./topology.js";
 import { amount, count, known, rate } from "./words.js";
 
 const NARROW = 640; // px
-const FAR = 0.5; // the scale below which single jobs are not read any more
+const FAR = 0.45; // the scale below which single jobs are not read any more
 const CLICK = 4; // px; who moves more is dragging
 
 // --- text that fits
@@ -33,6 +33,7 @@ const shortened = (text, font, width) => {
 };
 
 const NAME_FONT = "600 13px system-ui, sans-serif";
+const DETAIL_FONT = "11.5px system-ui, sans-serif";
 const TOPIC_FONT = "11px ui-monospace, monospace";
 
 // --- the pieces
@@ -40,8 +41,8 @@ const TOPIC_FONT = "11px ui-monospace, monospace";
 const SiteBox = steady(({ box, title, note, tone }) => html`
   <g class=${names("site", tone && `tone-${tone}`)} transform="translate(${box.x} ${box.y})">
     <rect class="site-box" width=${box.width} height=${box.height} rx="14" />
-    <text class="site-name" x="16" y="26">${title}</text>
-    <text class="site-note" x=${box.width - 16} y="25" text-anchor="end">${note}</text>
+    <text class="site-name" x="14" y="25">${title}</text>
+    <text class="site-note" x=${box.width - 14} y="24" text-anchor="end">${note}</text>
   </g>
 `);
 
@@ -69,7 +70,7 @@ const detailOf = (job, rates) => {
   if (!rates) return job.drift ?? "running";
   const parts = [];
   if (known(rates.input_rate)) parts.push(`${rate(rates.input_rate)} in`);
-  if (known(rates.waiting)) parts.push(`${amount(rates.waiting)} waiting`);
+  if (rates.waiting > 0) parts.push(`${amount(rates.waiting)} wait`);
   return parts.join(" · ") || "running";
 };
 
@@ -100,11 +101,11 @@ const JobNode = steady(({ job, rates, place, group, near, chosen, stop }) => {
       <title>${job.job_name}</title>
       <rect class="ring" x="-4" y="-4" width=${JOB.width + 8} height=${JOB.height + 8} rx="13" />
       <rect class="card" width=${JOB.width} height=${JOB.height} rx="9" />
-      <circle class="mark-ground" cx="21" cy="21" r="9.5" />
-      <text class="mark" x="21" y="25.5" text-anchor="middle">${seen.mark}</text>
-      <text class="job-name" x="38" y="25.5">${fit(job.job_name, NAME_FONT, JOB.width - 48)}</text>
-      <text class="job-detail" x="38" y="44">${fit(detailOf(job, rates), "11.5px system-ui, sans-serif", JOB.width - 48 - 38)}</text>
-      <text class="job-engine" x=${JOB.width - 11} y="44" text-anchor="end">${engine}</text>
+      <circle class="mark-ground" cx="18" cy="19" r="9" />
+      <text class="mark" x="18" y="23.3" text-anchor="middle">${seen.mark}</text>
+      <text class="job-name" x="33" y="23.3">${fit(job.job_name, NAME_FONT, JOB.width - 41)}</text>
+      <text class="job-detail" x="12" y="42">${fit(detailOf(job, rates), DETAIL_FONT, JOB.width - 22 - 6 * (engine.length + 1))}</text>
+      <text class="job-engine" x=${JOB.width - 10} y="42" text-anchor="end">${engine}</text>
     </g>
   `;
 });
@@ -153,17 +154,17 @@ const whole = (plan, width, height) => {
   return { scale, x: (width - plan.width) / 2 / scale, y: (height - plan.height) / 2 / scale };
 };
 
-const heightFor = (plan, width) => {
+const heightFor = (plan, width, least) => {
   const wanted = plan.height * Math.min(1.1, (width - 24) / Math.max(1, plan.width)) + 40;
-  return Math.round(Math.max(280, Math.min(wanted, window.innerHeight * 0.68)));
+  return Math.round(Math.max(least, Math.min(wanted, window.innerHeight * 0.68)));
 };
 
-const useZoom = (frame, canvas, plan, width, narrow) => {
+const useZoom = (frame, canvas, plan, width, narrow, least) => {
   const zoom = useRef(null);
   const fitAll = useRef(() => {});
   useEffect(() => {
     if (narrow || !width || !plan.width) return undefined;
-    const height = heightFor(plan, width);
+    const height = heightFor(plan, width, least);
     frame.current.style.height = `${height}px`;
     const fitting = whole(plan, width, height);
     const made = Panzoom(canvas.current, {
@@ -203,7 +204,7 @@ const useZoom = (frame, canvas, plan, width, narrow) => {
       drawn.style.transform = "";
       zoom.current = null;
     };
-  }, [plan, width, narrow]);
+  }, [plan, width, narrow, least]);
   return { zoom, fitAll };
 };
 
@@ -236,7 +237,7 @@ const reveal = (zoom, frame, element) => {
 };
 
 // `jobs` are jobs as GET /jobs has them, or those of a plan with their `verdict`; `rates` are by job name.
-export const GraphView = ({ jobs, sites, reach, rates, chosen, onChoose, label }) => {
+export const GraphView = ({ jobs, sites, reach, rates, chosen, onChoose, label, least = 260 }) => {
   const frame = useRef(null);
   const canvas = useRef(null);
   const pressed = useRef(null);
@@ -247,7 +248,7 @@ export const GraphView = ({ jobs, sites, reach, rates, chosen, onChoose, label }
   const ratio = narrow ? 1 : Math.max(1.2, width / (window.innerHeight * 0.62));
   const wide = Math.round(ratio * 5) / 5;
   const plan = useMemo(() => (width ? layout(graph, { down: narrow, ratio: wide }) : layout(topology([], []))), [shape, narrow, wide, width > 0]);
-  const { zoom, fitAll } = useZoom(frame, canvas, plan, width, narrow);
+  const { zoom, fitAll } = useZoom(frame, canvas, plan, width, narrow, least);
   useNarrow(frame, canvas, plan, width, narrow);
   const [stop, setStop] = useState(null);
   const byName = new Map(jobs.map((job) => [job.job_name, job]));

@@ -45,6 +45,18 @@ export const Trouble = ({ error, onLine }) => {
   `;
 };
 
+// Warnings: one is shown, several are counted and folded.
+export const Warnings = ({ all }) => {
+  if (!all.length) return null;
+  if (all.length === 1) return html`<p class="notice tone-warn">${all[0]}</p>`;
+  return html`
+    <details class="notice tone-warn">
+      <summary>${all.length} warnings</summary>
+      <ul>${all.map((each) => html`<li>${each}</li>`)}</ul>
+    </details>
+  `;
+};
+
 // Fields that differ, before and after.
 export const Changes = ({ changes }) => html`
   <dl class="changes">

@@ -47,7 +47,7 @@ export const bytes = (value) => {
   return `${PRECISE.format(value / 1024 ** power)} ${UNITS[power]}`;
 };
 
-export const bits = (value) => `${SHORT.format(value)}bit/s`;
+export const bits = (value) => SHORT.format(value).replace(/([A-Z]?)$/, " $1bit/s");
 
 export const count = (number, one, many = `${one}s`) => `${WHOLE.format(number)} ${number === 1 ? one : many}`;
 

@@ -67,8 +67,7 @@ export const Change = ({ go }) => {
       }}>
       <div class="pad">
         <div class="row">
-          <label class="file">
-            <span>Pick a file</span>
+          <label class="button file">Pick a file …
             <input type="file" accept=".yaml,.yml,.json" onChange=${(event) => pick(event.target.files[0])} />
           </label>
           <span class="quiet">or paste a composition, in YAML or JSON</span>

@@ -1,6 +1,6 @@
 // Operations: those at work with their progress, and one in full.
 import { html, names, useState } from "../html.js";
-import { Badge, Changes, Empty, Trouble, useAnswer } from "../parts.js";
+import { Badge, Changes, Empty, Trouble, Warnings, useAnswer } from "../parts.js";
 import { named, read } from "../rest.js";
 import { OPERATIONS, PROGRESS, VERDICTS } from "../states.js";
 import { ago, count, moment, span } from "../words.js";
@@ -96,7 +96,7 @@ const Whole = ({ operation, actions, kept }) => html`
       <${Progress} actions=${actions} />
       <p aria-live="polite">${summary(actions) || "Nothing was to be done."}${kept > 0 && ` · ${count(kept, "job")} kept as they are`}</p>
       ${operation.error && html`<p class="notice tone-bad">${operation.error}</p>`}
-      ${operation.warnings.map((each) => html`<p class="notice tone-warn">${each}</p>`)}
+      <${Warnings} all=${operation.warnings} />
       <${ActionList} actions=${actions} />
     </div>
   </section>

@@ -106,6 +106,7 @@ export const Overview = ({ name }) => {
             rates=${world.kinds.rate}
             chosen=${row ? chosen.name : null}
             onChoose=${onChoose}
+            least=${row ? 520 : 260}
             label="Graph of ${name ?? "all compositions"}: ${what}. Arrow keys go from job to job, Enter opens one. The table below says the same."
           />
         </section>

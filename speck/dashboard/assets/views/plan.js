@@ -1,7 +1,7 @@
 // A plan: its verdicts on the graph and in words, and the way to have it carried out.
 import { GraphView } from "../graph.js";
 import { html, useMemo, useState } from "../html.js";
-import { Badge, Changes, Dialog, Trouble } from "../parts.js";
+import { Badge, Changes, Dialog, Trouble, Warnings } from "../parts.js";
 import { VERDICTS } from "../states.js";
 import { count } from "../words.js";
 import { items } from "../world.js";
@@ -80,7 +80,7 @@ export const PlanView = ({ plan, what, onApply }) => {
       </header>
       <div class="pad">
         <${Counts} counts=${plan.counts} />
-        ${(plan.warnings ?? []).map((each) => html`<p class="notice tone-warn">${each.message}</p>`)}
+        <${Warnings} all=${(plan.warnings ?? []).map((each) => each.message)} />
       </div>
       <${GraphView} jobs=${jobs} sites=${sites} rates=${NO_RATES} chosen=${chosen} onChoose=${(name) => setChosen(name)}
         label="Graph of the plan: ${inWords(plan.counts) || "no changes"}. The list below says the same." />
