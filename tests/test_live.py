@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
+import time
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -16,7 +18,7 @@ from hypothesis import strategies as some
 
 from speck.api import live
 from speck.api.feed import Feed
-from speck.api.live import Live, Part, Watcher, lines
+from speck.api.live import Part, Watcher, lines
 from speck.errors import StoreError
 from speck.model import Inventory
 from tests.examples import one_site, property_test
@@ -202,9 +204,10 @@ def test_too_many_are_refused_and_a_place_is_free_again(
 ) -> None:
     monkeypatch.setattr(live, "BEAT", 0.05)  # who went away is noticed at the next word
     with contextlib.ExitStack() as stack:
-        for _ in range(live.MOST):
-            next(stack.enter_context(following(rest)))
-        refused = requests.get(f"{rest.url}/live", timeout=60)
+        streams = [stack.enter_context(following(rest)) for _ in range(live.MOST)]  # held, so that none ends
+        for each in streams:
+            next(each)
+        refused = requests.get(f"{rest.url}/live", timeout=60, stream=True)
         assert (refused.status_code, refused.headers["Retry-After"]) == (503, "10")
         assert refused.headers["Content-Type"] == "application/problem+json"
         assert requests.get(f"{rest.url}/jobs", timeout=60).status_code == 200
@@ -225,18 +228,25 @@ def test_a_silent_time_is_filled_with_the_time(rest: RestServer, monkeypatch: py
     assert empty["now"] >= first["now"]
 
 
-def test_nothing_is_asked_while_nobody_follows(tmp_path: Path) -> None:
+def test_nothing_is_looked_at_while_nobody_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "BEAT", 0.05)
     with rest_server(tmp_path, SITES) as rest:
-        follower = Live(rest.coordinator)
-        assert rest.world.calls == []
-        assert follower.enter()
-        follower.leave()
-        follower.close()
-        assert follower.enter() is False
-        assert not follower._watchers
-        asked = len(rest.world.calls)
         apply(rest, "a t0 t1")
-        assert [each for each in rest.world.calls[asked:] if each[0] == "capacity"] == []
+        assert watchers() == []
+        with following(rest) as events:
+            gather(events, "reach", "A")
+            assert watchers() == ["live-operations", "live-sites"]
+        while watchers():
+            time.sleep(0.01)
+        asked = rest.world.counts()["capacity"]
+        with following(rest) as events:
+            next(events)
+            while rest.world.counts()["capacity"] == asked:
+                time.sleep(0.01)
+
+
+def watchers() -> list[str]:
+    return sorted(each.name for each in threading.enumerate() if each.name.startswith("live-"))
 
 
 def test_a_stream_ends_with_the_server(tmp_path: Path) -> None:
