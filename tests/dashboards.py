@@ -67,7 +67,13 @@ def at_fixture(tmp_path: Path, chrome: Chrome) -> Iterator[tuple[RestServer, Pag
 def deploy(rest: RestServer, text: str, message: str = "") -> dict[str, Any]:
     operation = rest.client.apply(text.encode(), "demo", wait=60, message=message)
     assert operation["state"] == "succeeded", operation
+    observe(rest)
     return operation
+
+
+def observe(rest: RestServer) -> None:
+    """Have the engines asked now, as a round of the loop does."""
+    rest.coordinator.observer.observe(rest.coordinator.deployments.snapshots()[0].deployed())
 
 
 def paste(page: Page, text: str) -> None:

@@ -17,7 +17,7 @@ def test_it_is_readable_on_a_phone(at: tuple[RestServer, Page]) -> None:
         page.open(view, 360, 740)
         page.one("h1")
         page.until(lambda: page.run("return document.body.innerText.length") > 80, "the view")
-        assert page.run("return document.documentElement.scrollWidth") == 360, view
+        assert page.run("return document.documentElement.scrollWidth") <= 360, view
     page.open("", 360, 740)
     page.job_is("clean", "running")
     width = page.run("return document.querySelector('[data-job=clean] .card').getBoundingClientRect().width")

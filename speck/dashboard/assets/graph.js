@@ -2,7 +2,7 @@
 import Panzoom from "./vendor/panzoom.js";
 import { html, names, steady, useEffect, useMemo, useRef, useState } from "./html.js";
 import { JOB, layout, topicWidth } from "./layout.js";
-import { JOB_STATES, VERDICTS, jobLook, look } from "./states.js";
+import { VERDICTS, jobLook } from "./states.js";
 import { shapeOf, throughput, topology } from "./topology.js";
 import { amount, count, known, rate } from "./words.js";
 
@@ -64,27 +64,28 @@ const Topic = steady(({ place, topic, through, near }) => {
   `;
 });
 
-const detailOf = (job, rates) => {
+const detailOf = (job, coming, waiting) => {
   if (job.verdict) return job.detail ?? "";
-  if (job.state !== "running") return look(JOB_STATES, job.state).text + (job.waits ? `: ${job.waits}` : "");
-  if (!rates) return job.drift ?? "running";
+  if (job.state !== "running") return jobLook(job).text + (job.waits ? `: ${job.waits}` : "");
   const parts = [];
-  if (known(rates.input_rate)) parts.push(`${rate(rates.input_rate)} in`);
-  if (rates.waiting > 0) parts.push(`${amount(rates.waiting)} wait`);
-  return parts.join(" · ") || "running";
+  if (known(coming)) parts.push(`${rate(coming)} in`);
+  if (waiting > 0) parts.push(`${amount(waiting)} wait`);
+  return parts.join(" · ") || (job.drift ?? "running");
 };
 
-const spoken = (job, rates, group) =>
+const spoken = (job, detail, group) =>
   [
     job.job_name,
     job.verdict ? VERDICTS[job.verdict].text : jobLook(job).text,
     `site ${group}`,
-    job.verdict ? "" : detailOf(job, rates),
+    job.verdict ? "" : detail,
   ]
     .filter(Boolean)
     .join(", ");
 
-const JobNode = steady(({ job, rates, place, group, near, chosen, stop }) => {
+// `coming` and `waiting` are messages/s and messages.
+const JobNode = steady(({ job, coming, waiting, place, group, near, chosen, stop }) => {
+  const detail = detailOf(job, coming, waiting);
   const seen = job.verdict ? VERDICTS[job.verdict] : jobLook(job);
   const engine = job.job?.engine ?? job.engine ?? "";
   const kind = names("job", `tone-${seen.tone}`, near && "near", chosen && "chosen", job.verdict && `verdict-${job.verdict}`);
@@ -94,7 +95,7 @@ const JobNode = steady(({ job, rates, place, group, near, chosen, stop }) => {
       transform="translate(${place.x - JOB.width / 2} ${place.y - JOB.height / 2})"
       role="button"
       tabindex=${stop ? 0 : -1}
-      aria-label=${spoken(job, rates, group)}
+      aria-label=${spoken(job, detail, group)}
       aria-pressed=${chosen ? "true" : "false"}
       data-job=${job.job_name}
     >
@@ -104,7 +105,7 @@ const JobNode = steady(({ job, rates, place, group, near, chosen, stop }) => {
       <circle class="mark-ground" cx="18" cy="19" r="9" />
       <text class="mark" x="18" y="23.3" text-anchor="middle">${seen.mark}</text>
       <text class="job-name" x="33" y="23.3">${fit(job.job_name, NAME_FONT, JOB.width - 41)}</text>
-      <text class="job-detail" x="12" y="42">${fit(detailOf(job, rates), DETAIL_FONT, JOB.width - 22 - 6 * (engine.length + 1))}</text>
+      <text class="job-detail" x="12" y="42">${fit(detail, DETAIL_FONT, JOB.width - 22 - 6 * (engine.length + 1))}</text>
       <text class="job-engine" x=${JOB.width - 10} y="42" text-anchor="end">${engine}</text>
     </g>
   `;
@@ -344,7 +345,8 @@ export const GraphView = ({ jobs, sites, reach, rates, chosen, onChoose, label, 
               ${graph.jobs.map((node) => placed(node) && html`<${JobNode}
                 key=${node.id}
                 job=${byName.get(node.name)}
-                rates=${rates.get(node.name)}
+                coming=${rates.get(node.name)?.input_rate}
+                waiting=${rates.get(node.name)?.waiting}
                 place=${placed(node)}
                 group=${node.group}
                 near=${near.has(node.name)}

@@ -39,7 +39,7 @@ const refusalOf = async (answer) => {
 
 const fetched = async (path, options) => {
   try {
-    return await fetch(path, { credentials: "omit", ...options });
+    return await fetch(path, { credentials: "omit", cache: "no-store", ...options });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Refusal(0, "the server does not answer");

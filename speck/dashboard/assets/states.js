@@ -40,8 +40,11 @@ const UNHEARD = { tone: "still", mark: "·", text: "" };
 
 export const look = (table, word) => table[word] ?? { ...UNHEARD, text: String(word) };
 
+const UNSEEN = "not observed yet"; // of a job that was just started
+
 // A job as one mark: its state, but where it should not be so, that it drifted.
 export const jobLook = (job) => {
+  if (job.state === "unknown" && job.message === UNSEEN) return { ...JOB_STATES.pending, text: UNSEEN };
   const found = look(JOB_STATES, job.state);
   if (job.wanted === "stopped" && job.state === "running") return { tone: "warn", mark: "■", text: "to be stopped" };
   if (job.drift && found.tone === "good") return { tone: "warn", mark: "!", text: job.drift };

@@ -11,6 +11,8 @@ const holds = (event, text) =>
     String(each ?? "").toLowerCase().includes(text),
   );
 
+const who = ({ author, cause }) => [author && `by ${author}`, cause].filter(Boolean).join(": ");
+
 export const Events = () => {
   const [filter, setFilter] = useState("");
   const all = [...world.kinds.event.entries()].sort(([one], [other]) => (one < other ? 1 : -1));
@@ -27,7 +29,7 @@ export const Events = () => {
           <li key=${key}>
             <time datetime=${new Date(event.at * 1000).toISOString()} title=${moment(event.at)}>${clock(event.at)}</time>
             <span class="badge tone-${TONES[event.kind] ?? "still"}">${event.kind}</span>
-            <span class="log-text">${event.message}${event.author && html` <span class="quiet">by ${event.author}${event.cause && `: ${event.cause}`}</span>`}</span>
+            <span class="log-text">${event.message}${who(event) && html` <span class="quiet">${who(event)}</span>`}</span>
             ${event.operation ? html`<a href="#/operations/${named(event.operation)}">operation</a>` : html`<span></span>`}
           </li>
         `)}
