@@ -205,7 +205,8 @@ class Attempts:
     def _stopped(self, record: AttemptRecord, state: State | None, ran: bool) -> None:
         name = record.attempt.job_name
         job = self.ledger.record(name)
-        former = record.revision if ran else job.former
+        # A form that has not come up yet is no way back: the one before it is.
+        former = job.former or (record.revision if ran else 0)
         with self.ledger.store.transaction() as transaction:
             transaction.delete_attempt(record.attempt)
             transaction.put_job(replace(job, state=state or job.state, former=former))

@@ -71,7 +71,6 @@ class Loop:
     backoff: Backoff = field(default_factory=Backoff)
     _notes: dict[str, Note] = field(default_factory=dict, init=False)
     _missed: Counter[str] = field(default_factory=Counter, init=False)
-    _held: dict[str, str] = field(default_factory=dict, init=False)
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
     _thread: threading.Thread | None = field(default=None, init=False)
 
@@ -109,27 +108,34 @@ class Loop:
     def next_try(self, job: str) -> float | None:
         """When a job that failed is tried again (Unix time, s)."""
         note = self._notes.get(job)
-        waits_for_user = note is None or note.waits == NEVER or job in self._held
+        waits_for_user = note is None or note.waits == NEVER or self.backoff.held(job) is not None
         return None if waits_for_user else self.backoff.next_try(job)
 
     def begins(self, jobs: Iterable[str]) -> None:
         """A user asked for something to be done with these jobs: what was tried before counts no more."""
-        names = list(jobs)
-        self.backoff.forget(names)
-        for name in names:
-            self._held.pop(name, None)
+        self.backoff.forget(jobs)
 
     def ended(self, operation: Operation, plan: Plan) -> None:
         """Take note of how an operation ended, so that what failed is tried again in due time."""
         now = self.clock()
-        for action in plan.changes:
+        for action in plan.actions:
             name = action.job.job_name
             progress = operation.actions[name]
-            disturbs = isinstance(action, Update | Move)  # a copy that runs, with each try
-            if progress.state == "failed" and (disturbs or _never(action)):
-                self._held[name] = f"was refused (apply it again when that is mended): {progress.error}"
-            elif progress.state == "failed" or operation.kind == "heal":
-                self.backoff.tried(name, now)
+            if progress.state == "failed" and (_never(action) or self._disturbs(action)):
+                self.backoff.hold(name, f"was refused (apply it again when that is mended): {progress.error}")
+            elif isinstance(action, Keep):
+                continue
+            elif operation.kind == "heal":
+                self.backoff.ended(name, now)
+            elif progress.state == "failed":
+                self.backoff.tried([name], now)
+            elif progress.state == "done":
+                self.backoff.forget([name])
+
+    def _disturbs(self, action: Action) -> bool:
+        """Whether another try would stop a copy that runs: the former version, which was put back."""
+        attempts = self.deployments.store.attempts(action.job.job_name)
+        return isinstance(action, Update | Move) or any(each.phase == "running" for each in attempts)
 
     # --- a round
 
@@ -149,7 +155,7 @@ class Loop:
 
     def _forget_others(self, snapshots: Sequence[Snapshot]) -> None:
         known = {name for each in snapshots for name in (*each.records, *each.wanted)}
-        for kept in (self._notes, self._missed, self._held):
+        for kept in (self._notes, self._missed):
             for name in set(kept) - known:
                 del kept[name]
         self.backoff.keep(known)
@@ -169,6 +175,8 @@ class Loop:
         turn = self._take_turns(snapshot, plan, look, drifted)
         self._note_waits({name: turn.waits.get(name, "") for name in drifted})
         if turn.due or (snapshot.head.deleting and not snapshot.records):
+            # Before anything is asked: should this coordinator die of it, the next one waits its time.
+            self.backoff.tried([each.job.job_name for each in turn.due], self.clock())
             self.healer.heal(snapshot, replace(plan, actions=turn.due), number)
 
     def _count(
@@ -219,13 +227,14 @@ class Loop:
         return name in snapshot.records and status is not None and status.state is JobState.RUNNING
 
     def _event(self, snapshot: Snapshot, kind: str, job: str, message: str) -> Event:
-        return Event(self.clock(), kind, message, snapshot.head.name, job)
+        return Event(self.clock(), kind, message, snapshot.head.name, job, by_loop=True)
 
     # --- deciding
 
     def _take_turns(self, snapshot: Snapshot, plan: Plan, look: Look, drifted: Mapping[str, Drifted]) -> Turn:
         held = dict(self._own_reasons(snapshot, plan, drifted))
-        begun = {name for name, record in snapshot.records.items() if record.attempts}
+        first = self.deployments.store.first_attempt
+        begun = {name for name, each in snapshot.records.items() if each.sessions and each.attempts > first}
         named = {each.job.job_name: each for each in plan.actions if not isinstance(each, Keep)}
         engines = {name: engines_of(each) | snapshot.engines(name) for name, each in named.items()}
         candidates = [each for name, each in named.items() if name not in held]
@@ -243,8 +252,9 @@ class Loop:
         for action in plan.actions:
             name = action.job.job_name
             drift, when = drifted.get(name), self.backoff.next_try(name)
-            if name in self._held and (isinstance(action, Update | Move) or _never(action)):
-                yield name, self._held[name]
+            refused = self.backoff.held(name)
+            if refused is not None and (isinstance(action, Update | Move) or _never(action)):
+                yield name, refused
             elif drift is not None and drift.stray is not None and isinstance(action, Start):
                 yield name, drift.message
             elif drift is not None and drift.drift in GONE.values() and _never(action):
@@ -296,7 +306,6 @@ class Loop:
             with self.deployments.store.transaction() as transaction:
                 transaction.add_event(self._event(snapshot, "stopped", name, message))
 
-
     def _end_left(self, look: Look) -> None:
         """Stop what was left behind at engines that answer again."""
         store = self.deployments.store
@@ -305,7 +314,7 @@ class Loop:
             Leaver(store, self.pool, "", silent, lambda _call: None, self._left_event).settle()
 
     def _left_event(self, kind: str, job: str, message: str) -> Event:
-        return Event(self.clock(), kind, message, "", job)
+        return Event(self.clock(), kind, message, "", job, by_loop=True)
 
 
 def _never(action: Action) -> bool:

@@ -7,7 +7,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from speck.deployment import Snapshot
@@ -138,6 +138,7 @@ class Operations:
                 author=operation.author,
                 cause=operation.message,
                 intents=intents,
+                by_loop=operation.kind == "heal",
             )
         )
 
@@ -186,13 +187,14 @@ class Operations:
     def store_end(self, data: Mapping[str, Any], skipped: Iterable[Mapping[str, Any]]) -> None:
         """How an operation ended, and what became of its composition."""
         kind, name, state = data["kind"], data["composition"], data["state"]
+        message = f"{kind} of {name!r} {state}" + (f": {data['error']}" if data["error"] else "")
+        end = Event(self.clock(), state, message, name, operation=data["id"], by_loop=kind == "heal")
         with self.store.transaction() as transaction:
             transaction.put_operation(data["id"], data)
             for each in skipped:
                 message = f"job {each['job']!r} skipped: {each['error']}"
-                transaction.add_event(Event(self.clock(), "skipped", message, name, each["job"], data["id"]))
-            message = f"{kind} of {name!r} {state}" + (f": {data['error']}" if data["error"] else "")
-            transaction.add_event(Event(self.clock(), state, message, name, "", data["id"]))
+                transaction.add_event(replace(end, kind="skipped", message=message, job=each["job"]))
+            transaction.add_event(end)
             if self._is_deleted(name):
                 transaction.delete_composition(name)
 

@@ -3,14 +3,20 @@
 Key layout (text, parts divided by ``/``; numbers with leading zeros, so that they sort)::
 
     meta/format                     "1"
+    meta/identity                   16 letters and digits of this store alone, which its attempts carry
+    meta/first                      the number after which the attempts at a new job begin (none: 0)
     composition/NAME                head: last revision, and whether it is being deleted
     revision/NAME/NUMBER            the wanted jobs of a revision, with who, when and why (compressed)
     job/NAME                        composition, number of its last attempt, sessions, state, error
     attempt/JOB/NUMBER              one try on an engine, written before the engine hears of it; names
                                     the revision that holds the form of the job which it runs
     left/ID                         a copy that was left behind at an engine out of reach, by its attempt
+    tries/JOB                       how often a job that does not come up was tried, and when it is again
     operation/ID                    one apply: its plan, how it ended (compressed)
+    healing/ID                      the same of what the loop did by itself, with a bound of its own
     event/NUMBER                    the audit log, oldest first, bounded
+    loop/NUMBER                     the loop's own entries of it, each with the number of the event that
+                                    follows it, bounded
 
 A job's fields are kept once, in a revision, and an attempt points there: that, and compression of
 whatever holds many jobs, keeps a job small.
@@ -27,10 +33,21 @@ from dataclasses import astuple, replace
 from typing import Any
 
 from speck.model import Attempt, Handle, Job, State, client_id
-from speck.store.records import AttemptRecord, Event, Head, Intent, JobRecord, Revision, SessionRecord
+from speck.store.records import (
+    AttemptRecord,
+    Event,
+    Head,
+    Intent,
+    JobRecord,
+    Revision,
+    SessionRecord,
+    Tries,
+)
 
 FORMAT = "1"
 FORMAT_KEY = b"meta/format"
+IDENTITY_KEY = b"meta/identity"
+FIRST_KEY = b"meta/first"
 
 
 def key_of(*parts: str) -> bytes:
@@ -201,6 +218,16 @@ def _session(data: list[str], job: str) -> SessionRecord:
     return SessionRecord(broker, name[0] if name else client_id(job), topic)
 
 
+def encode_tries(tries: Tries) -> bytes:
+    """The inverse of :func:`decode_tries`."""
+    return _pack([tries.tries, round(tries.next_try, 3), tries.held])
+
+
+def decode_tries(value: bytes) -> Tries:
+    """What was tried of a job."""
+    return Tries(*_unpack(value))
+
+
 # --- operations and events
 
 
@@ -237,3 +264,14 @@ def decode_event(value: bytes) -> Event:
     data = _unpack(value) if value[:1] == b"[" else _decompress(value)
     fields, intents = data[:8], zip(*data[8:], strict=True)
     return replace(Event(*fields), intents=tuple(Intent(*each) for each in intents))
+
+
+def encode_loop_event(event: Event, before: int) -> bytes:
+    """The inverse of :func:`decode_loop_event`."""
+    return b"%d " % before + encode_event(event)
+
+
+def decode_loop_event(value: bytes) -> tuple[int, Event]:
+    """An entry of the loop's own, after the number of the event that follows it."""
+    before, _, event = value.partition(b" ")
+    return int(before), replace(decode_event(event), by_loop=True)
