@@ -21,12 +21,13 @@ from speck.drift import GONE, Drifted, Sighting, drifts, sightings
 from speck.errors import SpeckError
 from speck.healing import Turn, brokers_of, engines_of, take_turns
 from speck.leaving import Leaver, left_copies
-from speck.model import Attempt, Drift, JobState, JobStatus
+from speck.model import Drift, JobState, JobStatus
 from speck.operation import Operation
 from speck.plan import Action, Keep, Move, Plan, Start, Update, make_plan
 from speck.pool import BinderPool
 from speck.reconcile import Look, Observer
-from speck.store import Event
+from speck.store import Event, Transaction
+from speck.strays import Strays
 
 _log = logging.getLogger(__name__)
 
@@ -58,6 +59,9 @@ class Healer(Protocol):
     def heal(self, snapshot: Snapshot, plan: Plan, turn: int) -> Operation | None:
         """Begin to carry out a plan; ``None`` when it is no longer this turn on the composition."""
 
+    def quietly(self, composition: str, turn: int, write: Callable[[Transaction], None]) -> bool:
+        """Write down what was found out, if it still is this turn; answers whether it was."""
+
 
 @dataclass
 class Loop:
@@ -70,9 +74,14 @@ class Loop:
     clock: Callable[[], float]
     backoff: Backoff = field(default_factory=Backoff)
     _notes: dict[str, Note] = field(default_factory=dict, init=False)
+    _strays: Strays = field(init=False)
     _missed: Counter[str] = field(default_factory=Counter, init=False)
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
     _thread: threading.Thread | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        store, heal = self.deployments.store, self.healer.quietly
+        self._strays = Strays(store, self.pool, heal, self._left_event)
 
     # --- the thread
 
@@ -152,6 +161,7 @@ class Loop:
             if self.healer.free(name) and self.healer.turns().get(name, 0) == turns.get(name, 0):
                 self._attend(snapshot, look, seen, turns.get(name, 0))
         self._end_left(look)
+        self._strays.tell_unknown(seen)
 
     def _forget_others(self, snapshots: Sequence[Snapshot]) -> None:
         known = {name for each in snapshots for name in (*each.records, *each.wanted)}
@@ -163,10 +173,10 @@ class Loop:
     def _attend(
         self, snapshot: Snapshot, look: Look, seen: Mapping[str, Sequence[Sighting]], number: int
     ) -> None:
-        drifted = drifts(snapshot, look.statuses, seen)
+        drifted = drifts(snapshot, look.statuses, seen, self.deployments.store.identity)
         self._count(snapshot, look.statuses, drifted)
         self._tell(snapshot, look.statuses, drifted)
-        self._end_strays(snapshot, drifted)
+        self._see_to_strays(snapshot, drifted, number)
         if not drifted and not snapshot.head.deleting:
             return
         plan = make_plan(
@@ -283,28 +293,18 @@ class Loop:
             if name in self._notes:
                 self._notes[name] = replace(self._notes[name], waits=why)
 
-    # --- copies too many
+    # --- copies that the store does not name
 
-    def _end_strays(self, snapshot: Snapshot, drifted: Mapping[str, Drifted]) -> None:
-        """Stop the second copies that read through a job's own session; any others are only told."""
+    def _see_to_strays(self, snapshot: Snapshot, drifted: Mapping[str, Drifted], number: int) -> None:
+        """Stop those beside a newer copy of a job, take up those in place of one; others are only told."""
         for name, each in drifted.items():
-            if each.drift is Drift.TWICE and each.ours and each.stray is not None:
-                try:
-                    self._end_stray(snapshot, name, each)
-                except SpeckError as error:
-                    self._note_waits({name: str(error)})
-
-    def _end_stray(self, snapshot: Snapshot, name: str, drifted: Drifted) -> None:
-        assert drifted.stray is not None and drifted.stray.attempt is not None  # noqa: S101 - the caller looked
-        job = snapshot.forms[name]
-        attempt = Attempt(id=drifted.stray.attempt, job_name=name, number=0, session="")
-        engine = self.pool.engine_at(job.engine, drifted.stray_at)
-        handle = engine.find(attempt)
-        if handle is not None:
-            engine.stop(handle, keep_state=False)
-            message = f"job {name!r}: second copy (attempt {attempt.id}) stopped at {drifted.stray_at}"
-            with self.deployments.store.transaction() as transaction:
-                transaction.add_event(self._event(snapshot, "stopped", name, message))
+            try:
+                if each.older:
+                    self._strays.end(snapshot, name, each)
+                elif each.wanted:
+                    self._strays.take_up(snapshot, name, each, number)
+            except SpeckError as error:
+                self._note_waits({name: str(error)})
 
     def _end_left(self, look: Look) -> None:
         """Stop what was left behind at engines that answer again."""

@@ -400,6 +400,7 @@ class Runner:
         self._attempts.discard_left(name)
 
     def _forget(self, name: str) -> None:
+        self._attempts.give_up_states(name)
         self._attempts.discard_left(name)
         self._sessions.delete(name, told=name in self._rewirings)
         self._leaver.keep_out(name)

@@ -70,8 +70,12 @@ class Bench:
 
     def restart(self) -> None:
         self.close()
+        self.move_to(self.store.directory)
+
+    def move_to(self, place: Path) -> None:
+        """Go on with another store, which was put there."""
         self.coordinator, self.store = self._started(
-            self.world, self.store.directory, self.clock, self.bounds, self.settle_time
+            self.world, place, self.clock, self.bounds, self.settle_time
         )
 
     def close(self) -> None:

@@ -79,27 +79,6 @@ def test_what_an_engine_lost_is_missed_twice_before_it_is_started_again(bench: B
     assert sorted(bench.told()) == [("drift", "a"), ("drift", "b"), ("healed", "a"), ("healed", "b")]
 
 
-def test_a_second_copy_of_ours_is_stopped(bench: Bench, world: World) -> None:
-    bench.apply(A)
-    world.intrude(ENGINE, A, copy_of(A, world))
-    bench.round()
-    assert [each.attempt.number for each in world.running("a")] == [1]
-    events = [(each["kind"], each["message"]) for each in bench.coordinator.events()]
-    assert events[-2][1].startswith("job 'a': running twice: attempt")
-    assert events[-1] == ("stopped", f"job 'a': second copy (attempt {9:032x}) stopped at {ENGINE}")
-    bench.round()
-    assert bench.job("a")["drift"] is None
-
-
-def test_a_copy_that_reads_another_session_is_told_and_not_touched(bench: Bench, world: World) -> None:
-    bench.apply(A)
-    world.intrude(ENGINE, replace(A, source_broker=FAR), copy_of(A, world))
-    bench.round(3)
-    assert len(world.running("a")) == 2
-    assert bench.job("a")["drift"] == "running twice"
-    assert bench.told() == [("drift", "a")]
-
-
 def test_a_foreign_job_of_our_name_is_told_and_not_touched(bench: Bench, world: World) -> None:
     bench.apply(A)
     world.intrude(ENGINE, A, copy_of(A, world), foreign=True)
@@ -107,18 +86,6 @@ def test_a_foreign_job_of_our_name_is_told_and_not_touched(bench: Bench, world: 
     assert len(world.running("a")) == 2
     assert bench.job("a")["drift"] == "foreign job of this name"
     assert (bench.told(), bench.heals()) == ([("drift", "a")], 0)
-
-
-def test_a_copy_that_the_store_does_not_name_keeps_its_job_from_being_doubled(
-    bench: Bench, world: World
-) -> None:
-    bench.apply(A)
-    world.restart(ENGINE)
-    world.intrude(ENGINE, A, copy_of(A, world))
-    bench.round(4)
-    assert [each.attempt.number for each in world.running("a")] == [9]
-    assert bench.job("a")["drift"] == "running old code"
-    assert "which the store does not name" in str(bench.job("a")["waits"])
 
 
 def test_other_code_than_asked_for_is_named(bench: Bench, world: World) -> None:

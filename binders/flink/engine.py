@@ -8,11 +8,12 @@ knows an attempt finds its job.  What several binders of one cluster must agree 
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -25,13 +26,11 @@ from binders.flink.code import check_code
 from binders.flink.jars import JarShelf
 from binders.flink.meter import Meter
 from binders.flink.orders import (
-    CODE_PARAMETER,
-    HASH_PARAMETER,
-    JOB_PARAMETER,
-    READS_PARAMETER,
+    PARAMETERS,
     SAVEPOINT_KEYS,
     STATE_KIND,
     directories,
+    job_parameters,
     places,
     run_body,
 )
@@ -52,7 +51,6 @@ from speck.model import (
     JobState,
     JobStatus,
     State,
-    session_fingerprint,
 )
 
 _log = logging.getLogger(__name__)
@@ -67,6 +65,7 @@ TIDY_TRIES = 3
 _POLL = 0.1
 
 _DUPLICATE = ("DuplicateApplicationSubmissionException", "DuplicateJobSubmissionException")
+_GONE = re.compile(r"does not exist|FileNotFoundException|NoSuchFileException")
 _STARTING = frozenset({"INITIALIZING", "CREATED", "RECONCILING"})
 _FALTERING = frozenset({"RESTARTING", "FAILING"})
 
@@ -76,13 +75,17 @@ class Tag:
     """Whose job a job of the cluster is; what is not told is empty.
 
     ``job`` is SpecK's name of it, ``code`` the hash of what was uploaded, ``reads`` the fingerprint of its
-    session, ``hash`` that of the file which the job names.
+    session, ``hash`` that of the file which the job names, ``number`` its attempt's, ``form`` its
+    fingerprint, ``owner`` the identity of the store that has it.
     """
 
     job: str = ""
     code: str = ""
     reads: str = ""
     hash: str = ""
+    number: str = ""
+    form: str = ""
+    owner: str = ""
 
 
 class Cluster:
@@ -156,8 +159,7 @@ class FlinkEngine:
                 self._run(job, attempt, parcel)
             except FlinkRefused as error:
                 return self._after_refusal(job, attempt, error, asked)
-            reads = session_fingerprint(job.source_broker, attempt.session)
-            shared.tags[attempt.id] = Tag(job.job_name, parcel.code, reads, job.code_hash)
+            shared.tags[attempt.id] = _tag_of(job_parameters(job, attempt, parcel.code))
             shared.live.add(attempt.id)
         return self._handle(attempt)
 
@@ -174,7 +176,9 @@ class FlinkEngine:
         self._shared.unsettled.pop(attempt.id, None)
         if state == "CANCELED" or (state == "FINISHED" and self.stopper.savepoint_of(attempt.id)):
             return None
-        return self._handle(attempt)
+        handle = self._handle(attempt)
+        begun = states.restored(self.rest.checkpoints(attempt.id) or {}) if attempt.state is None else None
+        return replace(handle, details={**handle.details, "state": begun}) if begun else handle
 
     def status(self, handle: Handle) -> JobStatus:
         """What the cluster says of the job.
@@ -227,6 +231,14 @@ class FlinkEngine:
         fault = states.unshared(state, [own.savepoints, own.checkpoints], self.address)
         advice = "expected savepoint_dir of both sites in one place that both see, or upgrade: stateless"
         return None if fault is None else f"{fault} ({advice})"
+
+    def dispose_state(self, state: State) -> None:
+        """Have the cluster delete a savepoint, or a checkpoint that a job has left."""
+        self.stopper.dispose(state.location)
+
+    def kept_nothing(self, handle: Handle) -> bool:
+        """Whether a job that began without a state ended before its first checkpoint."""
+        return self.stopper.kept_nothing(handle)
 
     def left_state(self, handle: Handle) -> State | None:
         """The newest checkpoint or savepoint among the files that this machine sees."""
@@ -454,16 +466,15 @@ class FlinkEngine:
     def _tag(self, job: str) -> Tag:
         """Whose a job is; asked of the cluster once."""
         if job not in self._shared.tags:
-            told = self.rest.job_parameters(job)
-            names = (JOB_PARAMETER, CODE_PARAMETER, READS_PARAMETER, HASH_PARAMETER)
-            self._shared.tags[job] = Tag(*(told.get(name, "") for name in names))
+            self._shared.tags[job] = _tag_of(self.rest.job_parameters(job))
         return self._shared.tags[job]
 
     def _found(self, line: JobLine) -> Found:
         tag = self._tag(line.id)
         if not tag.job:
             return Found(line.id, line.name)
-        return Found(line.id, tag.job, line.id, tag.hash, tag.reads)
+        number = int(tag.number) if tag.number.isdecimal() else 0
+        return Found(line.id, tag.job, line.id, tag.hash, tag.reads, number, tag.form, tag.owner)
 
     def _is(self, line: JobLine, job_name: str) -> bool:
         return (self._tag(line.id).job or line.name) == job_name
@@ -522,8 +533,13 @@ class FlinkEngine:
         return Refused(f"{who}: {what}", address=self.address)
 
 
+def _tag_of(told: Mapping[str, str]) -> Tag:
+    return Tag(**{each.name: told.get(f"{PARAMETERS}.{each.name}", "") for each in fields(Tag)})
+
+
 def _jar_is_gone(error: FlinkRefused, jar: str) -> bool:
-    return jar in error.trace and "does not exist" in error.trace
+    """Whether a run failed since its jar was deleted: before it was opened, or while its main method ran."""
+    return any(jar in line and _GONE.search(line) is not None for line in error.trace.splitlines())
 
 
 def _waiting(line: JobLine) -> str:

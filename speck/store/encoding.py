@@ -151,6 +151,8 @@ def encode_job(record: JobRecord) -> bytes:
         "error": record.error,
         "left": [_state_data(each) for each in record.left],
         "f": record.former,
+        "k": [_state_data(each) for each in record.saved],
+        "b": record.begun,
     }
     return _pack({"c": record.composition} | {key: value for key, value in optional.items() if value})
 
@@ -167,6 +169,8 @@ def decode_job(name: str, value: bytes) -> JobRecord:
         data.get("error", ""),
         tuple(State(*each) for each in data.get("left", ())),
         data.get("f", 0),
+        tuple(State(*each) for each in data.get("k", ())),
+        tuple(data["b"]) if "b" in data else None,
     )
 
 
@@ -180,6 +184,8 @@ def encode_attempt(record: AttemptRecord) -> bytes:
         data["h"] = [handle.address, handle.engine_id, dict(handle.details)]
     if attempt.session != client_id(attempt.job_name):
         data["s"] = attempt.session
+    if attempt.lineage:
+        data["l"] = attempt.lineage
     return _pack(data)
 
 
@@ -193,6 +199,7 @@ def decode_attempt(path: str, value: bytes) -> AttemptRecord:
         number=int(number),
         session=data.get("s", client_id(job_name)),
         state=_state(data.get("state")),
+        lineage=data.get("l", ""),
     )
     handle = Handle(*data["h"]) if "h" in data else None
     return AttemptRecord(attempt, data["r"], data["p"], handle)

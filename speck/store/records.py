@@ -66,7 +66,9 @@ class JobRecord:
     ``attempts`` is the number of the last attempt; ``sessions`` holds the current one last; ``state`` is
     where its last stopped attempt left its state; ``error`` what went wrong last.  ``left`` holds copies of
     its state that nothing starts from any more, and that are to be deleted.  ``former`` is the revision of
-    the form that was stopped to make place for another (0: none), until that one is up.
+    the form that was stopped to make place for another (0: none), until that one is up.  ``saved`` are the
+    states that its attempts have left, each by itself, the newest last.  ``begun`` is of a last attempt that
+    ended before it had kept anything: its lineage, and its form's fingerprint.
     """
 
     name: str
@@ -77,6 +79,8 @@ class JobRecord:
     error: str = ""
     left: tuple[State, ...] = ()
     former: int = 0
+    saved: tuple[State, ...] = ()
+    begun: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
