@@ -165,13 +165,15 @@ class Attempts:
             transaction.put_job(replace(record, state=parcel.place, left=(*others, parcel.source)))
         return parcel.place
 
-    def discard_left(self, name: str) -> None:
-        """Delete the copies of a job's state that nothing starts from; what cannot be is left for later."""
+    def discard_left(self, name: str) -> tuple[State, ...]:
+        """Delete the states of a job that nothing starts from; answers those that are left for later."""
         left = self.ledger.record(name).left
-        if left:
-            kept = tuple(state for state in left if not self.carrier.discard(state))
-            with self.ledger.store.transaction() as transaction:
-                transaction.put_job(replace(self.ledger.record(name), left=kept))
+        if not left:
+            return ()
+        kept = tuple(state for state in left if not self.carrier.discard(state))
+        with self.ledger.store.transaction() as transaction:
+            transaction.put_job(replace(self.ledger.record(name), left=kept))
+        return kept
 
     def stop_all(self, name: str, *, keep_state: bool) -> int | None:
         """Stop whatever runs of a job; answers the revision of its last form that had been running."""
@@ -189,7 +191,10 @@ class Attempts:
             with self.ledger.store.transaction() as transaction:
                 transaction.put_attempt(replace(record, phase="stopping", handle=handle))
             state = self.ledger.call("stop", partial(engine.stop, handle, keep_state))
-            self._stopped(record, self._after_stop(record, form, handle, at(state, form) if state else None))
+            job = self._after_stop(record, form, at(state, form) if state else None)
+            if keep_state and state is None:
+                job = replace(job, begun=self._begun(record, form, handle))
+            self._stopped(record, job)
             former = record.revision
         return former
 
@@ -209,19 +214,23 @@ class Attempts:
         except BinderError:
             return None
 
-    def _after_stop(self, record: AttemptRecord, form: Job, handle: Handle, state: State | None) -> JobRecord:
+    def _after_stop(self, record: AttemptRecord, form: Job, state: State | None) -> JobRecord:
         """What is to be kept of a job whose copy has stopped, with the state that it left."""
-        job, engine = self.ledger.record(record.attempt.job_name), self.ledger.pool.engine(form)
-        if state is not None and isinstance(engine, DisposesStates):
+        job = self.ledger.record(record.attempt.job_name)
+        if state is not None and isinstance(self.ledger.pool.engine(form), DisposesStates):
             job = with_saved(job, state)
-        begun = None
-        if state is None and isinstance(engine, TellsBeginnings):
-            kept_nothing = self.ledger.call("kept_nothing", partial(engine.kept_nothing, handle))
-            begun = (record.attempt.lineage or record.attempt.id, form_fingerprint(form))
-            begun = begun if kept_nothing else None
         # A form that has not come up yet is no way back: the one before it is.
         former = job.former or record.revision
-        return replace(job, state=state or job.state, former=former, begun=begun)
+        return replace(job, state=state or job.state, former=former, begun=None)
+
+    def _begun(self, record: AttemptRecord, form: Job, handle: Handle) -> tuple[str, str] | None:
+        """The lineage of a copy that left no state, and its form, if the next one does all of its work."""
+        engine = self.ledger.pool.engine(form)
+        if not isinstance(engine, TellsBeginnings):
+            return None
+        if not self.ledger.call("kept_nothing", partial(engine.kept_nothing, handle)):
+            return None
+        return record.attempt.lineage or record.attempt.id, form_fingerprint(form)
 
     def _stopped(self, record: AttemptRecord, job: JobRecord) -> None:
         message = f"job {job.name!r} stopped (attempt {record.attempt.number})"

@@ -401,7 +401,8 @@ class Runner:
 
     def _forget(self, name: str) -> None:
         self._attempts.give_up_states(name)
-        self._attempts.discard_left(name)
+        for state in self._attempts.discard_left(name):
+            self.operation.note(name, f"a state that nobody needs is left at {state.location}")
         self._sessions.delete(name, told=name in self._rewirings)
         self._leaver.keep_out(name)
         with self.store.transaction() as transaction:

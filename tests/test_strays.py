@@ -228,6 +228,6 @@ def test_what_runs_while_it_is_deleted_is_no_stray(bench: Bench, world: World) -
 def test_forms_differ_where_an_engine_would_notice() -> None:
     notes = ({"labels": {"a": "b"}}, {"job_path": "elsewhere.py"}, {"restart": "never"})
     changes = ({"trigger": "1 second"}, {"arguments": {"n": 1}}, {"arguments": {"n": "1"}}, {"job_name": "x"})
-    same, others = ([form_fingerprint(replace(A, **each)) for each in group] for group in (notes, changes))  # type: ignore[arg-type]
+    same, others = ([form_fingerprint(replace(A, **each)) for each in group] for group in (notes, changes))
     assert set(same) == {form_fingerprint(A)}
     assert len({form_fingerprint(A), *others}) == 5
