@@ -110,6 +110,20 @@ def test_state_is_carried_over(flink_bench: FlinkBench, job_name: str, tmp_path:
         assert found == list(range(1, len(found) + 1))  # nothing lost, nothing counted twice
 
 
+def test_a_state_is_deleted_once_and_for_all(flink_bench: FlinkBench, job_name: str) -> None:
+    engine = flink_bench.binder()
+    handle = start(flink_bench, flink_bench.job(job_name))
+    state = engine.stop(handle, keep_state=True)
+    assert state is not None
+    assert not engine.kept_nothing(handle)
+    place = local_path(state.location)
+    assert place is not None
+    assert place.is_dir()
+    engine.dispose_state(state)
+    assert not place.parent.parent.exists()  # nor the folders of its attempt and its job
+    engine.dispose_state(state)
+
+
 def test_a_failed_job_has_its_last_checkpoint(flink_bench: FlinkBench, job_name: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     job = flink_bench.job(job_name, rate=200, out=str(out), **{"fail-at": 500})
@@ -324,6 +338,27 @@ def test_a_jar_that_was_deleted_in_between_is_uploaded_again(
     (found,) = [found for found, name in flink_bench.rest.jars().items() if name == jar]
     flink_bench.rest.delete_jar(found)
     engine.stop(engine.submit(job, attempt_of(job)), keep_state=False)
+
+
+def test_a_jar_that_is_deleted_while_its_main_method_runs_is_uploaded_again(
+    flink_bench: FlinkBench, job_name: str, tmp_path: Path
+) -> None:
+    """As another coordinator does that drops it just then: Flink takes the jar when the job is submitted."""
+    path, jar = own_jar(flink_bench, tmp_path)
+    job = flink_bench.job(job_name, "streets.Counting$Slow", waits=str(tmp_path))
+    engine = flink_bench.binder()
+    with ThreadPoolExecutor(1) as pool:
+        submitted = pool.submit(engine.submit, replace(job, job_path=str(path)), attempt_of(job))
+        try:
+            eventually((tmp_path / "begun").exists, bool)
+            (found,) = [found for found, name in flink_bench.rest.jars().items() if name == jar]
+            flink_bench.rest.delete_jar(found)
+        finally:
+            (tmp_path / "go").touch()
+        handle = submitted.result(120)
+    await_state(engine, handle, JobState.RUNNING)
+    engine.stop(handle, keep_state=False)
+    assert jar not in uploaded(flink_bench)
 
 
 def test_jars_of_others_are_left_alone(flink_bench: FlinkBench, job_name: str) -> None:
