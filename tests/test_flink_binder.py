@@ -21,7 +21,7 @@ from threading import Thread
 import pytest
 import requests
 
-from binders.flink import FLINK, cluster
+from binders.flink import FLINK, cluster, orders
 from binders.flink.engine import FlinkEngine, connect_engine
 from binders.flink.states import local_path
 from speck.errors import NoAnswer, NoCapacity, Refused, Unreachable
@@ -96,7 +96,19 @@ def has_counted(out: Path, most: int) -> None:
 # -- state
 
 
-def test_state_is_carried_over(flink_bench: FlinkBench, job_name: str, tmp_path: Path) -> None:
+HEAP: dict[str, str] = {}
+ROCKSDB = {"state.backend.type": "rocksdb", "state.backend.rocksdb.memory.managed": "false"}
+
+
+@pytest.mark.parametrize("backend", [HEAP, ROCKSDB], ids=["heap", "rocksdb"])
+def test_state_is_carried_over(
+    flink_bench: FlinkBench,
+    job_name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    backend: dict[str, str],
+) -> None:
+    monkeypatch.setattr(orders, "SETTINGS", {**orders.SETTINGS, **backend})
     out = tmp_path / "out"
     job, engine = flink_bench.job(job_name, rate=300, out=str(out)), flink_bench.binder()
     state = None
