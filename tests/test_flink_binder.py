@@ -704,6 +704,10 @@ def test_no_place_for_savepoints(spare_server: FlinkServer, flink_jobs: Path, jo
     engine, job = bench.binder(), bench.job(job_name)
     with pytest.raises(Refused, match=r"no place for savepoints .expected savepoint_dir"):
         engine.check(job, None)
+    # What is acknowledged is in the last checkpoint, which must outlive the JobManager.
+    halfway = bench.binder(site(bench, savepoint_dir="/savepoints"))
+    with pytest.raises(Refused, match=r"no place for checkpoints .expected checkpoint_dir"):
+        halfway.check(job, None)
     stateless = replace(job, upgrade="stateless")
     engine.check(stateless, None)
     handle = engine.submit(stateless, attempt_of(job))

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -21,13 +21,12 @@ from weakref import WeakValueDictionary
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from binders.flink import python, states
+from binders.flink.admission import places_fault, version_fault
 from binders.flink.cause import root_cause
 from binders.flink.code import check_code
 from binders.flink.jars import JarShelf
 from binders.flink.meter import Meter
 from binders.flink.orders import (
-    PARAMETERS,
-    SAVEPOINT_KEYS,
     STATE_KIND,
     directories,
     job_parameters,
@@ -38,6 +37,7 @@ from binders.flink.parcel import Parcel, is_python, parcel_of
 from binders.flink.rest import FlinkRefused, FlinkRest, JobLine, Overview
 from binders.flink.room import Room
 from binders.flink.stopping import Stopper
+from binders.flink.tags import Tag, found, tag_of
 from binders.flink.turns import Turns
 from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, Unreachable
 from speck.model import (
@@ -55,8 +55,6 @@ from speck.model import (
 
 _log = logging.getLogger(__name__)
 
-VERSIONS = ((1, 20), (2, 0))  # the oldest of each major version
-
 FIND_PATIENCE = 10.0  # s, for a job that another submit of the same attempt starts
 UNSETTLED = 120.0  # s, for which a main method that gave no answer may still come to a job
 PYTHON_FRESH = 600.0  # s, for which a JobManager's Python is taken to be as it was seen
@@ -68,24 +66,6 @@ _DUPLICATE = ("DuplicateApplicationSubmissionException", "DuplicateJobSubmission
 _GONE = re.compile(r"does not exist|FileNotFoundException|NoSuchFileException")
 _STARTING = frozenset({"INITIALIZING", "CREATED", "RECONCILING"})
 _FALTERING = frozenset({"RESTARTING", "FAILING"})
-
-
-@dataclass(frozen=True)
-class Tag:
-    """Whose job a job of the cluster is; what is not told is empty.
-
-    ``job`` is SpecK's name of it, ``code`` the hash of what was uploaded, ``reads`` the fingerprint of its
-    session, ``hash`` that of the file which the job names, ``number`` its attempt's, ``form`` its
-    fingerprint, ``owner`` the identity of the store that has it.
-    """
-
-    job: str = ""
-    code: str = ""
-    reads: str = ""
-    hash: str = ""
-    number: str = ""
-    form: str = ""
-    owner: str = ""
 
 
 class Cluster:
@@ -159,7 +139,7 @@ class FlinkEngine:
                 self._run(job, attempt, parcel)
             except FlinkRefused as error:
                 return self._after_refusal(job, attempt, error, asked)
-            shared.tags[attempt.id] = _tag_of(job_parameters(job, attempt, parcel.code))
+            shared.tags[attempt.id] = tag_of(job_parameters(job, attempt, parcel.code))
             shared.live.add(attempt.id)
         return self._handle(attempt)
 
@@ -201,7 +181,7 @@ class FlinkEngine:
 
     def running(self) -> list[Found]:
         """The jobs that have not ended; one request, and one more for each that is new to this process."""
-        return [self._found(line) for line in self._live_jobs()]
+        return [found(line, self._tag(line.id)) for line in self._live_jobs()]
 
     def stop(self, handle: Handle, keep_state: bool) -> State | None:
         """Stop the job with a savepoint, or cancel it; drop its jar when no other job is of the same code.
@@ -371,12 +351,9 @@ class FlinkEngine:
 
     def _check_version(self) -> Overview:
         seen = self.rest.overview()
-        version = seen.version
-        major, minor = (int(part) if part.isdigit() else 0 for part in [*version.split("."), "0"][:2])
-        if not any(major == oldest[0] and minor >= oldest[1] for oldest in VERSIONS):
-            raise Refused(
-                f"{self.address} is Flink {version} (expected Flink 2, or 1.20)", address=self.address
-            )
+        fault = version_fault(seen.version)
+        if fault is not None:
+            raise Refused(f"{self.address} {fault}", address=self.address)
         return seen
 
     def _check_python(self, job: Job, jar: str, version: str) -> None:
@@ -397,14 +374,9 @@ class FlinkEngine:
             shared.python_seen = time.monotonic()
 
     def _check_places(self, job: Job) -> None:
-        settings = self._cluster_settings()
-        told = self._known.savepoint_dir or any(settings.get(key) for key in SAVEPOINT_KEYS)
-        if job.upgrade == "stateful" and not told:
-            raise self._refusal(
-                job,
-                f"{self.address} has no place for savepoints (expected savepoint_dir of the site, "
-                f"or {SAVEPOINT_KEYS[0]} of the cluster; or upgrade: stateless)",
-            )
+        fault = places_fault(directories(self._known, self._cluster_settings()))
+        if job.upgrade == "stateful" and fault is not None:
+            raise self._refusal(job, f"{self.address} {fault}")
 
     def _check_state(self, state: State, job: Job) -> None:
         if state.kind != STATE_KIND:
@@ -466,15 +438,8 @@ class FlinkEngine:
     def _tag(self, job: str) -> Tag:
         """Whose a job is; asked of the cluster once."""
         if job not in self._shared.tags:
-            self._shared.tags[job] = _tag_of(self.rest.job_parameters(job))
+            self._shared.tags[job] = tag_of(self.rest.job_parameters(job))
         return self._shared.tags[job]
-
-    def _found(self, line: JobLine) -> Found:
-        tag = self._tag(line.id)
-        if not tag.job:
-            return Found(line.id, line.name)
-        number = int(tag.number) if tag.number.isdecimal() else 0
-        return Found(line.id, tag.job, line.id, tag.hash, tag.reads, number, tag.form, tag.owner)
 
     def _is(self, line: JobLine, job_name: str) -> bool:
         return (self._tag(line.id).job or line.name) == job_name
@@ -531,10 +496,6 @@ class FlinkEngine:
     def _refusal(self, job: Job, what: str) -> Refused:
         who = f"job {job.job_name!r} ({job.entry_class} of {Path(job.job_path).name})"
         return Refused(f"{who}: {what}", address=self.address)
-
-
-def _tag_of(told: Mapping[str, str]) -> Tag:
-    return Tag(**{each.name: told.get(f"{PARAMETERS}.{each.name}", "") for each in fields(Tag)})
 
 
 def _jar_is_gone(error: FlinkRefused, jar: str) -> bool:
