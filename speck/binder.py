@@ -198,6 +198,25 @@ class CarriesState(TellsState, Protocol):
 
 
 @runtime_checkable
+class DisposesStates(Protocol):
+    """An engine binder whose jobs leave a state with each stop, which no job changes afterwards."""
+
+    def dispose_state(self, state: State) -> None:
+        """Delete what a job has left there; of none: no error."""
+
+
+@runtime_checkable
+class TellsBeginnings(Protocol):
+    """An engine binder that knows of a job which ended whether it had come to keep anything."""
+
+    def kept_nothing(self, handle: Handle) -> bool:
+        """Whether a job that began without a state has ended with all of its work still to be done.
+
+        Then it has acknowledged nothing, and the next attempt in the same form writes the same once more.
+        """
+
+
+@runtime_checkable
 class TellsFirstWork(Protocol):
     """An engine binder whose engine tells when a job is through with its first work."""
 

@@ -30,7 +30,7 @@ from speck.loop import PERIOD, Loop
 from speck.model import Composition, Inventory, Job
 from speck.operation import Operation
 from speck.operations import HEAL_PATIENCE, Operations
-from speck.plan import Keep, Plan, Start, make_plan, stranded_state
+from speck.plan import Action, Keep, Plan, Start, make_plan, stranded_state
 from speck.pool import BinderPool
 from speck.reconcile import Observer
 from speck.retention import Retention
@@ -106,6 +106,7 @@ class Coordinator:
 
     def start(self) -> None:
         """Go on with what a crash or a stop interrupted, and begin to observe."""
+        self.backoff.keep_in(self.store, self.clock())
         clear_scratch(self.store.directory)
         self.retention.sweep_code()  # code that was brought, and not accepted
         for data in self.operations.interrupted():
@@ -218,8 +219,8 @@ class Coordinator:
                 self.operations.refuse_busy(name)
                 self._refuse_taken(composition)  # again: another composition may have come meanwhile
                 self.artifacts.keep(composition.jobs.values())
-                self._accept(operation, plan, None if same else revision)
                 self.loop.begins(composition.jobs)
+                self._accept(operation, plan, None if same else revision)
                 self.operations.begin(operation, composition.jobs, plan)
         return operation, plan
 
@@ -280,7 +281,7 @@ class Coordinator:
             for action in plan.actions:
                 name = action.job.job_name
                 if isinstance(action, Start) and self.store.job(name) is None:
-                    transaction.put_job(JobRecord(name, plan.composition))
+                    transaction.put_job(JobRecord(name, plan.composition, self.store.first_attempt))
                 if isinstance(action, Keep) and action.changes and revision is not None:
                     transaction.put_attempt(replace(attempts[name], revision=revision.number))
             self.operations.put_intent(transaction, operation, plan)
@@ -294,10 +295,10 @@ class Coordinator:
             operation.plan(plan)
             with self.operations.lock:
                 self.operations.refuse_busy(name)
+                self.loop.begins(each.job.job_name for each in plan.actions)
                 with self.store.transaction() as transaction:
                     transaction.put_head(replace(head, deleting=True))
                     self.operations.put_intent(transaction, operation, plan)
-                self.loop.begins(each.job.job_name for each in plan.actions)
                 self.operations.begin(operation, {}, plan)
         return operation
 
@@ -321,7 +322,11 @@ class Coordinator:
         return self.store.revision(composition, head.revision).jobs if head.revision else {}
 
     def _resume(self, data: Mapping[str, Any]) -> None:
-        """Go on with an operation that did not end: plan again from what the store and the engines say."""
+        """Go on with an operation that did not end: plan again from what the store and the engines say.
+
+        What was tried just before is left to the loop, which waits: a coordinator that dies of what it asks
+        an engine for must not ask again and again.
+        """
         head = self.store.head(data["composition"])
         operation = self.operations.again(data)
         if head is None:
@@ -333,7 +338,18 @@ class Coordinator:
             names = {each["job"] for each in data["actions"]}
             plan = replace(plan, actions=tuple(each for each in plan.actions if each.job.job_name in names))
         operation.plan(plan)
+        waiting = self._waiting(plan)
+        for name in waiting:
+            operation.finish(name, "waiting", "was broken off, and waits for its next try")
+        plan = replace(plan, actions=tuple(each for each in plan.actions if each.job.job_name not in waiting))
+        self.backoff.tried([each.job.job_name for each in _acting(plan)], self.clock())
         self.operations.begin(operation, snapshot.wanted, plan)
+
+    def _waiting(self, plan: Plan) -> list[str]:
+        """The jobs to act on whose next try is not due yet."""
+        now = self.clock()
+        due = {each.job.job_name: self.backoff.next_try(each.job.job_name) or now for each in _acting(plan)}
+        return [name for name, when in due.items() if when > now]
 
     def _carry_out(self, operation: Operation, wanted: Mapping[str, Job], plan: Plan) -> None:
         runner = Runner(
@@ -429,3 +445,7 @@ class Coordinator:
 def _refuse_stale(head: Head, base_revision: int | None) -> None:
     if base_revision is not None and base_revision != head.revision:
         raise StaleRevision(head.name, base_revision, head.revision)
+
+
+def _acting(plan: Plan) -> list[Action]:
+    return [each for each in plan.actions if not isinstance(each, Keep)]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from speck.deployment import Snapshot
@@ -47,9 +47,7 @@ class Operations:
     _at_work: dict[str, Operation] = field(default_factory=dict, init=False)
     _threads: list[threading.Thread] = field(default_factory=list, init=False)
     # One at a time plans a composition; to ask slow engines for one holds up no other.
-    _turns: defaultdict[str, threading.RLock] = field(
-        default_factory=lambda: defaultdict(threading.RLock), init=False
-    )
+    _turns: dict[str, threading.RLock] = field(default_factory=dict, init=False)
     _changes: Counter[str] = field(default_factory=Counter, init=False)
     _users: Counter[str] = field(default_factory=Counter, init=False)
     _closing: bool = field(default=False, init=False)
@@ -83,16 +81,19 @@ class Operations:
         """
         with self.lock:
             self._users[composition] += 1
+            turn = self._turns.setdefault(composition, threading.RLock())
             at_work = self._at_work.get(composition)
         try:
             if at_work is not None and at_work.kind == "heal":
                 at_work.wait(self.heal_patience)
-            with self._turns[composition]:
+            with turn:
                 self.refuse_busy(composition)
                 yield
         finally:
             with self.lock:
                 self._users[composition] -= 1
+                if not self._users[composition]:  # whoever asks may name what there is not
+                    del self._users[composition], self._turns[composition]
 
     def refuse_busy(self, composition: str) -> None:
         """Raise :class:`~speck.errors.Busy` when something is at work on a composition, or all is to end."""
@@ -138,6 +139,7 @@ class Operations:
                 author=operation.author,
                 cause=operation.message,
                 intents=intents,
+                by_loop=operation.kind == "heal",
             )
         )
 
@@ -186,13 +188,14 @@ class Operations:
     def store_end(self, data: Mapping[str, Any], skipped: Iterable[Mapping[str, Any]]) -> None:
         """How an operation ended, and what became of its composition."""
         kind, name, state = data["kind"], data["composition"], data["state"]
+        message = f"{kind} of {name!r} {state}" + (f": {data['error']}" if data["error"] else "")
+        end = Event(self.clock(), state, message, name, operation=data["id"], by_loop=kind == "heal")
         with self.store.transaction() as transaction:
             transaction.put_operation(data["id"], data)
             for each in skipped:
                 message = f"job {each['job']!r} skipped: {each['error']}"
-                transaction.add_event(Event(self.clock(), "skipped", message, name, each["job"], data["id"]))
-            message = f"{kind} of {name!r} {state}" + (f": {data['error']}" if data["error"] else "")
-            transaction.add_event(Event(self.clock(), state, message, name, "", data["id"]))
+                transaction.add_event(replace(end, kind="skipped", message=message, job=each["job"]))
+            transaction.add_event(end)
             if self._is_deleted(name):
                 transaction.delete_composition(name)
 
@@ -271,3 +274,12 @@ class Operations:
                 self.put_intent(transaction, operation, plan)
             self.begin(operation, snapshot.wanted, plan)
         return operation
+
+    def quietly(self, composition: str, turn: int, write: Callable[[Transaction], None]) -> bool:
+        """See :class:`speck.loop.Healer`."""
+        with self.lock:
+            if not self.free(composition) or self._changes[composition] != turn:
+                return False
+            with self.store.transaction() as transaction:
+                write(transaction)
+        return True

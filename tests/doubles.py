@@ -32,6 +32,7 @@ from speck.model import (
     JobState,
     JobStatus,
     State,
+    form_fingerprint,
     session_fingerprint,
 )
 
@@ -470,7 +471,10 @@ def _found(engine_id: str, running: RunningJob) -> Found:
     if running.foreign:
         return Found(engine_id, job.job_name)
     reads = session_fingerprint(job.source_broker, attempt.session)
-    return Found(engine_id, job.job_name, attempt.id, job.code_hash, reads)
+    form = form_fingerprint(job)
+    return Found(
+        engine_id, job.job_name, attempt.id, job.code_hash, reads, attempt.number, form, attempt.owner
+    )
 
 
 def accept_any_code(path: Path, entry_class: str) -> str | None:

@@ -29,7 +29,7 @@ from binders.flink.rates import (
     sample_of,
 )
 from binders.flink.states import left_behind, missing, newest_state, stop_savepoint, unshared
-from speck.model import Engine, Inventory, Login, Secret, State, session_fingerprint
+from speck.model import Engine, Inventory, Login, Secret, State, form_fingerprint, session_fingerprint
 from tests.binder_contract import attempt_of
 from tests.examples import job, make_jar, one_site, property_test
 
@@ -226,8 +226,16 @@ def test_the_body_of_a_run() -> None:
     assert settings["pipeline.name"] == "clean"
     assert settings["execution.checkpointing.dir"] == "file:///var/checkpoints"
     reads = session_fingerprint(wanted.source_broker, "speck-clean")
-    told = f"speck.job:clean,speck.code:c0de,speck.reads:{reads},speck.hash:c0de"
-    assert settings["pipeline.global-job-parameters"] == told
+    told = dict(each.split(":") for each in settings["pipeline.global-job-parameters"].split(","))
+    assert told == {
+        "speck.job": "clean",
+        "speck.code": "c0de",
+        "speck.reads": reads,
+        "speck.hash": "c0de",
+        "speck.number": "3",
+        "speck.form": form_fingerprint(wanted),
+    }
+    assert "speck.lineage" not in settings
     assert not any("password" in key for key in settings)
     # What SpecK says of the wiring is not for a job's own arguments to change.
     assert arguments[-4:] == ["--rate", "2.5", "--all", "false"]
@@ -240,6 +248,16 @@ def test_a_body_without_wishes_says_little() -> None:
     body = run_body(wanted, attempt_of(wanted), "c0de", Engine(spe_address="http://edge"), Inventory())
     assert body.keys() == {"entryClass", "programArgsList", "jobId", "flinkConfiguration"}
     assert "execution.checkpointing.dir" not in body["flinkConfiguration"]
+
+
+def test_a_run_says_whose_it_is_and_whose_stamps_it_goes_on_with() -> None:
+    wanted = job("clean")
+    attempt = dataclasses.replace(attempt_of(wanted), lineage="ab" * 16, owner="c0ffee")
+    settings = run_body(wanted, attempt, "c0de", Engine(spe_address="http://edge"), Inventory())[
+        "flinkConfiguration"
+    ]
+    assert settings["speck.lineage"] == "ab" * 16
+    assert settings["pipeline.global-job-parameters"].endswith(",speck.owner:c0ffee")
 
 
 def test_logins_go_into_settings_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from binders.flink.readiness import Readiness
 from binders.flink.rest import FlinkRest, JobLine
 from binders.flink.shared import shared_of
 from binders.flink.stopping import Stopper
+from binders.flink.tags import found
 from speck.errors import BinderError, NoAnswer, Refused
 from speck.model import (
     Attempt,
@@ -97,15 +98,15 @@ class FlinkEngine:
         asked = [handle.engine_id for handle in handles]
         try:
             jobs = self.rest.jobs()
-            found = {each: self._observe(each, jobs.get(each)) for each in asked}
+            seen = {each: self._observe(each, jobs.get(each)) for each in asked}
         except BinderError as error:
-            found = {each: (JobState.UNKNOWN, str(error)) for each in asked}
+            seen = {each: (JobState.UNKNOWN, str(error)) for each in asked}
         now = time.time()
-        return {each: JobStatus(state, now, message) for each, (state, message) in found.items()}
+        return {each: JobStatus(state, now, message) for each, (state, message) in seen.items()}
 
     def running(self) -> list[Found]:
         """The jobs that have not ended; one request, and one more for each that is new to this process."""
-        return [self._jobs.found(line) for line in self._jobs.live_jobs()]
+        return [found(line, self._jobs.tag(line.id)) for line in self._jobs.live_jobs()]
 
     def stop(self, handle: Handle, keep_state: bool) -> State | None:
         """Stop the job with a savepoint, or cancel it; drop its jar when no other job is of the same code.
@@ -135,6 +136,14 @@ class FlinkEngine:
         fault = states.unshared(state, [own.savepoints, own.checkpoints], self.address)
         advice = "expected savepoint_dir of both sites in one place that both see, or upgrade: stateless"
         return None if fault is None else f"{fault} ({advice})"
+
+    def dispose_state(self, state: State) -> None:
+        """Have the cluster delete a savepoint, or a checkpoint that a job has left."""
+        self.stopper.dispose(state.location)
+
+    def kept_nothing(self, handle: Handle) -> bool:
+        """Whether a job that began without a state ended before its first checkpoint."""
+        return self.stopper.kept_nothing(handle)
 
     def left_state(self, handle: Handle) -> State | None:
         """The newest checkpoint or savepoint among the files that this machine sees."""
