@@ -13,6 +13,7 @@ from speck.carry import Carrier, Parcel, at
 from speck.errors import BinderError, NoAnswer, Unreachable
 from speck.leaving import Leaver
 from speck.ledger import Ledger
+from speck.logs import about
 from speck.model import Attempt, Handle, Job, State
 from speck.sessions import session_for, with_current
 from speck.store import AttemptRecord, JobRecord
@@ -69,6 +70,10 @@ class Attempts:
         It leaves the store when the engine says no.  When there is no answer it stays there as intended, for
         whether it runs is not known.
         """
+        with about(attempt=intended.attempt.id):
+            self._give(job, intended)
+
+    def _give(self, job: Job, intended: AttemptRecord) -> None:
         attempt = intended.attempt
         try:
             again(partial(self.ledger.pool.broker(job.source_broker).fence, attempt.session, attempt.number))
@@ -175,16 +180,22 @@ class Attempts:
             if self.leaver.leaves(form):
                 self.leaver.leave(record, form)
                 continue
-            engine = self.ledger.pool.engine(form)
-            handle = record.handle or self._bring_out(form, record)
-            state = None
-            if handle is not None:
-                with self.ledger.store.transaction() as transaction:
-                    transaction.put_attempt(replace(record, phase="stopping", handle=handle))
-                state = self.ledger.call("stop", partial(engine.stop, handle, keep_state))
-                former = record.revision
-            self._stopped(record, at(state, form) if state else None, handle is not None)
+            with about(attempt=record.attempt.id):
+                if self._stop(record, form, keep_state=keep_state):
+                    former = record.revision
         return former
+
+    def _stop(self, record: AttemptRecord, form: Job, *, keep_state: bool) -> bool:
+        """Stop one attempt; answers whether it had been running."""
+        engine = self.ledger.pool.engine(form)
+        handle = record.handle or self._bring_out(form, record)
+        state = None
+        if handle is not None:
+            with self.ledger.store.transaction() as transaction:
+                transaction.put_attempt(replace(record, phase="stopping", handle=handle))
+            state = self.ledger.call("stop", partial(engine.stop, handle, keep_state))
+        self._stopped(record, at(state, form) if state else None, handle is not None)
+        return handle is not None
 
     def _bring_out(self, form: Job, record: AttemptRecord) -> Handle | None:
         """The handle of an attempt that is to stop and may not have come up yet; ``None``: it never will.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
@@ -17,7 +18,23 @@ from speck.store.encoding import FORMAT, FORMAT_KEY, key_of, number_part
 from speck.store.records import AttemptRecord, Bounds, Event, Head, JobRecord, Revision
 from speck.store.transaction import Change, Record, Transaction
 
+_log = logging.getLogger("speck.audit")
+
 _T = TypeVar("_T")
+
+_TROUBLE = frozenset(("failed", "skipped", "waiting", "drift"))  # kinds of events
+
+
+def _log_event(event: Event) -> None:
+    fields = {
+        "event_kind": event.kind,
+        "operation": event.operation,
+        "composition": event.composition,
+        "job": event.job,
+        "author": event.author,
+    }
+    said = {name: value for name, value in fields.items() if value}  # an empty one would hide another's
+    _log.log(logging.WARNING if event.kind in _TROUBLE else logging.INFO, "%s", event.message, extra=said)
 
 
 @dataclass
@@ -75,6 +92,8 @@ class Store:
             changes = [*transaction.changes(), *self._events_of(transaction)]
         self._database.write(changes)
         self._forget_cached(changes)
+        for event in transaction.events:
+            _log_event(event)
 
     def _events_of(self, transaction: Transaction) -> Iterator[Change]:
         for event in transaction.events:
