@@ -16,11 +16,13 @@ from binders.mqtt.address import BrokerAddress
 from binders.mqtt.connection import FOREVER, TIMEOUT, Connection
 from binders.mqtt.limits import probe_warnings, refuse_unfit, stated_warnings
 from speck.binder import MOST_COUNTED
-from speck.errors import Fault, InvalidInput
+from speck.errors import Fault, InvalidInput, Refused
 from speck.model import Inventory, Login, fence_topic
 
 # Locks for sessions, shared by hash: two calls for one session would take it from each other.
 _STRIPES = 32
+
+_STORED_TOPIC = "$SYS/broker/store/messages/count"  # Mosquitto's own
 
 # MQTT 5, 1.5.4: the length of a string is two bytes.
 _LONGEST_TOPIC = 65535
@@ -145,6 +147,19 @@ class MqttBroker:
             topics = [message.topic for message in connection.received]
             return min(MOST_COUNTED, sum(not topic.startswith(drain_topic("")) for topic in topics))
 
+    def stored(self) -> int | None:
+        """What Mosquitto says of itself every 10 s: the messages it keeps, retained ones included.
+
+        A message that several sessions wait for counts once.  Other brokers, and one that keeps ``$SYS`` from
+        us, do not say.
+        """
+        with self._control() as control:
+            try:
+                said = _retained_payloads(control, _STORED_TOPIC)
+            except Refused:
+                return None
+        return int(said[-1]) if said and said[-1].isdigit() else None
+
     def close(self) -> None:
         """Forget what was found out; there is no connection to let go of between calls."""
         with self._warnings_lock:
@@ -181,15 +196,21 @@ class MqttBroker:
         return stated + probe_warnings(self._address, self._login(), probe_topic(), self._timeout)
 
 
-def _retained(control: Connection, topic: str) -> dict[str, Any]:
-    """The JSON object retained on a topic; empty when there is none, or another thing."""
+def _retained_payloads(control: Connection, topic: str) -> list[bytes]:
+    """What is retained on a topic: one, or none."""
     echo = probe_topic()
     control.subscribe(topic, echo, again=True)
     control.round_trip(echo)
-    found = [message for message in control.received if message.topic == topic]
+    found = [bytes(message.payload) for message in control.received if message.topic == topic]
     control.received.clear()
+    return found
+
+
+def _retained(control: Connection, topic: str) -> dict[str, Any]:
+    """The JSON object retained on a topic; empty when there is none, or another thing."""
+    found = _retained_payloads(control, topic)
     try:
-        content = json.loads(found[-1].payload) if found else {}
+        content = json.loads(found[-1]) if found else {}
     except ValueError:
         return {}
     return content if isinstance(content, dict) else {}

@@ -50,11 +50,15 @@ class _LookedUp(Collector):
         coordinator = self._coordinator
         site_at = cache(coordinator.views.site_at)
         yield InfoMetricFamily("speck_build", "The version that runs", {"version": speck.__version__})
-        sites, families = _jobs(coordinator.jobs(), site_at)
+        jobs = coordinator.jobs()
+        used = {each["job"][field] for each in jobs for field in ("spe_address", "source_broker")}
+        sites, families = _jobs(jobs, site_at)
         yield from families
         yield from _rates(coordinator.rates()["jobs"], sites, coordinator.clock() - FRESH)
         yield from _compositions(coordinator)
-        yield _seen(coordinator.gauges.seen(), site_at)
+        seen = coordinator.gauges.seen()
+        yield _seen({address: seen[address] for address in sorted(used & seen.keys())}, site_at)
+        yield _stored(coordinator.telemetry.stored(), site_at)
         yield from _store(coordinator)
         ready = not (coordinator.waits_for() or coordinator.faults())
         yield GaugeMetricFamily("speck_ready", "Whether /readyz would say so (1) or not (0)", value=ready)
@@ -96,11 +100,22 @@ def _compositions(coordinator: Coordinator) -> Iterator[Metric]:
 def _seen(seen: Mapping[str, float], site_at: Callable[[str], str]) -> Metric:
     family = GaugeMetricFamily(
         "speck_seen_timestamp_seconds",
-        "When an engine or a broker last did what it was asked, in Unix time",
+        "When an engine or a broker of a job last did what it was asked, in Unix time",
         labels=("site", "address"),
     )
-    for address, when in sorted(seen.items()):
+    for address, when in seen.items():
         family.add_metric((site_at(address), address), when)
+    return family
+
+
+def _stored(stored: Mapping[str, int], site_at: Callable[[str], str]) -> Metric:
+    family = GaugeMetricFamily(
+        "speck_broker_stored_messages",
+        "Messages that the broker keeps: in sessions, and retained",
+        labels=("site", "address"),
+    )
+    for address, count in sorted(stored.items()):
+        family.add_metric((site_at(address), address), count)
     return family
 
 
