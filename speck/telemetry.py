@@ -32,6 +32,8 @@ THREADS = 16  # engines that are asked at a time
 
 Told = Mapping[str, JobMetrics | SpeckError]  # by the engine's id of the job
 
+NOTHING = SpeckError("its engine's binder told nothing of it")
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -106,7 +108,7 @@ class Telemetry:
         if thread is not None:
             thread.join()
         if threads is not None:
-            threads.shutdown()
+            threads.shutdown(cancel_futures=True)
 
     # --- the thread
 
@@ -178,15 +180,15 @@ class Telemetry:
         """Ask an engine for its jobs; answers how long that took, s."""
         begun = self.now()
         try:
-            told = _told(self.pool.engine_at(*key), [handle for _, handle in jobs])
+            told, fault = _told(self.pool.engine_at(*key), [handle for _, handle in jobs]), NOTHING
         except SpeckError as error:
-            told = {handle.engine_id: error for _, handle in jobs}
+            told, fault = {}, error
         except Exception as error:
             _log.exception("%s could not be asked for the rates of its jobs", key[1])
-            told = {handle.engine_id: SpeckError(f"internal error: {error!r}") for _, handle in jobs}
+            told, fault = {}, SpeckError(f"internal error: {error!r}")
         with self._lock:
             for job, handle in jobs:
-                self._note(job.job_name, handle.engine_id, told[handle.engine_id])
+                self._note(job.job_name, handle.engine_id, told.get(handle.engine_id, fault))
         return self.now() - begun
 
     def _ask_broker(self, address: str) -> float:
