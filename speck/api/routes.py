@@ -286,22 +286,23 @@ def list_sites() -> Any:
 @blueprint.route("/healthz", methods=["GET"])
 @blueprint.response(200, schemas.HealthSchema)
 @blueprint.alt_response(503, schema=schemas.ProblemSchema, description="only a restart could mend it")
-def healthz() -> Any:
+def healthz() -> Response:
     """Liveness; and under `store` what keeps the store from being written, if anything does"""
     if faults := _coordinator().faults():
         return problems.problem(503, "; ".join(faults))
     failure = _coordinator().store.failure
-    return {"status": "ok"} | ({"store": str(failure)} if failure else {})
+    data = {"status": "ok"} | ({"store": str(failure)} if failure else {})
+    return Response(json.dumps(data), content_type=_JSON)
 
 
 @blueprint.route("/readyz", methods=["GET"])
 @blueprint.response(200, schemas.HealthSchema)
 @blueprint.alt_response(503, schema=schemas.ProblemSchema, description="not yet, or no more, and why")
-def readyz() -> Any:
+def readyz() -> Response:
     """Whether what was interrupted is taken up again, and the engines were looked at"""
     if reasons := [*_coordinator().faults(), *_coordinator().waits_for()]:
         return problems.problem(503, "; ".join(reasons), headers={"Retry-After": "2"})
-    return {"status": "ok"}
+    return Response(json.dumps({"status": "ok"}), content_type=_JSON)
 
 
 @blueprint.route("/store/check", methods=["GET"])
