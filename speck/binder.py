@@ -265,6 +265,17 @@ class BrokerBinder(Protocol):
         """Let go of connections."""
 
 
+@runtime_checkable
+class TellsStored(Protocol):
+    """A broker binder whose broker says how much it keeps."""
+
+    def stored(self) -> int | None:
+        """How many messages the broker keeps for whoever is to have them; ``None``: it does not say.
+
+        Disturbs no session.
+        """
+
+
 class LocalServer(Protocol):
     """How to start an engine or a broker of one kind on this machine, for :mod:`speck.local`."""
 

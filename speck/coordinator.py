@@ -24,6 +24,7 @@ from speck.carry import STATE_LIMIT
 from speck.deployment import Deployments, Snapshot
 from speck.drain import BOUND
 from speck.errors import Conflict, Fault, InvalidInput, StaleRevision
+from speck.gauges import Gauges
 from speck.history import History, count, differences
 from speck.leaving import addresses_of
 from speck.loop import PERIOD, Loop
@@ -39,6 +40,7 @@ from speck.schema import client_id_conflicts
 from speck.store import Head, JobRecord, Revision, Store
 from speck.store.backup import archive
 from speck.store.care import check
+from speck.store.size import sizes
 from speck.telemetry import Telemetry
 from speck.views import Views
 
@@ -71,9 +73,11 @@ class Coordinator:
     state_limit: int = STATE_LIMIT
 
     def __post_init__(self) -> None:
+        self._recovered = False
         self.artifacts = Artifacts(self.store.directory / "artifacts", self.roots)
         self.files = ServedFiles(self.store.directory, self.advertise) if self.advertise else None
-        self.pool = BinderPool(self.registry, self.inventory, self.files)
+        self.gauges = Gauges(self.clock)
+        self.pool = BinderPool(self.registry, self.inventory, self.files, self.gauges.called)
         self.history = History(self.store)
         self.deployments = Deployments(self.store, self.history)
         self.observer = Observer(self.pool, self.clock)
@@ -83,13 +87,19 @@ class Coordinator:
             self.retention,
             self.observer,
             self._carry_out,
-            lambda operation, plan: self.loop.ended(operation, plan),
+            self._ended,
             self.mint,
             self.clock,
             self.heal_patience,
         )
         self.loop = Loop(
-            self.deployments, self.observer, self.pool, self.operations, self.clock, self.backoff
+            self.deployments,
+            self.observer,
+            self.pool,
+            self.operations,
+            self.clock,
+            self.backoff,
+            self.gauges,
         )
         self.telemetry = Telemetry(self.deployments, self.pool)
         self.views = Views(
@@ -104,6 +114,10 @@ class Coordinator:
             self.telemetry,
         )
 
+    def _ended(self, operation: Operation, plan: Plan, outcome: str) -> None:
+        self.gauges.operation_ended(operation, outcome)
+        self.loop.ended(operation, plan)
+
     def start(self) -> None:
         """Go on with what a crash or a stop interrupted, and begin to observe."""
         self.backoff.keep_in(self.store, self.clock())
@@ -113,6 +127,7 @@ class Coordinator:
             self._resume(data)
         if self.period:
             self.loop.start(self.period)
+        self._recovered = True
 
     def close(self) -> None:
         """Take nothing new, wait for the operations at work, and let go of engines and brokers."""
@@ -126,6 +141,21 @@ class Coordinator:
         self.operations.take_nothing_new()
         self.loop.close()
         self.operations.join()
+
+    # --- health
+
+    def faults(self) -> list[str]:
+        """What only a restart could mend, one sentence each."""
+        return [each for each in (self.loop.fault(),) if each]
+
+    def waits_for(self) -> list[str]:
+        """What is to come before this coordinator does and knows all that it should, one sentence each."""
+        reasons = {
+            "what was interrupted is not taken up again yet": not self._recovered,
+            "the engines were not looked at yet": not self.loop.has_looked,
+            "the server is shutting down": self.operations.is_closing,
+        }
+        return [reason for reason, holds in reasons.items() if holds]
 
     # --- planning
 
@@ -435,6 +465,10 @@ class Coordinator:
             records = self.store.records()
             yield b""
             yield from archive(records, self.store.directory, self.clock(), speck.__version__)
+
+    def store_size(self) -> dict[str, int]:
+        """See :func:`speck.store.size.sizes`."""
+        return sizes(self.store.directory)
 
     def check_store(self) -> list[dict[str, str]]:
         """What is wrong with the store as it is now."""

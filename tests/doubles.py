@@ -453,6 +453,10 @@ class InMemoryBroker:
         with self._call("waiting", session):
             return self._state.backlog.get(session, 0)
 
+    def stored(self) -> int | None:
+        with self._call("stored", ""):
+            return sum(self._state.backlog.values())
+
     def close(self) -> None:
         """Nothing is held."""
 

@@ -21,7 +21,7 @@ from binders.flink.rest import FlinkRest, JobLine
 from binders.flink.shared import shared_of
 from binders.flink.stopping import Stopper
 from binders.flink.tags import found
-from speck.errors import BinderError, NoAnswer, Refused
+from speck.errors import BinderError, NoAnswer, Refused, Unreachable
 from speck.model import (
     Attempt,
     Capacity,
@@ -35,6 +35,7 @@ from speck.model import (
     State,
 )
 
+_GONE = ("CANCELED", "FINISHED")  # states of jobs that tell nothing more
 _STARTING = frozenset({"INITIALIZING", "CREATED", "RECONCILING"})
 _FALTERING = frozenset({"RESTARTING", "FAILING"})
 
@@ -157,12 +158,32 @@ class FlinkEngine:
         """
         found = self._shared.meter.metrics(self.rest, handle.engine_id)
         state = self.rest.job_state(handle.engine_id) if found is not None else None
-        if found is None or state in (None, "CANCELED", "FINISHED"):
-            raise Refused(
-                f"{self.address} runs no job {handle.engine_id} ({handle.details.get('job', '')})",
-                address=self.address,
-            )
+        if found is None or state in (None, *_GONE):
+            raise self._runs_no_more(handle)
         return found
+
+    def measure(self, handles: Iterable[Handle]) -> dict[str, JobMetrics | BinderError]:
+        """The metrics of many jobs by ``engine_id``; the states of all by one request.
+
+        Raises :class:`~speck.errors.Unreachable` and :class:`~speck.errors.NoAnswer`.
+        """
+        jobs = self.rest.jobs()
+        return {each.engine_id: self._measured(each, jobs.get(each.engine_id)) for each in handles}
+
+    def _measured(self, handle: Handle, line: JobLine | None) -> JobMetrics | BinderError:
+        if line is None or line.state in _GONE:
+            return self._runs_no_more(handle)
+        try:
+            found = self._shared.meter.metrics(self.rest, handle.engine_id)
+        except (Unreachable, NoAnswer):
+            raise
+        except BinderError as error:
+            return error
+        return self._runs_no_more(handle) if found is None else found
+
+    def _runs_no_more(self, handle: Handle) -> Refused:
+        name = handle.details.get("job", "")
+        return Refused(f"{self.address} runs no job {handle.engine_id} ({name})", address=self.address)
 
     def capacity(self) -> Capacity:
         """Slots, and the processors and the memory of the TaskManagers (memory they do not use is free)."""

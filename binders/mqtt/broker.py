@@ -17,11 +17,13 @@ from binders.mqtt.connection import FOREVER, TIMEOUT, Connection
 from binders.mqtt.controls import Controls
 from binders.mqtt.limits import probe_warnings, refuse_unfit, stated_warnings
 from speck.binder import MOST_COUNTED
-from speck.errors import Fault, InvalidInput
+from speck.errors import Fault, InvalidInput, Refused
 from speck.model import Inventory, Login, fence_topic
 
 # Locks for sessions, shared by hash: two calls for one session would take it from each other.
 _STRIPES = 32
+
+_STORED_TOPIC = "$SYS/broker/store/messages/count"  # Mosquitto's own
 
 # MQTT 5, 1.5.4: the length of a string is two bytes.
 _LONGEST_TOPIC = 65535
@@ -141,6 +143,18 @@ class MqttBroker:
             connection.unsubscribe(echo)
             topics = [message.topic for message in connection.received]
             return min(MOST_COUNTED, sum(not topic.startswith(drain_topic("")) for topic in topics))
+
+    def stored(self) -> int | None:
+        """What Mosquitto says of itself every 10 s: the messages it keeps, retained ones included.
+
+        A message that several sessions wait for counts once.  Other brokers, and one that keeps ``$SYS`` from
+        us, do not say.
+        """
+        try:
+            said = self._controls.ask(lambda control: control.retained(_STORED_TOPIC, probe_topic()))
+        except Refused:
+            return None
+        return int(said) if said is not None and said.isdigit() else None
 
     def close(self) -> None:
         """Forget what was found out, and end the connections that were kept."""

@@ -64,7 +64,7 @@ def _demand_token(app: Flask, token: str) -> None:
     def check() -> Response | None:
         given = request.headers.get("Authorization", "").encode()
         # The URL of an artifact has a token of its own in it.
-        open_to_all = request.path == "/healthz" or request.path.startswith(PREFIX)
+        open_to_all = request.path in ("/healthz", "/readyz") or request.path.startswith(PREFIX)
         if open_to_all or hmac.compare_digest(given, expected):
             return None
         detail = "a bearer token is needed (Authorization: Bearer TOKEN)"

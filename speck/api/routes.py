@@ -10,7 +10,7 @@ from flask import Response, current_app, request
 from flask_smorest import Blueprint
 from werkzeug.exceptions import UnsupportedMediaType
 
-from speck.api import metrics, schemas
+from speck.api import metrics, problems, schemas
 from speck.api.problems import fault_data
 from speck.coordinator import Coordinator
 from speck.errors import InvalidInput
@@ -284,12 +284,25 @@ def list_sites() -> Any:
 
 
 @blueprint.route("/healthz", methods=["GET"])
-@blueprint.response(200, description="alive")
+@blueprint.response(200, schemas.HealthSchema)
+@blueprint.alt_response(503, schema=schemas.ProblemSchema, description="only a restart could mend it")
 def healthz() -> Response:
     """Liveness; and under `store` what keeps the store from being written, if anything does"""
+    if faults := _coordinator().faults():
+        return problems.problem(503, "; ".join(faults))
     failure = _coordinator().store.failure
     data = {"status": "ok"} | ({"store": str(failure)} if failure else {})
     return Response(json.dumps(data), content_type=_JSON)
+
+
+@blueprint.route("/readyz", methods=["GET"])
+@blueprint.response(200, schemas.HealthSchema)
+@blueprint.alt_response(503, schema=schemas.ProblemSchema, description="not yet, or no more, and why")
+def readyz() -> Response:
+    """Whether what was interrupted is taken up again, and the engines were looked at"""
+    if reasons := [*_coordinator().faults(), *_coordinator().waits_for()]:
+        return problems.problem(503, "; ".join(reasons), headers={"Retry-After": "2"})
+    return Response(json.dumps({"status": "ok"}), content_type=_JSON)
 
 
 @blueprint.route("/store/check", methods=["GET"])
@@ -312,4 +325,4 @@ def back_up_store() -> Response:
 @blueprint.response(200, content_type="text/plain", description="Prometheus's text format")
 def show_metrics() -> Response:
     """Metrics for Prometheus"""
-    return Response(metrics.exposition(_coordinator()), content_type="text/plain; version=0.0.4")
+    return Response(metrics.exposition(_coordinator()), content_type=metrics.CONTENT_TYPE)

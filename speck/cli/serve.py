@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -80,7 +79,19 @@ def _keep(name: str, default: int, text: str) -> Callable[[Any], Any]:
     show_default=True,
     help="Largest state that is carried between sites that share no storage.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Log more.")
+@click.option("-v", "--verbose", is_flag=True, help="Log from level info on.")
+@click.option(
+    "--log-level",
+    type=click.Choice(("debug", "info", "warning", "error")),
+    help="Log from this level on [default: warning].",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(("text", "json")),
+    default="text",
+    show_default=True,
+    help="Log lines for people, or JSON objects for machines; both on standard error.",
+)
 def serve(
     host: str,
     port: int,
@@ -95,14 +106,14 @@ def serve(
     drain: float,
     period: float | None,
     verbose: bool,
+    log_level: str | None,
+    log_format: str,
 ) -> None:
     """Run the server."""
+    from speck.logs import configure
     from speck.server import serve as run
 
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    configure(log_format, log_level or ("info" if verbose else "warning"))
     run(
         data_dir=data_dir,
         sites=sites or default_sites(),
