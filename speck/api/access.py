@@ -11,12 +11,14 @@ from typing import Any
 from flask import Flask, Response, g, request
 
 from speck.api import problems
+from speck.api.files import PREFIX
 from speck.tokens import Owner, Role, Tokens
 
 READING = frozenset(("GET", "HEAD", "OPTIONS"))
-# What shows nothing without a token: a sign of life; and files, whose URLs have tokens of their own in them.
+# What shows nothing without a token: a sign of life; a page and what belongs to it, which then asks for one;
+# and artifacts, whose URLs have tokens of their own in them.
 _SIGNS_OF_LIFE = frozenset(("speck.healthz", "speck.readyz"))
-_OPEN_BLUEPRINTS = frozenset(("files", "dashboard"))
+_OPEN_BLUEPRINTS = frozenset(("dashboard",))
 # It reads, but all there is, code included.
 _FOR_WRITERS = frozenset(("speck.back_up_store",))
 _SCHEME = "bearer"
@@ -75,7 +77,8 @@ def _given() -> bytes:
 
 
 def _open_to_all() -> bool:
-    return request.endpoint in _SIGNS_OF_LIFE or request.blueprint in _OPEN_BLUEPRINTS
+    by_route = request.endpoint in _SIGNS_OF_LIFE or request.blueprint in _OPEN_BLUEPRINTS
+    return by_route or request.path.startswith(PREFIX)
 
 
 def _changes() -> bool:
