@@ -24,6 +24,7 @@ from speck.errors import Fault, InvalidInput
 from speck.model import JOB_NAME
 
 SHORTEST = 16  # characters
+LOOP = "speck"  # the author of what nobody asked for
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*\Z")  # RFC 6750, section 2.1
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _LARGEST_FILE = 1 << 20  # bytes
@@ -142,8 +143,8 @@ def _parsed(path: Path, text: str) -> tuple[Owner, ...]:
 
 def add_owner(path: Path, owner: Owner) -> None:
     """Add a line to a file of tokens, which is made where it is not there; only its owner may write it."""
-    if not JOB_NAME.match(owner.name):
-        raise _wrong(f"{owner.name!r} is not a name (expected letters, digits, '.', '_', '-')")
+    if not JOB_NAME.match(owner.name) or owner.name == LOOP:
+        raise _wrong(f"{owner.name!r} is not a name (expected letters, digits, '.', '_', '-'; not {LOOP!r})")
     text = _text(path) if path.exists() else ""
     if any(each.name == owner.name for each in _parsed(path, text)):
         raise _wrong(f"{path} names {owner.name!r} already (remove that first)")
@@ -178,6 +179,8 @@ def _replace(path: Path, text: str) -> None:
 
 def _owner(words: list[str], path: Path, number: int) -> Owner:
     roles = {role.value: role for role in Role}
+    if words[0] == LOOP:
+        raise _wrong(f"{path}, line {number}: name {LOOP!r} is taken (it stands for the server's own loop)")
     if len(words) != 3 or not JOB_NAME.match(words[0]) or words[1] not in roles:
         # What stands there is not repeated: it may be a token, by mistake.
         raise _wrong(f"{path}, line {number} is not understood (expected NAME read|write SHA256)")

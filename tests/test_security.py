@@ -190,6 +190,7 @@ def test_a_file_of_tokens_that_breaks_locks_nobody_out_and_lets_nobody_in(tmp_pa
         ("anna {token}", "line 1 is not understood"),
         ("\nanna admin {sha256}", "line 2 is not understood"),
         ("-x write {sha256}", "line 1 is not understood"),
+        ("speck read {sha256}", "line 1: name 'speck' is taken"),
         ("anna read {sha256}\nanna write {sha256}", "line 2: name 'anna' is given twice"),
         ("anna write {sha256}\n\u00e9", "expected ASCII"),
     ],

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
 import shutil
 import socket
 import ssl
 import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,7 +22,7 @@ from speck.client import Client
 from speck.errors import InvalidInput, ServerError
 from speck.tls import Certificate
 from tests.rest_server import RestServer, rest_server, yaml_of
-from tests.served import served
+from tests.served import ROOT, served
 from tests.test_http import YAML, problem_of, read_all
 from tests.test_security import refused, speck
 from tests.tls_proxy import certificate
@@ -71,10 +75,44 @@ def test_a_server_that_speaks_tls(tmp_path: Path) -> None:
         assert server.process.wait(120) == 0
 
 
+def test_the_documented_way_to_let_others_in(tmp_path: Path) -> None:
+    """The commands of docs/security.md, on a port and an address of the test's own."""
+    begin, use = re.findall(r"```sh\n(.*?)```", (ROOT / "docs" / "security.md").read_text(), re.DOTALL)
+    made, _, serve = begin.replace("\\\n", "").partition("speck serve ")
+    signed, key = certificate(tmp_path, "cert")
+    signed.rename(tmp_path / "cert.pem")
+    key.rename(tmp_path / "key.pem")
+    (tmp_path / "compositions").mkdir()
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    subprocess.run(["bash", "-euc", made], check=True, capture_output=True, cwd=tmp_path, env={"PATH": path})
+    options = [each.replace("0.0.0.0", "127.0.0.1") for each in shlex.split(serve)]  # noqa: S104 - replaced
+    with served(tmp_path, *options) as server:
+        use = use.replace("https://speck.example.org:8180", server.url).replace("=ca.pem", "=cert.pem")
+        for token in ("anna.token", "screen.token"):
+            script = use.replace("anna.token", token).replace("speck jobs", "speck jobs --json")
+            done = subprocess.run(
+                ["bash", "-euc", script],
+                capture_output=True,
+                text=True,
+                check=False,
+                cwd=tmp_path,
+                env={"PATH": path},
+            )
+            assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
+        named = requests.get(
+            f"{server.url}/healthz",
+            headers={"Host": "speck.example.org:8180"},
+            verify=str(tmp_path / "cert.pem"),
+            timeout=120,
+        )
+        assert named.ok
+
+
 def test_each_side_is_told_what_the_other_speaks(secured: Secured, rest: RestServer) -> None:
     plainly = secured.rest.url.replace("https", "http")
-    answer = requests.get(f"{plainly}/jobs", timeout=120)
-    assert (answer.status_code, answer.text) == (400, "This port speaks HTTPS only.\n")
+    problem_of(requests.get(f"{plainly}/jobs", timeout=120), 400)
+    with pytest.raises(ServerError, match=r"speaks HTTPS only \(expected https://"):
+        Client(plainly).jobs()
     with pytest.raises(ServerError, match=r"does not speak TLS \(expected http://"):
         Client(rest.url.replace("http", "https"), ca=secured.ca).jobs()
 
