@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from flask import Flask
 
 from speck.api import Patience, Protection, create_app
 from speck.client import Client
@@ -31,6 +32,7 @@ class RestServer:
     coordinator: Coordinator
     root: Path
     patience: Patience
+    app: Flask
 
     @property
     def client(self) -> Client:
@@ -63,7 +65,7 @@ def rest_server(
         coordinator.start()
         thread.start()
         try:
-            yield RestServer(url, world, coordinator, root, app.extensions["patience"])
+            yield RestServer(url, world, coordinator, root, app.extensions["patience"], app)
         finally:
             coordinator.close()
             server.end()

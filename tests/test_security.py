@@ -21,9 +21,9 @@ import requests
 
 from speck.api.browsers import HEADERS, foreign, is_ours
 from speck.api.rates import Rates, client_of
-from speck.errors import InvalidInput
+from speck.errors import InvalidInput, StoreFull
 from speck.tokens import Owner, Role, TokenFile, add_owner, digest, mint, remove_owner
-from tests.rest_server import yaml_of
+from tests.rest_server import rest_server, yaml_of
 from tests.served import ROOT, Served, served
 from tests.test_http import JSON, YAML, problem_of
 
@@ -470,3 +470,23 @@ def test_what_is_too_much_is_told_so(tmp_path: Path) -> None:
             last = web.get(f"{server.url}/jobs", timeout=120)
         assert "more than 4 requests/s" in problem_of(last, 429)["detail"]
         assert int(last.headers["Retry-After"]) >= 1
+
+
+def test_why_it_is_not_well_is_told_to_who_has_a_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with rest_server(tmp_path, token="right") as rest:
+        full = StoreFull("store '/somewhere/inside' is full")
+        monkeypatch.setattr("speck.store.store.Store.failure", property(lambda _: full))
+        assert requests.get(f"{rest.url}/healthz", timeout=120).json() == {"status": "ok"}
+        known = requests.get(f"{rest.url}/healthz", headers={"Authorization": "Bearer right"}, timeout=120)
+        assert known.json() == {"status": "ok", "store": str(full)}
+
+        def unwell() -> None:
+            raise full
+
+        monkeypatch.setitem(rest.app.view_functions, "speck.healthz", unwell)
+        stranger = requests.get(f"{rest.url}/healthz", timeout=120)
+        assert problem_of(stranger, 507)["detail"] == "it is not well; with a token it says why"
+        known = requests.get(f"{rest.url}/healthz", headers={"Authorization": "Bearer right"}, timeout=120)
+        assert "/somewhere/inside" in problem_of(known, 507)["detail"]

@@ -104,7 +104,8 @@ def _without_details(response: Response) -> Response:
     if response.status_code < HTTPStatus.BAD_REQUEST:
         response.set_data(json.dumps({"status": "ok"}))
         return response
-    return problems.problem(response.status_code, "it is not well; with a token it says why")
+    kept = {name: value for name, value in response.headers.items() if name == "Retry-After"}
+    return problems.problem(response.status_code, "it is not well; with a token it says why", headers=kept)
 
 
 class _Complaint:
