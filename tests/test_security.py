@@ -5,6 +5,7 @@ Real HTTP against a real ``speck serve``, over engines and brokers in memory.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -12,19 +13,24 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import requests
 
+from speck import cli
 from speck.api.browsers import HEADERS, foreign, is_ours
 from speck.api.rates import Rates, client_of
+from speck.demo.programs import Program
 from speck.errors import InvalidInput, StoreFull
+from speck.server import _names
 from speck.tokens import Owner, Role, TokenFile, add_owner, digest, mint, remove_owner
 from tests.rest_server import rest_server, yaml_of
-from tests.served import ROOT, Served, served
+from tests.served import Served, served
 from tests.test_http import JSON, YAML, problem_of
 
 ONE = yaml_of("a t0 t1")
@@ -210,30 +216,9 @@ def test_a_wrong_file_of_tokens_is_told_and_not_repeated(tmp_path: Path, text: s
 
 def refused(directory: Path, *options: object, **variables: str) -> str:
     """Why ``speck serve`` does not begin, in one line."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("SPECK_")}
-    command = [
-        sys.executable,
-        "-m",
-        "speck.cli",
-        "serve",
-        "--port",
-        "0",
-        "--data-dir",
-        "store",
-        *map(str, options),
-    ]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=directory,
-        env=environment | variables | {"PYTHONPATH": str(ROOT)},
-        timeout=120,
-    )
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "Traceback" not in done.stderr
-    return done.stderr
+    said = speck("serve", "--port", 0, "--data-dir", directory / "store", *options, **variables)
+    assert (said.returncode, said.stdout) == (1, "")
+    return said.stderr
 
 
 def test_what_no_server_begins_with(tmp_path: Path) -> None:
@@ -263,11 +248,19 @@ def test_what_no_server_begins_with(tmp_path: Path) -> None:
 
 
 def speck(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A command of ``speck`` and what it said, in this process, with nothing of the environment's own."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("SPECK_")}
-    command = [sys.executable, "-m", "speck.cli", *map(str, arguments)]
-    return subprocess.run(
-        command, capture_output=True, text=True, check=False, env=environment | variables, timeout=120
-    )
+    command = ["speck", *map(str, arguments)]
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        patch.dict(os.environ, environment | variables, clear=True),
+        patch.object(sys, "argv", command),
+        redirect_stdout(out),
+        redirect_stderr(err),
+        pytest.raises(SystemExit) as ended,
+    ):
+        cli.main()
+    return subprocess.CompletedProcess(command, int(ended.value.code or 0), out.getvalue(), err.getvalue())
 
 
 def test_the_command_line_brings_its_token_by_reference(door: Door, tmp_path: Path) -> None:
@@ -408,6 +401,15 @@ def test_a_name_that_somebody_makes_point_here_is_not_answered(door: Door, host:
     assert is_ours(host, {"speck.example"}) == (status == 200)
 
 
+def test_the_names_of_a_server_that_others_reach() -> None:
+    own = socket.gethostname().lower()
+    others = ["http://site-7:8180/", "speck.example", "https://[2001:db8::1]:1"]
+    everywhere = _names("0.0.0.0", others)  # noqa: S104 - not bound
+    assert everywhere >= {own, f"{own}.local", "site-7", "speck.example"}
+    assert _names("127.0.0.1", ["http://127.0.0.1:8180"]) == {"127.0.0.1"}
+    assert "gate" in _names("Gate", [])
+
+
 # --- too much
 
 
@@ -490,3 +492,16 @@ def test_why_it_is_not_well_is_told_to_who_has_a_token(
         assert problem_of(stranger, 507)["detail"] == "it is not well; with a token it says why"
         known = requests.get(f"{rest.url}/healthz", headers={"Authorization": "Bearer right"}, timeout=120)
         assert "/somewhere/inside" in problem_of(known, 507)["detail"]
+
+
+def test_the_demo_s_server_takes_no_token_that_is_meant_for_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPECK_TOKEN", "t" * 32)
+    monkeypatch.setenv("SPECK_TOKEN_FILE", "nowhere")
+    program = Program(
+        "it", ["-c", "import os; print([name for name in os.environ if 'TOKEN' in name])"], tmp_path
+    )
+    said, _ = program.process.communicate(timeout=120)
+    program.stop()
+    assert b"SPECK" not in said

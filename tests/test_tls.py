@@ -1,7 +1,12 @@
-"""The server over TLS: real connections to the real server, the rude ones among them."""
+"""The server over TLS: real connections to the real server, the rude ones among them.
+
+``SPECK_CLIENTS`` is how many ask at once.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import re
 import shlex
@@ -26,6 +31,8 @@ from tests.served import ROOT, served
 from tests.test_http import YAML, problem_of, read_all
 from tests.test_security import refused, speck
 from tests.tls_proxy import certificate
+
+CLIENTS = int(os.environ.get("SPECK_CLIENTS", "100"))
 
 
 @dataclass(frozen=True)
@@ -163,6 +170,30 @@ def test_requests_that_come_in_pieces_and_in_one(secured: Secured) -> None:
             connection.sendall(bytes([byte]))
         answer = read_all(connection)  # which raises unless the end is said over TLS too
         assert answer.endswith(b'{"status": "ok"}')
+
+
+def test_many_clients_at_once(secured: Secured) -> None:
+    """Each sends on while it is answered: what is read and what is written meet in every connection."""
+    context = ssl.create_default_context(cafile=secured.ca)
+    request = b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+    async def client(turns: int) -> int:
+        reader, writer = await asyncio.open_connection("127.0.0.1", secured.port, ssl=context)
+        writer.write(request * turns)
+        sizes = set()
+        for _ in range(turns):
+            head = await reader.readuntil(b"\r\n\r\n")
+            (length,) = re.findall(rb"content-length: (\d+)", head.lower())
+            sizes.add(len(json.loads(await reader.readexactly(int(length)))["paths"]))
+        writer.close()
+        await writer.wait_closed()
+        assert len(sizes) == 1
+        return turns
+
+    async def clients() -> list[int]:
+        return await asyncio.gather(*(client(5) for _ in range(CLIENTS)))
+
+    assert sum(asyncio.run(clients())) == 5 * CLIENTS
 
 
 def test_clients_that_break_off_cost_nothing(secured: Secured) -> None:
