@@ -17,7 +17,7 @@ from typing import Any
 
 from speck.api import Protection, create_app
 from speck.api.browsers import host_of
-from speck.api.rates import RATE
+from speck.api.throttle import RATE
 from speck.binder import installed
 from speck.carry import STATE_LIMIT
 from speck.coordinator import Coordinator

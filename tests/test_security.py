@@ -24,7 +24,7 @@ import requests
 
 from speck import cli
 from speck.api.browsers import HEADERS, foreign, is_ours
-from speck.api.rates import Rates, client_of
+from speck.api.throttle import Throttle, client_of
 from speck.demo.programs import Program
 from speck.errors import InvalidInput, StoreFull
 from speck.server import _names
@@ -415,7 +415,7 @@ def test_the_names_of_a_server_that_others_reach() -> None:
 
 def test_a_client_s_rate() -> None:
     now = 0.0
-    rates = Rates(2.0, lambda: now)
+    rates = Throttle(2.0, lambda: now)
     assert [rates.take("a") for _ in range(10)] == [0.0] * 10  # 5 s worth
     assert rates.take("a") == pytest.approx(0.5)
     assert rates.take("b") == 0.0

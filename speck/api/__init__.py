@@ -9,7 +9,7 @@ from flask_smorest import Api
 from werkzeug.exceptions import HTTPException
 
 import speck
-from speck.api import access, browsers, document, patience, problems, queries, rates
+from speck.api import access, browsers, document, patience, problems, queries, throttle
 from speck.api.files import FILES
 from speck.api.patience import Patience
 from speck.api.routes import blueprint
@@ -65,7 +65,7 @@ def create_app(coordinator: Coordinator, protection: Protection | None = None) -
     # In this order: what is no business of this server, what is too much, who asks.
     browsers.register(app, protection.names)
     if protection.rate:
-        rates.register(app, protection.rate)
+        throttle.register(app, protection.rate)
     if protection.tokens is not None:
         access.register(app, protection.tokens)
     described = document.complete(api.spec.to_dict())

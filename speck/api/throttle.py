@@ -18,7 +18,7 @@ _AT_ONCE = 5.0  # s; what may be saved up
 _MOST_CLIENTS = 10_000  # remembered
 
 
-class Rates:
+class Throttle:
     """Counts by client.  ``rate`` is in requests/s, ``clock`` in s."""
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -44,11 +44,11 @@ class Rates:
 
 def register(app: Flask, rate: float) -> None:
     """Have the application refuse what a client asks beyond its rate (requests/s)."""
-    rates = Rates(rate)
+    throttle = Throttle(rate)
 
     @app.before_request
     def check() -> Response | None:
-        wait = rates.take(client_of(request.remote_addr or ""))
+        wait = throttle.take(client_of(request.remote_addr or ""))
         if not wait:
             return None
         detail = f"more than {rate:g} requests/s from one client (try again; speck serve --rate sets it)"
