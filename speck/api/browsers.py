@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Collection, Mapping
-from urllib.parse import urlsplit
 
 from flask import Flask, Response, request
 from werkzeug.datastructures import Headers
@@ -110,11 +109,11 @@ def host_of(address: str) -> str:
 
 def _same(origin: str, host: str) -> bool:
     """Whether an origin is this host; which scheme it has is not known behind a proxy that speaks TLS."""
-    parts = urlsplit(origin)
-    default = {"http": ":80", "https": ":443"}.get(parts.scheme)
+    scheme, _, name = origin.lower().partition("://")
+    default = {"http": ":80", "https": ":443"}.get(scheme)
     if default is None:
         return False
-    return parts.netloc.lower().removesuffix(default) == host.lower().removesuffix(default)
+    return name.removesuffix(default) == host.lower().removesuffix(default)
 
 
 def _is_number(name: str) -> bool:
