@@ -27,6 +27,7 @@ from speck.errors import Conflict, Fault, InvalidInput, StaleRevision
 from speck.gauges import Gauges
 from speck.history import History, count, differences
 from speck.leaving import addresses_of
+from speck.limits import Limits
 from speck.loop import PERIOD, Loop
 from speck.model import Composition, Inventory, Job
 from speck.operation import Operation
@@ -57,6 +58,7 @@ class Coordinator:
     ``drain`` is how long (s) a job that is to read elsewhere may take to work off what waits for it,
     ``heal_patience`` for how long (s) a user's request waits for a healing that is at work.  ``state_limit``
     is the size up to which a job's state is carried between engines that share no storage, bytes.
+    ``limits`` say how much is taken on.
     """
 
     store: Store
@@ -71,6 +73,7 @@ class Coordinator:
     backoff: Backoff = field(default_factory=Backoff)
     heal_patience: float = HEAL_PATIENCE
     state_limit: int = STATE_LIMIT
+    limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
         self._recovered = False
@@ -91,6 +94,7 @@ class Coordinator:
             self.mint,
             self.clock,
             self.heal_patience,
+            self.limits,
         )
         self.loop = Loop(
             self.deployments,
@@ -176,6 +180,8 @@ class Coordinator:
     def _refuse_taken(self, composition: Composition) -> None:
         """A job's name, and so its session, belongs to one composition."""
         owners = {record.name: record.composition for record in self.store.jobs()}
+        self.limits.refuse_composition({head.name for head in self.store.heads()}, composition.name)
+        self.limits.refuse_jobs(composition.name, composition.jobs, owners)
         faults = [
             Fault(
                 f"job_name {name!r} is a job of composition {owners[name]!r} already (choose another name)",

@@ -12,6 +12,7 @@ from typing import Any
 
 from speck.deployment import Snapshot
 from speck.errors import Busy, NotFound, StoreError
+from speck.limits import Limits
 from speck.logs import about
 from speck.model import Job
 from speck.operation import Operation, end_state
@@ -32,6 +33,7 @@ class Operations:
 
     ``carry_out`` does what a plan says, ``ended`` is told of each end and its state, ``mint`` makes ids,
     ``clock`` tells Unix time (s), ``heal_patience`` is for how long (s) a user waits for a healing at work.
+    ``limits`` say how many may be at work at once, those of the loop not counted.
     ``lock`` is to be held from the last look at what is at work to :meth:`begin`.
     """
 
@@ -43,6 +45,7 @@ class Operations:
     mint: Callable[[], str]
     clock: Callable[[], float]
     heal_patience: float = HEAL_PATIENCE
+    limits: Limits = field(default_factory=Limits)
     lock: threading.RLock = field(default_factory=threading.RLock, init=False)
     _operations: dict[str, Operation] = field(default_factory=dict, init=False)
     _at_work: dict[str, Operation] = field(default_factory=dict, init=False)
@@ -106,7 +109,10 @@ class Operations:
                     del self._users[composition], self._turns[composition]
 
     def refuse_busy(self, composition: str) -> None:
-        """Raise :class:`~speck.errors.Busy` when something is at work on a composition, or all is to end."""
+        """Raise :class:`~speck.errors.Busy` when something is at work on a composition, or all is to end.
+
+        Raises :class:`~speck.errors.Overloaded` when too much is at work on others.
+        """
         if self._closing:
             raise Busy("the server is shutting down (try again when it is up)")
         at_work = self._at_work.get(composition)
@@ -115,6 +121,8 @@ class Operations:
                 f"composition {composition!r}: operation {at_work.id} ({at_work.kind}, revision "
                 f"{at_work.revision}) is at work (wait for its end)"
             )
+        users = [each for each in list(self._at_work.values()) if each.kind != "heal"]
+        self.limits.refuse_operation(len(users))
 
     def new(
         self,

@@ -11,6 +11,7 @@ from flask_smorest import Blueprint
 from werkzeug.exceptions import UnsupportedMediaType
 
 from speck.api import metrics, problems, schemas
+from speck.api.access import author
 from speck.api.problems import fault_data
 from speck.coordinator import Coordinator
 from speck.errors import InvalidInput
@@ -21,7 +22,7 @@ from speck.schema.yamltext import parse
 blueprint = Blueprint("speck", __name__, description="Jobs, compositions, operations")
 
 _JSON = "application/json"
-_YAML = ("application/yaml", "application/x-yaml", "text/yaml", "text/plain")
+_YAML = ("application/yaml", "application/x-yaml", "text/yaml")
 _EXAMPLE = {
     "job_name": "A",
     "spe_address": "http://172.16.39.7:8081/",
@@ -56,7 +57,7 @@ def _answer(operation: Operation, wait: float) -> tuple[dict[str, Any], int, dic
 
 
 def _why(query: dict[str, Any]) -> dict[str, str]:
-    return {"author": query["author"], "message": query["message"]}
+    return {"author": author(query["author"]), "message": query["message"]}
 
 
 def _load(name: str) -> Loaded:
@@ -102,7 +103,7 @@ def apply_composition(query: dict[str, Any]) -> Any:
         loaded.composition,
         base_revision=query["base_revision"],
         warnings=[str(each) for each in loaded.warnings],
-        author=query["author"],
+        author=author(query["author"]),
         message=query["message"],
         leave_behind=query["leave_behind"],
     )

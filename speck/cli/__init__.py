@@ -4,27 +4,45 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
 
 import speck
-from speck.cli import compositions, history, local, look, serve, store
+from speck.cli import compositions, history, local, look, serve, store, token
 from speck.cli.common import ERROR, INTERRUPTED, err
 from speck.client import DEFAULT_URL, Client, RequestRefused
 from speck.errors import InvalidInput, SpeckError
+from speck.tokens import token_of
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(speck.__version__, prog_name="speck")
-@click.option("--server", envvar="SPECK_SERVER", default=DEFAULT_URL, show_default=True, help="The server.")
+@click.option(
+    "--server",
+    envvar=["SPECK_URL", "SPECK_SERVER"],
+    metavar="URL",
+    default=DEFAULT_URL,
+    show_default=True,
+    help="The server [or SPECK_URL].",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    help="File with the token, where one is asked for [or SPECK_TOKEN_FILE, or the token in SPECK_TOKEN].",
+)
+@click.option(
+    "--ca",
+    envvar="SPECK_CA",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="PEM file of the authority behind the server's certificate [or SPECK_CA].",
+)
 @click.pass_context
-def cli(context: click.Context, server: str) -> None:
-    """One streaming application out of jobs on different engines at different sites.
-
-    The environment variable SPECK_TOKEN holds the server's token, where it asks for one.
-    """
-    context.obj = Client(server, os.environ.get("SPECK_TOKEN"))
+def cli(context: click.Context, server: str, token_file: Path | None, ca: Path | None) -> None:
+    """One streaming application out of jobs on different engines at different sites."""
+    context.obj = Client(server, partial(token_of, os.environ, token_file), ca)
 
 
 for command in (
@@ -43,6 +61,7 @@ for command in (
     look.sites,
     look.graph,
     store.store,
+    token.token,
     local.local,
     local.demo,
 ):
