@@ -296,7 +296,6 @@ class Loop:
             with self.deployments.store.transaction() as transaction:
                 transaction.add_event(self._event(snapshot, "stopped", name, message))
 
-
     def _end_left(self, look: Look) -> None:
         """Stop what was left behind at engines that answer again."""
         store = self.deployments.store

@@ -19,7 +19,8 @@ from weakref import WeakValueDictionary
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
-from binders.flink import python, states
+from binders.flink import logs, python, states
+from binders.flink.account import EXPECTED, checkup_of, is_known
 from binders.flink.cause import root_cause
 from binders.flink.code import check_code
 from binders.flink.jars import JarShelf
@@ -44,6 +45,7 @@ from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, Unreachable
 from speck.model import (
     Attempt,
     Capacity,
+    Checkup,
     Found,
     Handle,
     Inventory,
@@ -56,8 +58,6 @@ from speck.model import (
 )
 
 _log = logging.getLogger(__name__)
-
-VERSIONS = ((1, 20), (2, 0))  # the oldest of each major version
 
 FIND_PATIENCE = 10.0  # s, for a job that another submit of the same attempt starts
 UNSETTLED = 120.0  # s, for which a main method that gave no answer may still come to a job
@@ -115,6 +115,7 @@ class FlinkEngine:
     address: str
     inventory: Inventory
     rest: FlinkRest = field(init=False)
+    log_about: str = field(default=logs.ABOUT, init=False)
 
     def __post_init__(self) -> None:
         self._known = self.inventory.engine(self.address)
@@ -264,6 +265,17 @@ class FlinkEngine:
                 f"{self.address} does not tell of its TaskManagers as Flink does", address=self.address
             ) from error
 
+    def log_tail(self, handle: Handle, lines: int) -> list[str]:
+        """See :mod:`binders.flink.logs`."""
+        return logs.log_tail(self.rest, handle.engine_id, handle.details.get("job", ""), lines)
+
+    def checkup(self) -> Checkup:
+        """Version, slots, places of state, and the clock as a TaskManager's last sign of life shows it."""
+        before = time.time()
+        managers = self.rest.task_managers()
+        asked = (before, time.time())
+        return checkup_of(self.rest.overview(), managers, self.rest.settings(), self._known, asked)
+
     def close(self) -> None:
         """Close connections; jobs go on."""
         self.rest.close()
@@ -359,12 +371,8 @@ class FlinkEngine:
 
     def _check_version(self) -> Overview:
         seen = self.rest.overview()
-        version = seen.version
-        major, minor = (int(part) if part.isdigit() else 0 for part in [*version.split("."), "0"][:2])
-        if not any(major == oldest[0] and minor >= oldest[1] for oldest in VERSIONS):
-            raise Refused(
-                f"{self.address} is Flink {version} (expected Flink 2, or 1.20)", address=self.address
-            )
+        if not is_known(seen.version):
+            raise Refused(f"{self.address} is Flink {seen.version} ({EXPECTED})", address=self.address)
         return seen
 
     def _check_python(self, job: Job, jar: str, version: str) -> None:

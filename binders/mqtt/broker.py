@@ -14,13 +14,16 @@ from typing import Any
 
 from binders.mqtt.address import BrokerAddress
 from binders.mqtt.connection import FOREVER, TIMEOUT, Connection
-from binders.mqtt.limits import probe_warnings, refuse_unfit, stated_warnings
+from binders.mqtt.limits import probe_warnings, refuse_unfit, stated_limits, stated_warnings
 from speck.binder import MOST_COUNTED
 from speck.errors import Fault, InvalidInput
-from speck.model import Inventory, Login, fence_topic
+from speck.model import Checkup, Inventory, Login, fence_topic
 
 # Locks for sessions, shared by hash: two calls for one session would take it from each other.
 _STRIPES = 32
+
+# Where Mosquitto, EMQX and others say who they are; no standard.
+VERSION_TOPIC = "$SYS/broker/version"
 
 # MQTT 5, 1.5.4: the length of a string is two bytes.
 _LONGEST_TOPIC = 65535
@@ -85,6 +88,12 @@ class MqttBroker:
             if self._warnings is None:
                 self._warnings = self._find_warnings()
             return list(self._warnings)
+
+    def checkup(self) -> Checkup:
+        """Version and limits, as far as the broker tells them; MQTT knows no clock."""
+        with self._control() as control:
+            version = _retained_text(control, VERSION_TOPIC)
+            return Checkup(version=version or "MQTT 5", limits=stated_limits(control.limits))
 
     def ensure_session(self, session: str, topic: str) -> None:
         """See :meth:`speck.binder.BrokerBinder.ensure_session`."""
@@ -183,16 +192,21 @@ class MqttBroker:
 
 def _retained(control: Connection, topic: str) -> dict[str, Any]:
     """The JSON object retained on a topic; empty when there is none, or another thing."""
+    try:
+        content = json.loads(_retained_text(control, topic) or "{}")
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _retained_text(control: Connection, topic: str) -> str:
+    """The text retained on a topic; empty when there is none."""
     echo = probe_topic()
     control.subscribe(topic, echo, again=True)
     control.round_trip(echo)
     found = [message for message in control.received if message.topic == topic]
     control.received.clear()
-    try:
-        content = json.loads(found[-1].payload) if found else {}
-    except ValueError:
-        return {}
-    return content if isinstance(content, dict) else {}
+    return found[-1].payload.decode(errors="replace") if found else ""
 
 
 def _write(control: Connection, topic: str, content: dict[str, Any]) -> None:
