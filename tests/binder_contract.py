@@ -18,7 +18,7 @@ from typing import Protocol, TypeVar
 
 import pytest
 
-from speck.binder import EngineBinder, ListsJobs, TellsMany
+from speck.binder import EngineBinder, ListsJobs, TellsLog, TellsMany, TellsOfItself
 from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, SpeckError, Unreachable
 from speck.model import (
     Attempt,
@@ -127,6 +127,10 @@ def assert_useless(
     }
     if isinstance(engine, ListsJobs):
         calls["running"] = engine.running
+    if isinstance(engine, TellsLog):
+        calls["log_tail"] = lambda: engine.log_tail(handle, 10)
+    if isinstance(engine, TellsOfItself):
+        calls["checkup"] = engine.checkup
     for call in calls.values():
         with pytest.raises(errors) as caught:
             call()
@@ -134,6 +138,16 @@ def assert_useless(
         assert caught.value.address
         assert caught.value.address in str(caught.value)
         assert "\n" not in str(caught.value)
+
+
+def assert_log_tells(engine: TellsLog, handle: Handle, words: str) -> None:
+    """The job's log holds these words, in lines, and no more lines than are asked for."""
+    lines = eventually(
+        lambda: engine.log_tail(handle, 1000), lambda found: any(words in line for line in found)
+    )
+    assert not any("\n" in line for line in lines)
+    assert list(engine.log_tail(handle, 1)) == list(lines[-1:])
+    assert engine.log_about
 
 
 class EngineContract:
@@ -373,6 +387,8 @@ class EngineContract:
         assert "\n" not in status.message
         assert engine.find(attempt) == handle  # what has failed is found too, and can tell why
         assert engine.status(handle).message == status.message
+        if isinstance(engine, TellsLog):
+            assert_log_tells(engine, handle, "no such street")
         engine.stop(handle, keep_state=False)
         assert engine.status(handle).state in GONE | {JobState.FAILED}
 
@@ -432,6 +448,19 @@ class EngineContract:
         engine.stop(handle, keep_state=False)
         with pytest.raises(SpeckError):
             engine.metrics(handle)
+        if isinstance(engine, TellsLog):
+            with pytest.raises(Refused):
+                engine.log_tail(bench.forgotten(handle), 10)
+
+    def test_checkup(self, engine: EngineBinder) -> None:
+        if not isinstance(engine, TellsOfItself):
+            pytest.skip("this engine does not tell of itself")
+        checkup = engine.checkup()
+        assert checkup.version
+        assert checkup.complaints == ()
+        if checkup.clock is not None:  # this machine's own, however long the answers took
+            assert checkup.clock[0] <= 1
+            assert checkup.clock[1] >= -1
 
     def test_capacity(self, engine: EngineBinder) -> None:
         capacity = engine.capacity()
