@@ -24,9 +24,9 @@ from speck.cli import (
     watch,
 )
 from speck.cli.common import INTERRUPTED, err
-from speck.cli.completion import PROGRAM, connect
+from speck.cli.completion import PROGRAM
 from speck.cli.failing import report
-from speck.client import DEFAULT_URL
+from speck.client import DEFAULT_URL, Client
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -38,7 +38,7 @@ def cli(context: click.Context, server: str) -> None:
 
     The environment variable SPECK_TOKEN holds the server's token, where it asks for one.
     """
-    context.obj = connect(server)
+    context.obj = Client(server, os.environ.get("SPECK_TOKEN"))
 
 
 for command in (

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 
 import click
 from click.shell_completion import get_completion_class
 
-from speck.client import DEFAULT_URL, Client
+from speck.client import Client
 from speck.errors import SpeckError
 
 PROGRAM = "speck"
@@ -32,15 +31,14 @@ def completion(context: click.Context, shell: str) -> None:
     click.echo(made(context.find_root().command, {}, PROGRAM, VARIABLE).source())
 
 
-def connect(server: str) -> Client:
-    """The client of a server, with the token of the environment."""
-    return Client(server, os.environ.get("SPECK_TOKEN"))
-
-
 def _offered(context: click.Context, incomplete: str, ask: Callable[[Client], Iterable[str]]) -> list[str]:
     """The names that begin as what is typed; none when the server cannot be asked."""
+    root = context.find_root()
+    assert root.command.callback is not None  # noqa: S101 - it makes the client, as for any command
     try:
-        known = list(ask(connect(context.find_root().params.get("server") or DEFAULT_URL)))
+        with root:
+            root.invoke(root.command.callback, **root.params)
+        known = list(ask(root.obj))
     except SpeckError:
         return []
     return sorted(name for name in known if name.startswith(incomplete))
