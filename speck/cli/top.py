@@ -17,6 +17,9 @@ from speck.cli.terminal import moves
 from speck.cli.watch import interval_option
 from speck.client import Client
 
+_PATIENCE = 3.0  # s, for engines that nobody has asked for their rates lately
+_PAUSE = 0.1
+
 
 @click.command()
 @click.argument("composition", required=False, shell_complete=composition_names)
@@ -42,7 +45,7 @@ def top(
     if composition is not None:
         client.composition(composition)  # a name that is mistyped is told at once
     if once or as_json or not moves(out):
-        data = _rates(client, composition, sort)
+        data = _told(client, composition, sort)
         show_data(data, [render.rates_table(data["jobs"])], as_json)
         return
     try:
@@ -58,6 +61,17 @@ def _rates(client: Client, composition: str | None, sort: str) -> dict[str, Any]
     data = client.rates()
     jobs = [each for each in data["jobs"] if composition in (None, each["composition"])]
     return data | {"jobs": render.sorted_rates(jobs, sort)}
+
+
+def _told(client: Client, composition: str | None, sort: str) -> dict[str, Any]:
+    """The rates, asked for again while the engines, which nobody asked before, have not answered yet."""
+    until = time.monotonic() + _PATIENCE
+    while True:
+        data = _rates(client, composition, sort)
+        missing = [each for each in data["jobs"] if each["observed"] is None and each["error"] is None]
+        if not missing or time.monotonic() > until:
+            return data
+        time.sleep(_PAUSE)
 
 
 def _picture(data: dict[str, Any]) -> RenderableType:
