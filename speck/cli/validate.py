@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from speck.binder import ENGINE_OF_SCHEME, Registry, installed, scheme_of
 from speck.cli.common import (
     ERROR,
     default_sites,
@@ -21,6 +22,7 @@ from speck.cli.common import (
     warn,
 )
 from speck.errors import Fault, InvalidInput
+from speck.model import Inventory, Site
 
 
 @click.command()
@@ -56,8 +58,6 @@ def validate(
 
 def _read(file: Path, inventory: Path | None, roots: Sequence[Path]) -> tuple[str, tuple[Fault, ...]]:
     """What the file holds, in words, and what in it is worth a warning."""
-    from speck.binder import installed
-    from speck.model import Inventory
     from speck.schema import load_composition, load_inventory
     from speck.schema.yamltext import parse
     from speck.server import read_inventory
@@ -66,6 +66,8 @@ def _read(file: Path, inventory: Path | None, roots: Sequence[Path]) -> tuple[st
     top = parse(text).value
     if isinstance(top, dict) and "sites" in top and "jobs" not in top:
         found = load_inventory(text).sites
+        if faults := list(_unserved(found.values(), installed())):
+            raise InvalidInput(faults, "inventory")
         return f"sites {', '.join(found) or '(none)'}", ()
     path = inventory or default_sites()
     loaded = load_composition(
@@ -77,6 +79,22 @@ def _read(file: Path, inventory: Path | None, roots: Sequence[Path]) -> tuple[st
     )
     composition = loaded.composition
     return f"composition {composition.name}, jobs {', '.join(composition.jobs) or '(none)'}", loaded.warnings
+
+
+def _unserved(sites: Iterable[Site], registry: Registry) -> Iterator[Fault]:
+    """A fault for each address that no installed binder can reach."""
+    for site in sites:
+        for engine in site.engines:
+            address = engine.spe_address
+            if registry.engine_kind(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address) is None:
+                yield _unknown_kind(site, "spe_address", address, "sc://, spark:// or http(s)://")
+        if registry.broker_kind(site.broker_address) is None:
+            yield _unknown_kind(site, "broker_address", site.broker_address, "tcp:// or mqtts://")
+
+
+def _unknown_kind(site: Site, field: str, address: str, expected: str) -> Fault:
+    message = f"site {site.name!r}: no binder serves {field} {address!r} (expected {expected})"
+    return Fault(message, field=field, value=address)
 
 
 def _data(faults: Sequence[Fault]) -> list[dict[str, Any]]:
