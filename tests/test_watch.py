@@ -116,8 +116,13 @@ def test_a_server_that_goes_and_comes_back_is_told_once_each(rest: RestServer) -
 
 def test_the_table_is_drawn_again_on_a_terminal(rest: RestServer) -> None:
     apply(rest)
-    with terminal(rest.url, "watch", "two", *QUICK) as shown:
+    port = int(rest.url.rpartition(":")[2])
+    with Relay(port) as relay, terminal(f"http://127.0.0.1:{relay.port}", "watch", "two", *QUICK) as shown:
         shown.shows("COMPOSITION")
+        relay.lost.set()
+        relay.close_connections()
+        shown.shows("no SpecK server at")
+        relay.lost.clear()
         rest.client.delete_job("b", wait=60)
         shown.shows("job b: running -> gone")
         shown.interrupt()

@@ -34,13 +34,19 @@ interval_option = click.option(
 
 @dataclass
 class Watched:
-    """What was seen last, of one composition or of all; ``clock`` tells Unix time, s."""
+    """What was seen last, of one composition or of all; ``clock`` tells Unix time, s.
+
+    ``trouble`` is why the last look was in vain (empty: it was not), ``since`` when each action at work was
+    first seen to be.
+    """
 
     client: Client
     composition: str | None = None
     clock: Callable[[], float] = time.time
     jobs: dict[str, Any] = field(default_factory=dict)
     operations: dict[str, Any] = field(default_factory=dict)
+    since: dict[str, float] = field(default_factory=dict)
+    trouble: str = ""
 
     def look(self) -> list[dict[str, Any]]:
         """Look once more; answers what changed since the last look."""
@@ -48,6 +54,18 @@ class Watched:
         seen = {each["job_name"]: each for each in self.client.jobs() if self._is_wanted(each)}
         changes = [*self._operations(now), *render.job_changes(self.jobs, seen, now)]
         self.jobs = seen
+        return changes
+
+    def look_again(self) -> list[dict[str, Any]]:
+        """Look once more, at a server that may have gone: that is noted as ``trouble``."""
+        try:
+            changes = self.look()
+        except RequestRefused:
+            raise
+        except ServerError as error:
+            self.trouble = str(error)
+            return []
+        self.trouble = ""
         return changes
 
     def _is_wanted(self, job: dict[str, Any]) -> bool:
@@ -64,6 +82,13 @@ class Watched:
             yield from render.operation_changes(self.operations.get(identifier), operation, now)
             self.operations[identifier] = operation
         self.operations = {key: each for key, each in self.operations.items() if each["state"] == "running"}
+        running = [
+            action["job"]
+            for each in self.operations.values()
+            for action in each["actions"]
+            if action["state"] == "running"
+        ]
+        self.since = {job: self.since.get(job, now) for job in running}
 
 
 @click.command()
@@ -89,30 +114,21 @@ def watch(client: Client, composition: str | None, interval: float, as_json: boo
 
 
 def _looks(watched: Watched, interval: float) -> Iterator[list[dict[str, Any]]]:
-    """The changes of one look after the other; while the server does not answer, that is told once."""
-    silent = False
-    first = True
+    """The changes of one look after the other; the first one must not be in vain."""
+    yield watched.look()
     while True:
-        try:
-            changes = watched.look()
-        except RequestRefused:
-            raise
-        except ServerError as error:
-            if first:
-                raise
-            if not silent:
-                err.print(f"{error}; looking again every {interval:g} s", style="yellow", markup=False)
-            silent = True
-        else:
-            if silent:
-                err.print("the server answers again", style="green")
-            silent, first = False, False
-            yield changes
         time.sleep(interval)
+        yield watched.look_again()
 
 
 def _lines(watched: Watched, interval: float, as_json: bool) -> None:
+    told = ""
     for changes in _looks(watched, interval):
+        if watched.trouble and not told:
+            err.print(f"{watched.trouble}; looking again every {interval:g} s", style="yellow", markup=False)
+        elif told and not watched.trouble:
+            err.print("the server answers again", style="green")
+        told = watched.trouble
         for change in changes:
             if as_json:
                 click.echo(json.dumps(change))
@@ -123,19 +139,19 @@ def _lines(watched: Watched, interval: float, as_json: bool) -> None:
 
 def _screen(watched: Watched, interval: float) -> None:
     last: list[dict[str, Any]] = []
-    first = True
-    with Live(console=out, screen=False, auto_refresh=False, transient=False) as live:
-        for changes in _looks(watched, interval):
-            last = [] if first else [*last, *changes][-_LAST_CHANGES:]
-            first = False
+    with Live(console=out, auto_refresh=False) as live:
+        for number, changes in enumerate(_looks(watched, interval)):
+            last = [*last, *(changes if number else ())][-_LAST_CHANGES:]
             live.update(_picture(watched, last), refresh=True)
 
 
 def _picture(watched: Watched, last: Iterable[dict[str, Any]]) -> RenderableType:
     parts: list[RenderableType] = []
+    if watched.trouble:
+        parts.append(Text(watched.trouble, style="yellow"))
     for operation in watched.operations.values():
         parts.append(render.operation_summary(operation))
-        parts += render.running_lines(operation["actions"], {}, 0)
+        parts += render.running_lines(operation["actions"], watched.since, watched.clock())
     parts.append(render.scene_table(watched.jobs.values()))
     changes = [render.change_line(change) for change in last]
     return Group(*parts, *([Text(""), *changes] if changes else []))
