@@ -127,6 +127,9 @@ class SparkBench:
         path.write_bytes(b"PK\x03\x04 and no more")
         return path
 
+    def log_words(self) -> tuple[str, ...]:
+        return ("ended: ", "Traceback (most recent call last)")
+
     def fault_place(self) -> str:
         return place_of_fault()
 

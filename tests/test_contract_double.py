@@ -89,6 +89,9 @@ class DoubleBench:
     def forgotten(self, handle: Handle) -> Handle:
         return handle
 
+    def log_words(self) -> tuple[str, ...]:
+        return ()
+
     def fault_place(self) -> str:
         return ""
 

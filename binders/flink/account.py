@@ -47,10 +47,10 @@ def clock_of(
 ) -> tuple[float, float] | None:
     """By how much the JobManager's clock is ahead: from, to, in s.
 
-    It dates each TaskManager's last sign of life (ms), which is at most a ``heartbeat`` (s) old; the newest
-    tells most.
+    It dates each TaskManager's last sign of life (ms; 0 or less before the first), which is at most a
+    ``heartbeat`` (s) old; the newest tells most.
     """
-    dates = [date / 1000 for each in managers if (date := each.get("timeSinceLastHeartbeat"))]
+    dates = [date / 1000 for each in managers if (date := each.get("timeSinceLastHeartbeat", 0)) > 0]
     if not dates:
         return None
     before, after = asked
