@@ -105,7 +105,7 @@ class StandaloneBench:
         return replace(handle, engine_id=uuid.uuid4().hex)
 
     def log_words(self) -> tuple[str, ...]:
-        return ("streaming query",)
+        return ("ERROR MicroBatchExecution",)
 
     def fault_place(self) -> str:
         return place_of_fault()

@@ -61,7 +61,13 @@ def manager(heartbeat: float) -> dict[str, float]:
 
 @pytest.mark.parametrize(
     ("heartbeats", "earliest", "latest"),
-    [([], None, None), ([0.0, -0.001], None, None), ([995.0], -7, 15), ([990.0, 1000.0], -2, 20), ([2000.0], 998, 1020)],
+    [
+        ([], None, None),
+        ([0.0, -0.001], None, None),
+        ([995.0], -7, 15),
+        ([990.0, 1000.0], -2, 20),
+        ([2000.0], 998, 1020),
+    ],
 )
 def test_the_clock_is_as_the_last_heartbeat_bounds_it(
     heartbeats: list[float], earliest: float | None, latest: float | None

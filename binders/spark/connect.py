@@ -31,6 +31,7 @@ from binders.spark.wiring import (
     sink_options,
     source_options,
 )
+from binders.spark.words import first_line
 from speck.binder import Snapshot
 from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, Unreachable
 from speck.model import (
@@ -210,7 +211,7 @@ class ConnectEngine:
         session, query = handle.engine_id, _query_of(handle)
         status = self._client.query_status(session, query)
         said = [report_line(each) for each in self._client.recent_progress(session, query)]
-        said.append(f"{'active' if status.active else 'ended'}: {status.message}")
+        said.append(f"{'active' if status.active else 'ended'}: {first_line(status.message)}")
         if not status.active:
             said += (self._client.query_exception(session, query) or "").splitlines()
         return said[-lines:]

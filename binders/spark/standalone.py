@@ -231,10 +231,9 @@ class StandaloneEngine:
             raise Refused(f"{self.address} has no log of a driver of job {name!r}", address=self.address)
         size = min(_MOST_OF_LOG, lines * _LONG_LINE)
         kinds = ("stdout", "stderr")
-        printed, logged = (
-            self._master.log(worker, chosen[0].id, kind, start=None, length=size).text.splitlines()
-            for kind in kinds
-        )
+        texts = (self._master.log(worker, chosen[0].id, kind, start=None, length=size).text for kind in kinds)
+        # The head is the command that started the driver, some kilobytes in one line.
+        printed, logged = (text.rpartition(_HEAD_END)[2].splitlines() for text in texts)
         half = [f"out: {line}" for line in printed[-(lines // 2) :]] if lines > 1 else []
         return half + logged[len(half) - lines :]
 
