@@ -59,15 +59,14 @@ def rates_of(track: Track) -> Rates:
 
 def _input_rate(told: Sequence[JobMetrics]) -> float | None:
     first, newest = told[0], told[-1]
-    if first.input_rows is None or newest.input_rows is None or first is newest:
+    if first is newest or first.input_rows is None or newest.input_rows is None:
         return newest.input_rate
-    seconds = newest.observed_at - first.observed_at
+    if first.counted_at is None or newest.counted_at is None:
+        return newest.input_rate  # taken by the engine's binder, which knows better
     rows = newest.input_rows - first.input_rows
-    if rows == 0:
+    seconds, counted = newest.observed_at - first.observed_at, newest.counted_at - first.counted_at
+    if rows == 0 or counted <= 0:
         return 0.0 if seconds >= max(IDLE, 2 * _work(newest)) else newest.input_rate
-    if first.counted_at is None or newest.counted_at is None or newest.counted_at <= first.counted_at:
-        return newest.input_rate
-    counted = newest.counted_at - first.counted_at
     # What was counted first may have lain there for long, when the job was idle then.
     return rows / (seconds if counted > 2 * seconds > 0 else counted)
 

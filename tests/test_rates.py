@@ -34,7 +34,7 @@ CASES = {
         7.0,
     ),
     "after a pause, the pause does not count": ([counted(60, 50, 0), counted(65, 550, 64)], 100.0),
-    "an engine without a clock of its own": ([counted(0, 50), counted(5, 550)], 7.0),
+    "an engine without a clock of its own": ([counted(0, 50), counted(20, 50)], 7.0),
     "an engine that does not count": ([counted(0, None, rate=None), counted(5, None, rate=None)], None),
     "counting began anew": ([counted(0, 900, 0), counted(5, 10, 5)], 7.0),
     "what is long ago does not count": (
