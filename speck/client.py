@@ -164,6 +164,18 @@ class Client:
         """The site inventory with what can be reached."""
         return self._many("/sites")
 
+    def check_sites(self) -> list[dict[str, Any]]:
+        """What each engine and each broker tells of itself, and what is wrong."""
+        return self._many("/sites/check")
+
+    def log(self, name: str, lines: int = 100) -> dict[str, Any]:
+        """The last lines that a job's engine has of it."""
+        return self._one("GET", f"/jobs/{_quoted(name)}/logs", lines=lines)
+
+    def rates(self) -> dict[str, Any]:
+        """The rates and the lag of all jobs, as last sampled."""
+        return self._one("GET", "/rates")
+
     def events(self, limit: int = 100, **filters: Any) -> list[dict[str, Any]]:
         """The audit log's last entries (by ``composition``, ``job``, ``operation``, ``since``)."""
         return self._many("/events", limit=limit, **filters)

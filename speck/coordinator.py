@@ -454,6 +454,14 @@ class Coordinator:
         """See :meth:`speck.views.Views.sites`."""
         return self.views.sites()
 
+    def log(self, name: str, lines: int) -> dict[str, Any]:
+        """See :meth:`speck.views.Views.log`."""
+        return self.views.log(name, lines)
+
+    def checkups(self) -> list[dict[str, Any]]:
+        """See :meth:`speck.views.Views.checkups`."""
+        return self.views.checkups()
+
     def events(self, limit: int = 100, **filters: Any) -> list[dict[str, Any]]:
         """The audit log's last entries, oldest first; ``filters`` are those of :class:`audit.Filter`."""
         return audit.entries(self.store, limit, audit.Filter(**filters))

@@ -9,7 +9,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from speck.binder import ENGINE_OF_SCHEME, scheme_of
+from speck.binder import ENGINE_OF_SCHEME, TellsLog, scheme_of
+from speck.checkup import examine
 from speck.deployment import Deployments, Snapshot
 from speck.errors import BinderError, NotFound, SpeckError
 from speck.history import History
@@ -78,6 +79,27 @@ class Views:
         data = self._job_data(snapshot, name, self.observer.seen(), self._left())
         attempt = snapshot.attempt(name)
         return data if attempt is None else data | {"metrics": self._metrics(snapshot, attempt)}
+
+    def log(self, name: str, lines: int) -> dict[str, Any]:
+        """The last lines that the engine of a job has of it, and where they come from.
+
+        Raises the :class:`~speck.errors.BinderError` of an engine that cannot be asked.
+        """
+        snapshot = self.deployments.snapshot(
+            self.deployments.head(self.deployments.known_job(name).composition)
+        )
+        attempt = snapshot.attempt(name)
+        answer = {"job_name": name, "address": snapshot.forms[name].spe_address, "observed_at": self.clock()}
+        if attempt is None or attempt.handle is None:
+            return answer | {"about": "no engine has the job, so there is no log of it", "lines": []}
+        engine = self.pool.engine(snapshot.forms[name])
+        if not isinstance(engine, TellsLog):
+            return answer | {"about": "this kind of engine shows no log", "lines": []}
+        return answer | {
+            "about": engine.log_about,
+            "lines": list(engine.log_tail(attempt.handle, lines)),
+            "attempt": attempt.attempt.number,
+        }
 
     def _left(self) -> Mapping[str, Sequence[LeftCopy]]:
         found: dict[str, list[LeftCopy]] = defaultdict(list)
@@ -190,6 +212,10 @@ class Views:
             return []
         with ThreadPoolExecutor(min(16, len(sites))) as threads:
             return list(threads.map(self._site_data, sites))
+
+    def checkups(self) -> list[dict[str, Any]]:
+        """What each engine and each broker of the inventory tells of itself now, and what is wrong."""
+        return [each.to_dict() for each in examine(self.inventory, self.pool)]
 
     def _site_data(self, site: Site) -> dict[str, Any]:
         return {

@@ -11,7 +11,8 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from binders.flink import states
+from binders.flink import logs, states
+from binders.flink.account import checkup_of
 from binders.flink.belongings import Belongings
 from binders.flink.cause import root_cause
 from binders.flink.launch import Launcher
@@ -25,6 +26,7 @@ from speck.errors import BinderError, NoAnswer, Refused, Unreachable
 from speck.model import (
     Attempt,
     Capacity,
+    Checkup,
     Found,
     Handle,
     Inventory,
@@ -47,6 +49,7 @@ class FlinkEngine:
     address: str
     inventory: Inventory
     rest: FlinkRest = field(init=False)
+    log_about: str = field(default=logs.ABOUT, init=False)
 
     def __post_init__(self) -> None:
         self._known = self.inventory.engine(self.address)
@@ -201,6 +204,17 @@ class FlinkEngine:
             raise NoAnswer(
                 f"{self.address} does not tell of its TaskManagers as Flink does", address=self.address
             ) from error
+
+    def log_tail(self, handle: Handle, lines: int) -> list[str]:
+        """See :mod:`binders.flink.logs`."""
+        return logs.log_tail(self.rest, handle.engine_id, handle.details.get("job", ""), lines)
+
+    def checkup(self) -> Checkup:
+        """Version, slots, places of state, and the clock as a TaskManager's last sign of life shows it."""
+        before = time.time()
+        managers = self.rest.task_managers()
+        asked = (before, time.time())
+        return checkup_of(self.rest.overview(), managers, self.rest.settings(), self._known, asked)
 
     def close(self) -> None:
         """Close connections; jobs go on."""

@@ -214,6 +214,16 @@ def show_job(name: str) -> Any:
     return _coordinator().job(name)
 
 
+@blueprint.route("/jobs/<name>/logs", methods=["GET"])
+@blueprint.arguments(schemas.LogQuery, location="query")
+@blueprint.response(200, schemas.LogSchema)
+@blueprint.alt_response(404, schema=schemas.ProblemSchema)
+@blueprint.alt_response(502, schema=schemas.ProblemSchema, description="its engine could not be asked")
+def show_log(query: dict[str, Any], name: str) -> Any:
+    """The last lines that a job's engine has of it"""
+    return _coordinator().log(name, query["lines"])
+
+
 @blueprint.route("/jobs/<name>", methods=["DELETE"])
 @blueprint.arguments(schemas.ChangeQuery, location="query")
 @blueprint.response(202, schemas.OperationSchema)
@@ -282,6 +292,13 @@ def list_events(query: dict[str, Any]) -> Any:
 def list_sites() -> Any:
     """The inventory, and what of it can be reached"""
     return _coordinator().sites()
+
+
+@blueprint.route("/sites/check", methods=["GET"])
+@blueprint.response(200, schemas.CheckupSchema(many=True))
+def check_sites() -> Any:
+    """Each engine and broker of the inventory: version, limits, clock, what is wrong and what mends it"""
+    return _coordinator().checkups()
 
 
 @blueprint.route("/healthz", methods=["GET"])

@@ -1,4 +1,4 @@
-"""The commands that show what is: jobs, sites, a composition's graph."""
+"""The commands that show what is: jobs, a composition's graph."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from speck import render
-from speck.cli.common import default_sites, file_argument, json_option, show_data
+from speck.cli.common import default_sites, file_argument, inventory_option, json_option, show_data
+from speck.cli.completion import job_argument
 from speck.client import Client
 from speck.model import Inventory
 
@@ -22,7 +23,7 @@ def jobs(client: Client, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("job")
+@job_argument
 @json_option
 @click.pass_obj
 def show(client: Client, job: str, as_json: bool) -> None:
@@ -32,23 +33,9 @@ def show(client: Client, job: str, as_json: bool) -> None:
 
 
 @click.command()
-@json_option
-@click.pass_obj
-def sites(client: Client, as_json: bool) -> None:
-    """List the sites, and whether their engines and brokers can be reached."""
-    data = client.sites()
-    show_data(data, [render.sites_table(data)], as_json)
-
-
-@click.command()
 @file_argument
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="An .svg or .png file.")
-@click.option(
-    "--sites",
-    "inventory",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The site inventory [default: that of `speck local up`, if there].",
-)
+@inventory_option
 def graph(file: Path, output: Path | None, inventory: Path | None) -> None:
     """Draw a composition's graph by site, as text or as a picture."""
     from speck.binder import installed
