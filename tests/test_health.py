@@ -47,7 +47,7 @@ class Bench:
         self.store.close()
 
     def get(self, path: str) -> tuple[int, Any]:
-        answer = create_app(self.coordinator, "a token").test_client().get(path)
+        answer = create_app(self.coordinator).test_client().get(path)
         return answer.status_code, answer.get_json(force=True)
 
 
