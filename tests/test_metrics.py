@@ -19,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from speck.api.metrics import FRESH
 from speck.errors import NoAnswer, Refused
+from speck.gauges import OUTCOMES
 from speck.model import Inventory, JobMetrics, JobState
 from tests.binder_contract import eventually
 from tests.examples import one_site
@@ -161,6 +162,16 @@ def test_actions_and_operations_are_counted_by_outcome(busy: RestServer) -> None
     assert value(busy, "speck_operations_total", kind="apply", outcome="failed") == 1
     assert value(busy, "speck_operations_total", kind="heal", outcome="succeeded") == 1
     assert value(busy, "speck_operations_running", kind="apply") == 0
+
+
+def test_what_has_not_happened_yet_is_told_as_zero(tmp_path: Path) -> None:
+    with rest_server(tmp_path) as rest:
+        assert value(rest, "speck_actions_total", action="move", outcome="failed") == 0
+        assert value(rest, "speck_operations_total", kind="rollback", outcome="waiting") == 0
+        assert value(rest, "speck_drifts_total", drift="running twice") == 0
+        post(rest, TWO)
+        new = {sample.labels["outcome"] for sample in families(scrape(rest))["speck_actions"].samples}
+        assert new == set(OUTCOMES)
 
 
 def test_calls_are_counted_by_binder_and_method(busy: RestServer) -> None:
