@@ -17,7 +17,7 @@ import yaml
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from speck.api.metrics import FRESH
+from speck.api.metrics import FRESH, MOST_JOBS, _rates
 from speck.errors import NoAnswer, Refused
 from speck.gauges import OUTCOMES
 from speck.model import Inventory, JobMetrics, JobState
@@ -226,6 +226,12 @@ def test_rates_that_are_old_are_not_told(tmp_path: Path) -> None:
         scrape(rest)
         eventually(lambda: 'job="b"' in scrape(rest), bool)
         assert 'job="a"' not in scrape(rest)
+
+
+def test_series_of_single_jobs_are_bounded() -> None:
+    told = {"observed": 9.0, "input_rate": 1.0, "output_rate": 1.0, "waiting": 1, "work_seconds": 1.0}
+    jobs = [{"composition": "c", "job_name": f"j{number}", **told} for number in range(MOST_JOBS + 50)]
+    assert [len(family.samples) for family in _rates(jobs, {}, oldest=0.0)] == [MOST_JOBS] * 4
 
 
 def test_a_round_that_fails_is_counted(tmp_path: Path) -> None:
