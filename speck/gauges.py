@@ -19,6 +19,11 @@ from speck.watched import Call
 # When a series began is told nowhere but in a series more for each, which doubles what is scraped.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
+OPERATIONS = ("apply", "rollback", "delete", "heal")
+ENDS = ("succeeded", "failed", "waiting")
+ACTIONS = ("start", "stop", "update", "move")
+OUTCOMES = ("done", "failed", "skipped", "waiting")
+
 _CALLS = (0.005, 0.02, 0.1, 0.5, 2, 10, 60)  # s
 _ACTIONS = (0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)  # s
 _ROUNDS = (0.01, 0.05, 0.2, 1, 5, 20)  # s
@@ -35,6 +40,7 @@ class Gauges:
         self._clock = clock
         self._seen: dict[str, float] = {}
         self._make_instruments(self.registry)
+        self._begin_at_zero()
 
     def _make_instruments(self, registry: CollectorRegistry) -> None:
         self._calls = Histogram(
@@ -83,6 +89,18 @@ class Gauges:
             "When the last round of the loop ended well, in Unix time (0: none yet)",
             registry=registry,
         )
+
+    def _begin_at_zero(self) -> None:
+        """A series that is not there before its first event hides that event from ``increase()``."""
+        for action in ACTIONS:
+            self._durations.labels(action)
+            for outcome in OUTCOMES:
+                self._actions.labels(action, outcome)
+        for kind in OPERATIONS:
+            for outcome in ENDS:
+                self._operations.labels(kind, outcome)
+        for drift in Drift:
+            self._drifts.labels(drift.value)
 
     def seen(self) -> Mapping[str, float]:
         """When an engine or a broker last answered (Unix time, s), by address."""

@@ -17,8 +17,9 @@ import yaml
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from speck.api.metrics import FRESH
+from speck.api.metrics import FRESH, MOST_JOBS, _rates
 from speck.errors import NoAnswer, Refused
+from speck.gauges import OUTCOMES
 from speck.model import Inventory, JobMetrics, JobState
 from tests.binder_contract import eventually
 from tests.examples import one_site
@@ -163,6 +164,16 @@ def test_actions_and_operations_are_counted_by_outcome(busy: RestServer) -> None
     assert value(busy, "speck_operations_running", kind="apply") == 0
 
 
+def test_what_has_not_happened_yet_is_told_as_zero(tmp_path: Path) -> None:
+    with rest_server(tmp_path) as rest:
+        assert value(rest, "speck_actions_total", action="move", outcome="failed") == 0
+        assert value(rest, "speck_operations_total", kind="rollback", outcome="waiting") == 0
+        assert value(rest, "speck_drifts_total", drift="running twice") == 0
+        post(rest, TWO)
+        new = {sample.labels["outcome"] for sample in families(scrape(rest))["speck_actions"].samples}
+        assert new == set(OUTCOMES)
+
+
 def test_calls_are_counted_by_binder_and_method(busy: RestServer) -> None:
     submits = busy.world.counts()["submit"]
     assert value(busy, "speck_call_duration_seconds_count", binder="spark-connect", call="submit") == submits
@@ -215,6 +226,12 @@ def test_rates_that_are_old_are_not_told(tmp_path: Path) -> None:
         scrape(rest)
         eventually(lambda: 'job="b"' in scrape(rest), bool)
         assert 'job="a"' not in scrape(rest)
+
+
+def test_series_of_single_jobs_are_bounded() -> None:
+    told = {"observed": 9.0, "input_rate": 1.0, "output_rate": 1.0, "waiting": 1, "work_seconds": 1.0}
+    jobs = [{"composition": "c", "job_name": f"j{number}", **told} for number in range(MOST_JOBS + 50)]
+    assert [len(family.samples) for family in _rates(jobs, {}, oldest=0.0)] == [MOST_JOBS] * 4
 
 
 def test_a_round_that_fails_is_counted(tmp_path: Path) -> None:

@@ -118,7 +118,6 @@ def test_rates_of_jobs_on_spark_and_flink(
                 assert each["error"] is None
                 assert 0 <= each["waiting"] < 100 * RATE
                 assert 0 < each["work_seconds"] < 60
-            eventually(told, lambda found: all(each["input_rate"] == 0 for each in found.values()), PATIENCE)
             eventually(told, lambda found: all(each["waiting"] == 0 for each in found.values()), PATIENCE)
             assert coordinator.delete_composition("rates").wait(PATIENCE)
             eventually(lambda: coordinator.telemetry.readings(), lambda readings: readings == {}, PATIENCE)

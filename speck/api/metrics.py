@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 
 import speck
 from speck.coordinator import Coordinator
+from speck.gauges import OPERATIONS
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MOST_JOBS = 2000  # of which each has series of its own
@@ -92,7 +93,7 @@ def _rates(jobs: Iterable[Mapping[str, Any]], sites: Mapping[str, str], oldest: 
 def _compositions(coordinator: Coordinator) -> Iterator[Metric]:
     compositions = len(coordinator.compositions())
     yield GaugeMetricFamily("speck_compositions", "Compositions", value=compositions)
-    running = Counter(dict.fromkeys(map(_values, ("apply", "rollback", "delete", "heal")), 0))
+    running = Counter(dict.fromkeys(map(_values, OPERATIONS), 0))
     running.update(_values(each.kind) for each in coordinator.operations.running())
     yield _counts("speck_operations_running", "Operations at work now, by kind", ("kind",), running)
 
