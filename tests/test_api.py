@@ -181,6 +181,7 @@ def test_openapi_describes_every_route_and_the_fields_of_a_job(rest: RestServer)
         ("GET", "/jobs"),
         ("GET", "/jobs/{name}"),
         ("DELETE", "/jobs/{name}"),
+        ("GET", "/jobs/{name}/logs"),
         ("POST", "/compositions"),
         ("GET", "/compositions"),
         ("GET", "/compositions/{name}"),
@@ -196,6 +197,7 @@ def test_openapi_describes_every_route_and_the_fields_of_a_job(rest: RestServer)
         ("GET", "/rates"),
         ("GET", "/events"),
         ("GET", "/sites"),
+        ("GET", "/sites/check"),
         ("GET", "/healthz"),
         ("GET", "/metrics"),
     }

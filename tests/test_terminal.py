@@ -101,7 +101,7 @@ def test_a_fault_inside_speck_is_one_line(speck: Speck, monkeypatch: pytest.Monk
         (["job"], "No such command 'job'. Did you mean 'jobs'? (see speck --help)"),
         (["sites", "chek"], "No such command 'chek'. Did you mean 'check'? (see speck sites --help)"),
         (["plan"], "Missing argument 'FILE'. (see speck plan --help)"),
-        (["top", "--sotr"], "No such option '--sotr'. Did you mean '--sort'? (see speck top --help)"),
+        (["top", "--onces"], "No such option '--onces'. Did you mean '--once'? (see speck top --help)"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
