@@ -66,7 +66,7 @@ def test_an_apply_in_a_pipe_shows_lines_whatever_is_forced(rest: RestServer, two
     assert not [letter for letter in said.stderr if letter in "━╸\r"]
 
 
-@pytest.mark.parametrize("arguments", [["jobs"], ["jobs", "--json"], ["--help"], ["watch"]], ids=" ".join)
+@pytest.mark.parametrize("arguments", [["jobs"], ["jobs", "--json"], ["watch"]], ids=" ".join)
 def test_whoever_reads_may_stop_reading(rest: RestServer, two: str, arguments: list[str]) -> None:
     rest.client.apply(Path(two).read_bytes(), "two", wait=60)
     reader, writer = os.pipe()
@@ -101,7 +101,10 @@ def test_a_fault_inside_speck_is_one_line(speck: Speck, monkeypatch: pytest.Monk
         (["job"], "No such command 'job'. Did you mean 'jobs'? (see speck --help)"),
         (["sites", "chek"], "No such command 'chek'. Did you mean 'check'? (see speck sites --help)"),
         (["plan"], "Missing argument 'FILE'. (see speck plan --help)"),
-        (["top", "--onces"], "No such option '--onces'. Did you mean '--once'? (see speck top --help)"),
+        (
+            ["top", "--onces"],
+            "No such option '--onces'. (Did you mean one of: '--json', '--once'?) (see speck top --help)",
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
