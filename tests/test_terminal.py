@@ -126,9 +126,7 @@ def test_a_mistyped_name_is_told_with_what_was_meant(speck: Speck, tmp_path: Pat
 
 
 # Commands that tell nothing which another program would read.
-SPEECHLESS = frozenset(
-    ("serve", "local down", "store backup", "store restore", "init", "completion", "graph")
-)
+SPEECHLESS = frozenset(("serve", "local down", "store backup", "store restore", "init", "completion"))
 
 
 def _commands(group: click.Group, name: str = "") -> Iterator[tuple[str, click.Command]]:
