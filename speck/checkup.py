@@ -6,7 +6,7 @@ What a binder tells is judged here; with a pool of binders of its own it works w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -17,6 +17,8 @@ from speck.model import Checkup, Complaint, Inventory, Site
 from speck.pool import BinderPool
 
 MOST_SKEW = 5.0  # s; more, and the times in logs and of events do not fit together
+
+PATIENCE = 50.0  # s, for all answers; below the patience of the command line
 
 _SIDE_BY_SIDE = 32
 
@@ -46,36 +48,65 @@ class Examined:
         }
 
 
-def examine(inventory: Inventory, pool: BinderPool) -> list[Examined]:
-    """Every engine and every broker, site by site; all are asked side by side.  Raises nothing of theirs."""
-    asked = [each for site in inventory.sites.values() for each in _questions(site, pool)]
-    if not asked:
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """Whom to ask, and how."""
+
+    site: str
+    role: str
+    address: str
+    ask: Callable[[], Checkup]
+
+
+def examine(inventory: Inventory, pool: BinderPool, patience: float = PATIENCE) -> list[Examined]:
+    """Every engine and every broker, site by site; all are asked side by side.  Raises nothing of theirs.
+
+    Of those that do not answer within ``patience`` (s) that is said.
+    """
+    questions = [each for site in inventory.sites.values() for each in _questions(site, pool)]
+    if not questions:
         return []
-    with ThreadPoolExecutor(min(_SIDE_BY_SIDE, len(asked))) as threads:
-        return list(threads.map(lambda ask: ask(), asked))
+    threads = ThreadPoolExecutor(min(_SIDE_BY_SIDE, len(questions)), thread_name_prefix="checkup")
+    answers = [threads.submit(_examined, each) for each in questions]
+    wait(answers, patience)
+    threads.shutdown(wait=False, cancel_futures=True)
+    return [
+        answer.result() if answer.done() and not answer.cancelled() else _overdue(question, patience)
+        for question, answer in zip(questions, answers, strict=True)
+    ]
 
 
-def _questions(site: Site, pool: BinderPool) -> Iterator[Callable[[], Examined]]:
+def _questions(site: Site, pool: BinderPool) -> Iterator[_Question]:
     for engine in site.engines:
         ask = partial(_ask_engine, pool, engine.spe_address)
-        yield partial(_examined, site.name, "engine", engine.spe_address, ask)
+        yield _Question(site.name, "engine", engine.spe_address, ask)
     broker = site.broker_address
-    yield partial(_examined, site.name, "broker", broker, lambda: broker_checkup(pool.broker(broker)))
+    yield _Question(site.name, "broker", broker, lambda: broker_checkup(pool.broker(broker)))
 
 
 def _ask_engine(pool: BinderPool, address: str) -> Checkup:
     return engine_checkup(pool.engine_at(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address))
 
 
-def _examined(site: str, role: str, address: str, ask: Callable[[], Checkup]) -> Examined:
+def _overdue(question: _Question, patience: float) -> Examined:
+    error = NoAnswer(f"{question.address} did not answer in {patience:g} s", address=question.address)
+    return _unanswered(question, error)
+
+
+def _unanswered(question: _Question, error: SpeckError) -> Examined:
+    found = Checkup(complaints=(failure(error, question.role),))
+    return Examined(question.site, question.role, question.address, False, found)
+
+
+def _examined(question: _Question) -> Examined:
     try:
-        found = ask()
+        found = question.ask()
     except SpeckError as error:
-        return Examined(site, role, address, False, Checkup(complaints=(failure(error, role),)))
+        return _unanswered(question, error)
     skew = clock_complaint(found.clock)
     if skew is not None:
         found = replace(found, complaints=(*found.complaints, skew))
-    return Examined(site, role, address, True, found)
+    return Examined(question.site, question.role, question.address, True, found)
 
 
 def engine_checkup(engine: EngineBinder) -> Checkup:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from speck import cli
-from speck.checkup import clock_complaint
+from speck.checkup import clock_complaint, examine
 from speck.errors import NoAnswer
 from speck.model import Checkup, Complaint, Inventory
 from tests.examples import one_site
@@ -114,6 +114,16 @@ def test_an_inventory_is_looked_at_without_a_server(
     assert "cannot be reached" in lines[3]
     assert "mosquitto version 2" in lines[2]
     assert lines[-1] == "1 wrong"
+
+
+def test_who_does_not_answer_keeps_nobody_waiting(rest: RestServer) -> None:
+    hold = rest.world.hold("checkup", address=NEAR)
+    try:
+        found = examine(rest.coordinator.inventory, rest.coordinator.pool, 0.2)
+    finally:
+        hold.release()
+    assert [each.reached for each in found] == [False, True, True, True]
+    assert found[0].found.complaints[0].message == f"{NEAR} did not answer in 0.2 s"
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from speck.cli import cli
 from speck.cli.completion import PROGRAM, VARIABLE
 from tests.mosquitto_server import free_port
 from tests.rest_server import RestServer, yaml_of
+from tests.speck_command import Speck
 from tests.terminal import environment, piped
 
 SPECK = Path(sys.executable).with_name(PROGRAM)
@@ -53,10 +54,10 @@ def test_nothing_is_offered_without_a_server() -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_each_shell_has_its_script(shell: str) -> None:
-    said = piped("http://127.0.0.1:1", "completion", shell)
-    assert said.returncode == 0
-    assert f"{VARIABLE}={shell}_complete" in said.stdout
+def test_each_shell_has_its_script(speck: Speck, shell: str) -> None:
+    said = speck("completion", shell)
+    assert (said.code, said.err) == (0, "")
+    assert f"{VARIABLE}={shell}_complete" in said.out
 
 
 @pytest.mark.skipif(not (shutil.which("bash") and SPECK.exists()), reason="needs bash, and speck installed")

@@ -65,7 +65,7 @@ def test_logs_that_cannot_be_had_are_told_in_one_line(talking: RestServer, speck
 
 def test_what_comes_is_followed(talking: RestServer) -> None:
     with subprocess.Popen(
-        command(talking.url, "logs", "a", "-f", "-n", "2"),
+        command(talking.url, "logs", "a", "-f", "-n", "2", "--interval", "0.1"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -66,7 +66,7 @@ def test_an_apply_in_a_pipe_shows_lines_whatever_is_forced(rest: RestServer, two
     assert not [letter for letter in said.stderr if letter in "━╸\r"]
 
 
-@pytest.mark.parametrize("arguments", [["jobs"], ["jobs", "--json"], ["--help"], ["watch"]], ids=" ".join)
+@pytest.mark.parametrize("arguments", [["jobs"], ["jobs", "--json"], ["watch"]], ids=" ".join)
 def test_whoever_reads_may_stop_reading(rest: RestServer, two: str, arguments: list[str]) -> None:
     rest.client.apply(Path(two).read_bytes(), "two", wait=60)
     reader, writer = os.pipe()
@@ -127,7 +127,16 @@ def test_a_mistyped_name_is_told_with_what_was_meant(speck: Speck, tmp_path: Pat
 
 # Commands that tell nothing which another program would read.
 SPEECHLESS = frozenset(
-    ("serve", "local down", "store backup", "store restore", "init", "completion", "graph")
+    (
+        "serve",
+        "local down",
+        "store backup",
+        "store restore",
+        "init",
+        "completion",
+        "token add",
+        "token remove",
+    )
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -95,3 +96,17 @@ def test_what_is_no_composition(validate: Validate, text: str) -> None:
     said = validate(text)
     assert (said.code, said.out) == (1, "")
     assert said.err.startswith("error: ")
+
+
+def test_a_graph_as_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "work.py").write_text("def work(messages):\n    return messages\n")
+    (tmp_path / "file.yaml").write_text(yaml_of("late t1 t2", "early t0 t1", "later t1 t3"))
+    monkeypatch.setattr(sys, "argv", ["speck", "graph", "file.yaml", "--json"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    drawn = {each["job_name"]: each["feeds"] for each in json.loads(capsys.readouterr().out)}
+    assert next(iter(drawn)) == "early"
+    assert drawn == {"early": ["late", "later"], "late": [], "later": []}

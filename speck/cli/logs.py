@@ -11,10 +11,10 @@ import click
 
 from speck.cli.common import err, json_option, show_json
 from speck.cli.completion import job_argument
+from speck.cli.watch import interval_option
 from speck.client import Client
 
 _FOLLOWED = 1000  # lines that are asked for each time; what comes between two times must be fewer
-_PAUSE = 2.0  # s
 
 
 @click.command()
@@ -29,9 +29,10 @@ _PAUSE = 2.0  # s
     help="How many lines, the last ones.",
 )
 @click.option("-f", "--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@interval_option
 @json_option
 @click.pass_obj
-def logs(client: Client, job: str, tail: int, follow: bool, as_json: bool) -> None:
+def logs(client: Client, job: str, tail: int, follow: bool, interval: float, as_json: bool) -> None:
     """Show the last lines that a job's engine has of it.
 
     Where they come from, and what cannot be had, is said first (on standard error).
@@ -44,7 +45,7 @@ def logs(client: Client, job: str, tail: int, follow: bool, as_json: bool) -> No
     try:
         _print(answer["lines"])
         if follow:
-            for lines in _news(client, job, answer["lines"]):
+            for lines in _news(client, job, answer["lines"], interval):
                 _print(lines)
     except KeyboardInterrupt:
         return
@@ -55,10 +56,10 @@ def _print(lines: Sequence[str]) -> None:
         click.echo(line)
 
 
-def _news(client: Client, job: str, seen: list[str]) -> Iterator[list[str]]:
+def _news(client: Client, job: str, seen: list[str], interval: float) -> Iterator[list[str]]:
     known: list[str] = seen
     while True:
-        time.sleep(_PAUSE)
+        time.sleep(interval)
         answer: dict[str, Any] = client.log(job, _FOLLOWED)
         yield new_lines(known, answer["lines"])
         known = answer["lines"]
