@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,47 +13,12 @@ from speck.errors import Busy, InvalidInput, NoAnswer, NotFound, Refused, StaleR
 from speck.model import Composition
 from speck.operation import Operation
 from speck.store import Store
+from tests.coordinator_bench import begin_fixture, coordinator_fixture, world_fixture  # noqa: F401
 from tests.doubles import World, double_kinds
 from tests.jobs_by_hand import CODE, chain, code_hash, composition, make_job, write_code
 
 ENGINE, OTHER, BROKER = "sc://e1:1", "sc://e2:1", "tcp://b1:1883"
 A, B, C = chain("a", "b", "c")
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    world = World()
-    yield world
-    assert world.violations == []
-
-
-@pytest.fixture
-def begin(tmp_path: Path, world: World) -> Iterator[Callable[[], Coordinator]]:
-    """Starts a coordinator on the same store; the one before is closed, as at a restart."""
-    running: list[tuple[Coordinator, Store]] = []
-
-    def end() -> None:
-        while running:
-            coordinator, store = running.pop()
-            world.heal()
-            coordinator.close()
-            store.close()
-
-    def start() -> Coordinator:
-        end()
-        store = Store(tmp_path / "store")
-        coordinator = Coordinator(store, double_kinds(world), roots=[write_code(tmp_path)], period=0)
-        running.append((coordinator, store))
-        coordinator.start()
-        return coordinator
-
-    yield start
-    end()
-
-
-@pytest.fixture
-def coordinator(begin: Callable[[], Coordinator]) -> Coordinator:
-    return begin()
 
 
 def carry_out(coordinator: Coordinator, wanted: Composition) -> Operation:

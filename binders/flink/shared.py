@@ -1,0 +1,36 @@
+"""What the binders of one cluster within this process share, so that they do not work against each other."""
+
+from __future__ import annotations
+
+import threading
+from weakref import WeakValueDictionary
+
+from binders.flink.jars import JarShelf
+from binders.flink.meter import Meter
+from binders.flink.room import Room
+from binders.flink.tags import Tag
+from binders.flink.turns import Turns
+
+
+class Shared:
+    """What this process knows of one cluster, and has promised there."""
+
+    def __init__(self) -> None:
+        self.shelf = JarShelf()
+        self.room = Room()
+        self.meter = Meter()
+        self.tags: dict[str, Tag] = {}
+        self.live: set[str] = set()  # of the jobs, those that this process has not stopped
+        self.unsettled: dict[str, float] = {}  # until when an attempt's submit may still come to a job
+        self.turns = Turns()
+        self.python_seen = float("-inf")  # when a Python was found that runs programs
+
+
+_all: WeakValueDictionary[str, Shared] = WeakValueDictionary()
+_guard = threading.Lock()
+
+
+def shared_of(address: str) -> Shared:
+    """The one of this cluster."""
+    with _guard:
+        return _all.setdefault(address.rstrip("/"), Shared())
