@@ -66,7 +66,7 @@ class FlinkEngine:
     # -- the contract
 
     def check(self, job: Job, state: State | None) -> None:
-        """Ask for the version, a place for savepoints, the state, the jar, and room; and bring the jar.
+        """Ask for the version, places for state, the state, the jar, and room; and bring the jar.
 
         Starts and stops nothing.  Raises :class:`~speck.errors.NoCapacity` when too few slots are free, those
         counted that were promised to other jobs and those that come free when this one is stopped.
