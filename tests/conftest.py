@@ -6,6 +6,7 @@ pytest_plugins = [
     "tests.chromium",
     "tests.mosquitto_server",
     "tests.rest_server",
+    "tests.speck_command",
     "tests.spark_server",
     "tests.flink_server",
     "tests.standalone_server",
