@@ -13,6 +13,7 @@ import { Overview } from "./views/overview.js";
 import { Sites } from "./views/sites.js";
 
 const TICK = 5000; // ms, between two drawings when nothing comes: ages grow
+const UNSEEN = 20_000; // ms, after which a page that is not seen follows no more
 const FACES = ["auto", "light", "dark"];
 const FACE_KEY = "speck-face";
 
@@ -47,6 +48,28 @@ const begin = () => {
   stopping.abort();
   stopping = new AbortController();
   follow(stopping.signal);
+};
+
+// A page that nobody sees gives its connection back: a browser has six for one server.
+const followWhileSeen = () => {
+  let timer = 0;
+  let away = false;
+  const leave = () => {
+    away = true;
+    stopping.abort();
+  };
+  const turn = () => {
+    clearTimeout(timer);
+    if (document.hidden) timer = setTimeout(leave, UNSEEN);
+    else if (away) comeBack();
+  };
+  const comeBack = () => {
+    away = false;
+    begin();
+  };
+  document.addEventListener("visibilitychange", turn);
+  window.addEventListener("pagehide", leave);
+  window.addEventListener("pageshow", (event) => event.persisted && comeBack());
 };
 
 const useWorld = () => {
@@ -203,7 +226,7 @@ const Page = () => {
   useEffect(() => {
     whenRefused((wrong) => setRefused({ wrong }));
     begin();
-    return () => stopping.abort();
+    followWhileSeen();
   }, []);
   const compositions = items("composition").map((each) => each.name).sort();
   const asked = ["graph", "history"].includes(route.path) ? route.argument : null;

@@ -95,9 +95,10 @@ const ask = async () => {
   changed();
 };
 
+let last = ""; // the id of the last event
+
 // Follow the server until `signal` says to stop; a stream that breaks is taken up where it was.
 export const follow = async (signal) => {
-  let last = "";
   let failures = 0;
   while (!signal.aborted) {
     try {
@@ -108,6 +109,7 @@ export const follow = async (signal) => {
       }, signal);
       world.why = "the server ended the connection";
     } catch (error) {
+      if (signal.aborted) return;
       world.why = error instanceof Refusal ? error.message : "the connection was lost";
       if (error.status === 401) {
         world.live = false;
