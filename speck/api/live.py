@@ -25,7 +25,7 @@ MOST = 32  # who may follow at once
 BEAT = 10.0  # s; who follows hears so often at least
 EVENTS = 200  # last lines of the audit log
 OPERATIONS = 8  # last operations whose actions are told; the others are at /operations/ID
-_SHARE = 20  # a look is made at most every so many times as long as it takes
+_SHARE = 10  # a look is made at most every so many times as long as it takes
 _FIRST = 10.0  # s, that the first to follow waits for the first look
 
 _log = logging.getLogger(__name__)
