@@ -19,7 +19,7 @@ JAVA_SOURCES := $(shell find $(CONNECTORS) $(FLINK_JOBS) -name target -prune -o 
 PIP := $(BIN)/pip --disable-pip-version-check -q install -c constraints.txt
 MAVEN := mvn -q -B -f $(CONNECTORS)/pom.xml
 
-.PHONY: help demo test check bench jars setup pyflink clean
+.PHONY: help demo test check bench jars setup pyflink browser assets clean
 
 help:
 	@echo "make demo [ARGS='...']   the road-traffic demo (ARGS: see speck demo --help)"
@@ -27,12 +27,14 @@ help:
 	@echo "make check               lint, strict types, import direction, dependency audit"
 	@echo "make bench               all benchmarks"
 	@echo "make pyflink             a Python with PyFlink, for Python programs on Flink"
+	@echo "make assets              the dashboard's libraries anew, at the versions that are pinned"
 
 demo: setup jars
 	@$(BIN)/speck demo $(ARGS)
 
 test: $(VENV)/dev jars
 	@$(MAKE) pyflink || echo "no PyFlink: its tests are skipped" >&2
+	@$(MAKE) browser || echo "no Chromium: the tests of the dashboard are skipped" >&2
 	@$(MAVEN) verify
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --durations=30 $(ARGS)
 
@@ -74,6 +76,12 @@ $(PYFLINK)/made: requirements-pyflink.txt
 	@[ -x $(PYFLINK)/bin/pip ] || $(PYTHON) -m venv $(PYFLINK) >&2
 	@$(PYFLINK)/bin/pip --disable-pip-version-check -q install --no-deps -r requirements-pyflink.txt >&2
 	@touch $@
+
+browser:
+	@scripts/system-packages.sh browser
+
+assets:
+	@$(PYTHON) scripts/assets.py
 
 .PHONY: system
 system:

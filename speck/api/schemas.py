@@ -56,6 +56,9 @@ class PlanSchema(Schema):
     counts = fields.Dict(keys=fields.String(), values=fields.Integer())
     actions = fields.List(fields.Nested(ActionSchema))
     warnings = fields.List(fields.Nested(WarningSchema))
+    jobs = fields.List(
+        fields.Dict(), metadata={"description": "the jobs as they are to be, those to stop as they are"}
+    )
 
 
 class ProgressSchema(ActionSchema):
@@ -445,6 +448,16 @@ class DifferenceQuery(Schema):
         allow_none=True,
         validate=validate.Range(1, _LAST_NUMBER),
         metadata={"description": "by default the last one"},
+    )
+
+
+class LiveHeaders(Schema):
+    """Headers of a request to follow."""
+
+    last_event_id = fields.String(
+        data_key="Last-Event-ID",
+        load_default="",
+        metadata={"description": "the id of the last event that was received: what changed since is told"},
     )
 
 
