@@ -199,6 +199,25 @@ class CarriesState(TellsState, Protocol):
 
 
 @runtime_checkable
+class DisposesStates(Protocol):
+    """An engine binder whose jobs leave a state with each stop, which no job changes afterwards."""
+
+    def dispose_state(self, state: State) -> None:
+        """Delete what a job has left there; of none: no error."""
+
+
+@runtime_checkable
+class TellsBeginnings(Protocol):
+    """An engine binder that knows of a job which ended whether it had come to keep anything."""
+
+    def kept_nothing(self, handle: Handle) -> bool:
+        """Whether a job that began without a state has ended with all of its work still to be done.
+
+        Then it has acknowledged nothing, and the next attempt in the same form writes the same once more.
+        """
+
+
+@runtime_checkable
 class TellsLog(Protocol):
     """An engine binder that can show what a job has lately said, and what was said of it."""
 
@@ -271,6 +290,17 @@ class BrokerBinder(Protocol):
 
     def close(self) -> None:
         """Let go of connections."""
+
+
+@runtime_checkable
+class TellsStored(Protocol):
+    """A broker binder whose broker says how much it keeps."""
+
+    def stored(self) -> int | None:
+        """How many messages the broker keeps for whoever is to have them; ``None``: it does not say.
+
+        Disturbs no session.
+        """
 
 
 class LocalServer(Protocol):

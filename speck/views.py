@@ -16,7 +16,7 @@ from speck.errors import BinderError, NotFound, SpeckError
 from speck.history import History
 from speck.leaving import LeftCopy, left_copies
 from speck.loop import Loop
-from speck.model import Inventory, Job, JobMetrics, JobState, JobStatus, Site
+from speck.model import Inventory, JobMetrics, JobState, JobStatus, Site
 from speck.pool import BinderPool
 from speck.rates import Rates
 from speck.reconcile import Observer
@@ -192,20 +192,16 @@ class Views:
         handle = None if attempt is None else attempt.handle
         if reading is None or handle is None or reading.engine_id != handle.engine_id:
             reading = NOT_TOLD  # or told of a copy that was replaced since
-        rates = reading.rates or Rates()
+        rates, site = reading.rates or Rates(), self.inventory.site_of_engine(form.spe_address)
         return {
             "job_name": name,
             "composition": snapshot.head.name,
-            "site": self._site_of(form),
+            "site": site.name if site is not None else form.site,
             "source_topic": form.source_topic,
             "sink_topic": form.sink_topic,
             **asdict(rates),
             "error": reading.error or None,
         }
-
-    def _site_of(self, job: Job) -> str | None:
-        site = self.inventory.site_of_engine(job.spe_address)
-        return site.name if site is not None else job.site
 
     # --- sites
 
@@ -227,6 +223,13 @@ class Views:
             "engines": [self._engine_data(each.spe_address) for each in site.engines],
             "broker": self._broker_data(site.broker_address),
         }
+
+    def site_at(self, address: str) -> str:
+        """The site that has an engine or a broker at this address; of none, the address."""
+        for site in self.inventory.sites.values():
+            if address in (site.broker_address, *(each.spe_address for each in site.engines)):
+                return site.name
+        return address
 
     def _engine_data(self, address: str) -> dict[str, Any]:
         data: dict[str, Any] = {"address": address, "reached": True, "error": "", "capacity": None}

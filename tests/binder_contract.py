@@ -13,12 +13,13 @@ import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 import pytest
 
-from speck.binder import EngineBinder, ListsJobs, TellsLog, TellsMany, TellsOfItself
+from speck.binder import EngineBinder, ListsJobs, MeasuresMany, TellsLog, TellsMany, TellsOfItself
 from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, SpeckError, Unreachable
 from speck.model import (
     Attempt,
@@ -128,6 +129,8 @@ def assert_useless(
         "metrics": lambda: engine.metrics(handle),
         "capacity": engine.capacity,
     }
+    if isinstance(engine, MeasuresMany):
+        calls["measure"] = lambda: engine.measure([handle])
     if isinstance(engine, ListsJobs):
         calls["running"] = engine.running
     if isinstance(engine, TellsLog):
@@ -444,6 +447,11 @@ class EngineContract:
         assert time.time() - 3600 < metrics.observed_at <= time.time()  # s
         for number in (metrics.input_rate, metrics.processing_rate, metrics.batch_duration_ms):
             assert number is None or number >= 0
+        if isinstance(engine, MeasuresMany):
+            unknown = replace(handle, engine_id=uuid.uuid4().hex)
+            measured = engine.measure([handle, unknown])
+            assert isinstance(measured[handle.engine_id], JobMetrics)
+            assert isinstance(measured[unknown.engine_id], Refused)
         engine.stop(handle, keep_state=False)
 
     def test_metrics_of_a_forgotten_job(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:

@@ -33,6 +33,7 @@ from speck.model import (
     JobState,
     JobStatus,
     State,
+    form_fingerprint,
     session_fingerprint,
 )
 
@@ -469,6 +470,10 @@ class InMemoryBroker:
         with self._call("waiting", session):
             return self._state.backlog.get(session, 0)
 
+    def stored(self) -> int | None:
+        with self._call("stored", ""):
+            return sum(self._state.backlog.values())
+
     def close(self) -> None:
         """Nothing is held."""
 
@@ -487,7 +492,10 @@ def _found(engine_id: str, running: RunningJob) -> Found:
     if running.foreign:
         return Found(engine_id, job.job_name)
     reads = session_fingerprint(job.source_broker, attempt.session)
-    return Found(engine_id, job.job_name, attempt.id, job.code_hash, reads)
+    form = form_fingerprint(job)
+    return Found(
+        engine_id, job.job_name, attempt.id, job.code_hash, reads, attempt.number, form, attempt.owner
+    )
 
 
 def accept_any_code(path: Path, entry_class: str) -> str | None:

@@ -102,8 +102,8 @@ def test_a_fault_inside_speck_is_one_line(speck: Speck, monkeypatch: pytest.Monk
         (["sites", "chek"], "No such command 'chek'. Did you mean 'check'? (see speck sites --help)"),
         (["plan"], "Missing argument 'FILE'. (see speck plan --help)"),
         (
-            ["top", "--onces"],
-            "No such option '--onces'. (Did you mean one of: '--json', '--once'?) (see speck top --help)",
+            ["top", "--intervall"],
+            "No such option '--intervall'. Did you mean '--interval'? (see speck top --help)",
         ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -126,7 +126,18 @@ def test_a_mistyped_name_is_told_with_what_was_meant(speck: Speck, tmp_path: Pat
 
 
 # Commands that tell nothing which another program would read.
-SPEECHLESS = frozenset(("serve", "local down", "store backup", "store restore", "init", "completion"))
+SPEECHLESS = frozenset(
+    (
+        "serve",
+        "local down",
+        "store backup",
+        "store restore",
+        "init",
+        "completion",
+        "token add",
+        "token remove",
+    )
+)
 
 
 def _commands(group: click.Group, name: str = "") -> Iterator[tuple[str, click.Command]]:

@@ -259,9 +259,19 @@ class FlinkRest:
         with self._shape("/jobs/:id/savepoints/:trigger"):
             return dict(answer["operation"]) if answer["status"]["id"] == "COMPLETED" else None
 
-    def dispose(self, location: str) -> None:
-        """Ask for the deletion of a savepoint or checkpoint; how it went is not awaited."""
-        self._ask("POST", "/savepoint-disposal", json={"savepoint-path": location})
+    def dispose(self, location: str) -> str:
+        """Ask for the deletion of a savepoint or checkpoint; answers the request's id."""
+        answer = self._ask("POST", "/savepoint-disposal", json={"savepoint-path": location})
+        with self._shape("/savepoint-disposal"):
+            return str(answer["request-id"])
+
+    def disposal(self, request: str) -> str | None:
+        """What went wrong with :meth:`dispose` (a stack trace, or nothing); ``None`` while it is at work."""
+        answer = self._get(f"/savepoint-disposal/{request}")
+        with self._shape("/savepoint-disposal/:request"):
+            if answer["status"]["id"] != "COMPLETED":
+                return None
+            return str((answer["operation"].get("failure-cause") or {}).get("stack-trace", ""))
 
     def close(self) -> None:
         """Close all connections."""

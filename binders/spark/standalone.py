@@ -200,7 +200,21 @@ class StandaloneEngine:
 
     def metrics(self, handle: Handle) -> JobMetrics:
         """The numbers of the last progress report.  Raises :class:`~speck.errors.Refused` of a lost job."""
-        chosen = self._look(handle.engine_id, self._master.cluster())
+        return self._metrics(handle, self._master.cluster())
+
+    def measure(self, handles: Iterable[Handle]) -> dict[str, JobMetrics | BinderError]:
+        """The metrics of many jobs by ``engine_id``: the master is asked once, and each driver."""
+        cluster = self._master.cluster()
+        found: dict[str, JobMetrics | BinderError] = {}
+        for handle in handles:
+            try:
+                found[handle.engine_id] = self._metrics(handle, cluster)
+            except BinderError as error:
+                found[handle.engine_id] = error
+        return found
+
+    def _metrics(self, handle: Handle, cluster: Cluster) -> JobMetrics:
+        chosen = self._look(handle.engine_id, cluster)
         if chosen is None or not _is_there(*chosen) or handle.engine_id in self._over:
             name = handle.details.get("job", "")
             raise Refused(f"{self.address} runs no driver of job {name!r}", address=self.address)

@@ -315,6 +315,13 @@ class EventSchema(Schema):
     cause = _text("why, in the words of who asked")
 
 
+class HealthSchema(Schema):
+    """That all is well."""
+
+    status = fields.String(validate=validate.Equal("ok"))
+    store = _text("what keeps the store from being written, if anything does")
+
+
 class FindingSchema(Schema):
     """One thing that is wrong with the store."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
+from pathlib import Path
 
 import click
 
@@ -19,6 +21,7 @@ from speck.cli import (
     serve,
     sites,
     store,
+    token,
     top,
     validate,
     watch,
@@ -27,18 +30,34 @@ from speck.cli.common import INTERRUPTED, err
 from speck.cli.completion import PROGRAM
 from speck.cli.failing import report
 from speck.client import DEFAULT_URL, Client
+from speck.tokens import token_of
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(speck.__version__, prog_name="speck")
-@click.option("--server", envvar="SPECK_SERVER", default=DEFAULT_URL, show_default=True, help="The server.")
+@click.option(
+    "--server",
+    envvar=["SPECK_URL", "SPECK_SERVER"],
+    metavar="URL",
+    default=DEFAULT_URL,
+    show_default=True,
+    help="The server [or SPECK_URL].",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    help="File with the token, where one is asked for [or SPECK_TOKEN_FILE, or the token in SPECK_TOKEN].",
+)
+@click.option(
+    "--ca",
+    envvar="SPECK_CA",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="PEM file of the authority behind the server's certificate [or SPECK_CA].",
+)
 @click.pass_context
-def cli(context: click.Context, server: str) -> None:
-    """One streaming application out of jobs on different engines at different sites.
-
-    The environment variable SPECK_TOKEN holds the server's token, where it asks for one.
-    """
-    context.obj = Client(server, os.environ.get("SPECK_TOKEN"))
+def cli(context: click.Context, server: str, token_file: Path | None, ca: Path | None) -> None:
+    """One streaming application out of jobs on different engines at different sites."""
+    context.obj = Client(server, partial(token_of, os.environ, token_file), ca)
 
 
 for command in (
@@ -63,6 +82,7 @@ for command in (
     validate.validate,
     completion.completion,
     store.store,
+    token.token,
     local.local,
     local.demo,
 ):
