@@ -273,34 +273,40 @@ class SiteViewSchema(Schema):
 class ComplaintSchema(Schema):
     """One thing that is wrong with an engine or a broker."""
 
-    message = _text()
+    message = _text("what is wrong")
     remedy = _text("what mends it (empty: the message says)")
 
 
 class CheckupSchema(Schema):
     """An engine or a broker of the inventory, as it was found just now."""
 
-    site = _text()
-    role = fields.String(validate=validate.OneOf(("engine", "broker")))
-    address = _text()
-    reached = fields.Boolean()
-    version = _text("empty where it does not tell")
+    site = _text("the site's name")
+    role = fields.String(
+        validate=validate.OneOf(("engine", "broker")), metadata={"description": "engine or broker"}
+    )
+    address = _text("of the engine or broker")
+    reached = fields.Boolean(metadata={"description": "whether it answered just now"})
+    version = _text("in its own words; empty where it does not tell")
     limits = fields.Dict(keys=fields.String(), metadata={"description": "by name; memory is bytes"})
     clock_ahead = fields.List(
         fields.Float(),
         allow_none=True,
-        metadata={"description": "by how much its clock is ahead of the server's: from, to, in s"},
+        metadata={
+            "description": "by how much its clock is ahead of the server's: from, to, in s; null: not told"
+        },
     )
-    wrong = fields.List(fields.Nested(ComplaintSchema))
+    wrong = fields.List(
+        fields.Nested(ComplaintSchema), metadata={"description": "what is wrong; empty: nothing"}
+    )
 
 
 class LogSchema(Schema):
     """The last lines that an engine has of a job."""
 
-    job_name = _text()
-    address = _text("the engine")
-    observed_at = fields.Float(metadata=_UNIX)
-    attempt = fields.Integer(metadata={"description": "of which they are"})
+    job_name = _text("the job's name")
+    address = _text("of the engine")
+    observed_at = fields.Float(metadata={"description": "when it was asked (Unix time, s)"})
+    attempt = fields.Integer(metadata={"description": "the attempt of which the lines are"})
     about = _text("where the lines come from, and what cannot be had")
     lines = fields.List(fields.String(), metadata={"description": "the newest last"})
 
