@@ -107,9 +107,8 @@ def needed(name: str = "speck") -> dict[str, str]:
     """What is installed of all that a package needs, extras included; other tools are nobody's business."""
     there = {canonicalize_name(each.metadata["Name"]): each for each in distributions()}
     found: dict[str, str] = {}
-    waiting = [
-        (canonicalize_name(name), extra) for extra in there[name].metadata.get_all("Provides-Extra", [""])
-    ]
+    first = canonicalize_name(name)
+    waiting = [(first, extra) for extra in there[first].metadata.get_all("Provides-Extra", [""])]
     seen = set(waiting)
     while waiting:
         package, extra = waiting.pop()
