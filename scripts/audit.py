@@ -31,7 +31,7 @@ _PINS = ("constraints.txt", "requirements-pyflink.txt")
 _KNOWN = Path(__file__).with_name("known-vulnerable.txt")
 _OWN = frozenset(("speck", "pip", "setuptools", "wheel"))  # and what makes an environment
 _CANARY = "requests==2.19.0"  # CVE-2018-18074
-_SOCKET_TIMEOUT, _PATIENCE = "5", 120  # s
+_SOCKET_TIMEOUT, _SOON, _PATIENCE = "5", 20, 180  # s
 _POM = {"m": "http://maven.apache.org/POM/4.0.0"}
 _LOOSE = re.compile(r"[\[(,]|SNAPSHOT|LATEST|RELEASE|\$\{")
 
@@ -136,22 +136,22 @@ class OutOfReach(Exception):
 
 def ask_service(requirements: str) -> list[str]:
     """What pip-audit's service says of these pins.  Raises :class:`OutOfReach`."""
-    if not _asked(_CANARY):
+    if not _asked(_CANARY, _SOON):
         raise OutOfReach(f"it says nothing against {_CANARY}")
-    return _asked(requirements)
+    return _asked(requirements, _PATIENCE)
 
 
-def _asked(requirements: str) -> list[str]:
+def _asked(requirements: str, patience: float) -> list[str]:
     options = ["--no-deps", "--disable-pip", "--progress-spinner", "off", "--timeout", _SOCKET_TIMEOUT]
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "requirements.txt"
         file.write_text(requirements, encoding="utf-8")
         command = [sys.executable, "-m", "pip_audit", "-r", str(file), "-f", "json", *options]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_PATIENCE)
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=patience)
             answer = json.loads(done.stdout)
         except subprocess.TimeoutExpired as error:
-            raise OutOfReach(f"it took more than {_PATIENCE} s") from error
+            raise OutOfReach(f"it took more than {patience:g} s") from error
         except ValueError as error:
             raise OutOfReach((done.stderr.strip().splitlines() or ["it says nothing"])[-1][:200]) from error
     return [
