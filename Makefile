@@ -46,7 +46,7 @@ check: $(VENV)/dev
 	@echo "check: all well"
 
 bench: $(VENV)/dev jars
-	@for name in plan store reconcile hop deploy; do echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done
+	@for name in plan store reconcile scrape hop deploy; do echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done
 
 jars: $(BUILT)
 
