@@ -14,6 +14,7 @@ from speck.carry import Carrier, Parcel, at
 from speck.errors import BinderError, NoAnswer, Unreachable
 from speck.leaving import Leaver
 from speck.ledger import Ledger
+from speck.logs import about
 from speck.model import Attempt, Handle, Job, State, form_fingerprint
 from speck.sessions import session_for, with_current
 from speck.store import AttemptRecord, JobRecord
@@ -73,6 +74,10 @@ class Attempts:
         It leaves the store when the engine says no.  When there is no answer it stays there as intended, for
         whether it runs is not known.
         """
+        with about(attempt=intended.attempt.id):
+            self._give(job, intended)
+
+    def _give(self, job: Job, intended: AttemptRecord) -> None:
         attempt = intended.attempt
         try:
             again(partial(self.ledger.pool.broker(job.source_broker).fence, attempt.session, attempt.number))
@@ -183,20 +188,26 @@ class Attempts:
             if self.leaver.leaves(form):
                 self.leaver.leave(record, form)
                 continue
-            engine = self.ledger.pool.engine(form)
-            handle = record.handle or self._bring_out(form, record)
-            if handle is None:
-                self._dismiss(record)
-                continue
-            with self.ledger.store.transaction() as transaction:
-                transaction.put_attempt(replace(record, phase="stopping", handle=handle))
-            state = self.ledger.call("stop", partial(engine.stop, handle, keep_state))
-            job = self._after_stop(record, form, at(state, form) if state else None)
-            if keep_state and state is None:
-                job = replace(job, begun=self._begun(record, form, handle))
-            self._stopped(record, job)
-            former = record.revision
+            with about(attempt=record.attempt.id):
+                if self._stop(record, form, keep_state=keep_state):
+                    former = record.revision
         return former
+
+    def _stop(self, record: AttemptRecord, form: Job, *, keep_state: bool) -> bool:
+        """Stop one attempt; answers whether it had been running."""
+        handle = record.handle or self._bring_out(form, record)
+        if handle is None:
+            self._dismiss(record)
+            return False
+        with self.ledger.store.transaction() as transaction:
+            transaction.put_attempt(replace(record, phase="stopping", handle=handle))
+        engine = self.ledger.pool.engine(form)
+        state = self.ledger.call("stop", partial(engine.stop, handle, keep_state))
+        job = self._after_stop(record, form, at(state, form) if state else None)
+        if keep_state and state is None:
+            job = replace(job, begun=self._begun(record, form, handle))
+        self._stopped(record, job)
+        return True
 
     def _bring_out(self, form: Job, record: AttemptRecord) -> Handle | None:
         """The handle of an attempt that is to stop and may not have come up yet; ``None``: it never will.

@@ -21,6 +21,7 @@ from speck.errors import BinderError
 from speck.model import (
     Attempt,
     Capacity,
+    Checkup,
     Found,
     Handle,
     Inventory,
@@ -217,6 +218,32 @@ class TellsBeginnings(Protocol):
 
 
 @runtime_checkable
+class TellsLog(Protocol):
+    """An engine binder that can show what a job has lately said, and what was said of it."""
+
+    log_about: str
+    """Where the lines come from, and what of a job's words cannot be had: a sentence for people."""
+
+    def log_tail(self, handle: Handle, lines: int) -> Sequence[str]:
+        """The last lines, at most so many, the newest last, each without its line's end.
+
+        Also of a job that has failed.  Raises a :class:`~speck.errors.BinderError`; of a job that the engine
+        does not know, ``Refused``.
+        """
+
+
+@runtime_checkable
+class TellsOfItself(Protocol):
+    """An engine or broker binder that can say what answers at its address, and what is wrong with it."""
+
+    def checkup(self) -> Checkup:
+        """Version, limits and clock, and what in its settings keeps jobs from working there.
+
+        Starts and stops nothing.  Raises the :class:`~speck.errors.BinderError` of one that cannot be asked.
+        """
+
+
+@runtime_checkable
 class TellsFirstWork(Protocol):
     """An engine binder whose engine tells when a job is through with its first work."""
 
@@ -263,6 +290,17 @@ class BrokerBinder(Protocol):
 
     def close(self) -> None:
         """Let go of connections."""
+
+
+@runtime_checkable
+class TellsStored(Protocol):
+    """A broker binder whose broker says how much it keeps."""
+
+    def stored(self) -> int | None:
+        """How many messages the broker keeps for whoever is to have them; ``None``: it does not say.
+
+        Disturbs no session.
+        """
 
 
 class LocalServer(Protocol):

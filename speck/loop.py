@@ -19,6 +19,7 @@ from speck.backoff import Backoff
 from speck.deployment import Deployments, EngineKey, Snapshot
 from speck.drift import GONE, Drifted, Sighting, drifts, sightings
 from speck.errors import SpeckError
+from speck.gauges import Gauges
 from speck.healing import Turn, brokers_of, engines_of, take_turns
 from speck.leaving import Leaver, left_copies
 from speck.model import Drift, JobState, JobStatus
@@ -33,6 +34,7 @@ _log = logging.getLogger(__name__)
 
 # An engine is asked so often that a death is seen within 10 s of it, the answer's time included.
 PERIOD = 9.5  # s between the beginnings of two rounds
+STUCK = 300.0  # s; many times what all the silent engines and brokers of a round take together
 PROBES = 16  # engines and brokers that are asked at a time whether they are there
 
 NEVER = "restart: never (apply it again to start it)"
@@ -65,7 +67,7 @@ class Healer(Protocol):
 
 @dataclass
 class Loop:
-    """``clock`` tells Unix time, s."""
+    """``clock`` tells Unix time, s; a round that takes longer than ``patience`` (s) is stuck."""
 
     deployments: Deployments
     observer: Observer
@@ -73,9 +75,13 @@ class Loop:
     healer: Healer
     clock: Callable[[], float]
     backoff: Backoff = field(default_factory=Backoff)
+    gauges: Gauges = field(default_factory=Gauges)
+    patience: float = STUCK
     _notes: dict[str, Note] = field(default_factory=dict, init=False)
     _strays: Strays = field(init=False)
     _missed: Counter[str] = field(default_factory=Counter, init=False)
+    _begun: float | None = field(default=None, init=False)  # monotonic, s: of the round at work
+    _rounds: int = field(default=0, init=False)
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
     _thread: threading.Thread | None = field(default=None, init=False)
 
@@ -109,6 +115,19 @@ class Loop:
             time_left = max(0.0, due - time.monotonic())
 
     # --- what others ask and tell
+
+    @property
+    def has_looked(self) -> bool:
+        """Whether a round ended well since the start; of a loop that does not go round, that nobody waits."""
+        return self._rounds > 0 or self._thread is None
+
+    def fault(self) -> str:
+        """What keeps the loop from going round; empty when nothing does."""
+        thread, begun = self._thread, self._begun
+        if thread is not None and not thread.is_alive() and not self._stop.is_set():
+            return "the loop has ended"
+        taken = 0.0 if begun is None else time.monotonic() - begun
+        return f"the loop is stuck in a round for {taken:.0f} s" if taken > self.patience else ""
 
     def note(self, job: str) -> Note | None:
         """What is not as wanted with a job, as the last round saw it."""
@@ -150,6 +169,15 @@ class Loop:
 
     def round(self) -> None:
         """Look at everything once, tell what drifted, and begin to heal it."""
+        self._begun = time.monotonic()
+        try:
+            with self.gauges.round():
+                self._round()
+            self._rounds += 1
+        finally:
+            self._begun = None
+
+    def _round(self) -> None:
         turns = self.healer.turns()
         snapshots = self.deployments.snapshots()
         look = self.observer.look([each for snapshot in snapshots for each in snapshot.deployed()])
@@ -229,6 +257,7 @@ class Loop:
         else:
             self._notes[name] = Note(now, self.clock())
         if not known:
+            self.gauges.drifted(now.drift)
             message = f"job {name!r}: {now.drift.value}: {now.message}"
             yield self._event(snapshot, "drift", name, message)
 

@@ -280,6 +280,29 @@ class Capacity:
     memory_free: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """One thing that is wrong with an engine or a broker, and what mends it (empty: the message says)."""
+
+    message: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkup:
+    """What an engine or a broker tells of itself.
+
+    ``version`` is in its own words, empty where it does not tell.  ``limits`` are for people, by name (memory
+    is bytes).  ``clock`` is by how much its clock is ahead of this machine's: from, to, in s; ``None`` where
+    it does not tell the time.
+    """
+
+    version: str = ""
+    limits: Mapping[str, Scalar] = field(default_factory=dict)
+    clock: tuple[float, float] | None = None
+    complaints: tuple[Complaint, ...] = ()
+
+
 # --- sites ----------------------------------------------------------------------------------------
 
 _REFERENCE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}\Z|file:(?P<file>.+)\Z")

@@ -12,6 +12,8 @@ from typing import Any
 
 from speck.deployment import Snapshot
 from speck.errors import Busy, NotFound, StoreError
+from speck.limits import Limits
+from speck.logs import about
 from speck.model import Job
 from speck.operation import Operation, end_state
 from speck.plan import Plan, kind_of
@@ -29,8 +31,9 @@ HEAL_PATIENCE = 30.0  # s, for a healing that is at work when a user wants somet
 class Operations:
     """Those at work, and those that lately were.  A user goes before the loop, which heals through here.
 
-    ``carry_out`` does what a plan says, ``ended`` is told of each end, ``mint`` makes ids, ``clock`` tells
-    Unix time (s), ``heal_patience`` is for how long (s) a user waits for a healing that is at work.
+    ``carry_out`` does what a plan says, ``ended`` is told of each end and its state, ``mint`` makes ids,
+    ``clock`` tells Unix time (s), ``heal_patience`` is for how long (s) a user waits for a healing at work.
+    ``limits`` say how many may be at work at once, those of the loop not counted.
     ``lock`` is to be held from the last look at what is at work to :meth:`begin`.
     """
 
@@ -38,10 +41,11 @@ class Operations:
     retention: Retention
     observer: Observer
     carry_out: Callable[[Operation, Mapping[str, Job], Plan], None]
-    ended: Callable[[Operation, Plan], None]
+    ended: Callable[[Operation, Plan, str], None]
     mint: Callable[[], str]
     clock: Callable[[], float]
     heal_patience: float = HEAL_PATIENCE
+    limits: Limits = field(default_factory=Limits)
     lock: threading.RLock = field(default_factory=threading.RLock, init=False)
     _operations: dict[str, Operation] = field(default_factory=dict, init=False)
     _at_work: dict[str, Operation] = field(default_factory=dict, init=False)
@@ -65,6 +69,15 @@ class Operations:
     def live(self, identifier: str) -> Operation | None:
         """An operation that is, or lately was, at work in this process."""
         return self._operations.get(identifier)
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether nothing new is taken any more."""
+        return self._closing
+
+    def running(self) -> list[Operation]:
+        """Those at work now."""
+        return list(self._at_work.values())
 
     def at_work(self, composition: str) -> str | None:
         """The id of the operation at work on a composition."""
@@ -96,7 +109,10 @@ class Operations:
                     del self._users[composition], self._turns[composition]
 
     def refuse_busy(self, composition: str) -> None:
-        """Raise :class:`~speck.errors.Busy` when something is at work on a composition, or all is to end."""
+        """Raise :class:`~speck.errors.Busy` when something is at work on a composition, or all is to end.
+
+        Raises :class:`~speck.errors.Overloaded` when too much is at work on others.
+        """
         if self._closing:
             raise Busy("the server is shutting down (try again when it is up)")
         at_work = self._at_work.get(composition)
@@ -105,6 +121,8 @@ class Operations:
                 f"composition {composition!r}: operation {at_work.id} ({at_work.kind}, revision "
                 f"{at_work.revision}) is at work (wait for its end)"
             )
+        users = [each for each in list(self._at_work.values()) if each.kind != "heal"]
+        self.limits.refuse_operation(len(users))
 
     def new(
         self,
@@ -156,6 +174,10 @@ class Operations:
         work.start()
 
     def _work(self, operation: Operation, wanted: Mapping[str, Job], plan: Plan) -> None:
+        with about(operation=operation.id, composition=operation.composition):
+            self._carry_through(operation, wanted, plan)
+
+    def _carry_through(self, operation: Operation, wanted: Mapping[str, Job], plan: Plan) -> None:
         error = ""
         try:
             self.carry_out(operation, wanted, plan)
@@ -179,7 +201,7 @@ class Operations:
             except StoreError as trouble:
                 _log.error("the end of operation %s could not be stored: %s", operation.id, trouble)
                 error = error or f"its end could not be stored: {trouble}"
-            self.ended(operation, plan)
+            self.ended(operation, plan, state)
             del self._at_work[operation.composition]
             self._changes[operation.composition] += 1
             self._trim_operations()

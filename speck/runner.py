@@ -31,6 +31,7 @@ from speck.errors import BinderError, NoAnswer, SpeckError, StoreError, Unreacha
 from speck.graph import Graph, source_of
 from speck.leaving import Leaver
 from speck.ledger import Ledger
+from speck.logs import about
 from speck.model import Job
 from speck.operation import Operation
 from speck.plan import Action, Keep, Move, Plan, Start, Stop, Update
@@ -151,8 +152,13 @@ class Runner:
         lane: Executor | None = None,
     ) -> Task:
         name = action.job.job_name
+        site = self.pool.inventory.site_of_engine(action.job.spe_address)
 
         def work() -> None:
+            with about(job=name, site=site.name if site else None):
+                carry_out()
+
+        def carry_out() -> None:
             try:
                 self.operation.begin(name)
                 step(action)

@@ -24,9 +24,9 @@ import requests
 from binders.flink import FLINK, cluster, orders
 from binders.flink.engine import FlinkEngine, connect_engine
 from binders.flink.states import local_path
+from speck.artifacts import hash_of
 from speck.errors import NoAnswer, NoCapacity, Refused, Unreachable
 from speck.model import Handle, Inventory, Job, JobState, Login, Secret, State
-from speck.schema.jobfile import content_hash
 from tests.binder_contract import EngineContract, attempt_of, await_state, eventually
 from tests.examples import job, one_site
 from tests.flink_bench import BROKER, FlinkBench
@@ -262,12 +262,12 @@ def own_jar(bench: FlinkBench, directory: Path) -> tuple[Path, str]:
     shutil.copyfile(bench.jar, path)
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("note.txt", uuid.uuid4().hex)
-    return path, f"{content_hash(path)}.jar"
+    return path, f"{hash_of(path)}.jar"
 
 
 def test_many_jobs_share_one_jar(flink_bench: FlinkBench, job_name: str, tmp_path: Path) -> None:
     path, jar = own_jar(flink_bench, tmp_path)
-    code = content_hash(path)
+    code = hash_of(path)
     jobs = [
         replace(flink_bench.job(f"{job_name}-{number}", rate=10), job_path=str(path), code_hash=code)
         for number in range(24)

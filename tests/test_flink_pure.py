@@ -19,11 +19,13 @@ from binders.flink.rates import (
     PRESSED,
     RECORDS_IN,
     RECORDS_OUT,
+    SENT,
     Sample,
     VertexSample,
     emitted_metric,
     is_newer,
     is_restart,
+    named,
     rates,
     rows,
     sample_of,
@@ -158,6 +160,26 @@ def test_which_samples_can_be_compared(after: Sample, newer: bool, restarted: bo
     before = {"s": vertex(1, 2)}
     assert is_newer(before, after) is newer
     assert is_restart(before, after) is restarted
+
+
+def test_what_the_sinks_send_is_counted_wherever_they_are() -> None:
+    names = [
+        "0.x",
+        "Sink__Writer.numRecordsSend",
+        "b.numRecordsSend",
+        "numRecordsSend",
+        "numRecordsSendErrors",
+    ]
+    assert named(names, SENT) == ("Sink__Writer.numRecordsSend", "b.numRecordsSend")
+    sums = {RECORDS_IN: 9.0, BUSY: 0.0, IDLE: 2000.0, PRESSED: 0.0, "a.s": 3.0, "b.s": 4.0}
+    after = sample_of(sums, RECORDS_IN, ["a.s", "b.s"], source=False, subtasks=1)
+    assert after is not None
+    assert after.sent == 7
+    assert sample_of(sums, RECORDS_IN, ["c.s"], source=False, subtasks=1) is None
+    before = dataclasses.replace(after, idle=0.0, sent=1.0)
+    source = {"s": vertex(0, 1)}, {"s": vertex(6, 3)}
+    assert rates(source[0] | {"k": before}, source[1] | {"k": after}).output == pytest.approx(3)
+    assert rates(*source).output is None
 
 
 def test_a_sample_needs_all_counters() -> None:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from binders.flink.account import EXPECTED, is_known
 from binders.flink.orders import CHECKPOINT_KEYS, SAVEPOINT_KEYS, Places
-
-VERSIONS = ((1, 20), (2, 0))  # the oldest of each major version
 
 
 def version_fault(version: str) -> str | None:
     """Why a cluster of this version is not used; ``None`` when it is."""
-    major, minor = (int(part) if part.isdigit() else 0 for part in [*version.split("."), "0"][:2])
-    if any(major == oldest[0] and minor >= oldest[1] for oldest in VERSIONS):
-        return None
-    return f"is Flink {version} (expected Flink 2, or 1.20)"
+    return None if is_known(version) else f"is Flink {version} ({EXPECTED})"
 
 
 def places_fault(at: Places) -> str | None:

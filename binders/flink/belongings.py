@@ -9,9 +9,8 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from binders.flink.rest import FlinkRest, JobLine
 from binders.flink.shared import Shared
-from binders.flink.tags import Tag, found, tag_of
+from binders.flink.tags import Tag, tag_of
 from speck.errors import BinderError, NoAnswer, Unreachable
-from speck.model import Found
 
 _log = logging.getLogger(__name__)
 
@@ -35,10 +34,6 @@ class Belongings:
         if job not in self.shared.tags:
             self.shared.tags[job] = tag_of(self.rest.job_parameters(job))
         return self.shared.tags[job]
-
-    def found(self, line: JobLine) -> Found:
-        """A job as SpecK tells of it; one that another started has its own name."""
-        return found(line, self.tag(line.id))
 
     def is_of(self, line: JobLine, job_name: str) -> bool:
         """Whether this is a copy of the job of this name."""

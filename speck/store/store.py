@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import threading
 from collections.abc import Callable, Container, Iterator
@@ -20,9 +21,25 @@ from speck.store.encoding import FIRST_KEY, FORMAT, FORMAT_KEY, IDENTITY_KEY, ke
 from speck.store.records import AttemptRecord, Bounds, Event, Head, JobRecord, Revision, Tries
 from speck.store.transaction import OPERATION_KINDS, Change, Record, Transaction
 
+_log = logging.getLogger("speck.audit")
+
 _T = TypeVar("_T")
 
 _BEFORE = 1 << 62  # more than there are entries: those of the loop come before the event that follows them
+
+_TROUBLE = frozenset(("failed", "skipped", "waiting", "drift"))  # kinds of events
+
+
+def _log_event(event: Event) -> None:
+    fields = {
+        "event_kind": event.kind,
+        "operation": event.operation,
+        "composition": event.composition,
+        "job": event.job,
+        "author": event.author,
+    }
+    said = {name: value for name, value in fields.items() if value}  # an empty one would hide another's
+    _log.log(logging.WARNING if event.kind in _TROUBLE else logging.INFO, "%s", event.message, extra=said)
 
 
 @dataclass
@@ -93,6 +110,8 @@ class Store:
             changes = [*transaction.changes(), *self._events_of(transaction)]
         self._database.write(changes)
         self._forget_cached(changes)
+        for event in transaction.events:
+            _log_event(event)
 
     def _events_of(self, transaction: Transaction) -> Iterator[Change]:
         for event in transaction.events:
