@@ -1,0 +1,260 @@
+"""The documentation says what is: its files load, its code compiles, its commands and options are there."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from docs.generate import commands, fields, rest
+from speck.binder import installed
+from speck.schema import CompositionSchema, InventorySchema, load_composition, load_inventory
+from tests.docs_blocks import PAGES, ROOT, Block, blocks, inline_commands, steps, words
+from tests.docs_commands import fault
+from tests.examples import make_jar
+
+BLOCKS = [block for page in PAGES for block in blocks(page)]
+SITES = (ROOT / "pipelines" / "sites.yaml").read_text(encoding="utf-8")
+
+
+def of_language(*languages: str) -> list[Any]:
+    return [pytest.param(block, id=str(block)) for block in BLOCKS if block.language in languages]
+
+
+def all_pages() -> list[Any]:
+    return [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES]
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("block", of_language("yaml"))
+def test_yaml_is_what_speck_reads(block: Block, tmp_path: Path) -> None:
+    data = yaml.safe_load(block.text)
+    assert isinstance(data, dict), f"{block}: not a mapping"
+    if "sites" in data:
+        assert load_inventory(block.text).sites
+    if "jobs" in data:
+        for job in data["jobs"]:
+            make_code(tmp_path / job["job_path"], job["entry_class"])
+        loaded = load_composition(
+            block.text,
+            inventory=load_inventory(SITES),
+            registry=installed(),
+            root=tmp_path,
+            default_name=block.page.stem,
+        )
+        assert len(loaded.composition.jobs) == len(data["jobs"])
+
+
+def make_code(path: Path, entry_class: str) -> None:
+    """A file that has the class or function."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".py":
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"def {entry_class}(messages):\n    return messages\n")
+    else:
+        make_jar(path, entry_class)
+
+
+@pytest.mark.parametrize("block", of_language("toml", "json"))
+def test_data_can_be_read(block: Block) -> None:
+    assert tomllib.loads(block.text) if block.language == "toml" else json.loads(block.text)
+
+
+@pytest.mark.parametrize("block", of_language("python"))
+def test_python_compiles_and_runs_where_it_stands_alone(block: Block) -> None:
+    code = compile(block.text, str(block), "exec")
+    if "fragment" in block.notes or "file" in block.notes or not can_import(block.text):
+        return
+    # A name of its own, so that `if __name__ == "__main__"` is not taken.
+    exec(code, {"__name__": "block"})  # noqa: S102 - the documentation is ours
+
+
+def can_import(text: str) -> bool:
+    """Whether all that a program imports is installed here."""
+    names = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            names |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+    return all(map(_is_there, names))
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # a package that it is in
+        return False
+
+
+# --- commands -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", all_pages())
+def test_commands_are_there(page: Path) -> None:
+    found = []
+    for block in blocks(page):
+        typed = block.language in ("sh", "console")
+        lines = [step.command for step in steps(block)] if typed else block.lines
+        if typed or block.language in ("bash", "text", ""):
+            found += [(block.line, each, fault(words(each))) for each in lines if known(each)]
+    for program in ("speck", "make", "python"):
+        for number, code in inline_commands(page, program):
+            found.append((number, code, fault(words(code), whole=False)))
+    wrong = [f"{page.name}:{number}: {line}: {problem}" for number, line, problem in found if problem]
+    assert not wrong, "\n".join(wrong)
+
+
+def known(line: str) -> bool:
+    """Whether a line begins with a program that is looked up."""
+    return line.lstrip("$ ").split(" ")[0].rsplit("/", 1)[-1] in ("speck", "make", "python")
+
+
+def test_a_wrong_command_is_found() -> None:
+    for line in (
+        "speck aply FILE",
+        "speck apply FILE --mesage x",
+        "speck apply",
+        "speck history one two",
+        "speck store mend",
+        "make demonstration",
+        "python -m benchmarks.nothing",
+        "python -m benchmarks.plan --nothing",
+    ):
+        assert fault(words(line)), line
+    for line in (
+        "speck --server http://h:1 jobs --json",
+        "speck store backup FILE",
+        "make demo ARGS='--keep'",
+    ):
+        assert fault(words(line)) is None, line
+
+
+def test_what_is_not_run_says_why() -> None:
+    for block in BLOCKS:
+        if "not run" in block.notes:
+            assert len(block.notes["not run"]) > 10, f"{block}: why is it not run?"
+
+
+# --- the references -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    return rest.document()
+
+
+@pytest.mark.parametrize("schema", [CompositionSchema(), InventorySchema()], ids=["composition", "inventory"])
+def test_every_field_is_described(schema: Any) -> None:
+    bare = [
+        f"{fields.title(of)}.{name}"
+        for of, name, field in fields.written_fields(schema)
+        if not fields.describe(field)
+    ]
+    assert not bare
+
+
+def test_every_path_and_parameter_is_described(document: dict[str, Any]) -> None:
+    bare = []
+    for method, path, operation in rest.operations(document):
+        if not operation.get("summary"):
+            bare.append(f"{method} {path}")
+        for parameter in (rest.resolved(each, document) for each in operation["parameters"]):
+            if not (parameter.get("description") or parameter.get("schema", {}).get("description")):
+                bare.append(f"{method} {path} {parameter['name']}")
+    assert not bare
+
+
+def test_every_field_of_an_answer_is_described(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    bare = [
+        f"{name}.{field}"
+        for name, schema in schemas.items()
+        for field, data in schema.get("properties", {}).items()
+        if not data.get("description") and "$ref" not in data and "$ref" not in data.get("items", {})
+    ]
+    assert not bare
+
+
+def test_every_command_and_option_has_help() -> None:
+    bare = []
+    for path, command in commands.tree():
+        if not command.help:
+            bare.append(" ".join(path))
+        bare += [
+            f"{' '.join(path)} {option.opts[0]}"
+            for option in command.params
+            if hasattr(option, "help") and hasattr(option, "is_flag") and not option.help
+        ]
+    assert not bare
+
+
+def test_every_command_and_path_is_in_its_reference(document: dict[str, Any]) -> None:
+    page = commands.page()
+    for path, _ in commands.tree():
+        assert f"## {' '.join(path)}\n" in page
+    page = rest.page(document)
+    for method, path, _ in rest.operations(document):
+        assert f"## {method} {path}\n" in page
+
+
+# --- what else is shown ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "source", sorted((ROOT / "docs" / "pictures").glob("*.dot")), ids=lambda path: path.stem
+)
+def test_a_picture_is_that_of_its_source(source: Path) -> None:
+    # The drawing keeps the names of nodes and edges as titles, and each line of a label as a text.
+    drawn = source.with_suffix(".svg").read_text(encoding="utf-8")
+    text = source.read_text(encoding="utf-8")
+    for label in set(re.findall(r'label="([^"]*)"', text)):
+        for line in filter(None, label.split("\\n")):
+            escaped = (
+                line.replace("&", "&amp;").replace("<", "&lt;").replace("'", "&#39;").replace("-", "&#45;")
+            )
+            assert f">{escaped}</text>" in drawn, (
+                f"{source.name}: {line!r} is not in the drawing (make pictures)"
+            )
+
+
+UNITS = sorted((ROOT / "scripts" / "systemd").glob("*.service"))
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+def test_units_are_sound(tmp_path: Path) -> None:
+    for unit in UNITS:
+        for line in unit.read_text(encoding="utf-8").splitlines():
+            if line.startswith("ExecStart="):  # systemd looks whether the program is there
+                program = tmp_path / line.removeprefix("ExecStart=").split()[0].lstrip("/")
+                program.parent.mkdir(parents=True, exist_ok=True)
+                program.write_text("#!/bin/sh\n")
+                program.chmod(0o755)
+        shutil.copy(unit, tmp_path)
+    checked = [moved(tmp_path / unit.name, tmp_path) for unit in UNITS]
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", *checked],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    complaints = [line for line in done.stderr.splitlines() if "speck" in line]
+    assert (done.returncode, complaints) == (0, [])
+
+
+def moved(unit: Path, directory: Path) -> str:
+    """The unit's path, its programs looked for below a directory."""
+    unit.write_text(unit.read_text().replace("ExecStart=/opt", f"ExecStart={directory}/opt"))
+    return str(unit)
