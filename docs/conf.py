@@ -20,7 +20,6 @@ exclude_patterns = ["generate", "pictures/*.dot"]
 source_suffix = {".md": "markdown"}
 
 myst_heading_anchors = 4
-myst_enable_extensions = ["attrs_inline", "colon_fence"]
 
 # What may not be: a page, an anchor or a picture that is not there.  Warnings are errors (make docs).
 nitpicky = True
@@ -37,6 +36,17 @@ pygments_style = "friendly"
 pygments_dark_style = "monokai"
 
 
+def with_new_pages(_app: Any, name: str, text: list[str]) -> None:
+    """Pages that the index does not name yet stand at its end, so that each can be found."""
+    if name != "index":
+        return
+    new = [each.stem for each in sorted(HERE.glob("*.md")) if f"\n{each.stem}\n" not in text[0]]
+    new = [each for each in new if each != "index"]
+    if new:
+        text[0] += "\n".join(["", "```{toctree}", ":caption: More", ":maxdepth: 1", "", *new, "```", ""])
+
+
 def setup(app: Any) -> None:
     """The reference pages are written before Sphinx looks for pages."""
     app.connect("builder-inited", lambda _: write(HERE / "reference"))
+    app.connect("source-read", with_new_pages)

@@ -121,7 +121,7 @@ class Reader:
 
     def _run(self, command: str) -> tuple[int, list[str]]:
         assert self.shell.stdin is not None
-        self.shell.stdin.write(f"{{ {command}\n}} </dev/null; echo; echo '{_END}'$?\n")
+        self.shell.stdin.write(f"{{ {command}\n}} </dev/null; code=$?; echo; echo '{_END}'$code\n")
         self.shell.stdin.flush()
         printed = list(self._until_end())
         return int(printed.pop()), printed[:-1] if printed and printed[-1] == "\n" else printed

@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -209,6 +210,42 @@ def test_every_command_and_path_is_in_its_reference(document: dict[str, Any]) ->
         assert f"## {method} {path}\n" in page
 
 
+# --- the site ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The documentation built as by ``make docs``: what Sphinx warns of is an error."""
+    place = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-E", "-q", "-W", "--keep-going", "-d", place / "doctrees"]
+    done = subprocess.run(
+        [*command, ROOT / "docs", place / "html"], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return place / "html"
+
+
+def test_the_site_is_read_without_a_network(site: Path) -> None:
+    loaded = re.compile(
+        r"""<(?:script|img|iframe|source)[^>]*\ssrc="(?:https?:)?//|<link[^>]*\shref="(?:https?:)?//"""
+    )
+    found = [page.name for page in site.rglob("*.html") if loaded.search(page.read_text(encoding="utf-8"))]
+    found += [
+        sheet.name
+        for sheet in site.rglob("*.css")
+        if re.search(r"url\([\"']?https?://|@import [\"']?(https?:)?//", sheet.read_text(encoding="utf-8"))
+    ]
+    assert not found
+
+
+def test_every_page_is_in_the_navigation(site: Path) -> None:
+    index = (site / "index.html").read_text(encoding="utf-8")
+    for page in [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "reference").glob("*.md")]:
+        if page.stem != "index":
+            target = page.relative_to(ROOT / "docs").with_suffix(".html")
+            assert f'class="reference internal" href="{target}"' in index, page.name
+
+
 # --- what else is shown ---------------------------------------------------------------------------
 
 
@@ -229,32 +266,41 @@ def test_a_picture_is_that_of_its_source(source: Path) -> None:
             )
 
 
-UNITS = sorted((ROOT / "scripts" / "systemd").glob("*.service"))
-
-
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 def test_units_are_sound(tmp_path: Path) -> None:
-    for unit in UNITS:
-        for line in unit.read_text(encoding="utf-8").splitlines():
-            if line.startswith("ExecStart="):  # systemd looks whether the program is there
-                program = tmp_path / line.removeprefix("ExecStart=").split()[0].lstrip("/")
-                program.parent.mkdir(parents=True, exist_ok=True)
-                program.write_text("#!/bin/sh\n")
-                program.chmod(0o755)
-        shutil.copy(unit, tmp_path)
-    checked = [moved(tmp_path / unit.name, tmp_path) for unit in UNITS]
+    folder = shutil.copytree(ROOT / "scripts" / "systemd", tmp_path / "units")
+    # What the package mosquitto brings, and our addition stands beside.
+    (folder / "mosquitto.service").write_text("[Service]\nExecStart=/opt/mosquitto\n")
+    units = sorted(folder.glob("*.service"))
+    for unit in units:
+        text = unit.read_text(encoding="utf-8")
+        for program in re.findall(r"^ExecStart=(/opt\S+)", text, re.MULTILINE):
+            make_program(tmp_path / program[1:])  # systemd looks whether it is there
+        unit.write_text(text.replace("ExecStart=/opt", f"ExecStart={tmp_path}/opt"), encoding="utf-8")
     done = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", *checked],
+        ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", *units],
         capture_output=True,
         text=True,
         check=False,
         timeout=60,
     )
-    complaints = [line for line in done.stderr.splitlines() if "speck" in line]
+    complaints = [line for line in done.stderr.splitlines() if str(tmp_path) in line or "speck" in line]
     assert (done.returncode, complaints) == (0, [])
 
 
-def moved(unit: Path, directory: Path) -> str:
-    """The unit's path, its programs looked for below a directory."""
-    unit.write_text(unit.read_text().replace("ExecStart=/opt", f"ExecStart={directory}/opt"))
-    return str(unit)
+def make_program(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n", encoding="utf-8")
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize("page", all_pages())
+def test_files_that_are_named_are_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    named = set(
+        re.findall(
+            r"(?<![.\w/])(?:\.\./)?((?:tests|speck|binders|pipelines|scripts|benchmarks)/[\w./-]+\.[a-z]+\b)",
+            text,
+        )
+    )
+    assert not [each for each in sorted(named) if not (ROOT / each).exists() and "/jars/" not in each]
