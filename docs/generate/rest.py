@@ -13,6 +13,7 @@ from speck.api import create_app
 from speck.binder import installed
 from speck.coordinator import Coordinator
 from speck.model import Inventory
+from speck.schema import JobSchema
 from speck.store import Store
 
 _METHODS = ("get", "post", "put", "patch", "delete")
@@ -91,14 +92,26 @@ def _body(body: dict[str, Any] | None) -> Iterator[str]:
     schema = _kind(first.get("schema", {}))
     yield from (f"Body ({kinds}): {schema}", "")
     if example := first.get("example"):
-        yield from ("```json", json.dumps(example, indent=2), "```", "")
+        yield from ("```json", json.dumps(_in_order(example), indent=2), "```", "")
+
+
+def _in_order(data: Any) -> Any:
+    """An example with its fields as the schemas have them; a server sorts them by name."""
+    if isinstance(data, list):
+        return [_in_order(each) for each in data]
+    if not isinstance(data, dict):
+        return data
+    known = ["name", *JobSchema().load_fields]
+    order = sorted(data, key=lambda name: known.index(name) if name in known else len(known))
+    return {name: _in_order(data[name]) for name in order}
 
 
 def _answer(status: str, response: dict[str, Any], document: Document) -> list[str]:
     response = resolved(response, document)
     content = response.get("content", {})
     bodies = [f"{_kind(each.get('schema', {}))} ({tables.code(kind)})" for kind, each in content.items()]
-    return [status, response.get("description", ""), ", ".join(bodies)]
+    when = "any other error" if status == "default" else response.get("description", "")
+    return [status, when, ", ".join(bodies)]
 
 
 def _schema(name: str, schema: dict[str, Any]) -> Iterator[str]:
@@ -118,11 +131,11 @@ def _form(schema: dict[str, Any]) -> str:
     parts = [_kind(schema)]
     if "enum" in schema:
         parts = [" or ".join(tables.code(each) for each in schema["enum"] if each is not None)]
-    for word, key in (("from", "minimum"), ("to", "maximum")):
-        if key in schema:
-            parts.append(f"{word} {schema[key]}")
-    if schema.get("default") not in (None, "", []):
-        parts.append(f"by default {tables.code(schema['default'])}")
+    words = (("from", "minimum"), ("to", "maximum"))
+    if bounds := " ".join(f"{word} {schema[key]:,g}" for word, key in words if key in schema):
+        parts.append(bounds)
+    if (default := schema.get("default")) not in (None, "", []):
+        parts.append(f"by default {tables.code(f'{default:g}' if isinstance(default, float) else default)}")
     return ", ".join(each for each in parts if each)
 
 
