@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import getpass
 import os
 import re
 import shlex
@@ -22,6 +21,7 @@ MARK = "docs-" + str(os.getpid())  # of all processes that the commands start
 _END = "--- end of the command: "
 _LIMIT = 300.0  # s for one command, on a machine that does much else
 _POLL = 0.05
+_READER = "you"
 
 # What differs from one run to the next: ports, ids, times, who and where.  Read from the left to the right.
 _VARYING = tuple(
@@ -36,6 +36,8 @@ _VARYING = tuple(
         (r"(\.{0,2}/)?[\w./-]*/\.speck/", ".speck/"),
         (r"\b\d+(\.\d+)?(?= (s|ms|seconds|bytes)\b)", "N"),
         (r"(?<=process )\d+", "PID"),
+        (r"\b(running|stopped) +\d+$", r"\1 PID"),
+        (r"@[0-9a-f]{6,8}\b", "@ID"),
         (r"[─━═]+", "-"),
         (r"\s{2,}", " "),
     )
@@ -80,6 +82,7 @@ class Reader:
                 "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
                 "PYTHONPATH": str(ROOT),
                 "SPECK_SERVER": f"http://127.0.0.1:{self.port}",
+                "LOGNAME": _READER,
                 processes.MARK: MARK,
             },
         )
@@ -93,7 +96,7 @@ class Reader:
     def type(self, block: Block) -> None:
         """Type the commands of a block; each must end well, and print what is shown."""
         for step in steps(block):
-            code, printed = self._background(step) if step.command.endswith("&") else self._run(step.command)
+            code, printed = self._typed(step, block)
             allowed = (0, 2) if _plans(step.command) else (0,)
             told = f"{block}: {step.command}\n{''.join(printed)}"
             assert code in allowed, f"{told}exit code {code}"
@@ -113,10 +116,23 @@ class Reader:
         processes.stop(list(processes.marked({MARK})))
         local.down(self.folder / ".speck" / "local")
 
+    def _typed(self, step: Step, block: Block) -> tuple[int, list[str]]:
+        if step.command.endswith("&"):
+            return self._background(step)
+        code, printed = self._run(step.command)
+        end = time.monotonic() + _LIMIT
+        while "until shown" in block.notes and time.monotonic() < end:
+            if not differences(step.shown or (), printed, False):
+                break
+            time.sleep(_POLL)
+            code, printed = self._run(step.command)
+        return code, printed
+
     def _presented(self, line: str) -> str:
         """A line as it is to stand in a page: without what only this machine has."""
-        user = f"{getpass.getuser()}@{socket.gethostname()}"
-        line = line.replace(f":{self.port}", ":8180").replace(user, "you@laptop")
+        line = line.replace(f":{self.port}", ":8180").replace(
+            f"{_READER}@{socket.gethostname()}", f"{_READER}@pc"
+        )
         return line.replace(str(self.folder.resolve()), "/home/you/cold-rooms").rstrip()
 
     def _run(self, command: str) -> tuple[int, list[str]]:
