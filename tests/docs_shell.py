@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import getpass
 import os
 import re
 import shlex
@@ -21,7 +22,6 @@ MARK = "docs-" + str(os.getpid())  # of all processes that the commands start
 _END = "--- end of the command: "
 _LIMIT = 300.0  # s for one command, on a machine that does much else
 _POLL = 0.05
-_READER = "you"
 
 # What differs from one run to the next: ports, ids, times, who and where.  Read from the left to the right.
 _VARYING = tuple(
@@ -38,6 +38,8 @@ _VARYING = tuple(
         (r"(?<=process )\d+", "PID"),
         (r"\b(running|stopped) +\d+$", r"\1 PID"),
         (r"@[0-9a-f]{6,8}\b", "@ID"),
+        # What a Spark query says that it does at this moment.
+        (r"(Getting offsets from \S+|Waiting for [\w ]+|Processing new data|No new data[\w ]*)$", "-"),
         (r"[─━═]+", "-"),
         (r"\s{2,}", " "),
     )
@@ -82,7 +84,6 @@ class Reader:
                 "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
                 "PYTHONPATH": str(ROOT),
                 "SPECK_SERVER": f"http://127.0.0.1:{self.port}",
-                "LOGNAME": _READER,
                 processes.MARK: MARK,
             },
         )
@@ -130,9 +131,8 @@ class Reader:
 
     def _presented(self, line: str) -> str:
         """A line as it is to stand in a page: without what only this machine has."""
-        line = line.replace(f":{self.port}", ":8180").replace(
-            f"{_READER}@{socket.gethostname()}", f"{_READER}@pc"
-        )
+        user = f"{getpass.getuser()}@{socket.gethostname()}"
+        line = line.replace(f":{self.port}", ":8180").replace(user, "you@pc".ljust(len(user)))
         return line.replace(str(self.folder.resolve()), "/home/you/cold-rooms").rstrip()
 
     def _run(self, command: str) -> tuple[int, list[str]]:

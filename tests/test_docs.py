@@ -257,7 +257,7 @@ def test_a_picture_is_that_of_its_source(source: Path) -> None:
     drawn = source.with_suffix(".svg").read_text(encoding="utf-8")
     text = source.read_text(encoding="utf-8")
     for label in set(re.findall(r'label="([^"]*)"', text)):
-        for line in filter(None, label.split("\\n")):
+        for line in filter(None, map(str.strip, label.split("\\n"))):
             escaped = (
                 line.replace("&", "&amp;").replace("<", "&lt;").replace("'", "&#39;").replace("-", "&#45;")
             )
