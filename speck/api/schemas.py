@@ -167,11 +167,11 @@ class JobViewSchema(Schema):
 class JobRatesSchema(Schema):
     """What a job does now; null: its engine does not tell, or has not told yet."""
 
-    job_name = _text()
-    composition = _text()
+    job_name = _text("the job's name")
+    composition = _text("the composition that it belongs to")
     site = _text("of the inventory", allow_none=True)
-    source_topic = _text()
-    sink_topic = _text()
+    source_topic = _text("what it reads")
+    sink_topic = _text("what it writes")
     observed = fields.Float(allow_none=True, metadata=_UNIX)
     input_rate = fields.Float(allow_none=True, metadata=_PER_SECOND)
     output_rate = fields.Float(allow_none=True, metadata=_PER_SECOND)
