@@ -104,7 +104,11 @@ def inline_commands(page: Path, name: str) -> Iterator[tuple[int, str]]:
 
 
 def _alternatives(code: str) -> list[str]:
-    """``speck history|diff NAME`` and ``speck store backup | restore`` stand for a command each."""
+    """``speck history|diff NAME`` and ``speck store backup | restore`` stand for a command each.
+
+    What comes behind a ``|`` and is a program of the system stands for itself.
+    """
+    code = re.split(r"\s\\?\|\s+(?=(?:head|tail|less|grep|jq|sort|wc|tee|cat)\b)", code)[0]
     words = re.sub(r"\s*\\?\|\s*", "|", code).split()
     for index, word in enumerate(words):
         if "|" in word:

@@ -149,6 +149,22 @@ def test_what_is_not_run_says_why() -> None:
             assert len(block.notes["not run"]) > 10, f"{block}: why is it not run?"
 
 
+# --- messages -------------------------------------------------------------------------------------
+
+
+def test_messages_that_a_reader_looks_up_are_those_of_the_program() -> None:
+    page = (ROOT / "docs" / "care.md").read_text(encoding="utf-8")
+    quoted = re.findall(r'^\| "([^"]+)"', page, re.MULTILINE)
+    assert len(quoted) > 5
+    # A message is written in pieces, one a line.
+    source = " ".join(
+        re.sub(r'"\s*f?"', "", path.read_text(encoding="utf-8"))
+        for folder in ("speck", "binders")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+    )
+    assert [each for each in quoted if each not in source] == []
+
+
 # --- the references -------------------------------------------------------------------------------
 
 
