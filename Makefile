@@ -24,7 +24,7 @@ MAVEN := mvn -q -B -f $(CONNECTORS)/pom.xml
 help:
 	@echo "make demo [ARGS='...']   the road-traffic demo (ARGS: see speck demo --help)"
 	@echo "make test [ARGS='...']   all tests (ARGS: for pytest)"
-	@echo "make check               lint, strict types, import direction, documentation"
+	@echo "make check               lint, strict types, import direction, documentation, dependency audit"
 	@echo "make docs                the documentation, as a site in build/docs"
 	@echo "make bench               all benchmarks"
 	@echo "make pyflink             a Python with PyFlink, for Python programs on Flink"
@@ -42,6 +42,7 @@ check: $(VENV)/dev
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(MAKE) docs
+	@$(BIN)/python -m scripts.audit
 	@echo "check: all well"
 
 # All pages anew: Sphinx tells what is wrong with a page only when it reads it.

@@ -19,6 +19,7 @@ from speck.cli.common import (
     warn,
     why_options,
 )
+from speck.cli.completion import names
 from speck.client import Client
 
 
@@ -91,7 +92,7 @@ def compositions(client: Client, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=names)
 @click.option("--job", is_flag=True, help="NAME is a job, not a composition.")
 @why_options
 @json_option

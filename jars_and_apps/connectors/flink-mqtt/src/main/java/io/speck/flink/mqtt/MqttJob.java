@@ -150,11 +150,16 @@ public final class MqttJob {
     /** A sink with broker, login, topic and stamps of this job, for a program that sets more. */
     public <T> FlinkMqttSinkBuilder<T> sink(FlinkMqttSinkBuilder<T> builder) {
         return builder.broker(required("sink-broker")).topic(required("sink-topic")).job(name).flushTimeout(FLUSH_TIMEOUT)
-                .login(secret("sink", "username"), secret("sink", "password")).caFile(secret("sink", "ca-file"));
+                .login(secret("sink", "username"), secret("sink", "password")).caFile(secret("sink", "ca-file"))
+                .origin(setting("speck.lineage"));
     }
 
     private String secret(String side, String what) {
-        ConfigOption<String> option = ConfigOptions.key("speck." + side + "." + what).stringType().noDefaultValue();
+        return setting("speck." + side + "." + what);
+    }
+
+    private String setting(String key) {
+        ConfigOption<String> option = ConfigOptions.key(key).stringType().noDefaultValue();
         return environment.getConfiguration().get(option);
     }
 
