@@ -295,17 +295,19 @@ class SiteViewSchema(Schema):
 class ComplaintSchema(Schema):
     """One thing that is wrong with an engine or a broker."""
 
-    message = _text()
+    message = _text("what is wrong")
     remedy = _text("what mends it (empty: the message says)")
 
 
 class CheckupSchema(Schema):
     """An engine or a broker of the inventory, as it was found just now."""
 
-    site = _text()
-    role = fields.String(validate=validate.OneOf(("engine", "broker")))
-    address = _text()
-    reached = fields.Boolean()
+    site = _text("the site's name")
+    role = fields.String(
+        validate=validate.OneOf(("engine", "broker")), metadata={"description": "what it is to the site"}
+    )
+    address = _text("as the inventory has it")
+    reached = fields.Boolean(metadata={"description": "whether it answered"})
     version = _text("empty where it does not tell")
     limits = fields.Dict(keys=fields.String(), metadata={"description": "by name; memory is bytes"})
     clock_ahead = fields.List(
@@ -319,7 +321,7 @@ class CheckupSchema(Schema):
 class LogSchema(Schema):
     """The last lines that an engine has of a job."""
 
-    job_name = _text()
+    job_name = _text("the job's name")
     address = _text("the engine")
     observed_at = fields.Float(metadata=_UNIX)
     attempt = fields.Integer(metadata={"description": "of which they are"})
@@ -343,7 +345,7 @@ class EventSchema(Schema):
 class HealthSchema(Schema):
     """That all is well."""
 
-    status = fields.String(validate=validate.Equal("ok"))
+    status = fields.String(validate=validate.Equal("ok"), metadata={"description": "always ok"})
     store = _text("what keeps the store from being written, if anything does")
 
 
