@@ -30,6 +30,7 @@ def main() -> None:
     parser.add_argument("--directory", type=Path, default=ROOT / "docs")
     parser.add_argument("--width", type=int, default=1440)
     parser.add_argument("--height", type=int, default=860)
+    parser.add_argument("--until", default="live", help="wait until the page shows this text")
     parser.add_argument("--open", default="", help="a job to open")
     options = parser.parse_args()
     if why := missing():
@@ -45,6 +46,7 @@ def main() -> None:
                 if options.open:
                     page.click(f'[data-job="{options.open}"]')
                 page.ask("await new Promise((done) => setTimeout(done, 3000))")  # rates and sites come in
+                page.sees(options.until)
                 path = options.directory / f"{options.name}-{face}.png"
                 chrome.save_screenshot(str(path))
                 size = path.stat().st_size

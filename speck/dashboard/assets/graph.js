@@ -4,7 +4,7 @@ import { html, names, steady, useEffect, useMemo, useRef, useState } from "./htm
 import { JOB, layout, topicWidth } from "./layout.js";
 import { VERDICTS, jobLook } from "./states.js";
 import { shapeOf, throughput, topology } from "./topology.js";
-import { amount, count, known, rate } from "./words.js";
+import { brief, count, known, rate } from "./words.js";
 
 const NARROW = 640; // px
 const FAR = 0.45; // the scale below which single jobs are not read any more
@@ -69,7 +69,7 @@ const detailOf = (job, coming, waiting) => {
   if (job.state !== "running") return jobLook(job).text + (job.waits ? `: ${job.waits}` : "");
   const parts = [];
   if (known(coming)) parts.push(`${rate(coming)} in`);
-  if (waiting > 0) parts.push(`${amount(waiting)} wait`);
+  if (waiting > 0) parts.push(`${brief(waiting)} wait`);
   return parts.join(" · ") || (job.drift ?? "running");
 };
 

@@ -4,8 +4,8 @@
 // job of its own site.  Data flows to the right, or downwards where there is little width (`down`).
 import { Graph, layout as dagre } from "./vendor/dagre.js";
 
-export const JOB = { width: 164, height: 52 };
-const TOPIC = { height: 24, least: 78, most: 200, letter: 6.7, room: 56 };
+export const JOB = { width: 176, height: 52 };
+const TOPIC = { height: 24, least: 84, most: 210, letter: 6.7, room: 72 };
 const PORT = { width: 1, height: 1 };
 const TITLE = 38;
 const EDGE = 14; // between a site's border and what is in it
@@ -273,6 +273,15 @@ const wayBack = ([from, to], lane, down) => {
     : `C${from.x + turn} ${from.y} ${from.x + turn} ${lane} ${from.x} ${lane}L${to.x} ${lane}C${to.x - turn} ${lane} ${to.x - turn} ${to.y} ${to.x} ${to.y}`;
 };
 
+// From one site down to another past those between them: along their left side.
+const wayAlong = ([from, to]) => {
+  const [x, turn] = [LANE, LANE];
+  return `C${from.x} ${from.y + turn} ${x} ${from.y} ${x} ${from.y + 2 * turn}L${x} ${to.y - 2 * turn}C${x} ${to.y} ${to.x} ${to.y - turn} ${to.x} ${to.y}`;
+};
+
+const isBetween = (boxes, one, other) =>
+  [...boxes.values()].some((box) => box !== other && box.y > one.y && box.y < other.y);
+
 const rounded = (points) => points.map(({ x, y }) => ({ x: Math.round(x * 10) / 10, y: Math.round(y * 10) / 10 }));
 
 // The points of a line in a site; dagre's own lie at every half rank, and at the sides of the nodes.
@@ -298,8 +307,11 @@ const pathOf = (edge, boxes, down) => {
     ? [{ x: last.x, y: one.y + one.site.height }, { x: first.x, y: other.y }]
     : [{ x: one.x + one.site.width, y: last.y }, { x: other.x, y: first.y }];
   const back = down ? border[1].y < border[0].y : border[1].x < border[0].x;
-  if (!back) return lineThrough(rounded([...leaving, ...border, ...reaching]), down);
   const ends = rounded(border);
+  if (!back && !(down && isBetween(boxes, one, other))) {
+    return lineThrough(rounded([...leaving, ...border, ...reaching]), down);
+  }
+  if (!back) return `${lineThrough(rounded([...leaving, ends[0]]), down)}${wayAlong(ends)}${lineThrough(rounded([ends[1], ...reaching]), down).replace(/^M[^C]*/, "")}`;
   const lane = down
     ? Math.max(one.x + one.site.width, other.x + other.site.width) + LANE
     : Math.max(one.y + one.site.height, other.y + other.site.height) + LANE;
@@ -322,7 +334,10 @@ export const layout = (graph, { down = false, ratio = 1.9 } = {}) => {
   }
   const groups = [...mine.keys()].sort();
   const sites = groups.map((group) => siteOnce(group, mine.get(group), touching.get(group), { down }));
-  const { placed, width, height } = sitesLayout(sites, [...pairs.values()], { down, ratio });
+  const arranged = sitesLayout(sites, [...pairs.values()], { down, ratio });
+  const margin = down ? 2 * LANE : 0;
+  const placed = arranged.placed.map((box) => ({ ...box, x: box.x + margin }));
+  const { width, height } = { width: arranged.width + margin, height: arranged.height };
   const boxes = new Map(placed.map((box) => [box.site.group, box]));
   const places = new Map();
   for (const { id, group } of all) {

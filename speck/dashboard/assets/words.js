@@ -9,6 +9,9 @@ export const known = (value) => value !== null && value !== undefined;
 export const amount = (value) =>
   !known(value) ? "–" : Math.abs(value) >= 100_000 ? SHORT.format(value) : WHOLE.format(value);
 
+// In as little room as can be.
+export const brief = (value) => (value >= 1000 ? SHORT.format(value) : WHOLE.format(value));
+
 export const rate = (value) => {
   if (!known(value)) return "–";
   if (value >= 100_000) return `${SHORT.format(value)}/s`;

@@ -22,16 +22,18 @@ const Figures = ({ rows, sites }) => {
   const running = rows.filter(({ job }) => job.state === "running").length;
   const wanted = rows.filter(({ job }) => job.wanted === "running").length;
   const wrong = rows.filter(({ job }) => troubled(job));
+  const isBad = wrong.some(({ job }) => jobLook(job).tone === "bad");
+  const tone = isBad ? "bad" : wrong.length || running < wanted ? "warn" : "good";
   const reaches = sites.map((site) => world.kinds.reach.get(site)).filter(Boolean);
   const reached = reaches.filter((each) => each.broker.reached && each.engines.every((engine) => engine.reached));
   const waiting = total(rows.map(({ rates }) => rates?.waiting));
   return html`
     <dl class="figures">
-      <${Figure} name="Jobs running" value="${running} / ${wanted}" note=${wrong.length ? `${wrong.length} to look at` : "all as wanted"} tone=${wrong.length ? "bad" : running < wanted ? "warn" : "good"} />
+      <${Figure} name="Jobs running" value="${running} / ${wanted}" note=${wrong.length ? `${wrong.length} to look at` : "all as wanted"} tone=${tone} />
       <${Figure} name="Messages in" value=${rate(total(rows.map(({ rates }) => rates?.input_rate)))} note="read by all jobs" />
       <${Figure} name="Messages out" value=${rate(total(rows.map(({ rates }) => rates?.output_rate)))} note="written by all jobs" />
       <${Figure} name="Waiting" value=${amount(waiting)} note="messages not yet worked off" />
-      <${Figure} name="Sites" value=${reaches.length ? `${reached.length} / ${reaches.length}` : sites.length} note=${reaches.length ? (reached.length < reaches.length ? "not all in reach" : "all in reach") : "not in the inventory"} tone=${reached.length < reaches.length ? "bad" : ""} />
+      <${Figure} name="Sites" value=${reaches.length ? `${reached.length} / ${reaches.length}` : sites.length} note=${reaches.length ? (reached.length < reaches.length ? "not all in reach" : "all in reach") : world.kinds.site.size ? "not asked yet" : "no inventory"} tone=${reached.length < reaches.length ? "bad" : ""} />
     </dl>
   `;
 };
