@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -61,11 +62,16 @@ def test_yaml_is_what_speck_reads(block: Block, tmp_path: Path) -> None:
 def make_code(path: Path, entry_class: str) -> None:
     """A file that has the class or function."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    module, _, function = entry_class.rpartition(".")
+    text = f"def {function}(messages):\n    return messages\n"
     if path.suffix == ".py":
         with path.open("a", encoding="utf-8") as file:
-            file.write(f"def {entry_class}(messages):\n    return messages\n")
-    else:
+            file.write(text)
+    elif path.suffix == ".jar":
         make_jar(path, entry_class)
+    else:
+        with zipfile.ZipFile(path, "a") as archive:
+            archive.writestr(f"{module.replace('.', '/')}.py", text)
 
 
 @pytest.mark.parametrize("block", of_language("toml", "json"))
