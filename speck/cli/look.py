@@ -8,6 +8,7 @@ import click
 
 from speck import render
 from speck.cli.common import default_sites, file_argument, json_option, show_data
+from speck.cli.variables import read_composition, variables_options
 from speck.client import Client
 from speck.model import Inventory
 
@@ -42,6 +43,7 @@ def sites(client: Client, as_json: bool) -> None:
 
 @click.command()
 @file_argument
+@variables_options
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="An .svg or .png file.")
 @click.option(
     "--sites",
@@ -49,7 +51,13 @@ def sites(client: Client, as_json: bool) -> None:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The site inventory [default: that of `speck local up`, if there].",
 )
-def graph(file: Path, output: Path | None, inventory: Path | None) -> None:
+def graph(
+    file: Path,
+    env_files: tuple[Path, ...],
+    settings: tuple[str, ...],
+    output: Path | None,
+    inventory: Path | None,
+) -> None:
     """Draw a composition's graph by site, as text or as a picture."""
     from speck.binder import installed
     from speck.draw import draw_image, draw_text
@@ -58,8 +66,9 @@ def graph(file: Path, output: Path | None, inventory: Path | None) -> None:
 
     path = inventory or default_sites()
     sites = read_inventory(path) if path else Inventory()
+    text = read_composition(file, env_files, settings)
     loaded = load_composition(
-        file.read_bytes(), inventory=sites, registry=installed(), root=Path(), default_name=file.stem
+        text, inventory=sites, registry=installed(), root=Path(), default_name=file.stem
     )
     jobs = loaded.composition.jobs.values()
     if output is None:
