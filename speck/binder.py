@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
+from speck.errors import BinderError
 from speck.model import (
     Attempt,
     Capacity,
@@ -106,6 +107,17 @@ class TellsMany(Protocol):
 
     def statuses(self, handles: Iterable[Handle]) -> Mapping[str, JobStatus]:
         """The statuses of these jobs by ``engine_id``, each as ``status`` has it; raises nothing."""
+
+
+@runtime_checkable
+class MeasuresMany(Protocol):
+    """An engine binder that tells the metrics of many jobs with fewer questions than one by one."""
+
+    def measure(self, handles: Iterable[Handle]) -> Mapping[str, JobMetrics | BinderError]:
+        """The metrics of these jobs by ``engine_id``, each as ``metrics`` has it, or why there are none.
+
+        Raises the :class:`~speck.errors.BinderError` of an engine that cannot be asked.
+        """
 
 
 @runtime_checkable

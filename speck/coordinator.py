@@ -39,6 +39,7 @@ from speck.schema import client_id_conflicts
 from speck.store import Head, JobRecord, Revision, Store
 from speck.store.backup import archive
 from speck.store.care import check
+from speck.telemetry import Telemetry
 from speck.views import Views
 
 _log = logging.getLogger(__name__)
@@ -90,6 +91,7 @@ class Coordinator:
         self.loop = Loop(
             self.deployments, self.observer, self.pool, self.operations, self.clock, self.backoff
         )
+        self.telemetry = Telemetry(self.deployments, self.pool)
         self.views = Views(
             self.deployments,
             self.observer,
@@ -99,6 +101,7 @@ class Coordinator:
             self.history,
             self.clock,
             self.operations.at_work,
+            self.telemetry,
         )
 
     def start(self) -> None:
@@ -113,6 +116,7 @@ class Coordinator:
     def close(self) -> None:
         """Take nothing new, wait for the operations at work, and let go of engines and brokers."""
         self.settle()
+        self.telemetry.close()
         self.observer.close()
         self.pool.close()
 
@@ -389,6 +393,10 @@ class Coordinator:
     def job(self, name: str) -> dict[str, Any]:
         """See :meth:`speck.views.Views.job`."""
         return self.views.job(name)
+
+    def rates(self) -> dict[str, Any]:
+        """See :meth:`speck.views.Views.rates`."""
+        return self.views.rates()
 
     def sites(self) -> list[dict[str, Any]]:
         """See :meth:`speck.views.Views.sites`."""

@@ -125,6 +125,14 @@ class Deployments:
         return Snapshot(head, {} if head.deleting else wanted, named, own, forms)
 
 
+def by_engine(deployed: Iterable[Deployment]) -> dict[EngineKey, list[Deployment]]:
+    """What is deployed, by the engine that runs it."""
+    grouped: dict[EngineKey, list[Deployment]] = defaultdict(list)
+    for job, handle in deployed:
+        grouped[job.engine, handle.address].append((job, handle))
+    return dict(grouped)
+
+
 def _by_job(attempts: Iterable[AttemptRecord]) -> dict[str, list[AttemptRecord]]:
     found: dict[str, list[AttemptRecord]] = defaultdict(list)
     for each in attempts:

@@ -234,16 +234,21 @@ class Drift(Enum):
 class JobMetrics:
     """A job's work, as its engine last told at ``observed_at`` (Unix time, s).
 
-    Rates are rows/s, durations ms.  ``input_rows`` counts since the attempt started (``None``: not told).
+    Rates are rows/s, durations ms.  ``input_rows`` counts since the attempt started (``None``: not told);
+    ``counted_at`` is the moment up to which they had come in, by the engine's own clock (Unix time, s).
+    ``waiting`` are the rows that the job's reader holds and the job has not worked on yet.
     ``details`` holds the engine's own further numbers (of the source, for example).
     """
 
     observed_at: float
     input_rate: float | None = None
+    output_rate: float | None = None
     processing_rate: float | None = None
     batch_duration_ms: float | None = None
     state_rows: int | None = None
     input_rows: int | None = None
+    counted_at: float | None = None
+    waiting: int | None = None
     batch_id: int | None = None
     details: Mapping[str, Scalar] = field(default_factory=dict)
 

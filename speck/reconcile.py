@@ -8,13 +8,12 @@ answered or given up.
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 from speck.binder import EngineBinder, ListsJobs, TellsMany
-from speck.deployment import Deployment, EngineKey
+from speck.deployment import Deployment, EngineKey, by_engine
 from speck.errors import SpeckError
 from speck.model import Found, Handle, JobState, JobStatus
 from speck.pool import BinderPool
@@ -63,7 +62,7 @@ class Observer:
 
     def observe(self, deployed: Iterable[Deployment]) -> dict[str, JobStatus]:
         """Ask the engines now, and wait for them all; answers the statuses of these jobs by name."""
-        grouped = _by_engine(deployed)
+        grouped = by_engine(deployed)
         if not grouped:
             return {}
         with ThreadPoolExecutor(min(len(grouped), THREADS), thread_name_prefix="observe") as threads:
@@ -77,7 +76,7 @@ class Observer:
 
         Of an engine that has not answered in time, all jobs are UNKNOWN.
         """
-        grouped = _by_engine(deployed)
+        grouped = by_engine(deployed)
         asked = {key for key, jobs in grouped.items() if self._ask(key, jobs)}
         # Who was silent the last time is given little of the others' time.
         wait([self._asked[key][1] for key in grouped if key[1] not in self._silent], self.patience)
@@ -169,10 +168,3 @@ class Observer:
             return binder.status(handle)
         except SpeckError as error:
             return JobStatus(JobState.UNKNOWN, self.clock(), str(error))
-
-
-def _by_engine(deployed: Iterable[Deployment]) -> dict[EngineKey, list[Deployment]]:
-    grouped: dict[EngineKey, list[Deployment]] = defaultdict(list)
-    for job, handle in deployed:
-        grouped[job.engine, handle.address].append((job, handle))
-    return dict(grouped)

@@ -15,11 +15,13 @@ from speck.errors import BinderError, NotFound, SpeckError
 from speck.history import History
 from speck.leaving import LeftCopy, left_copies
 from speck.loop import Loop
-from speck.model import Broker, Inventory, JobMetrics, JobState, JobStatus, Site
+from speck.model import Broker, Inventory, Job, JobMetrics, JobState, JobStatus, Site
 from speck.pool import BinderPool
+from speck.rates import Rates
 from speck.reconcile import Observer
 from speck.secrets import broker_concerns, engine_concerns
 from speck.store import AttemptRecord, Head, JobRecord
+from speck.telemetry import NOT_TOLD, Reading, Telemetry
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class Views:
     history: History
     clock: Callable[[], float]
     at_work: Callable[[str], str | None]
+    telemetry: Telemetry
 
     # --- compositions
 
@@ -146,6 +149,42 @@ class Views:
         except BinderError as error:
             return {"error": str(error)}
         return asdict(metrics)
+
+    # --- rates
+
+    def rates(self) -> dict[str, Any]:
+        """What each job does now, as its engine last told; asks nobody, and has the engines asked."""
+        readings = self.telemetry.readings()
+        jobs = [
+            self._rates_data(snapshot, name, readings.get(name))
+            for snapshot in self.deployments.snapshots()
+            for name in snapshot.records
+        ]
+        observed = [each["observed"] for each in jobs if each["observed"] is not None]
+        return {
+            "observed": max(observed, default=None),
+            "jobs": sorted(jobs, key=lambda job: str(job["job_name"])),
+        }
+
+    def _rates_data(self, snapshot: Snapshot, name: str, reading: Reading | None) -> dict[str, Any]:
+        form, attempt = snapshot.forms[name], snapshot.attempt(name)
+        handle = None if attempt is None else attempt.handle
+        if reading is None or handle is None or reading.engine_id != handle.engine_id:
+            reading = NOT_TOLD  # or told of a copy that was replaced since
+        rates = reading.rates or Rates()
+        return {
+            "job_name": name,
+            "composition": snapshot.head.name,
+            "site": self._site_of(form),
+            "source_topic": form.source_topic,
+            "sink_topic": form.sink_topic,
+            **asdict(rates),
+            "error": reading.error or None,
+        }
+
+    def _site_of(self, job: Job) -> str | None:
+        site = self.inventory.site_of_engine(job.spe_address)
+        return site.name if site is not None else job.site
 
     # --- sites
 

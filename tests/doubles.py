@@ -130,6 +130,7 @@ class World:
         self.brokers: dict[str, BrokerState] = {}
         self.states: set[str] = set()
         self.silent_jobs: set[str] = set()  # engine ids of which their engine says nothing
+        self.metrics: dict[str, JobMetrics] = {}  # what engines tell of jobs, by job name
         self.calls: list[Call] = []
         self.violations: list[str] = []
         self.doomed: Callable[[Job], bool] = lambda job: False  # which jobs die as soon as they run
@@ -357,7 +358,8 @@ class InMemoryEngine:
         with self.world.call("metrics", self.address, handle.details.get("job", "")):
             if handle.engine_id not in self.world.engine(self.address).jobs:
                 raise Refused(f"{self.address} does not know job {handle.engine_id}", address=self.address)
-            return JobMetrics(time.time(), input_rate=0.0, processing_rate=0.0, input_rows=0, batch_id=0)
+            idle = JobMetrics(time.time(), input_rate=0.0, processing_rate=0.0, input_rows=0, batch_id=0)
+            return self.world.metrics.get(handle.details.get("job", ""), idle)
 
     def capacity(self) -> Capacity:
         with self.world.call("capacity", self.address, ""):

@@ -193,6 +193,7 @@ def test_openapi_describes_every_route_and_the_fields_of_a_job(rest: RestServer)
         ("GET", "/operations/{identifier}/events"),
         ("GET", "/store/check"),
         ("GET", "/store/backup"),
+        ("GET", "/rates"),
         ("GET", "/events"),
         ("GET", "/sites"),
         ("GET", "/healthz"),

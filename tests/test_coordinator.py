@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,47 +13,12 @@ from speck.errors import Busy, InvalidInput, NoAnswer, NotFound, Refused, StaleR
 from speck.model import Composition
 from speck.operation import Operation
 from speck.store import Store
+from tests.coordinator_bench import begin_fixture, coordinator_fixture, world_fixture  # noqa: F401
 from tests.doubles import World, double_kinds
 from tests.jobs_by_hand import CODE, chain, code_hash, composition, make_job, write_code
 
 ENGINE, OTHER, BROKER = "sc://e1:1", "sc://e2:1", "tcp://b1:1883"
 A, B, C = chain("a", "b", "c")
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    world = World()
-    yield world
-    assert world.violations == []
-
-
-@pytest.fixture
-def begin(tmp_path: Path, world: World) -> Iterator[Callable[[], Coordinator]]:
-    """Starts a coordinator on the same store; the one before is closed, as at a restart."""
-    running: list[tuple[Coordinator, Store]] = []
-
-    def end() -> None:
-        while running:
-            coordinator, store = running.pop()
-            world.heal()
-            coordinator.close()
-            store.close()
-
-    def start() -> Coordinator:
-        end()
-        store = Store(tmp_path / "store")
-        coordinator = Coordinator(store, double_kinds(world), roots=[write_code(tmp_path)], period=0)
-        running.append((coordinator, store))
-        coordinator.start()
-        return coordinator
-
-    yield start
-    end()
-
-
-@pytest.fixture
-def coordinator(begin: Callable[[], Coordinator]) -> Coordinator:
-    return begin()
 
 
 def carry_out(coordinator: Coordinator, wanted: Composition) -> Operation:
@@ -151,9 +116,7 @@ def test_every_session_stands_before_its_writer_starts(coordinator: Coordinator,
     assert calls.index(("ensure_session", "speck-c")) < calls.index(("submit", "b"))
 
 
-def test_writer_does_not_start_when_its_reader_has_no_session(
-    coordinator: Coordinator, world: World
-) -> None:
+def test_writer_does_not_start_when_its_reader_has_no_session(coordinator: Coordinator, world: World) -> None:
     alone = make_job("alone", "p", "q")
     world.fail("ensure_session", Refused("quota exceeded", address=BROKER), name="speck-b", times=None)
     operation = carry_out(coordinator, composition(A, B, C, alone))
@@ -237,9 +200,7 @@ def test_unknown_outcome_is_settled_by_the_next_apply(coordinator: Coordinator, 
     assert world.counts()["submit"] == submits
 
 
-def test_a_stateful_job_does_not_go_to_another_kind_of_engine(
-    coordinator: Coordinator, world: World
-) -> None:
+def test_a_stateful_job_does_not_go_to_another_kind_of_engine(coordinator: Coordinator, world: World) -> None:
     carry_out(coordinator, composition(A))
     before = world.changes()
     moved = replace(A, engine="flink", spe_address="http://e3:1/")
@@ -290,9 +251,7 @@ def test_engine_that_is_down_is_unknown_and_nothing_is_started_elsewhere(
     assert coordinator.job("a")["state"] == "unknown"
 
 
-def test_restart_in_the_midst_of_a_first_deployment(
-    begin: Callable[[], Coordinator], world: World
-) -> None:
+def test_restart_in_the_midst_of_a_first_deployment(begin: Callable[[], Coordinator], world: World) -> None:
     coordinator = begin()
     hold = world.hold("submit", "b")
     operation, _ = coordinator.apply(composition(A, B, C))
@@ -371,9 +330,7 @@ def test_delete_stops_everything_and_forgets_it(coordinator: Coordinator, world:
     assert carry_out(coordinator, composition(A)).state == "succeeded"
 
 
-def test_delete_with_an_engine_down_keeps_what_is_not_stopped(
-    coordinator: Coordinator, world: World
-) -> None:
+def test_delete_with_an_engine_down_keeps_what_is_not_stopped(coordinator: Coordinator, world: World) -> None:
     carry_out(coordinator, composition(A, replace(B, spe_address=OTHER)))
     world.down(OTHER)
     operation = coordinator.delete_composition("traffic")
@@ -400,9 +357,7 @@ def test_single_jobs_join_and_leave_a_composition(coordinator: Coordinator, worl
 
 def test_actions_on_one_engine_are_bounded(tmp_path: Path, world: World) -> None:
     with Store(tmp_path / "bounded") as store:
-        coordinator = Coordinator(
-            store, double_kinds(world, bound=2), roots=[write_code(tmp_path)], period=0
-        )
+        coordinator = Coordinator(store, double_kinds(world, bound=2), roots=[write_code(tmp_path)], period=0)
         hold = world.hold("submit")
         jobs = [make_job(f"j{number}", f"in{number}", f"out{number}") for number in range(6)]
         operation, _ = coordinator.apply(composition(*jobs))
@@ -414,9 +369,7 @@ def test_actions_on_one_engine_are_bounded(tmp_path: Path, world: World) -> None
     assert len(world.running()) == 6
 
 
-def test_jobs_run_the_code_that_was_accepted(
-    coordinator: Coordinator, world: World, tmp_path: Path
-) -> None:
+def test_jobs_run_the_code_that_was_accepted(coordinator: Coordinator, world: World, tmp_path: Path) -> None:
     carry_out(coordinator, composition(A))
     (tmp_path / "jobs.py").write_text("changed, and not applied")
     world.restart(ENGINE)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -13,49 +12,14 @@ from speck.errors import InvalidInput, SpeckError
 from speck.leaving import left_copies
 from speck.model import Composition, State
 from speck.operation import Operation
-from speck.store import Store
-from tests.doubles import World, double_kinds
-from tests.jobs_by_hand import chain, composition, write_code
+from tests.coordinator_bench import begin_fixture, coordinator_fixture, world_fixture  # noqa: F401
+from tests.doubles import World
+from tests.jobs_by_hand import chain, composition
 from tests.rest_server import RestServer, rest_fixture, yaml_of  # noqa: F401
 
 ENGINE, OTHER, BROKER = "sc://e1:1", "sc://e2:1", "tcp://b1:1883"
 A, B = chain("a", "b")
 MOVED = replace(B, spe_address=OTHER)
-
-
-@pytest.fixture(name="world")
-def world_fixture() -> Iterator[World]:
-    world = World()
-    yield world
-    assert world.violations == []
-
-
-@pytest.fixture(name="begin")
-def begin_fixture(tmp_path: Path, world: World) -> Iterator[Callable[[], Coordinator]]:
-    """Starts a coordinator on the same store; the one before is closed, as at a restart."""
-    running: list[tuple[Coordinator, Store]] = []
-
-    def end() -> None:
-        while running:
-            coordinator, store = running.pop()
-            coordinator.close()
-            store.close()
-
-    def start() -> Coordinator:
-        end()
-        store = Store(tmp_path / "store")
-        coordinator = Coordinator(store, double_kinds(world), roots=[write_code(tmp_path)], period=0)
-        running.append((coordinator, store))
-        coordinator.start()
-        return coordinator
-
-    yield start
-    end()
-
-
-@pytest.fixture(name="coordinator")
-def coordinator_fixture(begin: Callable[[], Coordinator]) -> Coordinator:
-    return begin()
 
 
 def carry_out(coordinator: Coordinator, wanted: Composition, *leave_behind: str) -> Operation:

@@ -21,9 +21,10 @@ REPORT = {
             "numInputRows": 19,
             "inputRowsPerSecond": 18.5,
             "processedRowsPerSecond": 74.5,
-            "metrics": {"queued": "19", "received": "20", "redelivered": "0", "connected": "true"},
+            "metrics": {"queued": "21", "received": "22", "redelivered": "0", "connected": "true"},
         }
     ],
+    "sink": {"numOutputRows": 38},
 }
 
 PYTHON_FAILURE = """\
@@ -56,16 +57,19 @@ def test_metrics_of_a_report() -> None:
     assert metrics_of(json.dumps(REPORT), 7.0) == JobMetrics(
         7.0,
         input_rate=18.5,
+        output_rate=37.0,
         processing_rate=74.5,
         batch_duration_ms=255.0,
         state_rows=7,
         input_rows=20,
+        counted_at=1795230640.71,
+        waiting=2,
         batch_id=2,
         details={
             "batch_at": "2026-11-21T03:10:40.710Z",
             "batch_rows": 19,
-            "queued": 19,
-            "received": 20,
+            "queued": 21,
+            "received": 22,
             "redelivered": 0,
             "connected": "true",
             "duration_ms.triggerExecution": 255,
@@ -76,6 +80,11 @@ def test_metrics_of_a_report() -> None:
 
 def test_metrics_before_the_first_report() -> None:
     assert metrics_of(None, 7.0) == JobMetrics(7.0)
+
+
+@pytest.mark.parametrize("sink", [{"numOutputRows": -1}, {}, None])
+def test_a_sink_that_does_not_count_tells_no_rate(sink: object) -> None:
+    assert metrics_of(json.dumps(REPORT | {"sink": sink}), 7.0).output_rate is None
 
 
 @pytest.mark.parametrize("rate", ["NaN", "Infinity", None])

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from enum import Enum
 from types import TracebackType
+from typing import Self
 
 
 class Trouble(Enum):
@@ -42,6 +43,15 @@ class _Listener:
         self._open: list[socket.socket] = []
         self._guard = threading.Lock()
         self._thread = threading.Thread(target=self._accept, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
 
     @property
     def port(self) -> int:
@@ -103,15 +113,6 @@ class BrokenServer(_Listener):
                 connection.sendall(answer)
                 connection.shutdown(socket.SHUT_WR)
 
-    def __enter__(self) -> BrokenServer:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._end()
-
 
 class Relay(_Listener):
     """Passes bytes to a server on a loopback port and back, each piece ``delay`` seconds late.
@@ -162,15 +163,6 @@ class Relay(_Listener):
     def _hang_up(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError):
             connection.shutdown(socket.SHUT_WR)
-
-    def __enter__(self) -> Relay:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._end()
 
 
 class Mischief(Enum):
@@ -244,15 +236,6 @@ class MischiefRelay(_Listener):
             server = self.keep(socket.create_connection(("127.0.0.1", self.server_port), 10))
             server.sendall(piece)
             server.recv(1 << 16)
-
-    def __enter__(self) -> MischiefRelay:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._end()
 
 
 def _is_whole_request(piece: bytes) -> bool:

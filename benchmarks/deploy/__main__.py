@@ -126,14 +126,16 @@ def measure(kind: Kind, sites: Sites, options: Options, round_trip: float, direc
         speck = stack.enter_context(
             speck_server(sites.inventory(places), directory / f"speck-{round_trip:g}")
         )
-        paper = stack.enter_context(contextlib.closing(kind.paper(places)))
-        bench.warm_up(speck)
-        bench.warm_up(paper)
-        floor = stack.enter_context(bench.best_floor())
-        ways: list[tuple[str, Way]] = [("speck", speck), ("paper", paper), ("floor", floor)]
+        ways: list[tuple[str, Way]] = [("speck", speck)]
+        ways += [
+            (name, stack.enter_context(contextlib.closing(make(places)))) for name, make in kind.paper.items()
+        ]
+        for _, way in ways:
+            bench.warm_up(way)
+        ways.append(("floor", stack.enter_context(bench.best_floor())))
         for number in range(options.runs):
             for length in options.sizes:
-                for name, way in ways[number % 3 :] + ways[: number % 3]:
+                for name, way in ways[number % len(ways) :] + ways[: number % len(ways)]:
                     bench.round(name, way, length)
     return times
 
@@ -146,6 +148,8 @@ def figures(times: dict[float, Times], options: Options) -> dict[str, float]:
         suffix = "_wan" if round_trip else ""
         deployed = ("speck", "deploy", longest)
         found[f"deploy_ratio_paper{suffix}"] = each.ratio(("paper", "deploy", longest), deployed)
+        if ("complete", "deploy", longest) in each.runs:
+            found[f"deploy_ratio_complete{suffix}"] = each.ratio(("complete", "deploy", longest), deployed)
         found[f"deploy_ratio_floor{suffix}"] = each.ratio(deployed, ("floor", "deploy", longest))
         for count in options.modified:
             found[f"modify_{count}_of_{longest}_ratio{suffix}"] = each.ratio(
@@ -159,9 +163,10 @@ def figures(times: dict[float, Times], options: Options) -> dict[str, float]:
 
 def shown(times: Times, title: str) -> Table:
     """Seconds of everything that was done."""
-    table = Table("what", "jobs", "speck (s)", "paper (s)", "floor (s)", title=title)
+    ways = tuple(dict.fromkeys(way for way, _, _ in times.runs))
+    table = Table("what", "jobs", *(f"{way} (s)" for way in ways), title=title)
     for action, jobs in dict.fromkeys((action, jobs) for _, action, jobs in times.runs):
-        row = [str(times.figure(way, action, jobs)) for way in ("speck", "paper", "floor")]
+        row = [str(times.figure(way, action, jobs)) for way in ways]
         table.add_row(action, str(jobs), *row)
     return table
 
@@ -187,7 +192,7 @@ def deployed(times: Times, sizes: Sequence[int]) -> dict[str, dict[int, Figure]]
     """Seconds to deploy, by way and length."""
     return {
         way: {size: times.figure(way, "deploy", size) for size in sizes}
-        for way in ("paper", "speck", "floor")
+        for way in dict.fromkeys(way for way, _, _ in times.runs)
     }
 
 

@@ -99,9 +99,13 @@ class FlinkRest:
 
 
 class Paper:
-    """The paper's prototype: one job after the other, its jar uploaded for each, a new connection a call."""
+    """The paper's prototype: one job after the other, its jar uploaded for each, a new connection a call.
 
-    def __init__(self) -> None:
+    ``jar`` is uploaded in place of the jobs' own.
+    """
+
+    def __init__(self, jar: Path | None = None) -> None:
+        self._jar = jar
         self._running: dict[str, tuple[str, str, str]] = {}
 
     def deploy(self, chain: Chain) -> None:
@@ -125,7 +129,7 @@ class Paper:
 
     def _start(self, job: Mapping[str, Any]) -> None:
         address = job["spe_address"]
-        jar_id = FlinkRest(address).upload(ROOT / job["job_path"])
+        jar_id = FlinkRest(address).upload(self._jar or ROOT / job["job_path"])
         self._running[job["job_name"]] = address, jar_id, FlinkRest(address).run(jar_id, job)
 
     def _end(self, name: str) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from benchmarks.deploy import flink, spark
 from benchmarks.deploy.chain import Chain, Place, Program
+from benchmarks.deploy.ways import ROOT
 from binders.flink.local import FLINK_CLUSTER
 from binders.spark.local import CONNECT_SERVER
 from speck.binder import LocalServer
@@ -24,7 +25,10 @@ class ClosableWay(Protocol):
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of engine: its server, what its jobs run, and the two ways to compare with."""
+    """A kind of engine: its server, what its jobs run, and the ways to compare with.
+
+    ``paper`` has the paper's way in one form or several, by name.
+    """
 
     server: LocalServer
     heap: str
@@ -32,7 +36,7 @@ class Kind:
     sizes: Sequence[int]
     modified: Sequence[int]
     concurrencies: Sequence[int]  # that the floor is tried with
-    paper: Callable[[Sequence[Place]], ClosableWay]
+    paper: Mapping[str, Callable[[Sequence[Place]], ClosableWay]]
     floor: Callable[[int, Sequence[Place]], ClosableWay]
     await_quiet: Callable[[Sequence[str], int], None]
 
@@ -45,7 +49,11 @@ KINDS = {
         sizes=(1, 10, 25, 50, 100),
         modified=(1, 10, 50, 100),
         concurrencies=(8, 16, 32),
-        paper=lambda places: flink.Paper(),
+        # Flink's own advice is to have the connector in the job's jar; a prototype would have had it there.
+        paper={
+            "paper": lambda places: flink.Paper(),
+            "complete": lambda places: flink.Paper(ROOT / "jars_and_apps/flink/speck-flink-jobs-all.jar"),
+        },
         floor=flink.Floor,
         await_quiet=flink.await_quiet,
     ),
@@ -56,7 +64,7 @@ KINDS = {
         sizes=(1, 6, 12, 24),
         modified=(1, 10, 24),
         concurrencies=(6, 12),  # each is a process with pyspark in it
-        paper=spark.Paper,
+        paper={"paper": spark.Paper},
         floor=spark.Floor,
         await_quiet=spark.await_quiet,
     ),

@@ -13,8 +13,13 @@ mpl.use("Agg")
 
 from matplotlib import pyplot as plt
 
-_WORDS = {"paper": "one after the other, as in the paper", "speck": "SpecK", "floor": "the calls alone"}
-_COLOURS = {"paper": "#b3541e", "speck": "#1f5f8b", "floor": "#7a7a7a"}
+_WORDS = {
+    "paper": "one after the other, as in the paper",
+    "complete": "the same, with the connector in the jar",
+    "speck": "SpecK",
+    "floor": "the calls alone",
+}
+_COLOURS = {"paper": "#b3541e", "complete": "#d99a6c", "speck": "#1f5f8b", "floor": "#7a7a7a"}
 
 
 def draw(times: Mapping[float, Mapping[str, Mapping[int, Figure]]], path: Path, engine: str) -> None:

@@ -10,11 +10,14 @@ from typing import Any
 
 from binders.flink.rates import (
     COUNTERS,
+    PENDING,
+    SENT,
     Rates,
     Sample,
     emitted_metric,
     is_newer,
     is_restart,
+    named,
     rates,
     rows,
     sample_of,
@@ -31,6 +34,8 @@ class _Vertex:
     source: bool
     subtasks: int
     emitted: str
+    sent: tuple[str, ...]  # by its sinks
+    pending: tuple[str, ...]  # in its sources
 
 
 @dataclass
@@ -52,7 +57,8 @@ class Meter:
 
         ``batch_id`` is the number of the last completed checkpoint (with which messages are acknowledged) and
         ``batch_duration_ms`` how long it took.  ``processing_rate`` is the rate at which the job's busiest
-        task would be at work all the time.  In ``details``, ``busy`` and ``backpressured`` are shares (0 to
+        task would be at work all the time, ``output_rate`` counts what the job's sinks gave away, and
+        ``waiting`` is what its sources hold.  In ``details``, ``busy`` and ``backpressured`` are shares (0 to
         1) of the time of the busiest and of the most back-pressured task; ``state_bytes`` and
         ``checkpoint_bytes`` are of the last checkpoint (the whole state, and what was written of it);
         ``failed_checkpoints`` counts.
@@ -63,15 +69,17 @@ class Meter:
             return None
         with self._guard:
             watch = self._watches.setdefault(job, _Watch())
-        seen = self._look(rest, job, watch)
+        seen, waiting = self._look(rest, job, watch)
         told = self._rates(watch, seen)
         latest = (statistics.get("latest") or {}).get("completed") or {}
         return JobMetrics(
             time.time(),
             input_rate=told.input if told else None,
+            output_rate=told.output if told else None,
             processing_rate=told.processing if told else None,
             batch_duration_ms=latest.get("end_to_end_duration"),
             input_rows=rows(seen) if seen else None,
+            waiting=waiting,
             batch_id=latest.get("id"),
             details=_details(statistics, latest, told),
         )
@@ -81,21 +89,23 @@ class Meter:
         with self._guard:
             self._watches.pop(job, None)
 
-    def _look(self, rest: FlinkRest, job: str, watch: _Watch) -> Sample:
+    def _look(self, rest: FlinkRest, job: str, watch: _Watch) -> tuple[Sample, int | None]:
+        """The counters of all vertices (empty while some are not known), and what waits in the sources."""
         if not watch.vertices:
             watch.vertices = _vertices(rest, job)
-        found = {}
-        for vertex in watch.vertices:
-            names = ",".join({*COUNTERS, vertex.emitted})
+        found, waiting = {}, []
+        for each in watch.vertices:
+            names = ",".join({*COUNTERS, each.emitted, *each.sent, *each.pending})
             try:
-                sums = rest.vertex_sums(job, vertex.id, names)
+                sums = rest.vertex_sums(job, each.id, names)
             except FlinkRefused:
                 sums = {}  # the job ended in between
-            sample = sample_of(sums, vertex.emitted, source=vertex.source, subtasks=vertex.subtasks)
+            sample = sample_of(sums, each.emitted, each.sent, source=each.source, subtasks=each.subtasks)
             if sample is None:
-                return {}
-            found[vertex.id] = sample
-        return found
+                return {}, None
+            found[each.id] = sample
+            waiting += [sums[name] for name in each.pending if name in sums]
+        return found, round(sum(waiting)) if waiting else None
 
     def _rates(self, watch: _Watch, seen: Sample) -> Rates | None:
         with self._guard:
@@ -118,11 +128,18 @@ def _vertices(rest: FlinkRest, job: str) -> tuple[_Vertex, ...]:
     found = []
     for vertex in details.get("vertices", []):
         source = vertex["id"] in sources
-        names = rest.vertex_metrics(job, vertex["id"]) if source else []
-        if source and not names:
+        names = rest.vertex_metrics(job, vertex["id"])
+        if not names:
             return ()  # too early
         found.append(
-            _Vertex(vertex["id"], source, int(vertex["parallelism"]), emitted_metric(names, source=source))
+            _Vertex(
+                vertex["id"],
+                source,
+                int(vertex["parallelism"]),
+                emitted_metric(names, source=source),
+                named(names, SENT),
+                named(names, PENDING),
+            )
         )
     return tuple(found)
 

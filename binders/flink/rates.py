@@ -8,17 +8,21 @@ that take a minute to settle.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 BUSY, IDLE, PRESSED = "accumulateBusyTimeMs", "accumulateIdleTimeMs", "accumulateBackPressuredTimeMs"
 RECORDS_IN, RECORDS_OUT = "numRecordsIn", "numRecordsOut"
+SENT, PENDING = "numRecordsSend", "pendingRecords"  # of sinks and of sources (FLIP-33)
 COUNTERS = (RECORDS_IN, RECORDS_OUT, BUSY, IDLE, PRESSED)
 
 
 @dataclass(frozen=True)
 class VertexSample:
-    """The counters of one vertex, summed over its subtasks; times in ms.  Nothing flows into a ``source``."""
+    """The counters of one vertex, summed over its subtasks; times in ms.  Nothing flows into a ``source``.
+
+    ``sent`` are the records that its sinks gave away, ``None`` where it has none.
+    """
 
     source: bool
     subtasks: int
@@ -26,6 +30,7 @@ class VertexSample:
     busy: float
     idle: float
     pressed: float
+    sent: float | None = None
 
     @property
     def clock(self) -> float:
@@ -35,11 +40,15 @@ class VertexSample:
 
 @dataclass(frozen=True)
 class Rates:
-    """``input`` is rows/s that the sources let in; the shares (0 to 1) are those of the worst vertex."""
+    """``input`` is rows/s that the sources let in; the shares (0 to 1) are those of the worst vertex.
+
+    ``output`` is rows/s that the sinks gave away, ``None`` when there are none that count.
+    """
 
     input: float
     busy: float
     pressed: float
+    output: float | None = None
 
     @property
     def processing(self) -> float | None:
@@ -50,11 +59,17 @@ class Rates:
 Sample = Mapping[str, VertexSample]
 
 
-def sample_of(sums: Mapping[str, float], emitted: str, *, source: bool, subtasks: int) -> VertexSample | None:
-    """A vertex's counters, ``emitted`` the metric that counts its rows; ``None`` while some are not known."""
-    if any(name not in sums for name in (emitted, BUSY, IDLE, PRESSED)):
+def sample_of(
+    sums: Mapping[str, float], emitted: str, sent: Sequence[str] = (), *, source: bool, subtasks: int
+) -> VertexSample | None:
+    """A vertex's counters, ``emitted`` the metric that counts its rows, ``sent`` those of its sinks.
+
+    ``None`` while some are not known.
+    """
+    if any(name not in sums for name in (emitted, BUSY, IDLE, PRESSED, *sent)):
         return None
-    return VertexSample(source, subtasks, sums[emitted], sums[BUSY], sums[IDLE], sums[PRESSED])
+    given = sum(sums[name] for name in sent) if sent else None
+    return VertexSample(source, subtasks, sums[emitted], sums[BUSY], sums[IDLE], sums[PRESSED], given)
 
 
 def emitted_metric(names: Iterable[str], *, source: bool) -> str:
@@ -63,6 +78,11 @@ def emitted_metric(names: Iterable[str], *, source: bool) -> str:
         return RECORDS_IN
     own = sorted(name for name in names if name.startswith("Source__") and name.endswith(f".{RECORDS_OUT}"))
     return own[0] if own else RECORDS_OUT
+
+
+def named(names: Iterable[str], metric: str) -> tuple[str, ...]:
+    """The metrics of this name among a vertex's, whichever of its operators they are of."""
+    return tuple(sorted(name for name in names if name.endswith(f".{metric}")))
 
 
 def is_newer(before: Sample, after: Sample) -> bool:
@@ -82,7 +102,17 @@ def rates(before: Sample, after: Sample) -> Rates:
         input=sum((new.emitted - old.emitted) / (new.clock - old.clock) for old, new in pairs if new.source),
         busy=max((_share(old, new, new.busy - old.busy) for old, new in pairs), default=0.0),
         pressed=max((_share(old, new, new.pressed - old.pressed) for old, new in pairs), default=0.0),
+        output=_output(pairs),
     )
+
+
+def _output(pairs: Iterable[tuple[VertexSample, VertexSample]]) -> float | None:
+    sent = [
+        (new.sent - old.sent) / (new.clock - old.clock)
+        for old, new in pairs
+        if new.sent is not None and old.sent is not None
+    ]
+    return sum(sent) if sent else None
 
 
 def rows(sample: Sample) -> int:

@@ -14,6 +14,7 @@ from typing import Any
 
 from binders.mqtt.address import BrokerAddress
 from binders.mqtt.connection import FOREVER, TIMEOUT, Connection
+from binders.mqtt.controls import Controls
 from binders.mqtt.limits import probe_warnings, refuse_unfit, stated_warnings
 from speck.binder import MOST_COUNTED
 from speck.errors import Fault, InvalidInput
@@ -49,10 +50,11 @@ def probe_topic() -> str:
 class MqttBroker:
     """The :class:`~speck.binder.BrokerBinder` of one MQTT 5 broker.
 
-    Each call makes the connections it needs and closes them, and takes ``timeout`` seconds a connection at
-    most.  Raises :class:`~speck.errors.Unreachable`, :class:`~speck.errors.NoAnswer` or
-    :class:`~speck.errors.Refused`, and :class:`~speck.errors.InvalidInput` for an address, a topic filter or
-    a reference to a secret that is none.
+    Each call takes ``timeout`` seconds a connection at most; what it asks beside a session goes over a
+    connection that is kept a few seconds for the next call.  Raises
+    :class:`~speck.errors.Unreachable`, :class:`~speck.errors.NoAnswer` or :class:`~speck.errors.Refused`,
+    and :class:`~speck.errors.InvalidInput` for an address, a topic filter or a reference to a secret that is
+    none.
     """
 
     def __init__(self, address: str, inventory: Inventory, *, timeout: float = TIMEOUT) -> None:
@@ -60,6 +62,7 @@ class MqttBroker:
         self._address = BrokerAddress.parse(address)
         self._inventory = inventory
         self._timeout = timeout
+        self._controls = Controls(self._control)
         self._locks = [threading.Lock() for _ in range(_STRIPES)]
         self._warnings: list[str] | None = None
         self._warnings_lock = threading.Lock()
@@ -71,8 +74,7 @@ class MqttBroker:
 
     def check(self) -> None:
         """See :meth:`speck.binder.BrokerBinder.check`."""
-        with self._control() as connection:
-            refuse_unfit(connection)
+        self._controls.ask(refuse_unfit, fresh=True)
 
     def warnings(self) -> list[str]:
         """See :meth:`speck.binder.BrokerBinder.warnings`; found out once, remembered until :meth:`close`.
@@ -89,14 +91,11 @@ class MqttBroker:
     def ensure_session(self, session: str, topic: str) -> None:
         """See :meth:`speck.binder.BrokerBinder.ensure_session`."""
         _check_filter(topic)
-        with self._lock(session), self._control() as control:
-            refuse_unfit(control)
-            noted = _noted_filters(_retained(control, note_topic(session)))
-            if noted != [topic]:
-                _write(control, note_topic(session), {"topics": sorted({*noted, topic})})
-            self._subscribe(session, topic, [each for each in noted if each != topic])
-            if noted != [topic]:
-                _write(control, note_topic(session), {"topics": [topic]})
+        with self._lock(session):
+            others = self._controls.ask(lambda control: _widen(control, session, topic))
+            self._subscribe(session, topic, others)
+            if others:
+                self._controls.ask(lambda control: _write(control, note_topic(session), {"topics": [topic]}))
 
     def session_exists(self, session: str) -> bool:
         """See :meth:`speck.binder.BrokerBinder.session_exists`."""
@@ -116,10 +115,8 @@ class MqttBroker:
 
     def fence(self, session: str, attempt: int) -> None:
         """See :meth:`speck.binder.BrokerBinder.fence`; a fence that names a newer attempt stays."""
-        with self._lock(session), self._control() as control:
-            refuse_unfit(control)
-            if _number(_retained(control, fence_topic(session)).get("attempt")) < attempt:
-                _write(control, fence_topic(session), {"attempt": attempt})
+        with self._lock(session):
+            self._controls.ask(lambda control: _raise_fence(control, session, attempt))
 
     def drained(self, session: str, marker: str, seconds: float) -> bool | None:
         """See :meth:`speck.binder.BrokerBinder.drained`.
@@ -146,9 +143,10 @@ class MqttBroker:
             return min(MOST_COUNTED, sum(not topic.startswith(drain_topic("")) for topic in topics))
 
     def close(self) -> None:
-        """Forget what was found out; there is no connection to let go of between calls."""
+        """Forget what was found out, and end the connections that were kept."""
         with self._warnings_lock:
             self._warnings = None
+        self._controls.close()
 
     # --- inside ------------------------------------------------------------------------------------
 
@@ -176,20 +174,30 @@ class MqttBroker:
                 connection.unsubscribe(other)
 
     def _find_warnings(self) -> list[str]:
-        with self._control() as control:
-            stated = stated_warnings(control.limits)
+        stated = self._controls.ask(lambda control: stated_warnings(control.limits), fresh=True)
         return stated + probe_warnings(self._address, self._login(), probe_topic(), self._timeout)
+
+
+def _widen(control: Connection, session: str, topic: str) -> list[str]:
+    """Note that a session may be subscribed to this filter; answers the others that are noted."""
+    refuse_unfit(control)
+    noted = _noted_filters(_retained(control, note_topic(session)))
+    if topic not in noted:
+        _write(control, note_topic(session), {"topics": sorted({*noted, topic})})
+    return [each for each in noted if each != topic]
+
+
+def _raise_fence(control: Connection, session: str, attempt: int) -> None:
+    refuse_unfit(control)
+    if _number(_retained(control, fence_topic(session)).get("attempt")) < attempt:
+        _write(control, fence_topic(session), {"attempt": attempt})
 
 
 def _retained(control: Connection, topic: str) -> dict[str, Any]:
     """The JSON object retained on a topic; empty when there is none, or another thing."""
-    echo = probe_topic()
-    control.subscribe(topic, echo, again=True)
-    control.round_trip(echo)
-    found = [message for message in control.received if message.topic == topic]
-    control.received.clear()
+    payload = control.retained(topic, probe_topic())
     try:
-        content = json.loads(found[-1].payload) if found else {}
+        content = json.loads(payload) if payload is not None else {}
     except ValueError:
         return {}
     return content if isinstance(content, dict) else {}

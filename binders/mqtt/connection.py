@@ -103,6 +103,34 @@ class Connection:
         for code in self._answer("UNSUBACK", message_id):
             self._refuse_if_failed(code, f"the end of the subscription to {topic!r}")
 
+    def retained(self, topic: str, echo: str) -> bytes | None:
+        """What is retained on a topic.  ``echo`` is a topic of our own, as for :meth:`round_trip`.
+
+        Asked in one go: the subscriptions, and the message that comes back behind what is retained.
+        """
+        options = SubscribeOptions(qos=1, retainHandling=SubscribeOptions.RETAIN_SEND_ON_SUBSCRIBE)
+        with self._translated(f"subscription to {topic!r}"):
+            result, message_id = self._client.subscribe([(topic, options), (echo, options)])
+            self._checked(result)
+            assert message_id is not None  # noqa: S101 - given with every success
+            self._checked(self._client.publish(echo, b"", qos=0).rc)
+        for code in self._answer("SUBACK", message_id):
+            self._refuse_if_failed(code, f"the subscription to {topic!r}")
+        self._await(lambda: any(message.topic == echo for message in self.received), "what is retained")
+        found = [message for message in self.received if message.topic == topic]
+        for message in found:
+            self.acknowledge(message)
+        self.received = deque(message for message in self.received if message.topic not in (topic, echo))
+        self._leave(topic, echo)
+        return bytes(found[-1].payload) if found else None
+
+    def _leave(self, *topics: str) -> None:
+        """Take subscriptions back without waiting for the answer, which is dropped when it is there."""
+        with self._translated("end of subscriptions"):
+            result, _ = self._client.unsubscribe(list(topics))
+            self._checked(result)
+        self._answers = {key: codes for key, codes in self._answers.items() if key[0] != "UNSUBACK"}
+
     def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> bool:
         """Publish one message with QoS 1 and wait until the broker has taken it.
 
@@ -173,10 +201,14 @@ class Connection:
         """The error of a broker that says no."""
         return Refused(f"broker {self.address.text} refused {what}: {why}", address=self.address.text)
 
+    def renew(self) -> None:
+        """Count its time anew."""
+        self._deadline = time.monotonic() + self._timeout
+
     # --- opening and closing -----------------------------------------------------------------------
 
     def __enter__(self) -> Connection:
-        self._deadline = time.monotonic() + self._timeout
+        self.renew()
         try:
             self._connect()
         except BaseException:

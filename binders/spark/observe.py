@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 from speck.model import JobMetrics, Scalar
@@ -22,20 +23,25 @@ def metrics_of(report: str | None, now: float) -> JobMetrics:
 
     ``input_rows`` are the rows of the batches that are through, by the source's own count, ``None`` when
     it tells none: what it received, less what is queued.  The batch reported on is still among the queued,
-    since the source hears of its end only when the next one begins.
+    since the source hears of its end only when the next one begins; ``waiting`` are the others.
+    ``output_rate`` is that of the batch, at the pace at which its rows came in.
     """
     if report is None:
         return JobMetrics(now)
     progress: Mapping[str, Any] = json.loads(report)
     sources = progress.get("sources", ())
     details = _details(progress)
+    coming = _total(sources, "inputRowsPerSecond")
     return JobMetrics(
         now,
-        input_rate=_total(sources, "inputRowsPerSecond"),
+        input_rate=coming,
+        output_rate=_output_rate(progress, details, coming),
         processing_rate=_total(sources, "processedRowsPerSecond"),
         batch_duration_ms=_number(progress.get("durationMs", {}).get("triggerExecution")),
         state_rows=sum(operator.get("numRowsTotal", 0) for operator in progress.get("stateOperators", ())),
         input_rows=_rows_through(details),
+        counted_at=_time(progress.get("timestamp")),
+        waiting=_waiting(details),
         batch_id=progress.get("batchId"),
         details=details,
     )
@@ -60,6 +66,27 @@ def _details(progress: Mapping[str, Any]) -> dict[str, Scalar]:
     for name, value in progress.get("durationMs", {}).items():
         details[f"duration_ms.{name}"] = value
     return details
+
+
+def _output_rate(
+    progress: Mapping[str, Any], details: Mapping[str, Scalar], coming: float | None
+) -> float | None:
+    sent, rows = _number((progress.get("sink") or {}).get("numOutputRows")), details.get("batch_rows")
+    if sent is None or sent < 0 or coming is None or not isinstance(rows, int):
+        return None  # a sink that does not count says -1
+    return sent / rows * coming if rows else None
+
+
+def _time(text: object) -> float | None:
+    try:
+        return datetime.fromisoformat(str(text)).timestamp()
+    except ValueError:
+        return None
+
+
+def _waiting(details: Mapping[str, Scalar]) -> int | None:
+    queued, batch = details.get("queued"), details.get("batch_rows")
+    return max(0, queued - batch) if isinstance(queued, int) and isinstance(batch, int) else None
 
 
 def _rows_through(details: Mapping[str, Scalar]) -> int | None:

@@ -222,6 +222,13 @@ def delete_job(query: dict[str, Any], name: str) -> Any:
     return _answer(_coordinator().delete_job(name, **_why(query)), query["wait"])
 
 
+@blueprint.route("/rates", methods=["GET"])
+@blueprint.response(200, schemas.RatesSchema)
+def show_rates() -> Any:
+    """What each job does now: messages/s in and out, what waits for it, how long its batches take"""
+    return _coordinator().rates()
+
+
 @blueprint.route("/operations/<identifier>", methods=["GET"])
 @blueprint.response(200, schemas.OperationSchema)
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)

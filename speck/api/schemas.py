@@ -13,6 +13,7 @@ from speck.schema.report import show
 _KINDS = ("start", "stop", "update", "move", "keep")
 _LAST_NUMBER = 9_999_999_999  # what the store has digits for
 _UNIX = {"description": "Unix time, s"}
+_PER_SECOND = {"description": "messages/s"}
 
 
 def _text(description: str = "", **kwargs: Any) -> fields.String:
@@ -138,6 +139,37 @@ class JobViewSchema(Schema):
         fields.Nested(LeftCopySchema), metadata={"description": "copies that are stopped when they can be"}
     )
     metrics = fields.Dict(allow_none=True)
+
+
+class JobRatesSchema(Schema):
+    """What a job does now; null: its engine does not tell, or has not told yet."""
+
+    job_name = _text()
+    composition = _text()
+    site = _text("of the inventory", allow_none=True)
+    source_topic = _text()
+    sink_topic = _text()
+    observed = fields.Float(allow_none=True, metadata=_UNIX)
+    input_rate = fields.Float(allow_none=True, metadata=_PER_SECOND)
+    output_rate = fields.Float(allow_none=True, metadata=_PER_SECOND)
+    waiting = fields.Integer(
+        allow_none=True,
+        metadata={"description": "messages that the job's reader holds and the job has not worked on yet"},
+    )
+    work_seconds = fields.Float(
+        allow_none=True,
+        metadata={"description": "how long the last batch (Spark) or checkpoint (Flink) took, s"},
+    )
+    error = _text("why the engine told nothing newer", allow_none=True)
+
+
+class RatesSchema(Schema):
+    """What all jobs do now."""
+
+    observed = fields.Float(
+        allow_none=True, metadata={"description": "the newest of the jobs' (Unix time, s)"}
+    )
+    jobs = fields.List(fields.Nested(JobRatesSchema))
 
 
 class CountsSchema(Schema):

@@ -29,11 +29,11 @@ public final class MqttSink implements AutoCloseable {
      */
     public MqttSink(SinkSettings settings) throws InterruptedException {
         this.settings = settings;
-        this.publisher = Publisher.share(settings.login());
+        this.publisher = Publishers.share(settings.login());
         try {
             publisher.awaitConnected(settings.flushTimeout());
         } catch (InterruptedException | RuntimeException e) {
-            publisher.release(this);
+            Publishers.release(publisher, this);
             throw e;
         }
     }
@@ -91,7 +91,7 @@ public final class MqttSink implements AutoCloseable {
     public void close() {
         if (open) {
             open = false;
-            publisher.release(this);
+            Publishers.release(publisher, this);
         }
     }
 }

@@ -4,11 +4,8 @@ import io.netty.buffer.ByteBuf;
 import io.netty.handler.codec.mqtt.MqttPublishMessage;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
-import java.util.HashMap;
-import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
-import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
@@ -26,13 +23,9 @@ import org.slf4j.LoggerFactory;
  */
 final class Publisher implements ConnectionListener {
     private static final Logger LOG = LoggerFactory.getLogger(Publisher.class);
-    private static final Map<Login, Publisher> SHARED = new HashMap<>();
     private static final Duration CONNECT_TRY = Duration.ofSeconds(10);
-    private static final long IDLE_SECONDS = Math.max(30, Kept.KEEP_SECONDS);
     private static final long MARK_MILLIS = 1000;
     private static final int REQUESTS_KNOWN = 1000;
-    private static final int WINDOW = 1000;
-    private static final int PACKET_IDS = 65535;
     private static final int WRITE_BYTES = 64 << 10;
     private static final long PROMPT_MILLIS = 1;
 
@@ -43,12 +36,9 @@ final class Publisher implements ConnectionListener {
     private final Kept kept = new Kept();
     private final Memory memory = new Memory();
     private final Set<String> requests = new LinkedHashSet<>();
-    private final Map<Integer, Outgoing> underWay = new LinkedHashMap<>();
+    private final Window underWay = new Window();
     private final Backoff backoff = new Backoff(100, 5_000);
-    private int lastPacketId;
     private long marked;
-    private int references;
-    private long uses;
     private boolean pumping;
     private boolean pumpingSoon;
     private boolean markingSoon;
@@ -57,61 +47,17 @@ final class Publisher implements ConnectionListener {
     private Connection connection;
     private BrokerException lastError;
 
-    private Publisher(Login login) {
+    /** To be had of {@link Publishers}. */
+    Publisher(Login login) {
         this.login = login;
     }
 
-    /** The publisher for this login, with one more writer. */
-    static Publisher share(Login login) {
-        synchronized (SHARED) {
-            Publisher publisher = SHARED.computeIfAbsent(login, Publisher::new);
-            publisher.references++;
-            publisher.uses++;
-            return publisher;
-        }
+    Login login() {
+        return login;
     }
 
-    /** One writer less: what it had not got rid of is forgotten. */
-    void release(MqttSink writer) {
-        abort(writer);
-        synchronized (SHARED) {
-            references--;
-            if (references == 0) {
-                long then = uses;
-                Runtime.LOOPS.schedule(() -> closeIfIdle(then), IDLE_SECONDS, TimeUnit.SECONDS);
-            }
-        }
-    }
-
-    private void closeIfIdle(long then) {
-        synchronized (SHARED) {
-            if (references > 0 || uses != then) {
-                return;
-            }
-            SHARED.remove(login, this);
-        }
-        Connection leaving = leave();
-        if (leaving != null) {
-            Runtime.BACKGROUND.execute(() -> leaving.close(true));
-        }
-    }
-
-    /** Closes all, whoever still writes. */
-    static void closeAll() {
-        List<Publisher> all;
-        synchronized (SHARED) {
-            all = List.copyOf(SHARED.values());
-            SHARED.clear();
-        }
-        for (Publisher publisher : all) {
-            Connection leaving = publisher.leave();
-            if (leaving != null) {
-                leaving.close(true);
-            }
-        }
-    }
-
-    private Connection leave() {
+    /** Ends the work of this publisher; returns the connection to be closed, if there is one. */
+    Connection leave() {
         lock.lock();
         try {
             Connection leaving = connection;
@@ -124,12 +70,6 @@ final class Publisher implements ConnectionListener {
             return leaving;
         } finally {
             lock.unlock();
-        }
-    }
-
-    static int shared() {
-        synchronized (SHARED) {
-            return SHARED.size();
         }
     }
 
@@ -314,7 +254,7 @@ final class Publisher implements ConnectionListener {
     }
 
     private void takeBack() {
-        queue.putBack(underWay.values().stream().filter(message -> message.taken || !message.writer.aborted).toList());
+        queue.putBack(underWay.messages().stream().filter(message -> message.taken || !message.writer.aborted).toList());
         underWay.clear();
     }
 
@@ -368,7 +308,7 @@ final class Publisher implements ConnectionListener {
     }
 
     private String topicOf(MqttSink writer) {
-        for (Iterable<Outgoing> each : List.of(underWay.values(), queue.messages())) {
+        for (Iterable<Outgoing> each : List.of(underWay.messages(), queue.messages())) {
             for (Outgoing message : each) {
                 if (message.writer == writer) {
                     return message.topic;
@@ -384,7 +324,8 @@ final class Publisher implements ConnectionListener {
         }
     }
 
-    private void abort(MqttSink writer) {
+    /** What the writer has not got rid of is forgotten. */
+    void abort(MqttSink writer) {
         lock.lock();
         try {
             writer.aborted = true;
@@ -431,9 +372,8 @@ final class Publisher implements ConnectionListener {
             pumping = false;
             pumpingSoon = false;
             boolean wasFull = queue.full();
-            int window = Math.min(WINDOW, target.receiveMaximum());
-            while (!queue.isEmpty() && underWay.size() < window) {
-                send(target, window);
+            while (!queue.isEmpty() && underWay.hasRoom(target.receiveMaximum())) {
+                send(target);
             }
             target.flush();
             if (wasFull && !queue.full()) {
@@ -444,9 +384,9 @@ final class Publisher implements ConnectionListener {
         }
     }
 
-    private void send(Connection target, int window) {
+    private void send(Connection target) {
         ByteBuf piece = target.buffer(Math.max(WRITE_BYTES, queue.peek().bytes()));
-        while (!queue.isEmpty() && underWay.size() < window) {
+        while (!queue.isEmpty() && underWay.hasRoom(target.receiveMaximum())) {
             Outgoing message = queue.peek();
             int bytes = message.bytes();
             if (bytes > target.maximumPacketBytes()) {
@@ -458,18 +398,9 @@ final class Publisher implements ConnectionListener {
                 break;
             }
             queue.remove();
-            int id = nextPacketId();
-            underWay.put(id, message);
-            message.encode(id, piece);
+            message.encode(underWay.add(message), piece);
         }
         target.write(piece);
-    }
-
-    private int nextPacketId() {
-        do {
-            lastPacketId = lastPacketId % PACKET_IDS + 1;
-        } while (underWay.containsKey(lastPacketId));
-        return lastPacketId;
     }
 
     @Override
@@ -488,7 +419,7 @@ final class Publisher implements ConnectionListener {
                 }
                 keep(message);
             }
-            if (underWay.size() <= WINDOW / 2) {
+            if (underWay.isLow()) {
                 schedulePump();
             }
         } finally {

@@ -47,7 +47,7 @@ public final class Runtime {
      * is about to drop that: a thread that lives on would keep all its classes in memory.
      */
     public static void stop() {
-        Publisher.closeAll();
+        Publishers.closeAll();
         BACKGROUND.shutdownNow();
         LOOPS.shutdownGracefully(0, STOP_SECONDS, TimeUnit.SECONDS).awaitUninterruptibly(STOP_SECONDS, TimeUnit.SECONDS);
     }

@@ -76,9 +76,9 @@ class MqttSinkTest {
 
     @Test
     void writersShareOneConnection() throws Exception {
-        int before = Publisher.shared();
+        int before = Publishers.count();
         try (MqttSink one = sink(Duration.ofSeconds(20)); MqttSink other = sink(Duration.ofSeconds(20))) {
-            assertEquals(before + 1, Publisher.shared());
+            assertEquals(before + 1, Publishers.count());
             one.send("out", bytes("1"), null, null, null);
             other.send("out", bytes("2"), null, null, null);
             one.flush();

@@ -1,0 +1,130 @@
+"""Whether a cluster could take a job now; asked before anything is stopped for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from binders.flink import python, states
+from binders.flink.belongings import Belongings
+from binders.flink.code import check_code
+from binders.flink.orders import SAVEPOINT_KEYS, STATE_KIND
+from binders.flink.parcel import is_python, parcel_of
+from binders.flink.rest import FlinkRefused, FlinkRest, Overview
+from binders.flink.shared import Shared
+from speck.errors import NoCapacity, Refused
+from speck.model import Engine, Job, State
+
+VERSIONS = ((1, 20), (2, 0))  # the oldest of each major version
+
+PYTHON_FRESH = 600.0  # s, for which a JobManager's Python is taken to be as it was seen
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """What is asked of one cluster before a job comes; ``settings`` are those of the cluster."""
+
+    rest: FlinkRest
+    shared: Shared
+    belongings: Belongings
+    known: Engine
+    settings: Callable[[], Mapping[str, str]]
+
+    def check(self, job: Job, state: State | None) -> None:
+        """Ask for the version, a place for savepoints, the state, the jar, and room; and bring the jar.
+
+        Starts and stops nothing.  Raises :class:`~speck.errors.NoCapacity` when too few slots are free, those
+        counted that were promised to other jobs and those that come free when this one is stopped.
+        """
+        seen = self._check_version()
+        self._check_places(job)
+        if state is not None:
+            self._check_state(state, job)
+        fault = check_code(Path(job.job_path), job.entry_class)
+        if fault is not None:
+            raise refusal(self.rest.address, job, fault)
+        self._check_room(job, seen)
+        jar = self.shared.shelf.hold(self.rest, job.job_name, parcel_of(job))
+        if is_python(job):
+            self._check_python(job, jar, seen.version)
+
+    def _check_version(self) -> Overview:
+        seen = self.rest.overview()
+        version = seen.version
+        major, minor = (int(part) if part.isdigit() else 0 for part in [*version.split("."), "0"][:2])
+        if not any(major == oldest[0] and minor >= oldest[1] for oldest in VERSIONS):
+            raise Refused(
+                f"{self.rest.address} is Flink {version} (expected Flink 2, or 1.20)",
+                address=self.rest.address,
+            )
+        return seen
+
+    def _check_python(self, job: Job, jar: str, version: str) -> None:
+        """See that the JobManager has a Python with PyFlink; looked at again after a while."""
+        shared = self.shared
+        if time.monotonic() < shared.python_seen + PYTHON_FRESH:
+            return
+        with shared.turns.alone():
+            if time.monotonic() < shared.python_seen + PYTHON_FRESH:
+                return  # another job's check has seen it just now
+            try:
+                found = python.probe(self.rest, jar)
+            except FlinkRefused as error:
+                reason = f"cannot be started on {self.rest.address}: {python.reason(error.trace)}"
+                raise refusal(self.rest.address, job, reason) from error
+            if (fault := python.fault_of(found, version)) is not None:
+                raise refusal(self.rest.address, job, f"cannot be started on {self.rest.address}: {fault}")
+            shared.python_seen = time.monotonic()
+
+    def _check_places(self, job: Job) -> None:
+        settings = self.settings()
+        told = self.known.savepoint_dir or any(settings.get(key) for key in SAVEPOINT_KEYS)
+        if job.upgrade == "stateful" and not told:
+            raise refusal(
+                self.rest.address,
+                job,
+                f"{self.rest.address} has no place for savepoints (expected savepoint_dir of the site, "
+                f"or {SAVEPOINT_KEYS[0]} of the cluster; or upgrade: stateless)",
+            )
+
+    def _check_state(self, state: State, job: Job) -> None:
+        if state.kind != STATE_KIND:
+            raise refusal(
+                self.rest.address, job, f"state of kind {state.kind!r} is not Flink's (expected {STATE_KIND})"
+            )
+        fault = states.missing(state.location)
+        if fault is not None:
+            raise refusal(
+                self.rest.address,
+                job,
+                f"{fault} (savepoint_dir of the sites must be one that all of them see)",
+            )
+
+    def _check_room(self, job: Job, seen: Overview) -> None:
+        slots = job.parallelism or int(self.settings().get("parallelism.default") or 1)
+
+        def own() -> int:
+            return sum(
+                self._slots_of(line.id)
+                for line in self.belongings.live_jobs()
+                if self.belongings.is_of(line, job.job_name)
+            )
+
+        shortage = self.shared.room.promise(self.rest, seen, job.job_name, slots, own)
+        if shortage is not None:
+            raise NoCapacity(
+                f"{self.rest.address} has no room for job {job.job_name!r}, which takes {slots}: {shortage}",
+                address=self.rest.address,
+            )
+
+    def _slots_of(self, job: str) -> int:
+        vertices = (self.rest.job_details(job) or {}).get("vertices", [])
+        return max((int(vertex["parallelism"]) for vertex in vertices), default=0)
+
+
+def refusal(address: str, job: Job, what: str) -> Refused:
+    """The error that says why this job cannot be at this cluster."""
+    who = f"job {job.job_name!r} ({job.entry_class} of {Path(job.job_path).name})"
+    return Refused(f"{who}: {what}", address=address)

@@ -1,0 +1,212 @@
+"""Asks the engines what their jobs do, again and again, for as long as somebody wants to know.
+
+An engine is asked for all of its jobs by one thread at a time, and is left alone for a multiple of the time
+that it took.  So asking takes a small share of an engine's work, however many jobs it runs, and who is slow
+holds up nobody else.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from speck.binder import EngineBinder, MeasuresMany
+from speck.deployment import Deployment, Deployments, EngineKey, by_engine
+from speck.errors import BinderError, NoAnswer, SpeckError, Unreachable
+from speck.model import Handle, JobMetrics
+from speck.pool import BinderPool
+from speck.rates import Rates, Track, rates_of
+
+_log = logging.getLogger(__name__)
+
+PERIOD = 5.0  # s between two questions to an engine, at least
+SHARE = 5  # an engine that took a second to answer is asked again after so many seconds
+ATTENTION = 60.0  # s, for which who looked once is taken to look on
+THREADS = 16  # engines that are asked at a time
+
+Told = Mapping[str, JobMetrics | SpeckError]  # by the engine's id of the job
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is known of a job's work: its rates (``None``: never told), and why there are no newer ones."""
+
+    engine_id: str
+    rates: Rates | None
+    error: str = ""
+
+
+NOT_TOLD = Reading("", None)
+
+
+@dataclass
+class _Asking:
+    """An engine that was asked at ``begun`` (monotonic time, s) and, when done, took ``took`` seconds."""
+
+    begun: float
+    answer: Future[float]
+
+    def is_due(self, now: float, period: float) -> bool:
+        if not self.answer.done():
+            return False
+        return now - self.begun >= max(period, SHARE * self.answer.result())
+
+
+@dataclass
+class Telemetry:
+    """``period`` is the time between two looks, ``attention`` how long one look keeps it going, s."""
+
+    deployments: Deployments
+    pool: BinderPool
+    period: float = PERIOD
+    attention: float = ATTENTION
+    now: Callable[[], float] = time.monotonic
+    _tracks: dict[str, Track] = field(default_factory=dict, init=False)
+    _errors: dict[str, tuple[str, str]] = field(default_factory=dict, init=False)
+    _asked: dict[EngineKey, _Asking] = field(default_factory=dict, init=False)
+    _threads: ThreadPoolExecutor | None = field(default=None, init=False)
+    _thread: threading.Thread | None = field(default=None, init=False)
+    _looked: float = field(default=0.0, init=False)
+    _stop: threading.Event = field(default_factory=threading.Event, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    # --- what others ask
+
+    def readings(self) -> dict[str, Reading]:
+        """What is known by job name; has the engines asked from now on."""
+        self._attend()
+        with self._lock:
+            names = self._tracks.keys() | self._errors.keys()
+            return {name: self._reading(name) for name in names}
+
+    def _reading(self, name: str) -> Reading:
+        track, (engine_id, error) = self._tracks.get(name), self._errors.get(name, ("", ""))
+        if track is None or (error and track.engine_id != engine_id):
+            return Reading(engine_id, None, error)
+        return Reading(track.engine_id, rates_of(track), error)
+
+    def close(self) -> None:
+        """Ask no more; what is asked is waited for."""
+        self._stop.set()
+        with self._lock:
+            thread, threads = self._thread, self._threads
+        if thread is not None:
+            thread.join()
+        if threads is not None:
+            threads.shutdown()
+
+    # --- the thread
+
+    def _attend(self) -> None:
+        with self._lock:
+            self._looked = self.now()
+            if self._thread is None and not self._stop.is_set():
+                self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while self._goes_on():
+            begun = self.now()
+            try:
+                self.turn()
+            except Exception:
+                _log.exception("the jobs' rates could not be asked for")
+            self._stop.wait(max(0.0, self.period - (self.now() - begun)))
+
+    def _goes_on(self) -> bool:
+        with self._lock:
+            if self._stop.is_set() or self.now() - self._looked > self.attention:
+                self._thread = None
+                self._tracks.clear()  # too old for who looks next
+                self._errors.clear()
+                return False
+            return True
+
+    # --- asking
+
+    def turn(self) -> None:
+        """Have each engine asked that is not being asked, and was left alone for long enough."""
+        deployed = [each for snapshot in self.deployments.snapshots() for each in snapshot.deployed()]
+        self._keep({job.job_name: handle.engine_id for job, handle in deployed})
+        grouped = by_engine(deployed)
+        asked = self._asked.items()
+        self._asked = {key: each for key, each in asked if key in grouped or not each.answer.done()}
+        now = self.now()
+        for key, jobs in grouped.items():
+            if key not in self._asked or self._asked[key].is_due(now, self.period):
+                self._asked[key] = _Asking(now, self._workers().submit(self._ask, key, jobs))
+
+    def _workers(self) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="telemetry")
+            return self._threads
+
+    def _keep(self, copies: Mapping[str, str]) -> None:
+        """Forget what was told of copies that run no more."""
+        with self._lock:
+            for name, track in list(self._tracks.items()):
+                if copies.get(name) != track.engine_id:
+                    del self._tracks[name]
+            for name, (engine_id, _) in list(self._errors.items()):
+                if copies.get(name) != engine_id:
+                    del self._errors[name]
+
+    def _ask(self, key: EngineKey, jobs: Sequence[Deployment]) -> float:
+        """Ask an engine for its jobs; answers how long that took, s."""
+        begun = self.now()
+        try:
+            told = _told(self.pool.engine_at(*key), [handle for _, handle in jobs])
+        except SpeckError as error:
+            told = {handle.engine_id: error for _, handle in jobs}
+        except Exception as error:
+            _log.exception("%s could not be asked for the rates of its jobs", key[1])
+            told = {handle.engine_id: SpeckError(f"internal error: {error!r}") for _, handle in jobs}
+        with self._lock:
+            for job, handle in jobs:
+                self._note(job.job_name, handle.engine_id, told[handle.engine_id])
+        return self.now() - begun
+
+    def _note(self, name: str, engine_id: str, told: JobMetrics | SpeckError) -> None:
+        if isinstance(told, SpeckError):
+            self._errors[name] = (engine_id, _one_line(told))
+            return
+        self._errors.pop(name, None)
+        track = self._tracks.get(name)
+        if track is None or track.engine_id != engine_id:
+            self._tracks[name] = Track(engine_id, (told,))
+        else:
+            self._tracks[name] = track.with_next(told)
+
+
+def _told(binder: EngineBinder, handles: Iterable[Handle]) -> Told:
+    asked = list(handles)
+    if isinstance(binder, MeasuresMany):
+        return binder.measure(asked)
+    return _one_by_one(binder, asked)
+
+
+def _one_by_one(binder: EngineBinder, handles: Iterable[Handle]) -> Told:
+    """An engine that does not answer costs one question."""
+    found: dict[str, JobMetrics | SpeckError] = {}
+    silent: SpeckError | None = None
+    for handle in handles:
+        if silent is None:
+            try:
+                found[handle.engine_id] = binder.metrics(handle)
+                continue
+            except (Unreachable, NoAnswer) as error:
+                silent = error
+            except BinderError as error:
+                found[handle.engine_id] = error
+                continue
+        found[handle.engine_id] = silent
+    return found
+
+
+def _one_line(error: SpeckError) -> str:
+    return " ".join(str(error).split())
