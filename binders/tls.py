@@ -22,12 +22,14 @@ def tls_words(error: ssl.SSLError, host: str, login: Login) -> str:
     reason = error.reason or ""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _distrusted(error, host, login)
-    if any(word in reason for word in _NO_CERTIFICATE):
+    refused = any(word in reason for word in _NOT_THIS_ONE)
+    # Before TLS 1.3 there was no word for none at all.
+    if any(word in reason for word in _NO_CERTIFICATE) or (refused and login.certificate_file is None):
         return "it demands a client certificate (expected certificate_file and key_file)"
-    if any(word in reason for word in _NOT_THIS_ONE):
+    if refused:
         return f"it refuses our certificate {login.certificate_file!r} ({reason.lower().replace('_', ' ')})"
     if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
-        return "it does not speak TLS (expected tcp:// for its address, or TLS there)"
+        return "it does not speak TLS (expected an address without TLS, or TLS there)"
     return str(error.strerror or error)
 
 

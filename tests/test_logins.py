@@ -223,7 +223,6 @@ def wrong_logins(guarded: Guarded, file: Path) -> dict[str, tuple[str, JobLogin,
         "expired": (broker.expired, JobLogin(ca_file=trusted), "its certificate has expired"),
         "elsewhere": (broker.elsewhere, JobLogin(ca_file=trusted), "its certificate is not for '127.0.0.1'"),
         "untrusted": (broker.password, JobLogin(ca_file=other), "its certificate is not trusted"),
-        "no-tls": (broker.address.replace("tcp", "mqtts"), JobLogin(ca_file=trusted), "does not speak TLS"),
         "rubbish": (broker.password, JobLogin(ca_file=str(JOBS / "simple.py")), "caFile '"),
     }
 
@@ -232,7 +231,7 @@ def wrong_logins(guarded: Guarded, file: Path) -> dict[str, tuple[str, JobLogin,
     "kind",
     [
         *("password", "no-password", "no-file", "no-certificate", "stranger"),
-        *("expired", "elsewhere", "untrusted", "no-tls", "rubbish"),
+        *("expired", "elsewhere", "untrusted", "rubbish"),
     ],
 )
 def test_a_job_with_a_wrong_login_says_so(

@@ -273,7 +273,7 @@ class FlinkRest:
     def _opened(self) -> requests.Session:
         with self._guard:
             if self._session is None:
-                self._session = _session(self._login)
+                self._session = _session(self.address, self._login)
             return self._session
 
     def _read(self, response: requests.Response) -> Any:
@@ -353,15 +353,15 @@ def _base_of(address: str) -> str:
     return address.rstrip("/")
 
 
-def _session(login: Login) -> requests.Session:
+def _session(address: str, login: Login) -> requests.Session:
     session = requests.Session()
     # No login of a .netrc, no proxy of the environment: what is used is what the inventory says.
     session.trust_env = False
     adapter = HTTPAdapter(pool_connections=1, pool_maxsize=_CONNECTIONS)
     session.mount("http://", adapter)
     session.mount("https://", adapter)
-    session.verify = _file(login, "ca_file") or True
-    certificate, key = _file(login, "certificate_file"), _file(login, "key_file")
+    session.verify = _file(address, login, "ca_file") or True
+    certificate, key = _file(address, login, "certificate_file"), _file(address, login, "key_file")
     session.cert = (certificate, key) if certificate is not None and key is not None else None
     session.auth = _Shown(login)
     return session
@@ -383,10 +383,11 @@ class _Shown(AuthBase):
         return request
 
 
-def _file(login: Login, name: str) -> str | None:
+def _file(address: str, login: Login, name: str) -> str | None:
     path: str | None = getattr(login, name)
     if path is not None and not Path(path).is_file():
-        raise Refused(f"{name} {path!r} of engine_login is not there (expected a PEM file)")
+        message = f"{address}: {name} {path!r} of engine_login is not there (expected a PEM file)"
+        raise Refused(message, address=address)
     return path
 
 

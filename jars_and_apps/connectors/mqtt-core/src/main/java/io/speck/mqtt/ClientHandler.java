@@ -245,8 +245,8 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
 
     @Override
     public void exceptionCaught(ChannelHandlerContext context, Throwable cause) {
-        endReason = String.valueOf(cause.getMessage() == null ? cause
-                : TlsTrouble.words(connection.login().address(), cause));
+        String trouble = TlsTrouble.words(connection.login(), cause);
+        endReason = trouble != null ? trouble : String.valueOf(cause.getMessage() == null ? cause : cause.getMessage());
         opened.completeExceptionally(cause);
         context.close();
     }

@@ -30,9 +30,12 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import javax.net.ssl.SSLParameters;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** One MQTT 5 connection, from CONNECT to its end; it never comes back by itself. */
 final class Connection {
+    private static final Logger LOG = LoggerFactory.getLogger(Connection.class);
     static final int KEEP_ALIVE_SECONDS = 30;
     /** The largest packet of the protocol (MQTT 5, 1.5.5). */
     private static final int LARGEST_PACKET = 268_435_460;
@@ -151,9 +154,18 @@ final class Connection {
             if (e.getCause() instanceof BrokerException refusal) {
                 throw new BrokerException(refusal.getMessage(), refusal.refused());
             }
-            String why = TlsTrouble.words(login.address(), e.getCause());
-            throw new BrokerException("cannot reach broker " + login + ": " + why, e.getCause());
+            throw unreachable(e.getCause());
         }
+    }
+
+    /** Engines show the innermost cause of all: where our own words say it, they are that. */
+    private BrokerException unreachable(Throwable cause) {
+        String trouble = TlsTrouble.words(login, cause);
+        if (trouble == null) {
+            return new BrokerException("cannot reach broker " + login + ": " + cause.getMessage(), cause);
+        }
+        LOG.debug("broker {}", login, cause);
+        return new BrokerException("cannot reach broker " + login + ": " + trouble, true);
     }
 
     Login login() {

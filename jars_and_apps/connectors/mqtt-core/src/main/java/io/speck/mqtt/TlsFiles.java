@@ -6,6 +6,8 @@ import java.io.File;
 import java.io.Serializable;
 import java.util.function.Consumer;
 import javax.net.ssl.SSLException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The PEM files of a connection with TLS, on the machine where it is made. They are read for each connection, so that
@@ -16,6 +18,8 @@ import javax.net.ssl.SSLException;
  * @param keyFile its key in PKCS#8, without a password; null for none
  */
 public record TlsFiles(String caFile, String certificateFile, String keyFile) implements Serializable {
+    private static final Logger LOG = LoggerFactory.getLogger(TlsFiles.class);
+
     public static final TlsFiles NONE = new TlsFiles(null, null, null);
 
     boolean none() {
@@ -37,7 +41,7 @@ public record TlsFiles(String caFile, String certificateFile, String keyFile) im
         try {
             return builder.build();
         } catch (SSLException | IllegalArgumentException e) {
-            throw new BrokerException("broker " + broker + ": no TLS can be set up: " + e.getMessage(), e);
+            throw new BrokerException("broker " + broker + ": no TLS can be set up: " + e.getMessage(), true);
         }
     }
 
@@ -46,7 +50,8 @@ public record TlsFiles(String caFile, String certificateFile, String keyFile) im
         try {
             step.accept(builder);
         } catch (IllegalArgumentException e) {
-            throw new BrokerException("broker " + broker + ": " + fault, e);
+            LOG.debug("broker {}", broker, e);
+            throw new BrokerException("broker " + broker + ": " + fault, true);
         }
     }
 }

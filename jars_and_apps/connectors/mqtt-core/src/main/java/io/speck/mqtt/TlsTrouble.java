@@ -11,18 +11,18 @@ import javax.net.ssl.SSLException;
 final class TlsTrouble {
     private TlsTrouble() {}
 
-    /** The words for an error, or its own message when it has nothing to do with TLS. */
-    static String words(BrokerAddress broker, Throwable error) {
+    /** The words for an error, or null when it has nothing to do with TLS, or may be gone the next time. */
+    static String words(Login login, Throwable error) {
         for (Throwable each = error; each != null; each = each.getCause()) {
-            String found = one(broker, each);
+            String found = one(login, each);
             if (found != null) {
                 return found;
             }
         }
-        return error.getMessage();
+        return null;
     }
 
-    private static String one(BrokerAddress broker, Throwable error) {
+    private static String one(Login login, Throwable error) {
         String message = String.valueOf(error.getMessage());
         if (error instanceof NotSslRecordException) {
             return "it does not speak TLS (expected tcp:// for its address, or TLS there)";
@@ -38,22 +38,23 @@ final class TlsTrouble {
         }
         if (error instanceof CertificateException && (message.startsWith("No subject alternative")
                 || message.startsWith("No name matching"))) {
-            return "its certificate is not for '" + broker.host() + "': " + message;
+            return "its certificate is not for '" + login.address().host() + "': " + message;
         }
-        return error instanceof SSLException ? alert(message) : null;
+        return error instanceof SSLException ? alert(login, message) : null;
     }
 
     /** What a broker that ended the handshake has to say of us (RFC 8446, 6.2). */
-    private static String alert(String message) {
-        if (message.contains("certificate_required") || message.contains("handshake_failure")) {
-            return "it demands a client certificate (expected certificateFile and keyFile)";
-        }
+    private static String alert(Login login, String message) {
+        boolean demands = message.contains("certificate_required") || message.contains("handshake_failure");
         for (String word : new String[] {"certificate_expired", "unknown_ca", "bad_certificate", "certificate_unknown",
                 "certificate_revoked"}) {
             if (message.contains("alert: " + word)) {
-                return "it refuses our certificate (" + word.replace('_', ' ') + ")";
+                if (login.tls().certificateFile() != null) {
+                    return "it refuses our certificate (" + word.replace('_', ' ') + ")";
+                }
+                demands = true; // before TLS 1.3 there was no word for none at all
             }
         }
-        return null;
+        return demands ? "it demands a client certificate (expected certificateFile and keyFile)" : null;
     }
 }
