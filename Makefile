@@ -24,7 +24,7 @@ MAVEN := mvn -q -B -f $(CONNECTORS)/pom.xml
 help:
 	@echo "make demo [ARGS='...']   the road-traffic demo (ARGS: see speck demo --help)"
 	@echo "make test [ARGS='...']   all tests (ARGS: for pytest)"
-	@echo "make check               lint, strict types, import direction"
+	@echo "make check               lint, strict types, import direction, dependency audit"
 	@echo "make bench               all benchmarks"
 	@echo "make pyflink             a Python with PyFlink, for Python programs on Flink"
 
@@ -40,6 +40,7 @@ check: $(VENV)/dev
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m scripts.audit
 	@echo "check: all well"
 
 bench: $(VENV)/dev jars

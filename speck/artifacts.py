@@ -22,7 +22,7 @@ from pathlib import Path
 from speck.binder import Artifact
 from speck.errors import Fault, InvalidInput, StoreError, StoreFull
 from speck.model import Job
-from speck.schema.jobfile import BadFile, locate
+from speck.schema.jobfile import BadFile, content_hash, locate, open_located
 
 _SCRATCH = ".speck-scratch-"
 
@@ -71,7 +71,7 @@ class Artifacts:
 
     def _found_again(self, job: Job) -> bool:
         try:
-            same = hash_of(locate(job.job_path, self.roots)) == job.code_hash
+            same = content_hash(locate(job.job_path, self.roots), self.roots) == job.code_hash
             return same and not self._place(job).exists()
         except BadFile:
             return False
@@ -94,10 +94,12 @@ class Artifacts:
 
     def _copy(self, job: Job, place: Path) -> None:
         try:
-            source = locate(job.job_path, self.roots)
             place.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=place.parent, prefix=_SCRATCH) as scratch:
-                copy = Path(shutil.copyfile(source, Path(scratch) / "copy"))
+                copy = Path(scratch) / "copy"
+                source = locate(job.job_path, self.roots)
+                with open_located(source, self.roots) as code, copy.open("wb") as file:
+                    shutil.copyfileobj(code, file)
                 if hash_of(copy) != job.code_hash:
                     message = f"job_path {job.job_path!r} was changed while it was read (apply again)"
                     raise InvalidInput([Fault(message, job=job.job_name, field="job_path")], "job")

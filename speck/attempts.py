@@ -8,14 +8,18 @@ from functools import partial
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
+from speck.binder import DisposesStates, TellsBeginnings
 from speck.calls import TRIES, again
 from speck.carry import Carrier, Parcel, at
 from speck.errors import BinderError, NoAnswer, Unreachable
 from speck.leaving import Leaver
 from speck.ledger import Ledger
-from speck.model import Attempt, Handle, Job, State
+from speck.logs import about
+from speck.model import Attempt, Handle, Job, State, form_fingerprint
 from speck.sessions import session_for, with_current
 from speck.store import AttemptRecord, JobRecord
+
+KEPT_STATES = 2  # of those that each stop of a job leaves: what it started from, and one more for people
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,7 @@ class Attempts:
             number=record.attempts + 1,
             session=session.name,
             state=state,
+            lineage=_lineage(job, record, state),
         )
         intended = AttemptRecord(attempt, revision)
         with self.ledger.store.transaction() as transaction:
@@ -69,6 +74,10 @@ class Attempts:
         It leaves the store when the engine says no.  When there is no answer it stays there as intended, for
         whether it runs is not known.
         """
+        with about(attempt=intended.attempt.id):
+            self._give(job, intended)
+
+    def _give(self, job: Job, intended: AttemptRecord) -> None:
         attempt = intended.attempt
         try:
             again(partial(self.ledger.pool.broker(job.source_broker).fence, attempt.session, attempt.number))
@@ -82,6 +91,7 @@ class Attempts:
 
     def _submit(self, job: Job, attempt: Attempt) -> Handle:
         unsure = False
+        attempt = replace(attempt, owner=self.ledger.store.identity)
 
         def ask() -> Handle:
             nonlocal unsure
@@ -128,7 +138,8 @@ class Attempts:
         with self.ledger.store.transaction() as transaction:
             transaction.put_attempt(replace(intended, phase="running", handle=handle))
             # What a copy did not start from is not to come back when a later one is stateful again.
-            transaction.put_job(replace(self.ledger.record(name), error="", state=intended.attempt.state))
+            known = self.ledger.record(name)
+            transaction.put_job(replace(known, error="", state=intended.attempt.state, begun=None))
             transaction.add_event(self.ledger.event("started", name, message))
 
     def _dismiss(self, record: AttemptRecord) -> None:
@@ -159,13 +170,15 @@ class Attempts:
             transaction.put_job(replace(record, state=parcel.place, left=(*others, parcel.source)))
         return parcel.place
 
-    def discard_left(self, name: str) -> None:
-        """Delete the copies of a job's state that nothing starts from; what cannot be is left for later."""
+    def discard_left(self, name: str) -> tuple[State, ...]:
+        """Delete the states of a job that nothing starts from; answers those that are left for later."""
         left = self.ledger.record(name).left
-        if left:
-            kept = tuple(state for state in left if not self.carrier.discard(state))
-            with self.ledger.store.transaction() as transaction:
-                transaction.put_job(replace(self.ledger.record(name), left=kept))
+        if not left:
+            return ()
+        kept = tuple(state for state in left if not self.carrier.discard(state))
+        with self.ledger.store.transaction() as transaction:
+            transaction.put_job(replace(self.ledger.record(name), left=kept))
+        return kept
 
     def stop_all(self, name: str, *, keep_state: bool) -> int | None:
         """Stop whatever runs of a job; answers the revision of its last form that had been running."""
@@ -175,16 +188,26 @@ class Attempts:
             if self.leaver.leaves(form):
                 self.leaver.leave(record, form)
                 continue
-            engine = self.ledger.pool.engine(form)
-            handle = record.handle or self._bring_out(form, record)
-            state = None
-            if handle is not None:
-                with self.ledger.store.transaction() as transaction:
-                    transaction.put_attempt(replace(record, phase="stopping", handle=handle))
-                state = self.ledger.call("stop", partial(engine.stop, handle, keep_state))
-                former = record.revision
-            self._stopped(record, at(state, form) if state else None, handle is not None)
+            with about(attempt=record.attempt.id):
+                if self._stop(record, form, keep_state=keep_state):
+                    former = record.revision
         return former
+
+    def _stop(self, record: AttemptRecord, form: Job, *, keep_state: bool) -> bool:
+        """Stop one attempt; answers whether it had been running."""
+        handle = record.handle or self._bring_out(form, record)
+        if handle is None:
+            self._dismiss(record)
+            return False
+        with self.ledger.store.transaction() as transaction:
+            transaction.put_attempt(replace(record, phase="stopping", handle=handle))
+        engine = self.ledger.pool.engine(form)
+        state = self.ledger.call("stop", partial(engine.stop, handle, keep_state))
+        job = self._after_stop(record, form, at(state, form) if state else None)
+        if keep_state and state is None:
+            job = replace(job, begun=self._begun(record, form, handle))
+        self._stopped(record, job)
+        return True
 
     def _bring_out(self, form: Job, record: AttemptRecord) -> Handle | None:
         """The handle of an attempt that is to stop and may not have come up yet; ``None``: it never will.
@@ -202,16 +225,51 @@ class Attempts:
         except BinderError:
             return None
 
-    def _stopped(self, record: AttemptRecord, state: State | None, ran: bool) -> None:
-        name = record.attempt.job_name
-        job = self.ledger.record(name)
-        former = record.revision if ran else job.former
+    def _after_stop(self, record: AttemptRecord, form: Job, state: State | None) -> JobRecord:
+        """What is to be kept of a job whose copy has stopped, with the state that it left."""
+        job = self.ledger.record(record.attempt.job_name)
+        if state is not None and isinstance(self.ledger.pool.engine(form), DisposesStates):
+            job = with_saved(job, state)
+        # A form that has not come up yet is no way back: the one before it is.
+        former = job.former or record.revision
+        return replace(job, state=state or job.state, former=former, begun=None)
+
+    def _begun(self, record: AttemptRecord, form: Job, handle: Handle) -> tuple[str, str] | None:
+        """The lineage of a copy that left no state, and its form, if the next one does all of its work."""
+        engine = self.ledger.pool.engine(form)
+        if not isinstance(engine, TellsBeginnings):
+            return None
+        if not self.ledger.call("kept_nothing", partial(engine.kept_nothing, handle)):
+            return None
+        return record.attempt.lineage or record.attempt.id, form_fingerprint(form)
+
+    def _stopped(self, record: AttemptRecord, job: JobRecord) -> None:
+        message = f"job {job.name!r} stopped (attempt {record.attempt.number})"
         with self.ledger.store.transaction() as transaction:
             transaction.delete_attempt(record.attempt)
-            transaction.put_job(replace(job, state=state or job.state, former=former))
-            if ran:
-                message = f"job {name!r} stopped (attempt {record.attempt.number})"
-                transaction.add_event(self.ledger.event("stopped", name, message))
+            transaction.put_job(job)
+            transaction.add_event(self.ledger.event("stopped", job.name, message))
+
+    def give_up_states(self, name: str) -> None:
+        """Of a job that goes: none of the states that it has left is needed any more."""
+        job = self.ledger.record(name)
+        if job.saved:
+            with self.ledger.store.transaction() as transaction:
+                transaction.put_job(replace(job, saved=(), left=(*job.left, *job.saved)))
+
+
+def with_saved(job: JobRecord, state: State) -> JobRecord:
+    """The job with one more state that it has left; the oldest beyond the bound are to be deleted."""
+    saved = (*(each for each in job.saved if each != state), state)
+    return replace(job, saved=saved[-KEPT_STATES:], left=(*job.left, *saved[:-KEPT_STATES]))
+
+
+def _lineage(job: Job, record: JobRecord, state: State | None) -> str:
+    """Whose work an attempt does again from the beginning, with the very same outcome; empty: nobody's."""
+    if state is not None or record.begun is None or job.upgrade != "stateful":
+        return ""
+    lineage, form = record.begun
+    return lineage if form == form_fingerprint(job) else ""
 
 
 def carried(job: Job, record: JobRecord) -> State | None:

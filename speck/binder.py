@@ -21,6 +21,7 @@ from speck.errors import BinderError
 from speck.model import (
     Attempt,
     Capacity,
+    Checkup,
     Found,
     Handle,
     Inventory,
@@ -198,6 +199,51 @@ class CarriesState(TellsState, Protocol):
 
 
 @runtime_checkable
+class DisposesStates(Protocol):
+    """An engine binder whose jobs leave a state with each stop, which no job changes afterwards."""
+
+    def dispose_state(self, state: State) -> None:
+        """Delete what a job has left there; of none: no error."""
+
+
+@runtime_checkable
+class TellsBeginnings(Protocol):
+    """An engine binder that knows of a job which ended whether it had come to keep anything."""
+
+    def kept_nothing(self, handle: Handle) -> bool:
+        """Whether a job that began without a state has ended with all of its work still to be done.
+
+        Then it has acknowledged nothing, and the next attempt in the same form writes the same once more.
+        """
+
+
+@runtime_checkable
+class TellsLog(Protocol):
+    """An engine binder that can show what a job has lately said, and what was said of it."""
+
+    log_about: str
+    """Where the lines come from, and what of a job's words cannot be had: a sentence for people."""
+
+    def log_tail(self, handle: Handle, lines: int) -> Sequence[str]:
+        """The last lines, at most so many, the newest last, each without its line's end.
+
+        Also of a job that has failed.  Raises a :class:`~speck.errors.BinderError`; of a job that the engine
+        does not know, ``Refused``.
+        """
+
+
+@runtime_checkable
+class TellsOfItself(Protocol):
+    """An engine or broker binder that can say what answers at its address, and what is wrong with it."""
+
+    def checkup(self) -> Checkup:
+        """Version, limits and clock, and what in its settings keeps jobs from working there.
+
+        Starts and stops nothing.  Raises the :class:`~speck.errors.BinderError` of one that cannot be asked.
+        """
+
+
+@runtime_checkable
 class TellsFirstWork(Protocol):
     """An engine binder whose engine tells when a job is through with its first work."""
 
@@ -244,6 +290,17 @@ class BrokerBinder(Protocol):
 
     def close(self) -> None:
         """Let go of connections."""
+
+
+@runtime_checkable
+class TellsStored(Protocol):
+    """A broker binder whose broker says how much it keeps."""
+
+    def stored(self) -> int | None:
+        """How many messages the broker keeps for whoever is to have them; ``None``: it does not say.
+
+        Disturbs no session.
+        """
 
 
 class LocalServer(Protocol):

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from speck.binder import ENGINE_OF_SCHEME, CarriesState, Snapshot, TellsState, scheme_of
+from speck.binder import ENGINE_OF_SCHEME, CarriesState, DisposesStates, Snapshot, TellsState, scheme_of
 from speck.errors import BinderError, Refused
 from speck.model import Handle, Job, State
 from speck.pool import BinderPool
@@ -84,14 +84,16 @@ class Carrier:
             target.write_state(parcel.place, parcel.snapshot)
 
     def discard(self, state: State) -> bool:
-        """Delete a copy that nothing starts from; answers whether it is gone."""
+        """Delete a state that nothing starts from; answers whether it is gone."""
         try:
             engine = ENGINE_OF_SCHEME.get(scheme_of(state.address), "")
             holder = self.pool.engine_at(engine, state.address)
             if isinstance(holder, CarriesState):
                 holder.delete_state(state)
+            elif isinstance(holder, DisposesStates):
+                holder.dispose_state(state)
         except BinderError as error:
-            _log.warning("a copy of a job's state is left at %s: %s", state.location, error)
+            _log.warning("a job's state is left at %s: %s", state.location, error)
             return False
         return True
 

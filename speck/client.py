@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -38,20 +40,39 @@ class RequestRefused(ServerError):
         super().__init__(detail)
 
 
+class _Login(requests.auth.AuthBase):
+    """Shows the token, asked for when it is needed first, and keeps any other login from being sent."""
+
+    def __init__(self, token: Callable[[], str | None]) -> None:
+        self._token = cache(token)
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        if token := self._token():
+            request.headers["Authorization"] = f"Bearer {token}"
+        return request
+
+
 class Client:
     """A connection to one server.  Answers are plain data, as the OpenAPI document describes them.
+
+    ``token`` is a bearer token, or says what it is; ``ca`` a PEM file of the authorities that are trusted
+    instead of the system's.
 
     Raises :class:`~speck.errors.ServerError` when there is no answer, or no way to ask;
     :class:`RequestRefused` when the answer is an error.
     """
 
-    def __init__(self, url: str = DEFAULT_URL, token: str | None = None) -> None:
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        token: str | Callable[[], str | None] | None = None,
+        ca: Path | None = None,
+    ) -> None:
         self.url = url.rstrip("/")
         self._session = requests.Session()
-        if token and not (token.isascii() and token.isprintable()):
-            raise ServerError("the token (SPECK_TOKEN) is none (expected one line of printable ASCII)")
-        if token:
-            self._session.headers["Authorization"] = f"Bearer {token}"
+        self._session.auth = _Login(token if callable(token) else lambda: token)
+        self._session.headers["X-Requested-By"] = "speck"
+        self._ca = str(ca) if ca is not None else None
 
     def plan(self, text: bytes, name: str, base_revision: int | None = None) -> dict[str, Any]:
         """The plan of a composition's text."""
@@ -143,6 +164,18 @@ class Client:
         """The site inventory with what can be reached."""
         return self._many("/sites")
 
+    def check_sites(self) -> list[dict[str, Any]]:
+        """What each engine and each broker tells of itself, and what is wrong."""
+        return self._many("/sites/check")
+
+    def log(self, name: str, lines: int = 100) -> dict[str, Any]:
+        """The last lines that a job's engine has of it."""
+        return self._one("GET", f"/jobs/{_quoted(name)}/logs", lines=lines)
+
+    def rates(self) -> dict[str, Any]:
+        """The rates and the lag of all jobs, as last sampled."""
+        return self._one("GET", "/rates")
+
     def events(self, limit: int = 100, **filters: Any) -> list[dict[str, Any]]:
         """The audit log's last entries (by ``composition``, ``job``, ``operation``, ``since``)."""
         return self._many("/events", limit=limit, **filters)
@@ -155,7 +188,7 @@ class Client:
         """A backup of the server's store, in pieces; whole when it ends without an error."""
         timeout = (_CONNECT, _READ)
         with self._translated(_READ):
-            answer = self._session.get(f"{self.url}/store/backup", timeout=timeout, stream=True)
+            answer = self._send("GET", "/store/backup", timeout=timeout, stream=True)
             if not answer.ok:
                 self._body(answer)
             with answer:
@@ -173,10 +206,13 @@ class Client:
         sent = {key: value for key, value in query.items() if value is not None and value != ""}
         wait = _READ + float(query.get("wait") or 0)
         with self._translated(wait):
-            answer = self._session.request(
-                method, self.url + path, params=sent, timeout=(_CONNECT, wait), **kwargs
-            )
-            return self._body(answer)
+            return self._body(self._send(method, path, params=sent, timeout=(_CONNECT, wait), **kwargs))
+
+    def _send(self, method: str, path: str, **kwargs: Any) -> requests.Response:
+        if self._ca is not None:
+            kwargs["verify"] = self._ca
+        # A server of ours sends nobody elsewhere, and the token is for it alone.
+        return self._session.request(method, self.url + path, allow_redirects=False, **kwargs)
 
     @contextmanager
     def _translated(self, waited: float) -> Iterator[None]:
@@ -185,6 +221,8 @@ class Client:
         except requests.ReadTimeout as error:
             message = f"the SpecK server at {self.url} does not answer (waited {waited:g} s)"
             raise ServerError(message) from error
+        except requests.exceptions.SSLError as error:
+            raise ServerError(f"{self.url}: {_distrust(error)}") from error
         except requests.ConnectionError as error:
             raise ServerError(
                 f"no SpecK server at {self.url} (start one with `speck serve`, or name it with --server)"
@@ -200,12 +238,24 @@ class Client:
     def _body(self, answer: requests.Response) -> Any:
         """The answer's data; an error that it tells of is raised."""
         body = answer.json()
-        if answer.ok:
+        if answer.ok and not answer.is_redirect:
             return body
         if not isinstance(body, dict):
             raise ServerError(f"{self.url} does not answer as a SpecK server does")
         detail = body.get("detail", answer.reason)
         raise RequestRefused(answer.status_code, str(detail), list(body.get("faults", ())))
+
+
+def _distrust(error: Exception) -> str:
+    """Why no TLS connection could be made, in one line."""
+    text = str(error)
+    if "WRONG_VERSION_NUMBER" in text or "RECORD_LAYER_FAILURE" in text:
+        return "it does not speak TLS (expected http:// in its address)"
+    if "CERTIFICATE_VERIFY_FAILED" in text:
+        reason = text.partition("certificate verify failed: ")[2].partition(" (_ssl")[0]
+        advice = "name its authority with --ca or SPECK_CA"
+        return f"its certificate is refused: {reason or 'not trusted'} ({advice})"
+    return "no secure connection could be made"
 
 
 def _quoted(name: str) -> str:

@@ -24,13 +24,15 @@ from speck.carry import STATE_LIMIT
 from speck.deployment import Deployments, Snapshot
 from speck.drain import BOUND
 from speck.errors import Conflict, Fault, InvalidInput, StaleRevision
+from speck.gauges import Gauges
 from speck.history import History, count, differences
 from speck.leaving import addresses_of
+from speck.limits import Limits
 from speck.loop import PERIOD, Loop
 from speck.model import Composition, Inventory, Job
 from speck.operation import Operation
 from speck.operations import HEAL_PATIENCE, Operations
-from speck.plan import Keep, Plan, Start, make_plan, stranded_state
+from speck.plan import Action, Keep, Plan, Start, make_plan, stranded_state
 from speck.pool import BinderPool
 from speck.reconcile import Observer
 from speck.retention import Retention
@@ -39,6 +41,7 @@ from speck.schema import client_id_conflicts
 from speck.store import Head, JobRecord, Revision, Store
 from speck.store.backup import archive
 from speck.store.care import check
+from speck.store.size import sizes
 from speck.telemetry import Telemetry
 from speck.views import Views
 
@@ -55,6 +58,7 @@ class Coordinator:
     ``drain`` is how long (s) a job that is to read elsewhere may take to work off what waits for it,
     ``heal_patience`` for how long (s) a user's request waits for a healing that is at work.  ``state_limit``
     is the size up to which a job's state is carried between engines that share no storage, bytes.
+    ``limits`` say how much is taken on.
     """
 
     store: Store
@@ -69,11 +73,14 @@ class Coordinator:
     backoff: Backoff = field(default_factory=Backoff)
     heal_patience: float = HEAL_PATIENCE
     state_limit: int = STATE_LIMIT
+    limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
+        self._recovered = False
         self.artifacts = Artifacts(self.store.directory / "artifacts", self.roots)
         self.files = ServedFiles(self.store.directory, self.advertise) if self.advertise else None
-        self.pool = BinderPool(self.registry, self.inventory, self.files)
+        self.gauges = Gauges(self.clock)
+        self.pool = BinderPool(self.registry, self.inventory, self.files, self.gauges.called)
         self.history = History(self.store)
         self.deployments = Deployments(self.store, self.history)
         self.observer = Observer(self.pool, self.clock)
@@ -83,13 +90,20 @@ class Coordinator:
             self.retention,
             self.observer,
             self._carry_out,
-            lambda operation, plan: self.loop.ended(operation, plan),
+            self._ended,
             self.mint,
             self.clock,
             self.heal_patience,
+            self.limits,
         )
         self.loop = Loop(
-            self.deployments, self.observer, self.pool, self.operations, self.clock, self.backoff
+            self.deployments,
+            self.observer,
+            self.pool,
+            self.operations,
+            self.clock,
+            self.backoff,
+            self.gauges,
         )
         self.telemetry = Telemetry(self.deployments, self.pool)
         self.views = Views(
@@ -104,14 +118,20 @@ class Coordinator:
             self.telemetry,
         )
 
+    def _ended(self, operation: Operation, plan: Plan, outcome: str) -> None:
+        self.gauges.operation_ended(operation, outcome)
+        self.loop.ended(operation, plan)
+
     def start(self) -> None:
         """Go on with what a crash or a stop interrupted, and begin to observe."""
+        self.backoff.keep_in(self.store, self.clock())
         clear_scratch(self.store.directory)
         self.retention.sweep_code()  # code that was brought, and not accepted
         for data in self.operations.interrupted():
             self._resume(data)
         if self.period:
             self.loop.start(self.period)
+        self._recovered = True
 
     def close(self) -> None:
         """Take nothing new, wait for the operations at work, and let go of engines and brokers."""
@@ -125,6 +145,21 @@ class Coordinator:
         self.operations.take_nothing_new()
         self.loop.close()
         self.operations.join()
+
+    # --- health
+
+    def faults(self) -> list[str]:
+        """What only a restart could mend, one sentence each."""
+        return [each for each in (self.loop.fault(),) if each]
+
+    def waits_for(self) -> list[str]:
+        """What is to come before this coordinator does and knows all that it should, one sentence each."""
+        reasons = {
+            "what was interrupted is not taken up again yet": not self._recovered,
+            "the engines were not looked at yet": not self.loop.has_looked,
+            "the server is shutting down": self.operations.is_closing,
+        }
+        return [reason for reason, holds in reasons.items() if holds]
 
     # --- planning
 
@@ -145,6 +180,8 @@ class Coordinator:
     def _refuse_taken(self, composition: Composition) -> None:
         """A job's name, and so its session, belongs to one composition."""
         owners = {record.name: record.composition for record in self.store.jobs()}
+        self.limits.refuse_composition({head.name for head in self.store.heads()}, composition.name)
+        self.limits.refuse_jobs(composition.name, composition.jobs, owners)
         faults = [
             Fault(
                 f"job_name {name!r} is a job of composition {owners[name]!r} already (choose another name)",
@@ -218,8 +255,8 @@ class Coordinator:
                 self.operations.refuse_busy(name)
                 self._refuse_taken(composition)  # again: another composition may have come meanwhile
                 self.artifacts.keep(composition.jobs.values())
-                self._accept(operation, plan, None if same else revision)
                 self.loop.begins(composition.jobs)
+                self._accept(operation, plan, None if same else revision)
                 self.operations.begin(operation, composition.jobs, plan)
         return operation, plan
 
@@ -280,7 +317,7 @@ class Coordinator:
             for action in plan.actions:
                 name = action.job.job_name
                 if isinstance(action, Start) and self.store.job(name) is None:
-                    transaction.put_job(JobRecord(name, plan.composition))
+                    transaction.put_job(JobRecord(name, plan.composition, self.store.first_attempt))
                 if isinstance(action, Keep) and action.changes and revision is not None:
                     transaction.put_attempt(replace(attempts[name], revision=revision.number))
             self.operations.put_intent(transaction, operation, plan)
@@ -294,10 +331,10 @@ class Coordinator:
             operation.plan(plan)
             with self.operations.lock:
                 self.operations.refuse_busy(name)
+                self.loop.begins(each.job.job_name for each in plan.actions)
                 with self.store.transaction() as transaction:
                     transaction.put_head(replace(head, deleting=True))
                     self.operations.put_intent(transaction, operation, plan)
-                self.loop.begins(each.job.job_name for each in plan.actions)
                 self.operations.begin(operation, {}, plan)
         return operation
 
@@ -321,7 +358,11 @@ class Coordinator:
         return self.store.revision(composition, head.revision).jobs if head.revision else {}
 
     def _resume(self, data: Mapping[str, Any]) -> None:
-        """Go on with an operation that did not end: plan again from what the store and the engines say."""
+        """Go on with an operation that did not end: plan again from what the store and the engines say.
+
+        What was tried just before is left to the loop, which waits: a coordinator that dies of what it asks
+        an engine for must not ask again and again.
+        """
         head = self.store.head(data["composition"])
         operation = self.operations.again(data)
         if head is None:
@@ -333,7 +374,18 @@ class Coordinator:
             names = {each["job"] for each in data["actions"]}
             plan = replace(plan, actions=tuple(each for each in plan.actions if each.job.job_name in names))
         operation.plan(plan)
+        waiting = self._waiting(plan)
+        for name in waiting:
+            operation.finish(name, "waiting", "was broken off, and waits for its next try")
+        plan = replace(plan, actions=tuple(each for each in plan.actions if each.job.job_name not in waiting))
+        self.backoff.tried([each.job.job_name for each in _acting(plan)], self.clock())
         self.operations.begin(operation, snapshot.wanted, plan)
+
+    def _waiting(self, plan: Plan) -> list[str]:
+        """The jobs to act on whose next try is not due yet."""
+        now = self.clock()
+        due = {each.job.job_name: self.backoff.next_try(each.job.job_name) or now for each in _acting(plan)}
+        return [name for name, when in due.items() if when > now]
 
     def _carry_out(self, operation: Operation, wanted: Mapping[str, Job], plan: Plan) -> None:
         runner = Runner(
@@ -402,6 +454,14 @@ class Coordinator:
         """See :meth:`speck.views.Views.sites`."""
         return self.views.sites()
 
+    def log(self, name: str, lines: int) -> dict[str, Any]:
+        """See :meth:`speck.views.Views.log`."""
+        return self.views.log(name, lines)
+
+    def checkups(self) -> list[dict[str, Any]]:
+        """See :meth:`speck.views.Views.checkups`."""
+        return self.views.checkups()
+
     def events(self, limit: int = 100, **filters: Any) -> list[dict[str, Any]]:
         """The audit log's last entries, oldest first; ``filters`` are those of :class:`audit.Filter`."""
         return audit.entries(self.store, limit, audit.Filter(**filters))
@@ -420,6 +480,10 @@ class Coordinator:
             yield b""
             yield from archive(records, self.store.directory, self.clock(), speck.__version__)
 
+    def store_size(self) -> dict[str, int]:
+        """See :func:`speck.store.size.sizes`."""
+        return sizes(self.store.directory)
+
     def check_store(self) -> list[dict[str, str]]:
         """What is wrong with the store as it is now."""
         found = check(self.store.records(), self.store.directory)
@@ -429,3 +493,7 @@ class Coordinator:
 def _refuse_stale(head: Head, base_revision: int | None) -> None:
     if base_revision is not None and base_revision != head.revision:
         raise StaleRevision(head.name, base_revision, head.revision)
+
+
+def _acting(plan: Plan) -> list[Action]:
+    return [each for each in plan.actions if not isinstance(each, Keep)]

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from speck.errors import NotFound
 from speck.history import History
@@ -76,14 +77,16 @@ class Deployments:
         """A composition's head.  Raises :class:`~speck.errors.NotFound`."""
         head = self.store.head(name)
         if head is None:
-            raise NotFound(f"there is no composition {name!r}")
+            near = nearest(name, (each.name for each in self.store.heads()))
+            raise NotFound(f"there is no composition {name!r}{near}")
         return head
 
     def known_job(self, name: str) -> JobRecord:
         """What the store holds of a job.  Raises :class:`~speck.errors.NotFound`."""
         record = self.store.job(name)
         if record is None:
-            raise NotFound(f"there is no job {name!r}")
+            near = nearest(name, (each.name for each in self.store.jobs()))
+            raise NotFound(f"there is no job {name!r}{near}")
         return record
 
     def wanted(self, head: Head) -> Mapping[str, Job]:
@@ -123,6 +126,12 @@ class Deployments:
             forms[name] = form or self.history.last_form(head.name, name)[1]
         own = {name: attempts[name] for name in named if name in attempts}
         return Snapshot(head, {} if head.deleting else wanted, named, own, forms)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What may have been meant by a name that is not known, as the end of a sentence; often nothing."""
+    near = get_close_matches(name, known, n=3)
+    return f" (did you mean {' or '.join(repr(each) for each in near)}?)" if near else ""
 
 
 def by_engine(deployed: Iterable[Deployment]) -> dict[EngineKey, list[Deployment]]:

@@ -18,6 +18,7 @@ from speck.model import (
     JobState,
     JobStatus,
     changed_fields,
+    form_fingerprint,
     session_fingerprint,
 )
 from speck.store import AttemptRecord, JobRecord
@@ -36,7 +37,9 @@ class Drifted:
     """A job's drift, and in words what was seen.
 
     ``stray`` is a copy that an engine (at ``stray_at``) runs and the store does not name; ``ours`` says
-    whether it reads through the very session of the job, so that SpecK must have started it.
+    whether it reads through the very session of the job, so that SpecK must have started it, and no store but
+    this one is known to have it.  One that is ``older`` than the copy which the store names is to end;
+    one that is ``wanted`` runs in the very form that is wanted, and no other copy does.
     """
 
     drift: Drift
@@ -44,6 +47,8 @@ class Drifted:
     stray: Found | None = None
     stray_at: str = ""
     ours: bool = False
+    older: bool = False
+    wanted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,26 +69,29 @@ def sightings(found: Mapping[str, Sequence[Found]]) -> dict[str, list[Sighting]]
 
 
 def drifts(
-    snapshot: Snapshot, statuses: Mapping[str, JobStatus], seen: Mapping[str, Sequence[Sighting]]
+    snapshot: Snapshot,
+    statuses: Mapping[str, JobStatus],
+    seen: Mapping[str, Sequence[Sighting]],
+    owner: str,
 ) -> dict[str, Drifted]:
-    """The jobs of a composition that are not as wanted, by name."""
+    """The jobs of a composition that are not as wanted, by name; ``owner`` is the store's identity."""
     found: dict[str, Drifted] = {}
     for name in snapshot.records.keys() | snapshot.wanted.keys():
-        drift = _drift(name, snapshot, statuses.get(name), seen.get(name, ()))
+        drift = _drift(name, snapshot, statuses.get(name), seen.get(name, ()), owner)
         if drift is not None:
             found[name] = drift
     return found
 
 
 def _drift(
-    name: str, snapshot: Snapshot, status: JobStatus | None, seen: Sequence[Sighting]
+    name: str, snapshot: Snapshot, status: JobStatus | None, seen: Sequence[Sighting], owner: str
 ) -> Drifted | None:
     wanted, attempt, record = snapshot.wanted.get(name), snapshot.attempt(name), snapshot.records.get(name)
     if wanted is None:
         return Drifted(Drift.NOT_STOPPED, (record and record.error) or "its end was not carried out yet")
     own, others = _sorted_out(snapshot.attempts.get(name, ()), seen)
     return (
-        _strayed(status, record, others)
+        _strayed(wanted, attempt, status, record, others, owner)
         or _not_there(attempt, record, status)
         or _older(wanted, snapshot.forms[name], own)
         or _foreign(others)
@@ -116,15 +124,38 @@ def _ids(record: AttemptRecord) -> Iterable[str]:
 
 
 def _strayed(
-    status: JobStatus | None, record: JobRecord | None, others: Iterable[Sighting]
+    wanted: Job,
+    attempt: AttemptRecord | None,
+    status: JobStatus | None,
+    record: JobRecord | None,
+    others: Iterable[Sighting],
+    owner: str,
 ) -> Drifted | None:
     reads = {session_fingerprint(each.broker, each.name) for each in (record.sessions if record else ())}
     for address, stray in ((each.address, each.found) for each in others if each.found.attempt is not None):
         up = status is not None and status.state in _UP
-        message = f"attempt {stray.attempt} of it runs at {address}, which the store does not name"
-        ours = bool(stray.reads) and stray.reads in reads
-        return Drifted(Drift.TWICE if up else Drift.OLD_CODE, message, stray, address, ours)
+        told = "the store does not name" if stray.owner in ("", owner) else "another SpecK has started"
+        message = f"attempt {stray.attempt} of it runs at {address}, which {told}"
+        ours = bool(stray.reads) and stray.reads in reads and stray.owner in ("", owner)
+        newer = attempt is not None and stray.number > attempt.attempt.number
+        same = stray.form == form_fingerprint(wanted) and stray.number > 0 and bool(stray.owner)
+        return Drifted(
+            Drift.TWICE if up else Drift.OLD_CODE,
+            message,
+            stray,
+            address,
+            ours,
+            older=ours and up and not newer,
+            wanted=ours and same and _is_gone(attempt, status),
+        )
     return None
+
+
+def _is_gone(attempt: AttemptRecord | None, status: JobStatus | None) -> bool:
+    """Whether the copy that the store names, if any, is known to run no more."""
+    if attempt is None:
+        return True
+    return attempt.phase == "running" and status is not None and status.state in GONE
 
 
 def _not_there(

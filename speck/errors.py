@@ -9,6 +9,7 @@
     ├── Conflict                the request does not fit what is there now
     │   ├── StaleRevision       planned from a revision that is no longer the last one
     │   └── Busy                another operation is at work on the same composition
+    ├── Overloaded              so much is at work that nothing is taken on now
     ├── StoreError              the store cannot be read or written
     │   ├── StoreLocked         another process holds the store
     │   ├── StoreFull           there is no room to write; what is there can be read
@@ -91,6 +92,10 @@ class StaleRevision(Conflict):
 
 class Busy(Conflict):
     """Another operation is at work on the same composition."""
+
+
+class Overloaded(SpeckError):
+    """So much is at work that nothing is taken on now."""
 
 
 class StoreError(SpeckError):

@@ -35,7 +35,8 @@ class Ledger:
 
     def record(self, name: str) -> JobRecord:
         """What is kept of a job; of a new one, nothing yet."""
-        return self.store.job(name) or JobRecord(name, self.operation.composition)
+        known = self.store.job(name)
+        return known or JobRecord(name, self.operation.composition, self.store.first_attempt)
 
     def form(self, record: AttemptRecord) -> Job:
         """The job as this attempt runs it."""
@@ -47,4 +48,6 @@ class Ledger:
 
     def event(self, kind: str, job: str, message: str) -> Event:
         """An entry of the audit log, of this operation."""
-        return Event(self.clock(), kind, message, self.operation.composition, job, self.operation.id)
+        operation = self.operation
+        by_loop = operation.kind == "heal"
+        return Event(self.clock(), kind, message, operation.composition, job, operation.id, by_loop=by_loop)

@@ -19,19 +19,22 @@ from speck.backoff import Backoff
 from speck.deployment import Deployments, EngineKey, Snapshot
 from speck.drift import GONE, Drifted, Sighting, drifts, sightings
 from speck.errors import SpeckError
+from speck.gauges import Gauges
 from speck.healing import Turn, brokers_of, engines_of, take_turns
 from speck.leaving import Leaver, left_copies
-from speck.model import Attempt, Drift, JobState, JobStatus
+from speck.model import Drift, JobState, JobStatus
 from speck.operation import Operation
 from speck.plan import Action, Keep, Move, Plan, Start, Update, make_plan
 from speck.pool import BinderPool
 from speck.reconcile import Look, Observer
-from speck.store import Event
+from speck.store import Event, Transaction
+from speck.strays import Strays
 
 _log = logging.getLogger(__name__)
 
 # An engine is asked so often that a death is seen within 10 s of it, the answer's time included.
 PERIOD = 9.5  # s between the beginnings of two rounds
+STUCK = 300.0  # s; many times what all the silent engines and brokers of a round take together
 PROBES = 16  # engines and brokers that are asked at a time whether they are there
 
 NEVER = "restart: never (apply it again to start it)"
@@ -58,10 +61,13 @@ class Healer(Protocol):
     def heal(self, snapshot: Snapshot, plan: Plan, turn: int) -> Operation | None:
         """Begin to carry out a plan; ``None`` when it is no longer this turn on the composition."""
 
+    def quietly(self, composition: str, turn: int, write: Callable[[Transaction], None]) -> bool:
+        """Write down what was found out, if it still is this turn; answers whether it was."""
+
 
 @dataclass
 class Loop:
-    """``clock`` tells Unix time, s."""
+    """``clock`` tells Unix time, s; a round that takes longer than ``patience`` (s) is stuck."""
 
     deployments: Deployments
     observer: Observer
@@ -69,11 +75,19 @@ class Loop:
     healer: Healer
     clock: Callable[[], float]
     backoff: Backoff = field(default_factory=Backoff)
+    gauges: Gauges = field(default_factory=Gauges)
+    patience: float = STUCK
     _notes: dict[str, Note] = field(default_factory=dict, init=False)
+    _strays: Strays = field(init=False)
     _missed: Counter[str] = field(default_factory=Counter, init=False)
-    _held: dict[str, str] = field(default_factory=dict, init=False)
+    _begun: float | None = field(default=None, init=False)  # monotonic, s: of the round at work
+    _rounds: int = field(default=0, init=False)
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
     _thread: threading.Thread | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        store, heal = self.deployments.store, self.healer.quietly
+        self._strays = Strays(store, self.pool, heal, self._left_event)
 
     # --- the thread
 
@@ -102,6 +116,19 @@ class Loop:
 
     # --- what others ask and tell
 
+    @property
+    def has_looked(self) -> bool:
+        """Whether a round ended well since the start; of a loop that does not go round, that nobody waits."""
+        return self._rounds > 0 or self._thread is None
+
+    def fault(self) -> str:
+        """What keeps the loop from going round; empty when nothing does."""
+        thread, begun = self._thread, self._begun
+        if thread is not None and not thread.is_alive() and not self._stop.is_set():
+            return "the loop has ended"
+        taken = 0.0 if begun is None else time.monotonic() - begun
+        return f"the loop is stuck in a round for {taken:.0f} s" if taken > self.patience else ""
+
     def note(self, job: str) -> Note | None:
         """What is not as wanted with a job, as the last round saw it."""
         return self._notes.get(job)
@@ -109,32 +136,48 @@ class Loop:
     def next_try(self, job: str) -> float | None:
         """When a job that failed is tried again (Unix time, s)."""
         note = self._notes.get(job)
-        waits_for_user = note is None or note.waits == NEVER or job in self._held
+        waits_for_user = note is None or note.waits == NEVER or self.backoff.held(job) is not None
         return None if waits_for_user else self.backoff.next_try(job)
 
     def begins(self, jobs: Iterable[str]) -> None:
         """A user asked for something to be done with these jobs: what was tried before counts no more."""
-        names = list(jobs)
-        self.backoff.forget(names)
-        for name in names:
-            self._held.pop(name, None)
+        self.backoff.forget(jobs)
 
     def ended(self, operation: Operation, plan: Plan) -> None:
         """Take note of how an operation ended, so that what failed is tried again in due time."""
         now = self.clock()
-        for action in plan.changes:
+        for action in plan.actions:
             name = action.job.job_name
             progress = operation.actions[name]
-            disturbs = isinstance(action, Update | Move)  # a copy that runs, with each try
-            if progress.state == "failed" and (disturbs or _never(action)):
-                self._held[name] = f"was refused (apply it again when that is mended): {progress.error}"
-            elif progress.state == "failed" or operation.kind == "heal":
-                self.backoff.tried(name, now)
+            if progress.state == "failed" and (_never(action) or self._disturbs(action)):
+                self.backoff.hold(name, f"was refused (apply it again when that is mended): {progress.error}")
+            elif isinstance(action, Keep):
+                continue
+            elif operation.kind == "heal":
+                self.backoff.ended(name, now)
+            elif progress.state == "failed":
+                self.backoff.tried([name], now)
+            elif progress.state == "done":
+                self.backoff.forget([name])
+
+    def _disturbs(self, action: Action) -> bool:
+        """Whether another try would stop a copy that runs: the former version, which was put back."""
+        attempts = self.deployments.store.attempts(action.job.job_name)
+        return isinstance(action, Update | Move) or any(each.phase == "running" for each in attempts)
 
     # --- a round
 
     def round(self) -> None:
         """Look at everything once, tell what drifted, and begin to heal it."""
+        self._begun = time.monotonic()
+        try:
+            with self.gauges.round():
+                self._round()
+            self._rounds += 1
+        finally:
+            self._begun = None
+
+    def _round(self) -> None:
         turns = self.healer.turns()
         snapshots = self.deployments.snapshots()
         look = self.observer.look([each for snapshot in snapshots for each in snapshot.deployed()])
@@ -146,10 +189,11 @@ class Loop:
             if self.healer.free(name) and self.healer.turns().get(name, 0) == turns.get(name, 0):
                 self._attend(snapshot, look, seen, turns.get(name, 0))
         self._end_left(look)
+        self._strays.tell_unknown(seen)
 
     def _forget_others(self, snapshots: Sequence[Snapshot]) -> None:
         known = {name for each in snapshots for name in (*each.records, *each.wanted)}
-        for kept in (self._notes, self._missed, self._held):
+        for kept in (self._notes, self._missed):
             for name in set(kept) - known:
                 del kept[name]
         self.backoff.keep(known)
@@ -157,10 +201,10 @@ class Loop:
     def _attend(
         self, snapshot: Snapshot, look: Look, seen: Mapping[str, Sequence[Sighting]], number: int
     ) -> None:
-        drifted = drifts(snapshot, look.statuses, seen)
+        drifted = drifts(snapshot, look.statuses, seen, self.deployments.store.identity)
         self._count(snapshot, look.statuses, drifted)
         self._tell(snapshot, look.statuses, drifted)
-        self._end_strays(snapshot, drifted)
+        self._see_to_strays(snapshot, drifted, number)
         if not drifted and not snapshot.head.deleting:
             return
         plan = make_plan(
@@ -169,6 +213,8 @@ class Loop:
         turn = self._take_turns(snapshot, plan, look, drifted)
         self._note_waits({name: turn.waits.get(name, "") for name in drifted})
         if turn.due or (snapshot.head.deleting and not snapshot.records):
+            # Before anything is asked: should this coordinator die of it, the next one waits its time.
+            self.backoff.tried([each.job.job_name for each in turn.due], self.clock())
             self.healer.heal(snapshot, replace(plan, actions=turn.due), number)
 
     def _count(
@@ -211,6 +257,7 @@ class Loop:
         else:
             self._notes[name] = Note(now, self.clock())
         if not known:
+            self.gauges.drifted(now.drift)
             message = f"job {name!r}: {now.drift.value}: {now.message}"
             yield self._event(snapshot, "drift", name, message)
 
@@ -219,13 +266,14 @@ class Loop:
         return name in snapshot.records and status is not None and status.state is JobState.RUNNING
 
     def _event(self, snapshot: Snapshot, kind: str, job: str, message: str) -> Event:
-        return Event(self.clock(), kind, message, snapshot.head.name, job)
+        return Event(self.clock(), kind, message, snapshot.head.name, job, by_loop=True)
 
     # --- deciding
 
     def _take_turns(self, snapshot: Snapshot, plan: Plan, look: Look, drifted: Mapping[str, Drifted]) -> Turn:
         held = dict(self._own_reasons(snapshot, plan, drifted))
-        begun = {name for name, record in snapshot.records.items() if record.attempts}
+        first = self.deployments.store.first_attempt
+        begun = {name for name, each in snapshot.records.items() if each.sessions and each.attempts > first}
         named = {each.job.job_name: each for each in plan.actions if not isinstance(each, Keep)}
         engines = {name: engines_of(each) | snapshot.engines(name) for name, each in named.items()}
         candidates = [each for name, each in named.items() if name not in held]
@@ -243,8 +291,9 @@ class Loop:
         for action in plan.actions:
             name = action.job.job_name
             drift, when = drifted.get(name), self.backoff.next_try(name)
-            if name in self._held and (isinstance(action, Update | Move) or _never(action)):
-                yield name, self._held[name]
+            refused = self.backoff.held(name)
+            if refused is not None and (isinstance(action, Update | Move) or _never(action)):
+                yield name, refused
             elif drift is not None and drift.stray is not None and isinstance(action, Start):
                 yield name, drift.message
             elif drift is not None and drift.drift in GONE.values() and _never(action):
@@ -273,29 +322,18 @@ class Loop:
             if name in self._notes:
                 self._notes[name] = replace(self._notes[name], waits=why)
 
-    # --- copies too many
+    # --- copies that the store does not name
 
-    def _end_strays(self, snapshot: Snapshot, drifted: Mapping[str, Drifted]) -> None:
-        """Stop the second copies that read through a job's own session; any others are only told."""
+    def _see_to_strays(self, snapshot: Snapshot, drifted: Mapping[str, Drifted], number: int) -> None:
+        """Stop those beside a newer copy of a job, take up those in place of one; others are only told."""
         for name, each in drifted.items():
-            if each.drift is Drift.TWICE and each.ours and each.stray is not None:
-                try:
-                    self._end_stray(snapshot, name, each)
-                except SpeckError as error:
-                    self._note_waits({name: str(error)})
-
-    def _end_stray(self, snapshot: Snapshot, name: str, drifted: Drifted) -> None:
-        assert drifted.stray is not None and drifted.stray.attempt is not None  # noqa: S101 - the caller looked
-        job = snapshot.forms[name]
-        attempt = Attempt(id=drifted.stray.attempt, job_name=name, number=0, session="")
-        engine = self.pool.engine_at(job.engine, drifted.stray_at)
-        handle = engine.find(attempt)
-        if handle is not None:
-            engine.stop(handle, keep_state=False)
-            message = f"job {name!r}: second copy (attempt {attempt.id}) stopped at {drifted.stray_at}"
-            with self.deployments.store.transaction() as transaction:
-                transaction.add_event(self._event(snapshot, "stopped", name, message))
-
+            try:
+                if each.older:
+                    self._strays.end(snapshot, name, each)
+                elif each.wanted:
+                    self._strays.take_up(snapshot, name, each, number)
+            except SpeckError as error:
+                self._note_waits({name: str(error)})
 
     def _end_left(self, look: Look) -> None:
         """Stop what was left behind at engines that answer again."""
@@ -305,7 +343,7 @@ class Loop:
             Leaver(store, self.pool, "", silent, lambda _call: None, self._left_event).settle()
 
     def _left_event(self, kind: str, job: str, message: str) -> Event:
-        return Event(self.clock(), kind, message, "", job)
+        return Event(self.clock(), kind, message, "", job, by_loop=True)
 
 
 def _never(action: Action) -> bool:

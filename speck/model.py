@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -134,6 +135,13 @@ def session_fingerprint(broker: str, session: str) -> str:
     return hashlib.sha256(f"{broker} {session}".encode()).hexdigest()[:16]
 
 
+def form_fingerprint(job: Job) -> str:
+    """What tells a job in this form from itself in any other that an engine would notice, in 16 letters."""
+    form = {name: getattr(job, name) for name, change in JOB_FIELDS.items() if change > Change.NOTE}
+    text = json.dumps([job.job_name, form], sort_keys=True, default=dict)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
 # --- what runs ------------------------------------------------------------------------------------
 
 
@@ -155,7 +163,9 @@ class Attempt:
 
     ``id`` is 32 hexadecimal digits, minted for this try alone.  ``number`` grows by one for each attempt
     of a job; it is what the fence compares.  ``session`` is the MQTT client id through which it reads.
-    ``state`` is what it starts from, if anything.
+    ``state`` is what it starts from, if anything.  ``lineage`` is the id of the attempt whose work it does
+    again from the beginning, since that one ended before it had kept anything (empty: nobody's).
+    ``owner`` is the identity of the store that has it.
     """
 
     id: str
@@ -163,6 +173,8 @@ class Attempt:
     number: int
     session: str
     state: State | None = None
+    lineage: str = ""
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +217,8 @@ class Found:
 
     ``engine_id`` is what the engine knows it by: a handle of it has it as its own, or among its details.
     ``attempt`` is the attempt's id where the engine tells that SpecK started it, ``code`` the hash of its
-    code and ``reads`` the fingerprint of its session (:func:`session_fingerprint`) where it tells those.
+    code and ``reads`` the fingerprint of its session (:func:`session_fingerprint`) where it tells those;
+    likewise ``number``, ``owner`` (as of :class:`Attempt`) and ``form`` (:func:`form_fingerprint`).
     """
 
     engine_id: str
@@ -213,6 +226,9 @@ class Found:
     attempt: str | None = None
     code: str = ""
     reads: str = ""
+    number: int = 0
+    form: str = ""
+    owner: str = ""
 
 
 class Drift(Enum):
@@ -262,6 +278,29 @@ class Capacity:
     cores: int | None = None
     memory: int | None = None
     memory_free: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """One thing that is wrong with an engine or a broker, and what mends it (empty: the message says)."""
+
+    message: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkup:
+    """What an engine or a broker tells of itself.
+
+    ``version`` is in its own words, empty where it does not tell.  ``limits`` are for people, by name (memory
+    is bytes).  ``clock`` is by how much its clock is ahead of this machine's: from, to, in s; ``None`` where
+    it does not tell the time.
+    """
+
+    version: str = ""
+    limits: Mapping[str, Scalar] = field(default_factory=dict)
+    clock: tuple[float, float] | None = None
+    complaints: tuple[Complaint, ...] = ()
 
 
 # --- sites ----------------------------------------------------------------------------------------

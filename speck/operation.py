@@ -113,6 +113,12 @@ class Operation:
         with self._changed:
             self.calls[call] += 1
 
+    def reopen(self, job: str) -> None:
+        """There is something to be done with a job that is kept."""
+        with self._changed:
+            self.actions[job].state = "pending"
+            self._notify()
+
     def begin(self, job: str) -> None:
         """The action of a job has begun."""
         with self._changed:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from speck.deployment import Snapshot
 from speck.errors import Busy, NotFound, StoreError
+from speck.limits import Limits
+from speck.logs import about
 from speck.model import Job
 from speck.operation import Operation, end_state
 from speck.plan import Plan, kind_of
@@ -29,8 +31,9 @@ HEAL_PATIENCE = 30.0  # s, for a healing that is at work when a user wants somet
 class Operations:
     """Those at work, and those that lately were.  A user goes before the loop, which heals through here.
 
-    ``carry_out`` does what a plan says, ``ended`` is told of each end, ``mint`` makes ids, ``clock`` tells
-    Unix time (s), ``heal_patience`` is for how long (s) a user waits for a healing that is at work.
+    ``carry_out`` does what a plan says, ``ended`` is told of each end and its state, ``mint`` makes ids,
+    ``clock`` tells Unix time (s), ``heal_patience`` is for how long (s) a user waits for a healing at work.
+    ``limits`` say how many may be at work at once, those of the loop not counted.
     ``lock`` is to be held from the last look at what is at work to :meth:`begin`.
     """
 
@@ -38,18 +41,17 @@ class Operations:
     retention: Retention
     observer: Observer
     carry_out: Callable[[Operation, Mapping[str, Job], Plan], None]
-    ended: Callable[[Operation, Plan], None]
+    ended: Callable[[Operation, Plan, str], None]
     mint: Callable[[], str]
     clock: Callable[[], float]
     heal_patience: float = HEAL_PATIENCE
+    limits: Limits = field(default_factory=Limits)
     lock: threading.RLock = field(default_factory=threading.RLock, init=False)
     _operations: dict[str, Operation] = field(default_factory=dict, init=False)
     _at_work: dict[str, Operation] = field(default_factory=dict, init=False)
     _threads: list[threading.Thread] = field(default_factory=list, init=False)
     # One at a time plans a composition; to ask slow engines for one holds up no other.
-    _turns: defaultdict[str, threading.RLock] = field(
-        default_factory=lambda: defaultdict(threading.RLock), init=False
-    )
+    _turns: dict[str, threading.RLock] = field(default_factory=dict, init=False)
     _changes: Counter[str] = field(default_factory=Counter, init=False)
     _users: Counter[str] = field(default_factory=Counter, init=False)
     _closing: bool = field(default=False, init=False)
@@ -68,6 +70,15 @@ class Operations:
         """An operation that is, or lately was, at work in this process."""
         return self._operations.get(identifier)
 
+    @property
+    def is_closing(self) -> bool:
+        """Whether nothing new is taken any more."""
+        return self._closing
+
+    def running(self) -> list[Operation]:
+        """Those at work now."""
+        return list(self._at_work.values())
+
     def at_work(self, composition: str) -> str | None:
         """The id of the operation at work on a composition."""
         work = self._at_work.get(composition)
@@ -83,19 +94,25 @@ class Operations:
         """
         with self.lock:
             self._users[composition] += 1
+            turn = self._turns.setdefault(composition, threading.RLock())
             at_work = self._at_work.get(composition)
         try:
             if at_work is not None and at_work.kind == "heal":
                 at_work.wait(self.heal_patience)
-            with self._turns[composition]:
+            with turn:
                 self.refuse_busy(composition)
                 yield
         finally:
             with self.lock:
                 self._users[composition] -= 1
+                if not self._users[composition]:  # whoever asks may name what there is not
+                    del self._users[composition], self._turns[composition]
 
     def refuse_busy(self, composition: str) -> None:
-        """Raise :class:`~speck.errors.Busy` when something is at work on a composition, or all is to end."""
+        """Raise :class:`~speck.errors.Busy` when something is at work on a composition, or all is to end.
+
+        Raises :class:`~speck.errors.Overloaded` when too much is at work on others.
+        """
         if self._closing:
             raise Busy("the server is shutting down (try again when it is up)")
         at_work = self._at_work.get(composition)
@@ -104,6 +121,8 @@ class Operations:
                 f"composition {composition!r}: operation {at_work.id} ({at_work.kind}, revision "
                 f"{at_work.revision}) is at work (wait for its end)"
             )
+        users = [each for each in list(self._at_work.values()) if each.kind != "heal"]
+        self.limits.refuse_operation(len(users))
 
     def new(
         self,
@@ -138,6 +157,7 @@ class Operations:
                 author=operation.author,
                 cause=operation.message,
                 intents=intents,
+                by_loop=operation.kind == "heal",
             )
         )
 
@@ -154,6 +174,10 @@ class Operations:
         work.start()
 
     def _work(self, operation: Operation, wanted: Mapping[str, Job], plan: Plan) -> None:
+        with about(operation=operation.id, composition=operation.composition):
+            self._carry_through(operation, wanted, plan)
+
+    def _carry_through(self, operation: Operation, wanted: Mapping[str, Job], plan: Plan) -> None:
         error = ""
         try:
             self.carry_out(operation, wanted, plan)
@@ -177,7 +201,7 @@ class Operations:
             except StoreError as trouble:
                 _log.error("the end of operation %s could not be stored: %s", operation.id, trouble)
                 error = error or f"its end could not be stored: {trouble}"
-            self.ended(operation, plan)
+            self.ended(operation, plan, state)
             del self._at_work[operation.composition]
             self._changes[operation.composition] += 1
             self._trim_operations()
@@ -186,13 +210,14 @@ class Operations:
     def store_end(self, data: Mapping[str, Any], skipped: Iterable[Mapping[str, Any]]) -> None:
         """How an operation ended, and what became of its composition."""
         kind, name, state = data["kind"], data["composition"], data["state"]
+        message = f"{kind} of {name!r} {state}" + (f": {data['error']}" if data["error"] else "")
+        end = Event(self.clock(), state, message, name, operation=data["id"], by_loop=kind == "heal")
         with self.store.transaction() as transaction:
             transaction.put_operation(data["id"], data)
             for each in skipped:
                 message = f"job {each['job']!r} skipped: {each['error']}"
-                transaction.add_event(Event(self.clock(), "skipped", message, name, each["job"], data["id"]))
-            message = f"{kind} of {name!r} {state}" + (f": {data['error']}" if data["error"] else "")
-            transaction.add_event(Event(self.clock(), state, message, name, "", data["id"]))
+                transaction.add_event(replace(end, kind="skipped", message=message, job=each["job"]))
+            transaction.add_event(end)
             if self._is_deleted(name):
                 transaction.delete_composition(name)
 
@@ -271,3 +296,12 @@ class Operations:
                 self.put_intent(transaction, operation, plan)
             self.begin(operation, snapshot.wanted, plan)
         return operation
+
+    def quietly(self, composition: str, turn: int, write: Callable[[Transaction], None]) -> bool:
+        """See :class:`speck.loop.Healer`."""
+        with self.lock:
+            if not self.free(composition) or self._changes[composition] != turn:
+                return False
+            with self.store.transaction() as transaction:
+                write(transaction)
+        return True

@@ -9,21 +9,27 @@ from dataclasses import dataclass, field
 from speck.binder import ArtifactServer, BrokerBinder, EngineBinder, Registry, TakesArtifacts
 from speck.errors import BinderError
 from speck.model import Inventory, Job
+from speck.watched import Call, Listener, watched
 
 BROKER_BOUND = 4
 WAITING_BOUND = 32
+
+
+def _nobody(call: Call) -> None:
+    """Nobody asked to be told."""
 
 
 @dataclass
 class BinderPool:
     """Binders by address.  A lane bounds how many actions are at one engine, or at one broker, at a time.
 
-    ``artifacts`` is handed to the binders whose engines fetch files.
+    ``artifacts`` is handed to the binders whose engines fetch files.  ``listener`` is told of each call.
     """
 
     registry: Registry
     inventory: Inventory
     artifacts: ArtifactServer | None = None
+    listener: Listener = _nobody
     _engines: dict[tuple[str, str], EngineBinder] = field(default_factory=dict, init=False)
     _brokers: dict[str, BrokerBinder] = field(default_factory=dict, init=False)
     _lanes: dict[str, ThreadPoolExecutor] = field(default_factory=dict, init=False)
@@ -39,7 +45,7 @@ class BinderPool:
                 binder = kind.connect(address, self.inventory)
                 if self.artifacts is not None and isinstance(binder, TakesArtifacts):
                     binder.take_artifacts(self.artifacts)
-                self._engines[engine, address] = binder
+                self._engines[engine, address] = watched(binder, kind.name, address, self.listener)
             return self._engines[engine, address]
 
     def engine(self, job: Job) -> EngineBinder:
@@ -53,7 +59,8 @@ class BinderPool:
             raise BinderError(f"no binder serves the broker at {address!r}", address=address)
         with self._lock:
             if address not in self._brokers:
-                self._brokers[address] = kind.connect(address, self.inventory)
+                binder = kind.connect(address, self.inventory)
+                self._brokers[address] = watched(binder, kind.name, address, self.listener)
             return self._brokers[address]
 
     def settle(self, job: Job) -> float:

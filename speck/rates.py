@@ -29,18 +29,27 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """What was told of one copy of a job (its engine's id), the newest last, within the window."""
+    """What was told of one copy of a job (its engine's id), the newest last, within the window.
+
+    ``sends``: whether its engine has told of what it sends, ever.
+    """
 
     engine_id: str
     told: tuple[JobMetrics, ...]
+    sends: bool = False
+
+    @classmethod
+    def of(cls, engine_id: str, metrics: JobMetrics) -> Track:
+        """The track of a copy of which nothing was told before."""
+        return cls(engine_id, (metrics,), metrics.output_rate is not None)
 
     def with_next(self, metrics: JobMetrics) -> Track:
         """The track with what was told now; what it does not go on from is dropped, as is what is too old."""
         if _began_anew(self.told[-1], metrics):
-            return Track(self.engine_id, (metrics,))
+            return Track.of(self.engine_id, metrics)
         oldest = metrics.observed_at - max(WINDOW, 3 * _work(metrics))
         kept = [each for each in self.told if each.observed_at >= oldest]
-        return Track(self.engine_id, (*kept, metrics))
+        return Track(self.engine_id, (*kept, metrics), self.sends or metrics.output_rate is not None)
 
 
 def rates_of(track: Track) -> Rates:
@@ -51,7 +60,7 @@ def rates_of(track: Track) -> Rates:
     return Rates(
         newest.observed_at,
         coming,
-        _output_rate(track.told, coming),
+        0.0 if track.sends and coming == 0 else _output_rate(track.told),
         newest.waiting,
         None if work is None else work / 1000,
     )
@@ -71,12 +80,10 @@ def _input_rate(told: Sequence[JobMetrics]) -> float | None:
     return rows / (seconds if counted > 2 * seconds > 0 else counted)
 
 
-def _output_rate(told: Sequence[JobMetrics], coming: float | None) -> float | None:
+def _output_rate(told: Sequence[JobMetrics]) -> float | None:
     """Of an engine that tells of single batches: of all that were seen, since many may send nothing."""
-    if told[-1].output_rate is None or coming == 0:
-        return told[-1].output_rate and 0.0
     batches = {each.batch_id: each.output_rate for each in told if each.output_rate is not None}
-    return sum(batches.values()) / len(batches)
+    return sum(batches.values()) / len(batches) if batches else None
 
 
 def _began_anew(before: JobMetrics, after: JobMetrics) -> bool:

@@ -31,6 +31,7 @@ from speck.errors import BinderError, NoAnswer, SpeckError, StoreError, Unreacha
 from speck.graph import Graph, source_of
 from speck.leaving import Leaver
 from speck.ledger import Ledger
+from speck.logs import about
 from speck.model import Job
 from speck.operation import Operation
 from speck.plan import Action, Keep, Move, Plan, Start, Stop, Update
@@ -67,6 +68,7 @@ class Runner:
     _rewirings: Mapping[str, Rewiring] = field(default_factory=dict, init=False)
     _formers: dict[str, int | None] = field(default_factory=dict, init=False)
     _found: set[str] = field(default_factory=set, init=False)
+    _on_trial: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         ledger = self._ledger = Ledger(self.store, self.pool, self.operation, self.clock)
@@ -81,7 +83,12 @@ class Runner:
         actions = {each.job.job_name: each for each in plan.actions if not isinstance(each, Keep)}
         self._rewirings = rewirings(actions, all_goes=not self.wanted)
         kept = {each.job.job_name: each for each in plan.actions if isinstance(each, Keep)}
-        run_tasks([*self._tasks(actions), *self._tidying(kept, actions)])
+        self._on_trial = {
+            each.job.job_name
+            for each in plan.actions
+            if not isinstance(each, Stop) and self._form_before(each.job) is not None
+        }
+        run_tasks([*self._tasks(actions), *self._watching(kept), *self._tidying(kept, actions)])
         self._leaver.settle()
 
     # --- order
@@ -101,10 +108,8 @@ class Runner:
                 after.add(("drain", name))
                 yield self._drain_task(action, prepare)
             yield self._task(act, action, self._act, frozenset(after))
-            if isinstance(action, Update | Move):
-                yield self._task(
-                    ("up", name), action, self._settled, frozenset({act}), self.pool.waiting_lane
-                )
+            if isinstance(action, Update | Move) or name in self._on_trial:
+                yield self._up_task(action, {act})
 
     def _broker_task(self, address: str) -> Task:
         def check() -> None:
@@ -112,10 +117,22 @@ class Runner:
 
         return Task(("broker", address), self.pool.broker_lane(address), check, lambda key, error: None)
 
+    def _up_task(self, action: Action, needs: Iterable[Hashable] = ()) -> Task:
+        name = action.job.job_name
+        return self._task(("up", name), action, self._settled, frozenset(needs), self.pool.waiting_lane)
+
+    def _watching(self, kept: Mapping[str, Keep]) -> Iterable[Task]:
+        """A crash broke off the watch over a copy that took another's place: it is watched anew."""
+        for name in self._on_trial & kept.keys():
+            self.operation.reopen(name)
+            yield self._up_task(kept[name])
+
     def _tidying(self, kept: Mapping[str, Keep], actions: Iterable[str]) -> Iterable[Task]:
         """A job that stays may have a session, or a copy of its state, left of a change before."""
         needs = frozenset((step, name) for name in actions for step in ("act", "up"))
         for record in self.store.jobs(self.operation.composition):
+            if record.name in self._on_trial:
+                continue  # what came before may have to be put back
             if record.name in kept and (len(record.sessions) > 1 or record.left):
                 yield self._task(("tidy", record.name), kept[record.name], self._tidy, needs)
 
@@ -135,8 +152,13 @@ class Runner:
         lane: Executor | None = None,
     ) -> Task:
         name = action.job.job_name
+        site = self.pool.inventory.site_of_engine(action.job.spe_address)
 
         def work() -> None:
+            with about(job=name, site=site.name if site else None):
+                carry_out()
+
+        def carry_out() -> None:
             try:
                 self.operation.begin(name)
                 step(action)
@@ -256,6 +278,8 @@ class Runner:
                     self._work_off(action.job)
                     self._attempts.stop_all(name, keep_state=action.job.upgrade == "stateful")
                     self._begin(action.job)
+                if name in self._on_trial:
+                    return  # done when it has come up
                 self._drop_former(name)
                 self._is_up(name)
             case Update() | Move():
@@ -307,11 +331,16 @@ class Runner:
         except NoAnswer:
             raise
         except BinderError as error:
-            former = self._ledger.record(job.job_name).former
-            previous = self._ledger.wanted_in(former).get(job.job_name) if former else None
-            if previous is None or previous == job:
+            before = self._form_before(job)
+            if before is None:
                 raise
-            self._put_back(previous, former, error)
+            self._put_back(*before, error)
+
+    def _form_before(self, job: Job) -> tuple[Job, int] | None:
+        """The form that was stopped to make place for this one, which is not up yet, and its revision."""
+        former = self._ledger.record(job.job_name).former
+        previous = self._ledger.wanted_in(former).get(job.job_name) if former else None
+        return None if previous is None or previous == job else (previous, former)
 
     def _put_back(self, previous: Job, former: int, error: BinderError) -> NoReturn:
         """Start the previous version again; the session of the new one goes on to collect for it."""
@@ -325,21 +354,33 @@ class Runner:
 
     def _settled(self, action: Action) -> None:
         """See that the new copy lives, or put the old one back; then forget the old session."""
-        assert isinstance(action, Update | Move)  # noqa: S101 - such tasks are made for no other
-        name, former = action.job.job_name, self._formers[action.job.job_name]
-        settle = self.pool.settle(action.job)
-        record = next((each for each in self.store.attempts(name) if each.phase == "running"), None)
-        if settle > 0 and record is not None and record.handle is not None:
-            fault = fault_in_coming_up(self.pool.engine(action.job), record.handle, settle)
-            if fault is not None and former is not None:
-                self._attempts.stop_all(name, keep_state=True)
-                reason = BinderError(fault, address=action.job.spe_address)
-                self._put_back(action.previous, former, reason)
-            if fault is not None:
-                raise BinderError(fault, address=action.job.spe_address)
+        name = action.job.job_name
+        fault = self._fault_in_coming_up(action)
+        if fault is not None:
+            self._give_way(action, BinderError(fault, address=action.job.spe_address))
         self._drop_former(name)
         self._is_up(name)
-        self.operation.finish(name, "done")
+        self.operation.finish(name, "kept" if isinstance(action, Keep) else "done")
+
+    def _fault_in_coming_up(self, action: Action) -> str | None:
+        attempts = self.store.attempts(action.job.job_name)
+        record = next((each for each in attempts if each.phase == "running"), None)
+        settle = self.pool.settle(action.job)
+        if settle <= 0 or record is None or record.handle is None:
+            return None
+        return fault_in_coming_up(self.pool.engine(action.job), record.handle, settle)
+
+    def _give_way(self, action: Action, error: BinderError) -> NoReturn:
+        """Put back what was there before, if anything was."""
+        name = action.job.job_name
+        before = self._form_before(action.job)
+        if isinstance(action, Update | Move):
+            former = self._formers[name]
+            before = None if former is None else (action.previous, former)
+        if before is None:
+            raise error
+        self._attempts.stop_all(name, keep_state=True)
+        self._put_back(*before, error)
 
     def _is_up(self, name: str) -> None:
         """There is no way back to a former version any more."""
@@ -365,7 +406,9 @@ class Runner:
         self._attempts.discard_left(name)
 
     def _forget(self, name: str) -> None:
-        self._attempts.discard_left(name)
+        self._attempts.give_up_states(name)
+        for state in self._attempts.discard_left(name):
+            self.operation.note(name, f"a state that nobody needs is left at {state.location}")
         self._sessions.delete(name, told=name in self._rewirings)
         self._leaver.keep_out(name)
         with self.store.transaction() as transaction:

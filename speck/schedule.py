@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 
+from speck.logs import carried
+
 _log = logging.getLogger(__name__)
 
 
@@ -52,7 +54,7 @@ def run_tasks(tasks: Iterable[Task]) -> None:
     while ready or running:
         for key in ready:
             task = waiting.pop(key)
-            task.lane.submit(task.work).add_done_callback(partial(_note_end, ended, key))
+            task.lane.submit(carried(task.work)).add_done_callback(partial(_note_end, ended, key))
         running += len(ready)
         key, future = ended.get()
         running -= 1

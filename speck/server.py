@@ -10,23 +10,28 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from speck.api import create_app
+from speck.api import Protection, create_app
+from speck.api.browsers import host_of
+from speck.api.throttle import RATE
 from speck.binder import installed
 from speck.carry import STATE_LIMIT
 from speck.coordinator import Coordinator
 from speck.drain import BOUND
 from speck.errors import Fault, InvalidInput, SpeckError
+from speck.limits import Limits
 from speck.loop import PERIOD
 from speck.model import Inventory
 from speck.schema import load_inventory
 from speck.secrets import inventory_concerns
 from speck.store import Bounds, Store
+from speck.tls import Certificate
+from speck.tokens import Tokens
 from speck.wsgi import WebServer
 
 _log = logging.getLogger(__name__)
@@ -39,8 +44,12 @@ def serve(
     roots: Sequence[Path],
     host: str,
     port: int,
-    token: str | None,
     ready: Callable[[str], None],
+    tokens: Tokens | None = None,
+    certificate: Certificate | None = None,
+    allowed_hosts: Iterable[str] = (),
+    rate: float | None = None,
+    limits: Limits | None = None,
     advertise: str | None = None,
     state_limit: int = STATE_LIMIT,
     drain: float = BOUND,
@@ -54,10 +63,15 @@ def serve(
     ``period`` the time (s) between two rounds of the loop (0: none).
     ``bounds`` says how much history the store keeps.
     ``state_limit`` is the size up to which a job's state is carried between sites, bytes.
+    ``tokens`` are those that let in (none: everybody, on loopback), ``certificate`` makes it speak TLS,
+    ``allowed_hosts`` are names under which it is reached besides its own, ``rate`` is how many requests/s one
+    client may make (by default as many as it likes on loopback; 0: so anywhere), ``limits`` say how much is
+    taken on.
 
     Port 0 takes a free one.  Raises :class:`~speck.errors.SpeckError` when it cannot begin.
     """
-    _refuse_open_door(host, token)
+    _refuse_open_door(host, tokens, certificate)
+    scheme = "http" if certificate is None else "https"
     inventory = read_inventory(sites) if sites is not None else Inventory()
     for concern in inventory_concerns(inventory):
         _log.warning("%s: %s", sites, concern)
@@ -72,16 +86,22 @@ def serve(
             installed(),
             inventory,
             list(roots),
-            advertise=advertise or _reached_at(host, port),
+            advertise=advertise or _reached_at(host, port, scheme),
             drain=drain,
             period=PERIOD if period is None else period,
             state_limit=state_limit,
+            limits=limits or Limits(),
         )
-        server = WebServer(create_app(coordinator, token), listener)
+        protection = Protection(
+            tokens,
+            _names(host, [coordinator.advertise, *allowed_hosts]),
+            rate if rate is not None else 0.0 if is_loopback(host) else RATE,
+        )
+        server = WebServer(create_app(coordinator, protection), listener, certificate=certificate)
         try:
             coordinator.start()
             signals.on_first = lambda: _end(coordinator, server)
-            ready(f"http://{_url_host(host)}:{port}")
+            ready(f"{scheme}://{_url_host(host)}:{port}")
             server.run()
         finally:
             coordinator.close()
@@ -115,10 +135,28 @@ def read_inventory(path: Path) -> Inventory:
         raise InvalidInput(faults, "sites") from error
 
 
-def _refuse_open_door(host: str, token: str | None) -> None:
-    if not token and not is_loopback(host):
-        message = f"host {host!r} is open to others: set SPECK_TOKEN first (or listen on 127.0.0.1)"
-        raise InvalidInput([Fault(message)], "host")
+def _refuse_open_door(host: str, tokens: Tokens | None, certificate: Certificate | None) -> None:
+    if is_loopback(host):
+        return
+    if tokens is None:
+        raise InvalidInput([Fault(f"host {host!r} is open to others: {_HOW_TO_CLOSE}")], "host")
+    if certificate is None:
+        _say(f"warning: tokens travel in the clear from and to host {host!r} ({_HOW_TO_SECURE})")
+
+
+_HOW_TO_CLOSE = (
+    "set SPECK_TOKEN first, or give --token-file or --tokens (a token: openssl rand -hex 32; several, with "
+    "roles: speck token add), or listen on 127.0.0.1"
+)
+_HOW_TO_SECURE = "give --tls-cert and --tls-key, or put a proxy that speaks TLS before 127.0.0.1"
+
+
+def _names(host: str, others: Iterable[str]) -> frozenset[str]:
+    """The names under which others reach a listener on this host, besides numeric addresses."""
+    own = socket.gethostname().lower()
+    here = () if is_loopback(host) else (own, f"{own}.local")
+    given = (other.rpartition("://")[2].partition("/")[0] for other in (host, *others))
+    return frozenset(name for name in (*here, *map(host_of, given)) if name)
 
 
 def is_loopback(host: str) -> bool:
@@ -131,10 +169,10 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _reached_at(host: str, port: int) -> str:
+def _reached_at(host: str, port: int, scheme: str = "http") -> str:
     """The URL under which others reach a listener on this host, as far as can be told from here."""
     everywhere = host in ("", "0.0.0.0", "::")  # noqa: S104 - compared, not bound
-    return f"http://{_url_host(socket.gethostname() if everywhere else host)}:{port}"
+    return f"{scheme}://{_url_host(socket.gethostname() if everywhere else host)}:{port}"
 
 
 def _url_host(host: str) -> str:

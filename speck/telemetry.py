@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
-from speck.binder import EngineBinder, MeasuresMany
+from speck.binder import EngineBinder, MeasuresMany, TellsStored
 from speck.deployment import Deployment, Deployments, EngineKey, by_engine
 from speck.errors import BinderError, NoAnswer, SpeckError, Unreachable
 from speck.model import Handle, JobMetrics
@@ -24,11 +25,14 @@ from speck.rates import Rates, Track, rates_of
 _log = logging.getLogger(__name__)
 
 PERIOD = 5.0  # s between two questions to an engine, at least
+BROKER_PERIOD = 30.0  # s, likewise to a broker
 SHARE = 5  # an engine that took a second to answer is asked again after so many seconds
 ATTENTION = 60.0  # s, for which who looked once is taken to look on
 THREADS = 16  # engines that are asked at a time
 
 Told = Mapping[str, JobMetrics | SpeckError]  # by the engine's id of the job
+
+NOTHING = SpeckError("its engine's binder told nothing of it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,7 @@ class Telemetry:
     period: float = PERIOD
     attention: float = ATTENTION
     now: Callable[[], float] = time.monotonic
+    _stored: dict[str, tuple[float, int]] = field(default_factory=dict, init=False)
     _tracks: dict[str, Track] = field(default_factory=dict, init=False)
     _errors: dict[str, tuple[str, str]] = field(default_factory=dict, init=False)
     _asked: dict[EngineKey, _Asking] = field(default_factory=dict, init=False)
@@ -83,6 +88,12 @@ class Telemetry:
             names = self._tracks.keys() | self._errors.keys()
             return {name: self._reading(name) for name in names}
 
+    def stored(self) -> dict[str, int]:
+        """How many messages the brokers keep, by address, of those that say so and did lately."""
+        oldest = self.now() - 3 * BROKER_PERIOD
+        with self._lock:
+            return {address: count for address, (when, count) in self._stored.items() if when >= oldest}
+
     def _reading(self, name: str) -> Reading:
         track, (engine_id, error) = self._tracks.get(name), self._errors.get(name, ("", ""))
         if track is None or (error and track.engine_id != engine_id):
@@ -97,7 +108,7 @@ class Telemetry:
         if thread is not None:
             thread.join()
         if threads is not None:
-            threads.shutdown()
+            threads.shutdown(cancel_futures=True)
 
     # --- the thread
 
@@ -121,6 +132,7 @@ class Telemetry:
         with self._lock:
             if self._stop.is_set() or self.now() - self._looked > self.attention:
                 self._thread = None
+                self._stored.clear()
                 self._tracks.clear()  # too old for who looks next
                 self._errors.clear()
                 return False
@@ -130,15 +142,23 @@ class Telemetry:
 
     def turn(self) -> None:
         """Have each engine asked that is not being asked, and was left alone for long enough."""
-        deployed = [each for snapshot in self.deployments.snapshots() for each in snapshot.deployed()]
+        snapshots = self.deployments.snapshots()
+        deployed = [each for snapshot in snapshots for each in snapshot.deployed()]
         self._keep({job.job_name: handle.engine_id for job, handle in deployed})
         grouped = by_engine(deployed)
+        brokers = {("", form.source_broker) for each in snapshots for form in each.forms.values()}
         asked = self._asked.items()
-        self._asked = {key: each for key, each in asked if key in grouped or not each.answer.done()}
-        now = self.now()
+        known = grouped.keys() | brokers
+        self._asked = {key: each for key, each in asked if key in known or not each.answer.done()}
         for key, jobs in grouped.items():
-            if key not in self._asked or self._asked[key].is_due(now, self.period):
-                self._asked[key] = _Asking(now, self._workers().submit(self._ask, key, jobs))
+            self._begin(key, self.period, partial(self._ask, key, jobs))
+        for key in brokers:
+            self._begin(key, BROKER_PERIOD, partial(self._ask_broker, key[1]))
+
+    def _begin(self, key: EngineKey, period: float, ask: Callable[[], float]) -> None:
+        now = self.now()
+        if key not in self._asked or self._asked[key].is_due(now, period):
+            self._asked[key] = _Asking(now, self._workers().submit(ask))
 
     def _workers(self) -> ThreadPoolExecutor:
         with self._lock:
@@ -160,15 +180,31 @@ class Telemetry:
         """Ask an engine for its jobs; answers how long that took, s."""
         begun = self.now()
         try:
-            told = _told(self.pool.engine_at(*key), [handle for _, handle in jobs])
+            told, fault = _told(self.pool.engine_at(*key), [handle for _, handle in jobs]), NOTHING
         except SpeckError as error:
-            told = {handle.engine_id: error for _, handle in jobs}
+            told, fault = {}, error
         except Exception as error:
             _log.exception("%s could not be asked for the rates of its jobs", key[1])
-            told = {handle.engine_id: SpeckError(f"internal error: {error!r}") for _, handle in jobs}
+            told, fault = {}, SpeckError(f"internal error: {error!r}")
         with self._lock:
             for job, handle in jobs:
-                self._note(job.job_name, handle.engine_id, told[handle.engine_id])
+                self._note(job.job_name, handle.engine_id, told.get(handle.engine_id, fault))
+        return self.now() - begun
+
+    def _ask_broker(self, address: str) -> float:
+        """Ask a broker how much it keeps; answers how long that took, s."""
+        begun = self.now()
+        try:
+            broker = self.pool.broker(address)
+            count = broker.stored() if isinstance(broker, TellsStored) else None
+        except SpeckError:
+            count = None
+        except Exception:
+            _log.exception("%s could not be asked how much it keeps", address)
+            count = None
+        if count is not None:
+            with self._lock:
+                self._stored[address] = (self.now(), count)
         return self.now() - begun
 
     def _note(self, name: str, engine_id: str, told: JobMetrics | SpeckError) -> None:
@@ -178,7 +214,7 @@ class Telemetry:
         self._errors.pop(name, None)
         track = self._tracks.get(name)
         if track is None or track.engine_id != engine_id:
-            self._tracks[name] = Track(engine_id, (told,))
+            self._tracks[name] = Track.of(engine_id, told)
         else:
             self._tracks[name] = track.with_next(told)
 

@@ -9,13 +9,14 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from speck.binder import ENGINE_OF_SCHEME, scheme_of
+from speck.binder import ENGINE_OF_SCHEME, TellsLog, scheme_of
+from speck.checkup import examine
 from speck.deployment import Deployments, Snapshot
 from speck.errors import BinderError, NotFound, SpeckError
 from speck.history import History
 from speck.leaving import LeftCopy, left_copies
 from speck.loop import Loop
-from speck.model import Broker, Inventory, Job, JobMetrics, JobState, JobStatus, Site
+from speck.model import Broker, Inventory, JobMetrics, JobState, JobStatus, Site
 from speck.pool import BinderPool
 from speck.rates import Rates
 from speck.reconcile import Observer
@@ -79,6 +80,27 @@ class Views:
         data = self._job_data(snapshot, name, self.observer.seen(), self._left())
         attempt = snapshot.attempt(name)
         return data if attempt is None else data | {"metrics": self._metrics(snapshot, attempt)}
+
+    def log(self, name: str, lines: int) -> dict[str, Any]:
+        """The last lines that the engine of a job has of it, and where they come from.
+
+        Raises the :class:`~speck.errors.BinderError` of an engine that cannot be asked.
+        """
+        snapshot = self.deployments.snapshot(
+            self.deployments.head(self.deployments.known_job(name).composition)
+        )
+        attempt = snapshot.attempt(name)
+        answer = {"job_name": name, "address": snapshot.forms[name].spe_address, "observed_at": self.clock()}
+        if attempt is None or attempt.handle is None:
+            return answer | {"about": "no engine has the job, so there is no log of it", "lines": []}
+        engine = self.pool.engine(snapshot.forms[name])
+        if not isinstance(engine, TellsLog):
+            return answer | {"about": "this kind of engine shows no log", "lines": []}
+        return answer | {
+            "about": engine.log_about,
+            "lines": list(engine.log_tail(attempt.handle, lines)),
+            "attempt": attempt.attempt.number,
+        }
 
     def _left(self) -> Mapping[str, Sequence[LeftCopy]]:
         found: dict[str, list[LeftCopy]] = defaultdict(list)
@@ -171,20 +193,16 @@ class Views:
         handle = None if attempt is None else attempt.handle
         if reading is None or handle is None or reading.engine_id != handle.engine_id:
             reading = NOT_TOLD  # or told of a copy that was replaced since
-        rates = reading.rates or Rates()
+        rates, site = reading.rates or Rates(), self.inventory.site_of_engine(form.spe_address)
         return {
             "job_name": name,
             "composition": snapshot.head.name,
-            "site": self._site_of(form),
+            "site": site.name if site is not None else form.site,
             "source_topic": form.source_topic,
             "sink_topic": form.sink_topic,
             **asdict(rates),
             "error": reading.error or None,
         }
-
-    def _site_of(self, job: Job) -> str | None:
-        site = self.inventory.site_of_engine(job.spe_address)
-        return site.name if site is not None else job.site
 
     # --- sites
 
@@ -196,6 +214,10 @@ class Views:
         with ThreadPoolExecutor(min(16, len(sites))) as threads:
             return list(threads.map(self._site_data, sites))
 
+    def checkups(self) -> list[dict[str, Any]]:
+        """What each engine and each broker of the inventory tells of itself now, and what is wrong."""
+        return [each.to_dict() for each in examine(self.inventory, self.pool)]
+
     def _site_data(self, site: Site) -> dict[str, Any]:
         return {
             "name": site.name,
@@ -205,6 +227,13 @@ class Views:
             ],
             "broker": self._broker_data(site),
         }
+
+    def site_at(self, address: str) -> str:
+        """The site that has an engine or a broker at this address; of none, the address."""
+        for site in self.inventory.sites.values():
+            if address in (site.broker_address, *(each.spe_address for each in site.engines)):
+                return site.name
+        return address
 
     def _engine_data(self, address: str) -> dict[str, Any]:
         data: dict[str, Any] = {"address": address, "reached": True, "error": "", "capacity": None}

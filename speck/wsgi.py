@@ -13,6 +13,7 @@ import resource
 import socket
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -24,7 +25,9 @@ from waitress.task import ErrorTask
 from waitress.utilities import Error
 
 from speck.api import MAX_BODY, Patience
+from speck.api.browsers import HEADERS
 from speck.api.problems import problem_body
+from speck.tls import Certificate, SecuredSocket
 
 THREADS = 16  # for requests that are answered at once
 MAX_CONNECTIONS = 2000
@@ -54,7 +57,7 @@ class _ProblemTask(ErrorTask):
         error = self.request.error
         body = problem_body(error.code, _DETAILS.get(error.code, str(error.body))).encode()
         self.status = f"{error.code} {error.reason}"
-        self.response_headers.append(("Content-Type", "application/problem+json"))
+        self.response_headers += [("Content-Type", "application/problem+json"), *HEADERS.items()]
         self.set_close_on_finish()
         self.content_length = len(body)
         self.write(body)
@@ -67,6 +70,9 @@ _DETAILS = {
 }
 
 
+_HELLO = b"\x16\x03"  # how TLS begins, and no HTTP
+
+
 class _Channel(HTTPChannel):
     """One connection.  Its loop asks each second at the latest whether it wants to read or write."""
 
@@ -74,6 +80,7 @@ class _Channel(HTTPChannel):
     requests: Any
     requests_lock: Any
     server: Any
+    socket: Any  # or a SecuredSocket
     _since = 0.0  # monotonic time, s, when the request that is being received began
     _received = 0  # bytes of it
 
@@ -84,10 +91,18 @@ class _Channel(HTTPChannel):
     def received(self, data: bytes) -> bool:
         if self.request is None:
             self._since, self._received = time.monotonic(), 0
+            if data.startswith(_HELLO):
+                data += b"\r\n\r\n"  # it would wait for an answer to what is no whole request
         self._received += len(data)
         return bool(super().received(data))
 
+    def handle_read(self) -> None:
+        if not isinstance(self.socket, SecuredSocket) or self.socket.fill():
+            super().handle_read()
+
     def readable(self) -> bool:
+        if self._unsecured():
+            self.will_close = True
         if self.request is not None and self._late():
             self._refuse_slow()
         return bool(super().readable())
@@ -103,6 +118,11 @@ class _Channel(HTTPChannel):
             while self.socket is not None and len(self.socket.recv(65536)) == 65536:
                 pass
         super().handle_close()
+
+    def _unsecured(self) -> bool:
+        """Whether a client that is to speak TLS has not come to it in time."""
+        waits = time.time() - self.creation_time > self._patience
+        return waits and isinstance(self.socket, SecuredSocket) and not self.socket.secured
 
     def _late(self) -> bool:
         return time.monotonic() - self._since > self._patience + self._received / _SLOWEST
@@ -122,9 +142,16 @@ class WebServer:
     """Serves an application on a listening socket, from :meth:`run` until :meth:`end`.
 
     A client that is slow, or takes nothing, is cut after ``patience`` seconds (twice that, for the latter).
+    With a ``certificate`` it speaks TLS, and nothing else.
     """
 
-    def __init__(self, application: Flask, listener: socket.socket, patience: float = PATIENCE) -> None:
+    def __init__(
+        self,
+        application: Flask,
+        listener: socket.socket,
+        patience: float = PATIENCE,
+        certificate: Certificate | None = None,
+    ) -> None:
         # It warns of every request that has to wait for a thread, which fills the log when there are many.
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         self._sockets: dict[int, Any] = {}
@@ -141,8 +168,12 @@ class WebServer:
             max_request_header_size=MAX_HEADER,
             asyncore_use_poll=True,  # select takes no descriptor over 1023
             ident="speck",
+            url_scheme="http" if certificate is None else "https",
         )
         self._server.channel_class = partial(_Channel, patience)  # type: ignore[union-attr]
+        if certificate is not None:
+            accept = partial(_accept, self._server.accept, certificate)  # type: ignore[union-attr]
+            self._server.accept = accept  # type: ignore[union-attr,method-assign]
         threads = self._server.task_dispatcher
         waiting: Patience = application.extensions["patience"]
         waiting.on_more = lambda count: threads.set_thread_count(THREADS + count)
@@ -172,6 +203,21 @@ class WebServer:
     def _busy(self) -> bool:
         channels = list(self._server.active_channels.values())
         return any(each.requests or each.total_outbufs_len or each.close_when_flushed for each in channels)
+
+
+def _accept(
+    accept: Callable[[], tuple[socket.socket, Any] | None], certificate: Certificate
+) -> tuple[SecuredSocket, Any] | None:
+    """The next connection, to be secured; ``None`` when there is none, or it is gone already."""
+    taken = accept()
+    if taken is None:
+        return None
+    connection, address = taken
+    try:
+        return SecuredSocket(certificate.context(), connection), address
+    except OSError:
+        connection.close()
+        return None
 
 
 def _connections() -> int:

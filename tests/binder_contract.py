@@ -10,15 +10,16 @@ import inspect
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 import pytest
 
-from speck.binder import EngineBinder, ListsJobs, TellsMany
+from speck.binder import EngineBinder, ListsJobs, MeasuresMany, TellsLog, TellsMany, TellsOfItself
 from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, SpeckError, Unreachable
 from speck.model import (
     Attempt,
@@ -79,6 +80,9 @@ class EngineBench(Protocol):
     def forgotten(self, handle: Handle) -> Handle:
         """The handle of a job that the engine does not know, in the form that this engine gives handles."""
 
+    def log_words(self) -> Sequence[str]:
+        """What the log of a job that failed as it ran tells besides, where the engine has logs."""
+
     def fault_place(self) -> str:
         """Where ``fails_at_build`` fails, as file and line, as far as the engine can tell; empty if not."""
 
@@ -125,8 +129,14 @@ def assert_useless(
         "metrics": lambda: engine.metrics(handle),
         "capacity": engine.capacity,
     }
+    if isinstance(engine, MeasuresMany):
+        calls["measure"] = lambda: engine.measure([handle])
     if isinstance(engine, ListsJobs):
         calls["running"] = engine.running
+    if isinstance(engine, TellsLog):
+        calls["log_tail"] = lambda: engine.log_tail(handle, 10)
+    if isinstance(engine, TellsOfItself):
+        calls["checkup"] = engine.checkup
     for call in calls.values():
         with pytest.raises(errors) as caught:
             call()
@@ -134,6 +144,17 @@ def assert_useless(
         assert caught.value.address
         assert caught.value.address in str(caught.value)
         assert "\n" not in str(caught.value)
+
+
+def assert_log_tells(engine: TellsLog, handle: Handle, *words: str) -> None:
+    """The job's log holds these words, in lines, and no more lines than are asked for."""
+    lines = eventually(
+        lambda: engine.log_tail(handle, 1000),
+        lambda found: all(any(word in line for line in found) for word in words),
+    )
+    assert not any("\n" in line for line in lines)
+    assert [len(engine.log_tail(handle, most)) for most in (1, 3)] == [1, min(3, len(lines))]
+    assert engine.log_about
 
 
 class EngineContract:
@@ -373,6 +394,8 @@ class EngineContract:
         assert "\n" not in status.message
         assert engine.find(attempt) == handle  # what has failed is found too, and can tell why
         assert engine.status(handle).message == status.message
+        if isinstance(engine, TellsLog):
+            assert_log_tells(engine, handle, "no such street", *bench.log_words())
         engine.stop(handle, keep_state=False)
         assert engine.status(handle).state in GONE | {JobState.FAILED}
 
@@ -424,6 +447,11 @@ class EngineContract:
         assert time.time() - 3600 < metrics.observed_at <= time.time()  # s
         for number in (metrics.input_rate, metrics.processing_rate, metrics.batch_duration_ms):
             assert number is None or number >= 0
+        if isinstance(engine, MeasuresMany):
+            unknown = replace(handle, engine_id=uuid.uuid4().hex)
+            measured = engine.measure([handle, unknown])
+            assert isinstance(measured[handle.engine_id], JobMetrics)
+            assert isinstance(measured[unknown.engine_id], Refused)
         engine.stop(handle, keep_state=False)
 
     def test_metrics_of_a_forgotten_job(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
@@ -432,6 +460,19 @@ class EngineContract:
         engine.stop(handle, keep_state=False)
         with pytest.raises(SpeckError):
             engine.metrics(handle)
+        if isinstance(engine, TellsLog):
+            with pytest.raises(Refused):
+                engine.log_tail(bench.forgotten(handle), 10)
+
+    def test_checkup(self, engine: EngineBinder) -> None:
+        if not isinstance(engine, TellsOfItself):
+            pytest.skip("this engine does not tell of itself")
+        checkup = engine.checkup()
+        assert checkup.version
+        assert checkup.complaints == ()
+        if checkup.clock is not None:  # this machine's own, however long the answers took
+            assert checkup.clock[0] <= 1
+            assert checkup.clock[1] >= -1
 
     def test_capacity(self, engine: EngineBinder) -> None:
         capacity = engine.capacity()

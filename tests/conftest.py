@@ -5,6 +5,7 @@ from __future__ import annotations
 pytest_plugins = [
     "tests.mosquitto_server",
     "tests.rest_server",
+    "tests.speck_command",
     "tests.spark_server",
     "tests.flink_server",
     "tests.standalone_server",

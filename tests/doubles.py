@@ -24,6 +24,7 @@ from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, Unreachable
 from speck.model import (
     Attempt,
     Capacity,
+    Checkup,
     Found,
     Handle,
     Inventory,
@@ -32,6 +33,7 @@ from speck.model import (
     JobState,
     JobStatus,
     State,
+    form_fingerprint,
     session_fingerprint,
 )
 
@@ -52,6 +54,7 @@ class RunningJob:
     state: JobState = JobState.RUNNING
     message: str = ""
     foreign: bool = False
+    said: list[str] = field(default_factory=list)  # its log
 
 
 @dataclass
@@ -62,6 +65,7 @@ class EngineState:
     ended: set[str] = field(default_factory=set)
     slots: int | None = None
     reachable: bool = True
+    checkup: Checkup = field(default_factory=lambda: Checkup(version="double 1.0"))
 
     def live(self) -> list[RunningJob]:
         return [running for running in self.jobs.values() if running.state in LIVE]
@@ -361,6 +365,20 @@ class InMemoryEngine:
             idle = JobMetrics(time.time(), input_rate=0.0, processing_rate=0.0, input_rows=0, batch_id=0)
             return self.world.metrics.get(handle.details.get("job", ""), idle)
 
+    log_about = "from memory"
+
+    def log_tail(self, handle: Handle, lines: int) -> list[str]:
+        with self.world.call("log_tail", self.address, handle.details.get("job", "")):
+            running = self.world.engine(self.address).jobs.get(handle.engine_id)
+            if running is None:
+                raise Refused(f"{self.address} does not know job {handle.engine_id}", address=self.address)
+            said = [f"attempt {running.attempt.number} of {running.job.job_name} {running.state.value}"]
+            return [*running.said, *said, *filter(None, [running.message])][-lines:]
+
+    def checkup(self) -> Checkup:
+        with self.world.call("checkup", self.address, ""):
+            return self.world.engine(self.address).checkup
+
     def capacity(self) -> Capacity:
         with self.world.call("capacity", self.address, ""):
             engine = self.world.engine(self.address)
@@ -452,6 +470,10 @@ class InMemoryBroker:
         with self._call("waiting", session):
             return self._state.backlog.get(session, 0)
 
+    def stored(self) -> int | None:
+        with self._call("stored", ""):
+            return sum(self._state.backlog.values())
+
     def close(self) -> None:
         """Nothing is held."""
 
@@ -470,7 +492,10 @@ def _found(engine_id: str, running: RunningJob) -> Found:
     if running.foreign:
         return Found(engine_id, job.job_name)
     reads = session_fingerprint(job.source_broker, attempt.session)
-    return Found(engine_id, job.job_name, attempt.id, job.code_hash, reads)
+    form = form_fingerprint(job)
+    return Found(
+        engine_id, job.job_name, attempt.id, job.code_hash, reads, attempt.number, form, attempt.owner
+    )
 
 
 def accept_any_code(path: Path, entry_class: str) -> str | None:

@@ -104,6 +104,9 @@ class FlinkBench:
     def forgotten(self, handle: Handle) -> Handle:
         return replace(handle, engine_id=uuid.uuid4().hex)
 
+    def log_words(self) -> tuple[str, ...]:
+        return ("switched from RUNNING to FAILED",)  # of the TaskManager
+
     def fault_place(self) -> str:
         source = next(self.source.glob("Counting.java")).read_text(encoding="utf-8").splitlines()
         start = next(number for number, text in enumerate(source) if "class FailsAtBuild" in text)

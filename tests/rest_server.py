@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from flask import Flask
 
-from speck.api import Patience, create_app
+from speck.api import Patience, Protection, create_app
 from speck.client import Client
 from speck.coordinator import Coordinator
 from speck.model import Inventory
 from speck.store import Store
+from speck.tls import Certificate
+from speck.tokens import Owner, Role, Tokens, digest
 from speck.wsgi import PATIENCE, WebServer
 from tests.doubles import World, double_kinds
 
@@ -29,6 +32,7 @@ class RestServer:
     coordinator: Coordinator
     root: Path
     patience: Patience
+    app: Flask
 
     @property
     def client(self) -> Client:
@@ -37,7 +41,11 @@ class RestServer:
 
 @contextlib.contextmanager
 def rest_server(
-    directory: Path, inventory: Inventory | None = None, token: str | None = None, patience: float = PATIENCE
+    directory: Path,
+    inventory: Inventory | None = None,
+    token: str | None = None,
+    patience: float = PATIENCE,
+    certificate: Certificate | None = None,
 ) -> Iterator[RestServer]:
     """Serve on a free loopback port until the block ends."""
     root = directory / "root"
@@ -46,17 +54,18 @@ def rest_server(
     world = World()
     with Store(directory / "store") as store:
         listener = socket.create_server(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        url = f"{'https' if certificate else 'http'}://127.0.0.1:{listener.getsockname()[1]}"
         coordinator = Coordinator(
             store, double_kinds(world), inventory or Inventory(), [root], period=0, advertise=url
         )
-        app = create_app(coordinator, token)
-        server = WebServer(app, listener, patience)
+        tokens = Tokens([Owner("", Role.WRITE, digest(token.encode()))]) if token else None
+        app = create_app(coordinator, Protection(tokens))
+        server = WebServer(app, listener, patience, certificate)
         thread = threading.Thread(target=server.run)
         coordinator.start()
         thread.start()
         try:
-            yield RestServer(url, world, coordinator, root, app.extensions["patience"])
+            yield RestServer(url, world, coordinator, root, app.extensions["patience"], app)
         finally:
             coordinator.close()
             server.end()

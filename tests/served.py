@@ -27,11 +27,15 @@ class Served:
 
 
 @contextlib.contextmanager
-def served(directory: Path) -> Iterator[Served]:
-    """Serve on a free loopback port; the process is killed when the block ends, if it still runs."""
+def served(directory: Path, *options: object, **variables: str) -> Iterator[Served]:
+    """Serve on a free loopback port; the process is killed when the block ends, if it still runs.
+
+    ``options`` are further ones of ``speck serve``, ``variables`` of its environment.
+    """
     (directory / "work.py").write_text("def work(messages):\n    return messages\n")
-    environment = {key: value for key, value in os.environ.items() if key != "SPECK_TOKEN"}
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("SPECK_")}
     serve = [sys.executable, "-m", "tests.double_serve", "serve", "--port", "0", "--data-dir", "store"]
+    serve += map(str, options)
     # Whoever runs the tests may have these ignored, as nohup does, which children inherit.
     command = ["env", "--default-signal=HUP,INT,TERM", *serve]
     with subprocess.Popen(
@@ -40,7 +44,7 @@ def served(directory: Path) -> Iterator[Served]:
         stderr=subprocess.PIPE,
         text=True,
         cwd=directory,
-        env=environment | {"PYTHONPATH": str(ROOT)},
+        env=environment | variables | {"PYTHONPATH": str(ROOT)},
     ) as process:
         try:
             assert process.stdout is not None

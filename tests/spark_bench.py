@@ -127,6 +127,9 @@ class SparkBench:
         path.write_bytes(b"PK\x03\x04 and no more")
         return path
 
+    def log_words(self) -> tuple[str, ...]:
+        return ("ended: ", "Traceback (most recent call last)")
+
     def fault_place(self) -> str:
         return place_of_fault()
 
@@ -153,7 +156,7 @@ def place_of_fault() -> str:
 class MqttFriend:
     """Sends messages to a broker, and keeps those that the jobs send."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, topics: str = "out/#") -> None:
         self.received: list[tuple[str, str]] = []
         self._lock = threading.Lock()
         self._client = paho.Client(
@@ -164,7 +167,7 @@ class MqttFriend:
         self._client.on_subscribe = lambda *_: subscribed.set()
         self._client.connect("127.0.0.1", port)
         self._client.loop_start()
-        self._client.subscribe("out/#", 1)
+        self._client.subscribe(topics, 1)
         assert subscribed.wait(30)
 
     def send(self, topic: str, values: list[str]) -> None:

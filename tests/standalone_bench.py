@@ -104,6 +104,9 @@ class StandaloneBench:
     def forgotten(self, handle: Handle) -> Handle:
         return replace(handle, engine_id=uuid.uuid4().hex)
 
+    def log_words(self) -> tuple[str, ...]:
+        return ("ERROR MicroBatchExecution",)
+
     def fault_place(self) -> str:
         return place_of_fault()
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 from speck.binder import CarriesState, EngineBinder, Registry, Snapshot, TellsState
 from speck.coordinator import Coordinator
-from speck.errors import BinderError, NoAnswer, Refused, Unreachable
+from speck.errors import BinderError, NoAnswer, Refused
 from speck.model import Attempt, Handle, Inventory, Job, State
 from speck.operation import Operation
 from speck.store import Store
 from tests.doubles import InMemoryEngine, World, checkpoint, double_kinds
 from tests.jobs_by_hand import composition, make_job, write_code
+from tests.life import Life
 
 HERE, THERE = "sc://e1:1", "sc://e2:1"
 A = make_job("a")
@@ -112,40 +111,6 @@ def world() -> Iterator[World]:
 @pytest.fixture
 def disks(world: World) -> Disks:
     return Disks(world)
-
-
-class Life:
-    """What one coordinator sees of the world; when it is killed, nothing that it still does reaches anybody.
-
-    ``kill_at`` is a method, and whether its work is done then; what the store holds at that moment is kept.
-    """
-
-    def __init__(self, world: World, store: Path) -> None:
-        self.world, self.store = world, store
-        self.kill_at: tuple[str, bool] | None = None
-        self.dead = False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.world, name)
-
-    @contextmanager
-    def call(self, method: str, address: str, name: str, *, broker: bool = False) -> Iterator[None]:
-        self._reach(method, False)
-        with self.world.call(method, address, name, broker=broker):
-            yield
-        self._reach(method, True)
-
-    def _reach(self, method: str, after: bool) -> None:
-        if self.kill_at == (method, after) and not self.dead:
-            self.dead = True
-            shutil.copytree(self.store, self.left)
-        if self.dead:
-            raise Unreachable("killed", address=THERE)
-
-    @property
-    def left(self) -> Path:
-        """The store as it was when the coordinator was killed."""
-        return self.store.with_name(f"{self.store.name}-left")
 
 
 class Begin:

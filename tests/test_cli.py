@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -20,36 +16,9 @@ import pytest
 from speck import cli, client
 from tests.binder_contract import eventually
 from tests.rest_server import RestServer, yaml_of
+from tests.speck_command import Speck
 
 TWO = yaml_of("a t0 t1", "b t1 t2")
-
-
-@dataclass(frozen=True)
-class Said:
-    """What a command printed, and its exit code."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def data(self) -> Any:
-        return json.loads(self.out)
-
-
-Speck = Callable[..., Said]
-
-
-@pytest.fixture
-def speck(rest: RestServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Speck:
-    def run(*arguments: str) -> Said:
-        monkeypatch.setattr(sys, "argv", ["speck", "--server", rest.url, *arguments])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        captured = capsys.readouterr()
-        return Said(int(ended.value.code or 0), captured.out, captured.err)
-
-    return run
 
 
 @pytest.fixture
@@ -102,8 +71,8 @@ def test_variables_are_put_in_or_all_told(speck: Speck, tmp_path: Path) -> None:
     Path(file).write_text(yaml_of("a in-${REGION} t1", "b t1 ${SINK:-t2}"))
     said = speck("apply", str(file), "--env", str(tmp_path / "x.env"), "--set", "SINK=t3")
     assert said.code == 0
-    assert json.loads(speck("show", "a", "--json").out)["job"]["source_topic"] == "in-north"
-    assert json.loads(speck("show", "b", "--json").out)["job"]["sink_topic"] == "t3"
+    assert speck("show", "a", "--json").data["job"]["source_topic"] == "in-north"
+    assert speck("show", "b", "--json").data["job"]["sink_topic"] == "t3"
 
 
 def test_apply_shows_how_each_action_ended(speck: Speck, two: str, rest: RestServer) -> None:

@@ -38,6 +38,7 @@ class DoubleBench:
     @contextmanager
     def troubled_binder(self, trouble: Trouble) -> Iterator[EngineBinder]:
         methods = ("check", "submit", "find", "status", "statuses", "running", "stop", "metrics", "capacity")
+        methods += ("log_tail", "checkup")
         for method in methods:
             error = NoAnswer(f"{TROUBLED} is {trouble.value}", address=TROUBLED)
             self.world.fail(method, error, address=TROUBLED, times=None)
@@ -87,6 +88,9 @@ class DoubleBench:
 
     def forgotten(self, handle: Handle) -> Handle:
         return handle
+
+    def log_words(self) -> tuple[str, ...]:
+        return ()
 
     def fault_place(self) -> str:
         return ""

@@ -396,3 +396,13 @@ def test_audit_log_tells_what_was_done(coordinator: Coordinator) -> None:
         ("stopped", "a"),
         ("succeeded", ""),
     ]
+
+
+def test_what_is_asked_for_of_no_composition_leaves_nothing_in_memory(coordinator: Coordinator) -> None:
+    for number in range(20):
+        with pytest.raises(NotFound):
+            coordinator.rollback(f"none-{number}")
+        with pytest.raises(NotFound):
+            coordinator.delete_composition(f"none-{number}")
+    assert not coordinator.operations._turns
+    assert not coordinator.operations._users

@@ -21,12 +21,12 @@ from threading import Thread
 import pytest
 import requests
 
-from binders.flink import FLINK, cluster
+from binders.flink import FLINK, cluster, orders
 from binders.flink.engine import FlinkEngine, connect_engine
 from binders.flink.states import local_path
+from speck.artifacts import hash_of
 from speck.errors import NoAnswer, NoCapacity, Refused, Unreachable
 from speck.model import Handle, Inventory, Job, JobState, Login, Secret, State
-from speck.schema.jobfile import content_hash
 from tests.binder_contract import EngineContract, attempt_of, await_state, eventually
 from tests.examples import job, one_site
 from tests.flink_bench import BROKER, FlinkBench
@@ -96,7 +96,19 @@ def has_counted(out: Path, most: int) -> None:
 # -- state
 
 
-def test_state_is_carried_over(flink_bench: FlinkBench, job_name: str, tmp_path: Path) -> None:
+HEAP: dict[str, str] = {}
+ROCKSDB = {"state.backend.type": "rocksdb", "state.backend.rocksdb.memory.managed": "false"}
+
+
+@pytest.mark.parametrize("backend", [HEAP, ROCKSDB], ids=["heap", "rocksdb"])
+def test_state_is_carried_over(
+    flink_bench: FlinkBench,
+    job_name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    backend: dict[str, str],
+) -> None:
+    monkeypatch.setattr(orders, "SETTINGS", {**orders.SETTINGS, **backend})
     out = tmp_path / "out"
     job, engine = flink_bench.job(job_name, rate=300, out=str(out)), flink_bench.binder()
     state = None
@@ -108,6 +120,20 @@ def test_state_is_carried_over(flink_bench: FlinkBench, job_name: str, tmp_path:
         assert f"/{job_name}/{handle.engine_id}/savepoint-" in state.location
     for found in counts(out).values():
         assert found == list(range(1, len(found) + 1))  # nothing lost, nothing counted twice
+
+
+def test_a_state_is_deleted_once_and_for_all(flink_bench: FlinkBench, job_name: str) -> None:
+    engine = flink_bench.binder()
+    handle = start(flink_bench, flink_bench.job(job_name))
+    state = engine.stop(handle, keep_state=True)
+    assert state is not None
+    assert not engine.kept_nothing(handle)
+    place = local_path(state.location)
+    assert place is not None
+    assert place.is_dir()
+    engine.dispose_state(state)
+    assert not place.parent.parent.exists()  # nor the folders of its attempt and its job
+    engine.dispose_state(state)
 
 
 def test_a_failed_job_has_its_last_checkpoint(flink_bench: FlinkBench, job_name: str, tmp_path: Path) -> None:
@@ -236,12 +262,12 @@ def own_jar(bench: FlinkBench, directory: Path) -> tuple[Path, str]:
     shutil.copyfile(bench.jar, path)
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("note.txt", uuid.uuid4().hex)
-    return path, f"{content_hash(path)}.jar"
+    return path, f"{hash_of(path)}.jar"
 
 
 def test_many_jobs_share_one_jar(flink_bench: FlinkBench, job_name: str, tmp_path: Path) -> None:
     path, jar = own_jar(flink_bench, tmp_path)
-    code = content_hash(path)
+    code = hash_of(path)
     jobs = [
         replace(flink_bench.job(f"{job_name}-{number}", rate=10), job_path=str(path), code_hash=code)
         for number in range(24)
@@ -324,6 +350,27 @@ def test_a_jar_that_was_deleted_in_between_is_uploaded_again(
     (found,) = [found for found, name in flink_bench.rest.jars().items() if name == jar]
     flink_bench.rest.delete_jar(found)
     engine.stop(engine.submit(job, attempt_of(job)), keep_state=False)
+
+
+def test_a_jar_that_is_deleted_while_its_main_method_runs_is_uploaded_again(
+    flink_bench: FlinkBench, job_name: str, tmp_path: Path
+) -> None:
+    """As another coordinator does that drops it just then: Flink takes the jar when the job is submitted."""
+    path, jar = own_jar(flink_bench, tmp_path)
+    job = flink_bench.job(job_name, "streets.Counting$Slow", waits=str(tmp_path))
+    engine = flink_bench.binder()
+    with ThreadPoolExecutor(1) as pool:
+        submitted = pool.submit(engine.submit, replace(job, job_path=str(path)), attempt_of(job))
+        try:
+            eventually((tmp_path / "begun").exists, bool)
+            (found,) = [found for found, name in flink_bench.rest.jars().items() if name == jar]
+            flink_bench.rest.delete_jar(found)
+        finally:
+            (tmp_path / "go").touch()
+        handle = submitted.result(120)
+    await_state(engine, handle, JobState.RUNNING)
+    engine.stop(handle, keep_state=False)
+    assert jar not in uploaded(flink_bench)
 
 
 def test_jars_of_others_are_left_alone(flink_bench: FlinkBench, job_name: str) -> None:
@@ -657,6 +704,10 @@ def test_no_place_for_savepoints(spare_server: FlinkServer, flink_jobs: Path, jo
     engine, job = bench.binder(), bench.job(job_name)
     with pytest.raises(Refused, match=r"no place for savepoints .expected savepoint_dir"):
         engine.check(job, None)
+    # What is acknowledged is in the last checkpoint, which must outlive the JobManager.
+    halfway = bench.binder(site(bench, savepoint_dir="/savepoints"))
+    with pytest.raises(Refused, match=r"no place for checkpoints .expected checkpoint_dir"):
+        halfway.check(job, None)
     stateless = replace(job, upgrade="stateless")
     engine.check(stateless, None)
     handle = engine.submit(stateless, attempt_of(job))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from binders.mqtt import MqttBroker
+from speck.attempts import KEPT_STATES
 from speck.binder import installed
 from speck.coordinator import Coordinator
 from speck.model import Inventory, client_id
 from speck.operation import Operation
 from speck.schema import load_composition
 from speck.store import Store
+from speck.store.backup import restore
 from tests.binder_contract import eventually
 from tests.examples import one_site
 from tests.flink_bench import FlinkBench
@@ -24,7 +27,7 @@ pytestmark = pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not instal
 
 JOB = """
 jobs:
-- job_name: counted
+- job_name: {name}
   site: {site}
   engine: flink
   source_topic: in
@@ -63,7 +66,7 @@ def test_a_job_is_updated_moved_put_back_with_its_state_and_deleted(
 
         def apply(site: str, rate: int, entry: str = "streets.Counting", state: str = "done") -> Operation:
             loaded = load_composition(
-                JOB.format(site=site, rate=rate, out=out, entry=entry),
+                JOB.format(name="counted", site=site, rate=rate, out=out, entry=entry),
                 inventory=inventory,
                 registry=installed(),
                 root=bench.jar.parent,
@@ -89,10 +92,54 @@ def test_a_job_is_updated_moved_put_back_with_its_state_and_deleted(
             eventually(lambda: counts(out), lambda found: len(found) >= there + 40)
             assert bench.running("counted") == 1
             assert len([name for name in bench.rest.jars().values() if len(name) == 68]) == 1
+            savepoints = bench.server.cluster.savepoints / "counted"
+            assert len(list(savepoints.glob("*/savepoint-*"))) == KEPT_STATES
             assert coordinator.delete_composition("one").wait(120)
             assert bench.running("counted") == 0
+            assert not savepoints.exists()
         finally:
             coordinator.close()
     assert counts(out) == list(range(1, len(counts(out)) + 1))  # nothing lost, nothing counted twice
     assert bench.rest.jars() == {}
     assert not MqttBroker(mosquitto.address, inventory).session_exists(client_id("counted"))
+
+
+def test_after_an_old_backup_the_copy_of_later_is_taken_up(
+    bench: FlinkBench, mosquitto: MosquittoServer, tmp_path: Path
+) -> None:
+    inventory = Inventory({"A": one_site("A", bench.server.address, mosquitto.address)})
+
+    def apply(coordinator: Coordinator, rate: int) -> None:
+        text = JOB.format(name="strayed", site="A", rate=rate, out=tmp_path / "out", entry="streets.Counting")
+        loaded = load_composition(
+            text, inventory=inventory, registry=installed(), root=bench.jar.parent, default_name="one"
+        )
+        operation, _ = coordinator.apply(loaded.composition)
+        assert operation.wait(120)
+        assert operation.state == "succeeded"
+
+    with Store(tmp_path / "store") as store:
+        coordinator = Coordinator(store, installed(), inventory, [bench.jar.parent], period=0)
+        apply(coordinator, 100)
+        backup = b"".join(coordinator.backup())
+        for rate in (200, 100):
+            apply(coordinator, rate)
+        (later,) = store.attempts("strayed")
+        coordinator.close()
+    restore(io.BytesIO(backup), "backup", tmp_path / "restored")
+    with Store(tmp_path / "restored") as store:
+        coordinator = Coordinator(store, installed(), inventory, [bench.jar.parent], period=0)
+        coordinator.start()
+        try:
+            coordinator.loop.round()
+            (taken,) = store.attempts("strayed")
+            assert (taken.attempt.id, taken.attempt.number) == (later.attempt.id, 3)
+            assert taken.handle is not None
+            # Where it began is asked of the cluster: it may die before its first checkpoint.
+            assert later.attempt.state is not None
+            assert taken.handle.details["state"].endswith(later.attempt.state.location.partition("file:")[2])
+            assert bench.running("strayed") == 1
+            assert coordinator.delete_composition("one").wait(120)
+            assert bench.running("strayed") == 0
+        finally:
+            coordinator.close()

@@ -19,17 +19,28 @@ from binders.flink.rates import (
     PRESSED,
     RECORDS_IN,
     RECORDS_OUT,
+    SENT,
     Sample,
     VertexSample,
     emitted_metric,
     is_newer,
     is_restart,
+    named,
     rates,
     rows,
     sample_of,
 )
 from binders.flink.states import left_behind, missing, newest_state, stop_savepoint, unshared
-from speck.model import Engine, Inventory, JobLogin, Login, Secret, State, session_fingerprint
+from speck.model import (
+    Engine,
+    Inventory,
+    JobLogin,
+    Login,
+    Secret,
+    State,
+    form_fingerprint,
+    session_fingerprint,
+)
 from tests.binder_contract import attempt_of
 from tests.examples import job, make_jar, one_site, property_test
 
@@ -160,6 +171,26 @@ def test_which_samples_can_be_compared(after: Sample, newer: bool, restarted: bo
     assert is_restart(before, after) is restarted
 
 
+def test_what_the_sinks_send_is_counted_wherever_they_are() -> None:
+    names = [
+        "0.x",
+        "Sink__Writer.numRecordsSend",
+        "b.numRecordsSend",
+        "numRecordsSend",
+        "numRecordsSendErrors",
+    ]
+    assert named(names, SENT) == ("Sink__Writer.numRecordsSend", "b.numRecordsSend")
+    sums = {RECORDS_IN: 9.0, BUSY: 0.0, IDLE: 2000.0, PRESSED: 0.0, "a.s": 3.0, "b.s": 4.0}
+    after = sample_of(sums, RECORDS_IN, ["a.s", "b.s"], source=False, subtasks=1)
+    assert after is not None
+    assert after.sent == 7
+    assert sample_of(sums, RECORDS_IN, ["c.s"], source=False, subtasks=1) is None
+    before = dataclasses.replace(after, idle=0.0, sent=1.0)
+    source = {"s": vertex(0, 1)}, {"s": vertex(6, 3)}
+    assert rates(source[0] | {"k": before}, source[1] | {"k": after}).output == pytest.approx(3)
+    assert rates(*source).output is None
+
+
 def test_a_sample_needs_all_counters() -> None:
     sums = {RECORDS_OUT: 3.0, BUSY: 1.0, IDLE: 2.0, PRESSED: 0.0}
     assert sample_of(sums, RECORDS_OUT, source=True, subtasks=1) == VertexSample(True, 1, 3.0, 1.0, 2.0, 0.0)
@@ -226,8 +257,16 @@ def test_the_body_of_a_run() -> None:
     assert settings["pipeline.name"] == "clean"
     assert settings["execution.checkpointing.dir"] == "file:///var/checkpoints"
     reads = session_fingerprint(wanted.source_broker, "speck-clean")
-    told = f"speck.job:clean,speck.code:c0de,speck.reads:{reads},speck.hash:c0de"
-    assert settings["pipeline.global-job-parameters"] == told
+    told = dict(each.split(":") for each in settings["pipeline.global-job-parameters"].split(","))
+    assert told == {
+        "speck.job": "clean",
+        "speck.code": "c0de",
+        "speck.reads": reads,
+        "speck.hash": "c0de",
+        "speck.number": "3",
+        "speck.form": form_fingerprint(wanted),
+    }
+    assert "speck.lineage" not in settings
     assert not any("password" in key for key in settings)
     # What SpecK says of the wiring is not for a job's own arguments to change.
     assert arguments[-4:] == ["--rate", "2.5", "--all", "false"]
@@ -240,6 +279,16 @@ def test_a_body_without_wishes_says_little() -> None:
     body = run_body(wanted, attempt_of(wanted), "c0de", Engine(spe_address="http://edge"), Inventory())
     assert body.keys() == {"entryClass", "programArgsList", "jobId", "flinkConfiguration"}
     assert "execution.checkpointing.dir" not in body["flinkConfiguration"]
+
+
+def test_a_run_says_whose_it_is_and_whose_stamps_it_goes_on_with() -> None:
+    wanted = job("clean")
+    attempt = dataclasses.replace(attempt_of(wanted), lineage="ab" * 16, owner="c0ffee")
+    settings = run_body(wanted, attempt, "c0de", Engine(spe_address="http://edge"), Inventory())[
+        "flinkConfiguration"
+    ]
+    assert settings["speck.lineage"] == "ab" * 16
+    assert settings["pipeline.global-job-parameters"].endswith(",speck.owner:c0ffee")
 
 
 def test_logins_go_into_settings_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -171,9 +171,10 @@ def test_odd_names_in_a_path_are_of_nothing(server: RestServer, name: str) -> No
         ("GET", f"/operations/{name}/events"),
         ("GET", f"/artifacts/{name}/{name}/{name}"),
     ):
-        answer = raw(server, f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
-        head, _, body = answer.partition(b"\r\n\r\n")
-        assert b"X-Injected" not in head
+        head = "Host: 127.0.0.1\r\nConnection: close\r\n\r\n"
+        answer = raw(server, f"{method} {path} HTTP/1.1\r\n{head}".encode())
+        received, _, body = answer.partition(b"\r\n\r\n")
+        assert b"X-Injected" not in received
         assert json.loads(body)["status"] in (404, 405), answer
 
 
@@ -209,11 +210,11 @@ def test_a_body_that_is_too_large_is_told_the_limit(server: RestServer) -> None:
 @pytest.mark.parametrize(
     ("request_", "status"),
     [
-        ((b"GET /jobs HTTP/1.1\r\nHost: x\r\nX: " + b"x" * MAX_HEADER)[:MAX_HEADER], 431),
-        (b"POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n", 413),
-        (b"POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400),
-        (b"POST /jobs HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 501),
-        (b"POST /jobs HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", 400),
+        ((b"GET /jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"x" * MAX_HEADER)[:MAX_HEADER], 431),
+        (b"POST /jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999999\r\n\r\n", 413),
+        (b"POST /jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: -1\r\n\r\n", 400),
+        (b"POST /jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: gzip\r\n\r\n", 501),
+        (b"POST /jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", 400),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
         (b"rubbish\r\n\r\n", 400),
     ],
@@ -251,14 +252,15 @@ def raw(server: RestServer, request_: bytes) -> bytes:
 
 def test_a_half_closed_connection_is_answered(server: RestServer) -> None:
     with connect(server) as connection:
-        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         connection.shutdown(socket.SHUT_WR)
         assert read_all(connection).endswith(b'{"status": "ok"}')
 
 
 def test_clients_that_drip_are_cut_and_keep_nobody_waiting(tmp_path: Path) -> None:
     with rest_server(tmp_path, patience=1.0) as rest:
-        starts = (b"GET /jobs HTT", b"POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
+        begun = b"POST /jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n{"
+        starts = (b"GET /jobs HTT", begun)
         dripping = [(connect(rest), start) for start in starts * 2 * THREADS]
         for connection, start in dripping:
             connection.sendall(start)
@@ -273,7 +275,8 @@ def test_clients_that_drip_are_cut_and_keep_nobody_waiting(tmp_path: Path) -> No
 def test_a_hundred_open_event_streams_starve_nobody_and_end_with_the_operation(rest: RestServer) -> None:
     hold = rest.world.hold("submit")
     operation = ask(rest, "POST", "/compositions?name=demo", data=ONE, headers=YAML).json()["id"]
-    request_ = f"GET /operations/{operation}/events HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
+    head = "Host: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    request_ = f"GET /operations/{operation}/events HTTP/1.1\r\n{head}".encode()
     streams = [connect(rest) for _ in range(100)]
     for stream in streams:
         stream.sendall(request_)

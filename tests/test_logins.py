@@ -355,7 +355,8 @@ jobs:
 REFUSED = """\
 jobs:
 - {{job_name: refused-{site}, site: {site}, engine: spark, source_broker: {broker},
-   source_topic: in/refused-{site}, sink_broker: by-password, sink_topic: out/refused, entry_class: upper, job_path: simple.py}}
+   source_topic: in/refused-{site}, sink_broker: by-password, sink_topic: out/refused,
+   entry_class: upper, job_path: simple.py}}
 """
 
 

@@ -4,105 +4,26 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from speck.backoff import FIRST, JITTER, LONGEST, WELL, Backoff, exponential
+from speck.backoff import FIRST, JITTER, LONGEST, WELL, exponential
 from speck.coordinator import Coordinator
 from speck.errors import Busy, NoAnswer, NoCapacity, Refused, SpeckError
 from speck.loop import NEVER
-from speck.model import Attempt, Drift, Job, JobState
+from speck.model import Drift, JobState
 from speck.operation import Operation
 from speck.store import Store
 from tests.binder_contract import eventually
 from tests.doubles import World, double_kinds
-from tests.jobs_by_hand import chain, code_hash, composition, make_job, write_code
+from tests.jobs_by_hand import chain, code_hash, composition, make_job
+from tests.loop_bench import WAITS, Bench, copy_of
 
 ENGINE, OTHER, BROKER, FAR = "sc://e1:1", "sc://e2:1", "tcp://b1:1883", "tcp://b2:1883"
 A, B, C = chain("a", "b", "c")
-WAITS = 10.0  # s, that a job waits after its first healing; twice as long after the second
-
-
-@dataclass
-class Clock:
-    now: float = 1_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@dataclass
-class Bench:
-    """One coordinator after the other on one store; the loop goes round when it is told to."""
-
-    world: World
-    directory: Path
-    clock: Clock
-    coordinator: Coordinator
-    store: Store
-    rounds: int = 0
-
-    @classmethod
-    def begin(cls, world: World, directory: Path) -> Bench:
-        write_code(directory)
-        clock = Clock()
-        return cls(world, directory, clock, *cls._started(world, directory, clock))
-
-    @staticmethod
-    def _started(world: World, directory: Path, clock: Clock) -> tuple[Coordinator, Store]:
-        store = Store(directory / "store")
-        coordinator = Coordinator(
-            store,
-            double_kinds(world),
-            roots=[directory],
-            clock=clock,
-            period=0,
-            backoff=Backoff(lambda tries: WAITS * 2 ** (tries - 1)),
-            heal_patience=30,
-        )
-        coordinator.start()
-        return coordinator, store
-
-    def restart(self) -> None:
-        self.close()
-        self.coordinator, self.store = self._started(self.world, self.directory, self.clock)
-
-    def close(self) -> None:
-        self.coordinator.close()
-        self.store.close()
-
-    def apply(self, *jobs: Job) -> Operation:
-        operation, _ = self.coordinator.apply(composition(*jobs))
-        assert operation.wait(30)
-        return operation
-
-    def round(self, times: int = 1, seconds: float = 10.0) -> None:
-        """Go round, and wait for what that began."""
-        for _ in range(times):
-            self.clock.now += seconds
-            self.coordinator.loop.round()
-            self.settle()
-
-    def settle(self) -> None:
-        for name in [each["name"] for each in self.coordinator.compositions()]:
-            eventually(lambda name=name: self.coordinator.operations.free(name), bool)  # type: ignore[misc]
-
-    def job(self, name: str) -> dict[str, object]:
-        return next(each for each in self.coordinator.jobs() if each["job_name"] == name)
-
-    def told(self) -> list[tuple[str, str]]:
-        """The events of the loop, by kind and job."""
-        return [
-            (each["kind"], each["job"])
-            for each in self.coordinator.events(1000)
-            if each["kind"] in ("drift", "healed")
-        ]
-
-    def heals(self) -> int:
-        return sum(each["kind"] == "heal" for each in self.store.operations())
 
 
 @pytest.fixture
@@ -117,11 +38,6 @@ def bench(tmp_path: Path, world: World) -> Iterator[Bench]:
     bench = Bench.begin(world, tmp_path)
     yield bench
     bench.close()
-
-
-def copy_of(job: Job, world: World, number: int = 9) -> Attempt:
-    """An attempt that no store knows."""
-    return Attempt(id=f"{number:032x}", job_name=job.job_name, number=number, session=f"speck-{job.job_name}")
 
 
 # --- each kind of drift
@@ -163,27 +79,6 @@ def test_what_an_engine_lost_is_missed_twice_before_it_is_started_again(bench: B
     assert sorted(bench.told()) == [("drift", "a"), ("drift", "b"), ("healed", "a"), ("healed", "b")]
 
 
-def test_a_second_copy_of_ours_is_stopped(bench: Bench, world: World) -> None:
-    bench.apply(A)
-    world.intrude(ENGINE, A, copy_of(A, world))
-    bench.round()
-    assert [each.attempt.number for each in world.running("a")] == [1]
-    events = [(each["kind"], each["message"]) for each in bench.coordinator.events()]
-    assert events[-2][1].startswith("job 'a': running twice: attempt")
-    assert events[-1] == ("stopped", f"job 'a': second copy (attempt {9:032x}) stopped at {ENGINE}")
-    bench.round()
-    assert bench.job("a")["drift"] is None
-
-
-def test_a_copy_that_reads_another_session_is_told_and_not_touched(bench: Bench, world: World) -> None:
-    bench.apply(A)
-    world.intrude(ENGINE, replace(A, source_broker=FAR), copy_of(A, world))
-    bench.round(3)
-    assert len(world.running("a")) == 2
-    assert bench.job("a")["drift"] == "running twice"
-    assert bench.told() == [("drift", "a")]
-
-
 def test_a_foreign_job_of_our_name_is_told_and_not_touched(bench: Bench, world: World) -> None:
     bench.apply(A)
     world.intrude(ENGINE, A, copy_of(A, world), foreign=True)
@@ -191,18 +86,6 @@ def test_a_foreign_job_of_our_name_is_told_and_not_touched(bench: Bench, world: 
     assert len(world.running("a")) == 2
     assert bench.job("a")["drift"] == "foreign job of this name"
     assert (bench.told(), bench.heals()) == ([("drift", "a")], 0)
-
-
-def test_a_copy_that_the_store_does_not_name_keeps_its_job_from_being_doubled(
-    bench: Bench, world: World
-) -> None:
-    bench.apply(A)
-    world.restart(ENGINE)
-    world.intrude(ENGINE, A, copy_of(A, world))
-    bench.round(4)
-    assert [each.attempt.number for each in world.running("a")] == [9]
-    assert bench.job("a")["drift"] == "running old code"
-    assert "which the store does not name" in str(bench.job("a")["waits"])
 
 
 def test_other_code_than_asked_for_is_named(bench: Bench, world: World) -> None:
@@ -559,6 +442,8 @@ def test_a_healing_that_a_crash_broke_off_leaves_the_others_alone(bench: Bench, 
     world.crash("a")
     bench.restart()
     bench.settle()
+    assert world.running() == []  # what was tried just now is not tried again at once
+    bench.round(2)
     assert sorted(world.where()) == ["a"]
 
 

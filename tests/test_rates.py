@@ -18,7 +18,7 @@ def counted(
 
 
 def track(*told: JobMetrics) -> Track:
-    return reduce(Track.with_next, told[1:], Track("engine's id", told[:1]))
+    return reduce(Track.with_next, told[1:], Track.of("engine's id", told[0]))
 
 
 CASES = {
@@ -62,6 +62,15 @@ def test_an_idle_job_sends_nothing() -> None:
     told = [counted(at, 10, 0, batch_id=1, output_rate=30.0) for at in (0, 5, 10)]
     found = rates_of(track(*told))
     assert (found.input_rate, found.output_rate) == (0.0, 0.0)
+
+
+def test_an_idle_job_whose_last_batch_was_empty_sends_nothing() -> None:
+    told = [
+        counted(0, 10, 0, batch_id=1, output_rate=30.0),
+        *(counted(at, 10, 1, rate=0.0, batch_id=2) for at in (10, 20, 30, 40)),
+    ]
+    assert rates_of(track(*told)).output_rate == 0.0
+    assert rates_of(track(*told[1:])).output_rate is None  # it was never told
 
 
 def test_what_is_not_told_is_not_made_up() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -18,6 +19,7 @@ from speck.operation import Operation
 from speck.store import Store
 from tests.doubles import InMemoryEngine, World, double_kinds
 from tests.jobs_by_hand import composition, make_job, write_code
+from tests.life import Life
 
 ENGINE, BROKER = "sc://e1:1", "tcp://b1:1883"
 A = make_job("a", "in", "out")
@@ -205,6 +207,95 @@ def test_form_that_a_crash_left_stopped_is_put_back_when_the_new_one_does_not_st
     assert running.job.trigger == A.trigger
     assert running.attempt.state is not None
     assert before.attempt.id in running.attempt.state.location
+
+
+# --- a watch that a crash broke off
+
+
+FASTER = replace(A, trigger="1 second")
+
+
+class Watched:
+    """A coordinator that is killed at its first look at a copy that has taken the place of another."""
+
+    def __init__(self, world: World, directory: Path) -> None:
+        self.world, self.root = world, write_code(directory)
+        self.life = Life(world, directory / "store", Refused("killed", address=ENGINE))
+        self._open: Coordinator | None = None
+        coordinator = self._begin(cast(World, self.life), self.life.store)
+        carry_out(coordinator, composition(A))
+        self.before = world.running("a")[0].attempt.id
+        self.life.kill_at = ("status", False)
+        carry_out(coordinator, composition(FASTER))
+        assert self.life.dead
+
+    def again(self) -> Coordinator:
+        """The next coordinator, on what the dead one left."""
+        return self._begin(self.world, self.life.left)
+
+    def _begin(self, world: World, place: Path) -> Coordinator:
+        self.close()
+        self._open = Coordinator(Store(place), double_kinds(world, settle=0.1), roots=[self.root], period=0)
+        self._open.start()
+        return self._open
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+            self._open.store.close()
+
+
+@pytest.fixture
+def watched(world: World, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Watched]:
+    world.doomed = lambda job: request.param and job.trigger == FASTER.trigger
+    watched = Watched(world, tmp_path)
+    yield watched
+    watched.close()
+
+
+def assert_put_back(watched: Watched, coordinator: Coordinator, operation: Operation) -> None:
+    assert operation.state == "failed"
+    assert "the previous version was put back and runs" in operation.actions["a"].error
+    (running,) = watched.world.running("a")
+    assert (running.job.trigger, running.attempt.state is not None) == (A.trigger, True)
+    assert watched.before in running.attempt.state.location  # type: ignore[union-attr]
+    before = watched.world.changes()
+    coordinator.loop.round()
+    assert coordinator.operations.free("traffic")
+    assert watched.world.changes() == before  # what was refused is not tried again by itself
+    record = coordinator.store.job("a")
+    assert record is not None
+    assert record.former == 0
+
+
+@pytest.mark.parametrize("watched", [True], indirect=True)
+def test_a_copy_that_dies_after_its_coordinator_is_replaced_by_the_former(watched: Watched) -> None:
+    coordinator = watched.again()
+    assert_put_back(watched, coordinator, resumed(coordinator))
+
+
+@pytest.mark.parametrize("watched", [False], indirect=True)
+def test_a_copy_whose_watch_was_broken_off_is_watched_again(watched: Watched, world: World) -> None:
+    hold = world.hold("status", "a")
+    coordinator = watched.again()
+    assert hold.reached.wait(30)
+    world.crash("a", "no such street")
+    hold.release()
+    operation = resumed(coordinator)
+    assert "no such street" in operation.actions["a"].error
+    assert_put_back(watched, coordinator, operation)
+
+
+@pytest.mark.parametrize("watched", [False], indirect=True)
+def test_a_copy_that_lives_is_kept_and_has_no_former_any_more(watched: Watched, world: World) -> None:
+    before = world.changes()
+    coordinator = watched.again()
+    operation = resumed(coordinator)
+    assert (operation.state, operation.actions["a"].state) == ("succeeded", "kept")
+    assert world.changes() == before
+    record = coordinator.store.job("a")
+    assert record is not None
+    assert record.former == 0
 
 
 def test_session_that_could_not_be_deleted_goes_with_the_next_apply(begin: Begin, world: World) -> None:

@@ -14,13 +14,15 @@ from pathlib import Path
 
 import pytest
 
+from binders.spark import connect
 from binders.spark.carriage import PART
 from binders.spark.connect import ConnectEngine
 from binders.spark.server import CONNECTOR
+from binders.spark.wiring import settings
 from speck.binder import CarriesState, Snapshot, installed
 from speck.coordinator import Coordinator
 from speck.errors import Refused
-from speck.model import Composition, Handle, Inventory, State
+from speck.model import Composition, Handle, Inventory, Job, State
 from speck.operation import Operation
 from speck.schema import load_composition
 from speck.store import Store
@@ -36,13 +38,14 @@ pytestmark = pytest.mark.skipif(
 
 ROOT = Path(__file__).parent
 ROUND_TRIPS = int(os.environ.get("SPECK_ROUND_TRIPS", "1"))
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 COMPOSITION = """
 jobs:
 - job_name: counted
   site: A
   source_topic: words
   sink_topic: out/counted
-  entry_class: count
+  entry_class: {entry}
   job_path: jobs/simple.py
 """
 
@@ -56,11 +59,23 @@ def other_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkServ
 class Sites:
     """Two sites with storage of their own, one broker, and a coordinator."""
 
-    def __init__(self, here: SparkServer, there: SparkServer, broker: str, directory: Path) -> None:
+    def __init__(
+        self,
+        here: SparkServer,
+        there: SparkServer,
+        broker: str,
+        directory: Path,
+        *,
+        shared: bool = False,
+        entry: str = "count",
+    ) -> None:
+        """``shared``: with one storage for both; ``entry`` is the function of the job."""
         self.servers = {"A": here, "B": there}
+        self.entry = entry
+        checkpoints = str(directory / "checkpoints") if shared else f"checkpoints/{directory.name}"
         self.inventory = Inventory(
             {
-                name: one_site(name, server.address, broker, checkpoint_dir=f"checkpoints/{directory.name}")
+                name: one_site(name, server.address, broker, checkpoint_dir=checkpoints)
                 for name, server in self.servers.items()
             }
         )
@@ -94,7 +109,7 @@ class Sites:
         self.store.close()
 
     def _composition(self, site: str) -> Composition:
-        text = COMPOSITION.replace("site: A", f"site: {site}")
+        text = COMPOSITION.format(entry=self.entry).replace("site: A", f"site: {site}")
         loaded = load_composition(
             text, inventory=self.inventory, registry=installed(), root=ROOT, default_name="apart"
         )
@@ -210,7 +225,8 @@ def test_a_place_without_a_checkpoint_has_no_size(engine: ConnectEngine) -> None
 # -- moves
 
 
-def test_counts_go_on_over_moves_between_sites_that_share_no_storage(sites: Sites) -> None:
+def move_and_count(sites: Sites, *, carried: bool) -> None:
+    """Move the job there and back under load; every word is to be counted just once."""
     sites.begin()
     feeder = Feeder(port_of(sites))
     try:
@@ -219,14 +235,40 @@ def test_counts_go_on_over_moves_between_sites_that_share_no_storage(sites: Site
             eventually(lambda: feeder.counts().total(), lambda total: total > seen + 100)  # noqa: B023
             operation = sites.apply(site)
             assert operation.state == "succeeded", operation.actions
-            assert operation.calls["read_state"]
-            assert operation.calls["write_state"]
+            assert bool(operation.calls["read_state"] and operation.calls["write_state"]) == carried
         feeder.stop()
         eventually(feeder.counts, lambda counts: counts.total() >= feeder.sent.total())
         assert feeder.counts() == feeder.sent
-        assert [len(sites.copies(site)) for site in "AB"] == [1, 0]
     finally:
         feeder.close()
+
+
+def test_counts_go_on_over_moves_between_sites_that_share_no_storage(sites: Sites) -> None:
+    move_and_count(sites, carried=True)
+    assert [len(sites.copies(site)) for site in "AB"] == [1, 0]
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["carried", "shared"])
+def test_windows_in_rocksdb_go_on_over_moves(
+    spark_server: SparkServer,
+    other_server: SparkServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    shared: bool,
+) -> None:
+    def with_rocksdb(job: Job) -> dict[str, str]:
+        return settings(job) | {"spark.sql.streaming.stateStore.providerClass": ROCKSDB}
+
+    monkeypatch.setattr(connect, "settings", with_rocksdb)
+    with MosquittoServer(tmp_path / "mosquitto") as broker:
+        sites = Sites(spark_server, other_server, broker.address, tmp_path, shared=shared, entry="windowed")
+        try:
+            move_and_count(sites, carried=not shared)
+            place = Path(sites.handle().details["checkpoint"])
+            files = (sites.servers["A"].directory / place).rglob("state/0/0/*.zip")
+            assert any(files)  # only a state of RocksDB has such
+        finally:
+            sites.close()
 
 
 def test_a_state_over_the_limit_is_refused_while_the_job_runs_on(sites: Sites) -> None:

@@ -184,6 +184,9 @@ def test_metrics_count_rows(site_bench: SparkBench, job_name: str) -> None:
     assert metrics.batch_duration_ms is not None
     assert metrics.batch_duration_ms > 0
     assert metrics.details["redelivered"] == 0
+    assert metrics.waiting == 0
+    assert metrics.counted_at is not None
+    assert abs(metrics.counted_at - metrics.observed_at) < 120  # s; the same clock, here
     engine.stop(handle, keep_state=False)
 
 

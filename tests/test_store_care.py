@@ -16,7 +16,7 @@ import requests
 from speck import cli
 from speck.errors import StoreError, StoreLocked
 from speck.model import Attempt, Handle
-from speck.store import AttemptRecord, Head, JobRecord, Revision, SessionRecord, Store
+from speck.store import AttemptRecord, Event, Head, JobRecord, Revision, SessionRecord, Store, Tries
 from speck.store.backup import archive, restore
 from speck.store.care import check, check_directory, repair
 from speck.store.check import LEAP
@@ -104,6 +104,24 @@ def test_coordinator_goes_on_from_a_backup(rest: RestServer, tmp_path: Path) -> 
     rest.world.violations.clear()  # the stray copy: it ends at the fence, as it is observed
     (stray,) = (each for each in rest.world.running("a") if each.attempt.number == 2)
     assert stray.job.trigger == "1 seconds"
+
+
+def test_all_kinds_of_records_are_known_to_check(tmp_path: Path) -> None:
+    """What the loop alone writes as well: repair would drop what it does not know."""
+    with Store(tmp_path / "store") as store:
+        with store.transaction() as transaction:
+            transaction.put_left_behind("aa", {"job": "a"})
+            transaction.put_tries("a", Tries(3, 5.0, "was refused"))
+            transaction.put_operation("2", {"id": "2", "kind": "heal", "state": "succeeded"})
+            transaction.add_event(Event(1.0, "drift", "it died", by_loop=True))
+        assert check(store.records(), tmp_path / "store") == []
+        assert store.tries() == {"a": Tries(3, 5.0, "was refused")}
+        identity = store.identity
+    with Store(tmp_path / "store") as store:
+        assert store.identity == identity
+        assert [each.by_loop for each in store.events()] == [True]
+    with Store(tmp_path / "other") as store:
+        assert store.identity != identity
 
 
 def test_backup_keeps_the_code_that_is_forgotten_meanwhile(rest: RestServer) -> None:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from speck.coordinator import Coordinator
-from speck.errors import NoAnswer, Refused
-from speck.model import Inventory, Job, JobMetrics
+from speck.errors import BinderError, NoAnswer, Refused
+from speck.model import Handle, Inventory, Job, JobMetrics
 from speck.store import Store
 from speck.telemetry import Telemetry
 from tests.binder_contract import eventually
-from tests.doubles import World, double_kinds
+from tests.doubles import InMemoryEngine, World, double_kinds
 from tests.examples import one_site
 from tests.jobs_by_hand import chain, composition, make_job, write_code
 
@@ -34,7 +34,6 @@ class Bench:
     coordinator: Coordinator
     telemetry: Telemetry
     now: float = 0.0
-    asked: list[str] = field(default_factory=list)
 
     def turn(self, seconds: float = 5.0) -> None:
         """Let time pass, and have the engines asked; those that answer have done so."""
@@ -152,6 +151,64 @@ def test_a_job_that_its_engine_cannot_tell_of_hides_no_other(bench: Bench) -> No
     bench.world.heal()
     bench.turn()
     eventually(lambda: bench.rates()["a"]["error"], lambda error: error is None)
+
+
+def test_a_defect_of_a_binder_is_told_and_asked_past(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: InMemoryEngine, handle: Handle) -> JobMetrics:
+        raise RuntimeError("nobody thought of this")
+
+    quiet(bench)
+    bench.apply(make_job("a"))
+    with monkeypatch.context() as patch:
+        patch.setattr(InMemoryEngine, "metrics", broken)
+        bench.turn()
+        assert bench.told("a")["a"]["error"] == "internal error: RuntimeError('nobody thought of this')"
+    bench.turn()
+    eventually(lambda: bench.rates()["a"]["error"], lambda error: error is None)
+
+
+class Measuring(InMemoryEngine):
+    """An engine that is asked once for all of its jobs, and leaves out one."""
+
+    def measure(self, handles: Iterable[Handle]) -> dict[str, JobMetrics | BinderError]:
+        with self.world.call("measure", self.address, ""):
+            metrics = self.world.metrics
+            jobs = {each.engine_id: each.details["job"] for each in handles}
+            return {key: metrics[job] for key, job in jobs.items() if job in metrics}
+
+
+def test_one_question_for_many_jobs(tmp_path: Path) -> None:
+    world = World()
+    kinds = double_kinds(world)
+    registry = replace(
+        kinds, engines=(replace(kinds.engines[0], connect=lambda address, _: Measuring(world, address)),)
+    )
+    with Store(tmp_path / "store") as store:
+        coordinator = Coordinator(store, registry, SITES, [write_code(tmp_path)], period=0)
+        bench = Bench(world, coordinator, coordinator.telemetry)
+        quiet(bench)
+        bench.apply(*chain("a", "b", "c"))
+        world.metrics = {name: JobMetrics(7.0, input_rate=5.0) for name in ("a", "b")}
+        bench.turn()
+        found = bench.told("a", "b", "c")
+        assert [found[name]["input_rate"] for name in ("a", "b", "c")] == [5.0, 5.0, None]
+        assert found["c"]["error"] == "its engine's binder told nothing of it"
+        assert (world.counts()["measure"], world.counts()["metrics"]) == (1, 0)
+        coordinator.close()
+
+
+def test_brokers_tell_what_they_keep(bench: Bench) -> None:
+    quiet(bench)
+    bench.apply(make_job("a"), make_job("b", "in", "out", source_broker="tcp://b2:1883"))
+    bench.world.broker("tcp://b1:1883").backlog["speck-a"] = 40
+    bench.world.down("tcp://b2:1883")
+    bench.turn()
+    eventually(bench.telemetry.stored, lambda stored: stored == {"tcp://b1:1883": 40})
+    for _ in range(5):
+        bench.turn()
+    assert [call[1] for call in bench.world.calls if call[0] == "stored"].count("tcp://b1:1883") == 1
+    bench.now += 90
+    assert bench.telemetry.stored() == {}  # too old
 
 
 def test_what_was_told_of_a_copy_goes_with_it(bench: Bench) -> None:

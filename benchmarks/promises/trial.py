@@ -259,7 +259,13 @@ class Trial:
         raise _Wrong(f"still at work after {patience:g} s")
 
     def _is_gone(self, client: Client) -> bool:
-        self._await_idle(client, None)
+        """Whether the composition was deleted; a deletion that waits for its next try is waited for."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            self._await_idle(client, None)
+            if not any(each["deleting"] for each in client.compositions()):
+                break
+            time.sleep(_POLL)
         return not client.compositions()
 
     # --- what must be

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
-from binders.flink.orders import CODE_PARAMETER, HASH_PARAMETER, JOB_PARAMETER, READS_PARAMETER
 from binders.flink.rest import FlinkRest, JobLine
-from binders.flink.shared import Shared, Tag
+from binders.flink.shared import Shared
+from binders.flink.tags import Tag, tag_of
 from speck.errors import BinderError, NoAnswer, Unreachable
-from speck.model import Found
 
 _log = logging.getLogger(__name__)
 
@@ -33,17 +32,8 @@ class Belongings:
     def tag(self, job: str) -> Tag:
         """Whose a job is; asked of the cluster once."""
         if job not in self.shared.tags:
-            told = self.rest.job_parameters(job)
-            names = (JOB_PARAMETER, CODE_PARAMETER, READS_PARAMETER, HASH_PARAMETER)
-            self.shared.tags[job] = Tag(*(told.get(name, "") for name in names))
+            self.shared.tags[job] = tag_of(self.rest.job_parameters(job))
         return self.shared.tags[job]
-
-    def found(self, line: JobLine) -> Found:
-        """A job as SpecK tells of it; one that another started has its own name."""
-        tag = self.tag(line.id)
-        if not tag.job:
-            return Found(line.id, line.name)
-        return Found(line.id, tag.job, line.id, tag.hash, tag.reads)
 
     def is_of(self, line: JobLine, job_name: str) -> bool:
         """Whether this is a copy of the job of this name."""

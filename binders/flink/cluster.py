@@ -96,8 +96,21 @@ class LocalCluster:
         direct = f"-XX:MaxDirectMemorySize={_NETWORK + 2 * _OFF_HEAP}"
         self._write_configuration()
         return [
-            self._program(program, home, JOBMANAGER, _JOBMANAGER_HEAP, "--executionMode", "cluster"),
-            self._program(program, home, TASKMANAGER, heap_bytes(self.heap), jvm=(direct,)),
+            self._program(
+                program,
+                home,
+                JOBMANAGER,
+                _JOBMANAGER_HEAP,
+                *("--executionMode", "cluster"),
+                jvm=(f"-Dlog.file={self.directory / 'jobmanager.log'}",),
+            ),
+            self._program(
+                program,
+                home,
+                TASKMANAGER,
+                heap_bytes(self.heap),
+                jvm=(direct, f"-Dlog.file={self.directory / 'taskmanager.log'}"),
+            ),
         ]
 
     def environment(self) -> dict[str, str]:

@@ -11,7 +11,8 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from binders.flink import states
+from binders.flink import logs, states
+from binders.flink.account import checkup_of
 from binders.flink.belongings import Belongings
 from binders.flink.cause import root_cause
 from binders.flink.launch import Launcher
@@ -20,10 +21,12 @@ from binders.flink.readiness import Readiness
 from binders.flink.rest import FlinkRest, JobLine
 from binders.flink.shared import shared_of
 from binders.flink.stopping import Stopper
-from speck.errors import BinderError, NoAnswer, Refused
+from binders.flink.tags import found
+from speck.errors import BinderError, NoAnswer, Refused, Unreachable
 from speck.model import (
     Attempt,
     Capacity,
+    Checkup,
     Found,
     Handle,
     Inventory,
@@ -34,6 +37,7 @@ from speck.model import (
     State,
 )
 
+_GONE = ("CANCELED", "FINISHED")  # states of jobs that tell nothing more
 _STARTING = frozenset({"INITIALIZING", "CREATED", "RECONCILING"})
 _FALTERING = frozenset({"RESTARTING", "FAILING"})
 
@@ -45,6 +49,7 @@ class FlinkEngine:
     address: str
     inventory: Inventory
     rest: FlinkRest = field(init=False)
+    log_about: str = field(default=logs.ABOUT, init=False)
 
     def __post_init__(self) -> None:
         self._known = self.inventory.engine(self.address)
@@ -61,7 +66,7 @@ class FlinkEngine:
     # -- the contract
 
     def check(self, job: Job, state: State | None) -> None:
-        """Ask for the version, a place for savepoints, the state, the jar, and room; and bring the jar.
+        """Ask for the version, places for state, the state, the jar, and room; and bring the jar.
 
         Starts and stops nothing.  Raises :class:`~speck.errors.NoCapacity` when too few slots are free, those
         counted that were promised to other jobs and those that come free when this one is stopped.
@@ -97,15 +102,15 @@ class FlinkEngine:
         asked = [handle.engine_id for handle in handles]
         try:
             jobs = self.rest.jobs()
-            found = {each: self._observe(each, jobs.get(each)) for each in asked}
+            seen = {each: self._observe(each, jobs.get(each)) for each in asked}
         except BinderError as error:
-            found = {each: (JobState.UNKNOWN, str(error)) for each in asked}
+            seen = {each: (JobState.UNKNOWN, str(error)) for each in asked}
         now = time.time()
-        return {each: JobStatus(state, now, message) for each, (state, message) in found.items()}
+        return {each: JobStatus(state, now, message) for each, (state, message) in seen.items()}
 
     def running(self) -> list[Found]:
         """The jobs that have not ended; one request, and one more for each that is new to this process."""
-        return [self._jobs.found(line) for line in self._jobs.live_jobs()]
+        return [found(line, self._jobs.tag(line.id)) for line in self._jobs.live_jobs()]
 
     def stop(self, handle: Handle, keep_state: bool) -> State | None:
         """Stop the job with a savepoint, or cancel it; drop its jar when no other job is of the same code.
@@ -136,6 +141,14 @@ class FlinkEngine:
         advice = "expected savepoint_dir of both sites in one place that both see, or upgrade: stateless"
         return None if fault is None else f"{fault} ({advice})"
 
+    def dispose_state(self, state: State) -> None:
+        """Have the cluster delete a savepoint, or a checkpoint that a job has left."""
+        self.stopper.dispose(state.location)
+
+    def kept_nothing(self, handle: Handle) -> bool:
+        """Whether a job that began without a state ended before its first checkpoint."""
+        return self.stopper.kept_nothing(handle)
+
     def left_state(self, handle: Handle) -> State | None:
         """The newest checkpoint or savepoint among the files that this machine sees."""
         location = self.stopper.left_by(handle)
@@ -148,12 +161,32 @@ class FlinkEngine:
         """
         found = self._shared.meter.metrics(self.rest, handle.engine_id)
         state = self.rest.job_state(handle.engine_id) if found is not None else None
-        if found is None or state in (None, "CANCELED", "FINISHED"):
-            raise Refused(
-                f"{self.address} runs no job {handle.engine_id} ({handle.details.get('job', '')})",
-                address=self.address,
-            )
+        if found is None or state in (None, *_GONE):
+            raise self._runs_no_more(handle)
         return found
+
+    def measure(self, handles: Iterable[Handle]) -> dict[str, JobMetrics | BinderError]:
+        """The metrics of many jobs by ``engine_id``; the states of all by one request.
+
+        Raises :class:`~speck.errors.Unreachable` and :class:`~speck.errors.NoAnswer`.
+        """
+        jobs = self.rest.jobs()
+        return {each.engine_id: self._measured(each, jobs.get(each.engine_id)) for each in handles}
+
+    def _measured(self, handle: Handle, line: JobLine | None) -> JobMetrics | BinderError:
+        if line is None or line.state in _GONE:
+            return self._runs_no_more(handle)
+        try:
+            found = self._shared.meter.metrics(self.rest, handle.engine_id)
+        except (Unreachable, NoAnswer):
+            raise
+        except BinderError as error:
+            return error
+        return self._runs_no_more(handle) if found is None else found
+
+    def _runs_no_more(self, handle: Handle) -> Refused:
+        name = handle.details.get("job", "")
+        return Refused(f"{self.address} runs no job {handle.engine_id} ({name})", address=self.address)
 
     def capacity(self) -> Capacity:
         """Slots, and the processors and the memory of the TaskManagers (memory they do not use is free)."""
@@ -171,6 +204,17 @@ class FlinkEngine:
             raise NoAnswer(
                 f"{self.address} does not tell of its TaskManagers as Flink does", address=self.address
             ) from error
+
+    def log_tail(self, handle: Handle, lines: int) -> list[str]:
+        """See :mod:`binders.flink.logs`."""
+        return logs.log_tail(self.rest, handle.engine_id, handle.details.get("job", ""), lines)
+
+    def checkup(self) -> Checkup:
+        """Version, slots, places of state, and the clock as a TaskManager's last sign of life shows it."""
+        before = time.time()
+        managers = self.rest.task_managers()
+        asked = (before, time.time())
+        return checkup_of(self.rest.overview(), managers, self.rest.settings(), self._known, asked)
 
     def close(self) -> None:
         """Close connections; jobs go on."""

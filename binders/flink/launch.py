@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from binders.flink import python
+from binders.flink import python, states
 from binders.flink.belongings import Belongings
 from binders.flink.cause import root_cause
-from binders.flink.orders import run_body
+from binders.flink.orders import job_parameters, run_body
 from binders.flink.parcel import Parcel, is_python, parcel_of
 from binders.flink.readiness import refusal
 from binders.flink.rest import FlinkRefused, FlinkRest
-from binders.flink.shared import Shared, Tag
+from binders.flink.shared import Shared
 from binders.flink.stopping import Stopper
+from binders.flink.tags import tag_of
 from speck.errors import BinderError, NoAnswer
-from speck.model import Attempt, Handle, Inventory, Job, session_fingerprint
+from speck.model import Attempt, Handle, Inventory, Job
 
 FIND_PATIENCE = 10.0  # s, for a job that another submit of the same attempt starts
 UNSETTLED = 120.0  # s, for which a main method that gave no answer may still come to a job
 TRIES = 5  # of a Python program beside programs that others start
 _POLL = 0.1
 
+_GONE = re.compile(r"does not exist|FileNotFoundException|NoSuchFileException")
 _DUPLICATE = ("DuplicateApplicationSubmissionException", "DuplicateJobSubmissionException")
 
 
@@ -52,8 +55,7 @@ class Launcher:
                 self._run(job, attempt, parcel)
             except FlinkRefused as error:
                 return self._after_refusal(job, attempt, error, asked)
-            reads = session_fingerprint(job.source_broker, attempt.session)
-            shared.tags[attempt.id] = Tag(job.job_name, parcel.code, reads, job.code_hash)
+            shared.tags[attempt.id] = tag_of(job_parameters(job, attempt, parcel.code))
             shared.live.add(attempt.id)
         return self.handle_of(attempt)
 
@@ -70,7 +72,9 @@ class Launcher:
         self.shared.unsettled.pop(attempt.id, None)
         if state == "CANCELED" or (state == "FINISHED" and self.stopper.savepoint_of(attempt.id)):
             return None
-        return self.handle_of(attempt)
+        handle = self.handle_of(attempt)
+        begun = states.restored(self.rest.checkpoints(attempt.id) or {}) if attempt.state is None else None
+        return replace(handle, details={**handle.details, "state": begun}) if begun else handle
 
     def _run(self, job: Job, attempt: Attempt, parcel: Parcel) -> None:
         shelf = self.shared.shelf
@@ -153,7 +157,8 @@ class Launcher:
 
 
 def _jar_is_gone(error: FlinkRefused, jar: str) -> bool:
-    return jar in error.trace and "does not exist" in error.trace
+    """Whether a run failed since its jar was deleted: before it was opened, or while its main method ran."""
+    return any(jar in line and _GONE.search(line) is not None for line in error.trace.splitlines())
 
 
 def _advice(trace: str) -> str:

@@ -6,7 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from speck.model import Attempt, Engine, Inventory, Job, JobLogin, Scalar, fence_topic, session_fingerprint
+from speck.model import (
+    Attempt,
+    Engine,
+    Inventory,
+    Job,
+    JobLogin,
+    Scalar,
+    fence_topic,
+    form_fingerprint,
+    session_fingerprint,
+)
 
 STATE_KIND = "flink-savepoint"
 
@@ -30,10 +40,11 @@ SETTINGS: Mapping[str, str] = {
     "restart-strategy.failure-rate.delay": "1 s",
 }
 
-JOB_PARAMETER = "speck.job"
-CODE_PARAMETER = "speck.code"
-READS_PARAMETER = "speck.reads"
-HASH_PARAMETER = "speck.hash"  # of the file that the job names, which is not always what was uploaded
+# Global parameters of a job: /jobs/:id/config shows them, so that the cluster alone tells whose job it is.
+PARAMETERS = "speck"
+
+# The attempt whose stamps the sinks go on with, in place of the job's own.
+LINEAGE_SETTING = "speck.lineage"
 
 CHECKPOINT_KEYS = ("execution.checkpointing.dir", "state.checkpoints.dir")
 SAVEPOINT_KEYS = ("execution.checkpointing.savepoint-dir", "state.savepoints.dir")
@@ -73,15 +84,10 @@ def run_body(job: Job, attempt: Attempt, code: str, known: Engine, inventory: In
         "flinkConfiguration": {
             **SETTINGS,
             "pipeline.name": job.job_name,
-            # Shown by /jobs/:id/config: who knows nothing but the cluster knows whose job it is.
             "pipeline.global-job-parameters": ",".join(
-                (
-                    f"{JOB_PARAMETER}:{job.job_name}",
-                    f"{CODE_PARAMETER}:{code}",
-                    f"{READS_PARAMETER}:{session_fingerprint(job.source_broker, attempt.session)}",
-                    *([f"{HASH_PARAMETER}:{job.code_hash}"] if job.code_hash else []),
-                )
+                f"{name}:{value}" for name, value in job_parameters(job, attempt, code).items()
             ),
+            **({LINEAGE_SETTING: attempt.lineage} if attempt.lineage else {}),
             **({CHECKPOINT_KEYS[0]: _location(known.checkpoint_dir)} if known.checkpoint_dir else {}),
             **login_settings("speck.source", inventory.job_login(job.source_broker)),
             **login_settings("speck.sink", inventory.job_login(job.sink_broker)),
@@ -94,6 +100,20 @@ def run_body(job: Job, attempt: Attempt, code: str, known: Engine, inventory: In
         body |= {"savepointPath": attempt.state.location, "claimMode": "NO_CLAIM"}
         body["allowNonRestoredState"] = False
     return body
+
+
+def job_parameters(job: Job, attempt: Attempt, code: str) -> dict[str, str]:
+    """What tells whose a job is; ``code`` is the hash of what was uploaded, which may hold the job's file."""
+    told = {
+        "job": job.job_name,
+        "code": code,
+        "reads": session_fingerprint(job.source_broker, attempt.session),
+        "hash": job.code_hash,
+        "number": str(attempt.number),
+        "form": form_fingerprint(job),
+        "owner": attempt.owner,
+    }
+    return {f"{PARAMETERS}.{name}": value for name, value in told.items() if value}
 
 
 def program_arguments(job: Job, attempt: Attempt) -> list[str]:

@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from binders.flink import python, states
+from binders.flink.admission import places_fault, version_fault
 from binders.flink.belongings import Belongings
 from binders.flink.code import check_code
-from binders.flink.orders import SAVEPOINT_KEYS, STATE_KIND
+from binders.flink.orders import STATE_KIND, directories
 from binders.flink.parcel import is_python, parcel_of
 from binders.flink.rest import FlinkRefused, FlinkRest, Overview
 from binders.flink.shared import Shared
 from speck.errors import NoCapacity, Refused
 from speck.model import Engine, Job, State
-
-VERSIONS = ((1, 20), (2, 0))  # the oldest of each major version
 
 PYTHON_FRESH = 600.0  # s, for which a JobManager's Python is taken to be as it was seen
 
@@ -33,7 +32,7 @@ class Readiness:
     settings: Callable[[], Mapping[str, str]]
 
     def check(self, job: Job, state: State | None) -> None:
-        """Ask for the version, a place for savepoints, the state, the jar, and room; and bring the jar.
+        """Ask for the version, places for state, the state, the jar, and room; and bring the jar.
 
         Starts and stops nothing.  Raises :class:`~speck.errors.NoCapacity` when too few slots are free, those
         counted that were promised to other jobs and those that come free when this one is stopped.
@@ -52,13 +51,9 @@ class Readiness:
 
     def _check_version(self) -> Overview:
         seen = self.rest.overview()
-        version = seen.version
-        major, minor = (int(part) if part.isdigit() else 0 for part in [*version.split("."), "0"][:2])
-        if not any(major == oldest[0] and minor >= oldest[1] for oldest in VERSIONS):
-            raise Refused(
-                f"{self.rest.address} is Flink {version} (expected Flink 2, or 1.20)",
-                address=self.rest.address,
-            )
+        fault = version_fault(seen.version)
+        if fault is not None:
+            raise Refused(f"{self.rest.address} {fault}", address=self.rest.address)
         return seen
 
     def _check_python(self, job: Job, jar: str, version: str) -> None:
@@ -79,15 +74,9 @@ class Readiness:
             shared.python_seen = time.monotonic()
 
     def _check_places(self, job: Job) -> None:
-        settings = self.settings()
-        told = self.known.savepoint_dir or any(settings.get(key) for key in SAVEPOINT_KEYS)
-        if job.upgrade == "stateful" and not told:
-            raise refusal(
-                self.rest.address,
-                job,
-                f"{self.rest.address} has no place for savepoints (expected savepoint_dir of the site, "
-                f"or {SAVEPOINT_KEYS[0]} of the cluster; or upgrade: stateless)",
-            )
+        fault = places_fault(directories(self.known, self.settings()))
+        if job.upgrade == "stateful" and fault is not None:
+            raise refusal(self.rest.address, job, f"{self.rest.address} {fault}")
 
     def _check_state(self, state: State, job: Job) -> None:
         if state.kind != STATE_KIND:

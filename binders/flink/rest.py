@@ -30,6 +30,10 @@ CONNECT = 5.0  # s, to open a connection
 QUICK = 30.0  # s, for an answer that Flink has at hand
 SLOW = 120.0  # s, for a job's main method, and for a jar on its way
 
+MOST_OF_LOG = 4 << 20  # bytes
+MOST_SENT = 256 << 20  # bytes
+
+_PIECE = 256 << 10  # bytes read at once
 _CONNECTIONS = 32  # kept open; more than actions at a time on one engine
 _UNKNOWN_JOB = "FlinkJobNotFoundException"
 ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})
@@ -192,6 +196,40 @@ class FlinkRest:
             entries = answer.get("exceptionHistory", {}).get("entries", [])
             return str(entries[0]["stacktrace"]) if entries else str(answer.get("root-exception") or "")
 
+    def failures(self, job: str, most: int) -> list[dict[str, Any]]:
+        """The last failures of a job, the newest first (``timestamp``, ms; ``stacktrace``, ``taskName``)."""
+        with self._shape("/jobs/:id/exceptions"):
+            answer = self._get_of_job(job, f"/exceptions?maxExceptions={most}") or {}
+            return [dict(each) for each in answer.get("exceptionHistory", {}).get("entries", [])]
+
+    def task_managers_of(self, job: str, vertex: str) -> set[str]:
+        """The ids of the TaskManagers that run a vertex, or ran it last."""
+        answer = self._get_of_job(job, f"/vertices/{vertex}") or {}
+        with self._shape("/jobs/:id/vertices/:id"):
+            ids = {str(each.get("taskmanager-id", "")) for each in answer.get("subtasks", [])}
+            return ids - {"", "(unassigned)"}
+
+    def end_of(self, path: str) -> str:
+        """The end of a log file, up to ``MOST_OF_LOG`` bytes of it; Flink refuses where there is none.
+
+        It sends the whole file; one of more than ``MOST_SENT`` bytes is not looked at.
+        """
+        kept, size = b"", 0
+        try:
+            with self._opened().get(
+                f"{self._base}{path}", timeout=(CONNECT, self.quick), stream=True, allow_redirects=False
+            ) as response:
+                if not response.ok or "json" in response.headers.get("Content-Type", ""):
+                    self._read(response)
+                    raise self._strange(path)
+                for piece in response.iter_content(_PIECE):
+                    kept, size = (kept + piece)[-MOST_OF_LOG:], size + len(piece)
+                    if size > MOST_SENT:
+                        raise Refused(f"{self.address}{path} is too large to look at", address=self.address)
+        except requests.RequestException as error:
+            raise self._unanswered(error, self.quick) from error
+        return kept.decode(errors="replace")
+
     def vertex_sums(self, job: str, vertex: str, names: str) -> dict[str, float]:
         """The sums over a vertex's subtasks of these metrics (with commas), of those that are known yet."""
         answer = self._get(f"/jobs/{job}/vertices/{vertex}/subtasks/metrics?get={names}&agg=sum")
@@ -223,9 +261,19 @@ class FlinkRest:
         with self._shape("/jobs/:id/savepoints/:trigger"):
             return dict(answer["operation"]) if answer["status"]["id"] == "COMPLETED" else None
 
-    def dispose(self, location: str) -> None:
-        """Ask for the deletion of a savepoint or checkpoint; how it went is not awaited."""
-        self._ask("POST", "/savepoint-disposal", json={"savepoint-path": location})
+    def dispose(self, location: str) -> str:
+        """Ask for the deletion of a savepoint or checkpoint; answers the request's id."""
+        answer = self._ask("POST", "/savepoint-disposal", json={"savepoint-path": location})
+        with self._shape("/savepoint-disposal"):
+            return str(answer["request-id"])
+
+    def disposal(self, request: str) -> str | None:
+        """What went wrong with :meth:`dispose` (a stack trace, or nothing); ``None`` while it is at work."""
+        answer = self._get(f"/savepoint-disposal/{request}")
+        with self._shape("/savepoint-disposal/:request"):
+            if answer["status"]["id"] != "COMPLETED":
+                return None
+            return str((answer["operation"].get("failure-cause") or {}).get("stack-trace", ""))
 
     def close(self) -> None:
         """Close all connections."""

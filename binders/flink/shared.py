@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 from binders.flink.jars import JarShelf
 from binders.flink.meter import Meter
 from binders.flink.room import Room
+from binders.flink.tags import Tag
 from binders.flink.turns import Turns
-
-
-@dataclass(frozen=True)
-class Tag:
-    """Whose job a job of the cluster is; what is not told is empty.
-
-    ``job`` is SpecK's name of it, ``code`` the hash of what was uploaded, ``reads`` the fingerprint of its
-    session, ``hash`` that of the file which the job names.
-    """
-
-    job: str = ""
-    code: str = ""
-    reads: str = ""
-    hash: str = ""
 
 
 class Shared:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -30,6 +31,25 @@ def newest_state(statistics: Mapping[str, Any]) -> str | None:
 def last_checkpoint(statistics: Mapping[str, Any]) -> str | None:
     """The last checkpoint that Flink made by itself, if it is still there."""
     return _place(_latest(statistics, "completed"))
+
+
+def completed(statistics: Mapping[str, Any]) -> int:
+    """How many checkpoints and savepoints a job has completed, wherever they are."""
+    return int((statistics.get("counts") or {}).get("completed") or 0)
+
+
+def restored(statistics: Mapping[str, Any]) -> str | None:
+    """What a job was started from."""
+    return (_latest(statistics, "restored").get("external_path")) or None
+
+
+def remove_folders(location: str) -> None:
+    """Of a savepoint that is no more: the folders of its attempt and its job, where they are empty."""
+    path = local_path(location)
+    if path is not None and path.name.startswith("savepoint-"):
+        with suppress(OSError):
+            path.parent.rmdir()
+            path.parent.parent.rmdir()
 
 
 def left_behind(savepoints: str, checkpoints: str, job: str) -> str | None:

@@ -27,6 +27,8 @@ _NOT_YET = (
     "is not in state RUNNING",
     "Checkpoint triggering task",
 )
+# And of one that it cannot delete since it is gone.
+_NOT_THERE = ("FileNotFoundException", "NoSuchFileException", "Cannot find")
 _FALTERING = ("RESTARTING", "FAILING")
 _OVER = (None, *ENDED)  # it runs no more, or is not known
 
@@ -167,6 +169,37 @@ class Stopper:
                 address=self._rest.address,
             )
         return found or handle.details.get("state")
+
+    def dispose(self, location: str) -> None:
+        """Delete a savepoint, or a checkpoint that a job has left; of one that is not there: nothing."""
+        request = self._rest.dispose(location)
+        deadline = time.monotonic() + self.end_patience
+        for pause in _pauses():
+            trace = self._rest.disposal(request)
+            if trace is not None or time.monotonic() > deadline:
+                break
+            time.sleep(pause)
+        if trace is None:
+            raise NoAnswer(
+                f"{self._rest.address}: {location} is not deleted after {self.end_patience:g} s",
+                address=self._rest.address,
+            )
+        if trace and not any(text in trace for text in _NOT_THERE):
+            raise Refused(
+                f"{self._rest.address}: {location} cannot be deleted: {root_cause(trace)}",
+                address=self._rest.address,
+            )
+        states.remove_folders(location)
+
+    def kept_nothing(self, handle: Handle) -> bool:
+        """Whether a job that has ended began without a state, and completed no checkpoint."""
+        if handle.details.get("state"):
+            return False
+        job, checkpoints = handle.engine_id, handle.details.get("checkpoints", "")
+        statistics = self._rest.checkpoints(job)
+        if statistics is not None:
+            return states.completed(statistics) == 0
+        return states.visible(checkpoints, job) and _left_by(handle) is None
 
     def _dispose(self, handle: Handle) -> None:
         """Let go of the checkpoint that a cancelled job leaves, which nobody will start from."""

@@ -10,18 +10,23 @@ from __future__ import annotations
 import json
 import threading
 import uuid
+from contextlib import suppress
 from typing import Any
 
 from binders.mqtt.address import BrokerAddress
 from binders.mqtt.connection import FOREVER, TIMEOUT, Connection
 from binders.mqtt.controls import Controls
-from binders.mqtt.limits import probe_warnings, refuse_unfit, stated_warnings
+from binders.mqtt.limits import probe_warnings, refuse_unfit, stated_limits, stated_warnings
 from speck.binder import MOST_COUNTED
-from speck.errors import Fault, InvalidInput
-from speck.model import Inventory, Login, fence_topic
+from speck.errors import Fault, InvalidInput, Refused
+from speck.model import Checkup, Inventory, Login, fence_topic
 
 # Locks for sessions, shared by hash: two calls for one session would take it from each other.
 _STRIPES = 32
+
+_STORED_TOPIC = "$SYS/broker/store/messages/count"  # Mosquitto's own
+# Where Mosquitto, EMQX and others say who they are; no standard.
+VERSION_TOPIC = "$SYS/broker/version"
 
 # MQTT 5, 1.5.4: the length of a string is two bytes.
 _LONGEST_TOPIC = 65535
@@ -88,6 +93,11 @@ class MqttBroker:
                 self._warnings = self._find_warnings()
             return list(self._warnings)
 
+    def checkup(self) -> Checkup:
+        """Version and limits, as far as the broker tells them; MQTT knows no clock."""
+        with self._control() as control:
+            return _checkup(control)
+
     def ensure_session(self, session: str, topic: str) -> None:
         """See :meth:`speck.binder.BrokerBinder.ensure_session`."""
         _check_filter(topic)
@@ -142,6 +152,18 @@ class MqttBroker:
             topics = [message.topic for message in connection.received]
             return min(MOST_COUNTED, sum(not topic.startswith(drain_topic("")) for topic in topics))
 
+    def stored(self) -> int | None:
+        """What Mosquitto says of itself every 10 s: the messages it keeps, retained ones included.
+
+        A message that several sessions wait for counts once.  Other brokers, and one that keeps ``$SYS`` from
+        us, do not say.
+        """
+        try:
+            said = self._controls.ask(lambda control: control.retained(_STORED_TOPIC, probe_topic()))
+        except Refused:
+            return None
+        return int(said) if said is not None and said.isdigit() else None
+
     def close(self) -> None:
         """Forget what was found out, and end the connections that were kept."""
         with self._warnings_lock:
@@ -176,6 +198,14 @@ class MqttBroker:
     def _find_warnings(self) -> list[str]:
         stated = self._controls.ask(lambda control: stated_warnings(control.limits), fresh=True)
         return stated + probe_warnings(self._address, self._login(), probe_topic(), self._timeout)
+
+
+def _checkup(control: Connection) -> Checkup:
+    said: bytes | None = None
+    with suppress(Refused):  # not everybody may read what a broker says of itself
+        said = control.retained(VERSION_TOPIC, probe_topic())
+    version = said.decode(errors="replace") if said else "MQTT 5"
+    return Checkup(version=version, limits=stated_limits(control.limits))
 
 
 def _widen(control: Connection, session: str, topic: str) -> list[str]:

@@ -9,7 +9,7 @@ from paho.mqtt.properties import Properties
 from binders.mqtt.address import BrokerAddress
 from binders.mqtt.connection import Connection
 from speck.errors import BinderError
-from speck.model import Login
+from speck.model import Login, Scalar
 
 # Mosquitto queues 1,000 messages for a client by default: the probe must hold more.
 PROBED_MESSAGES = 1500
@@ -42,6 +42,20 @@ def refuse_unfit(connection: Connection) -> None:
         raise connection.refused("QoS 1", "its highest is QoS 0 (SpecK needs a broker with QoS 1)")
     if not getattr(limits, "RetainAvailable", 1):
         raise connection.refused("retained messages", "they are turned off (SpecK needs them for its fences)")
+
+
+def stated_limits(limits: Properties) -> dict[str, Scalar]:
+    """The limits that the broker said on connecting, by name; those that it left out are the protocol's own.
+
+    MQTT 5, 3.2.2.3; a packet's size is bytes, an expiry s.
+    """
+    names = {
+        "ReceiveMaximum": "unacknowledged_messages",
+        "MaximumPacketSize": "packet_bytes",
+        "MaximumQoS": "qos",
+        "SessionExpiryInterval": "session_seconds",
+    }
+    return {name: told for key, name in names.items() if (told := getattr(limits, key, None)) is not None}
 
 
 def stated_warnings(limits: Properties) -> list[str]:

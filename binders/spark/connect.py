@@ -15,10 +15,11 @@ from pathlib import Path
 from weakref import WeakValueDictionary
 
 from binders.spark.carriage import CheckpointFiles
+from binders.spark.checkup import connect_checkup
 from binders.spark.code import mentions_python_functions
 from binders.spark.launcher import SHARED
 from binders.spark.login import Keys
-from binders.spark.observe import failure_line, metrics_of
+from binders.spark.observe import failure_line, metrics_of, report_line
 from binders.spark.orders import CHECKPOINT_SETTING, QUERY_SETTING, RUN_SETTING, ConnectOrders
 from binders.spark.probe import ServerProbe
 from binders.spark.wire import ConnectClient, Query, ServerRefused, endpoint_of
@@ -31,11 +32,13 @@ from binders.spark.wiring import (
     sink_options,
     source_options,
 )
+from binders.spark.words import first_line
 from speck.binder import Snapshot
 from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, Unreachable
 from speck.model import (
     Attempt,
     Capacity,
+    Checkup,
     Found,
     Handle,
     Inventory,
@@ -57,6 +60,11 @@ _STARTING = ("Initializing",)
 
 class ConnectEngine:
     """The engine at one ``sc://HOST:PORT``.  See :class:`speck.binder.EngineBinder` for the methods."""
+
+    log_about = (
+        "Spark Connect shows no log: these are the query's last progress reports, its status, and the "
+        "failure that ended it; what the job's code and its functions print stays in the server's own output"
+    )
 
     def __init__(self, address: str, inventory: Inventory) -> None:
         self.address = address
@@ -196,6 +204,20 @@ class ConnectEngine:
             cores=self._probe.cores(),
             memory=self._known.memory or self._probe.heap(),
         )
+
+    def log_tail(self, handle: Handle, lines: int) -> list[str]:
+        """A line for each batch reported on, then the query's status, then its failure with all causes."""
+        session, query = handle.engine_id, _query_of(handle)
+        status = self._client.query_status(session, query)
+        said = [report_line(each) for each in self._client.recent_progress(session, query)]
+        said.append(f"{'active' if status.active else 'ended'}: {first_line(status.message)}")
+        if not status.active:
+            said += (self._client.query_exception(session, query) or "").splitlines()
+        return said[-lines:]
+
+    def checkup(self) -> Checkup:
+        """See :func:`binders.spark.checkup.connect_checkup`."""
+        return connect_checkup(self._client, self._probe)
 
     # -- state that others are to read (speck.binder.CarriesState)
 

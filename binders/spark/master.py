@@ -124,6 +124,10 @@ class Master:
         url = f"{self.rest}/v1/submissions/status/driver-none"
         return str(self._json("GET", url, "REST server (rest_port)").get("serverSparkVersion", "unknown"))
 
+    def date(self) -> float:
+        """The master's clock, in whole seconds (Unix time); 0 when it does not tell."""
+        return _date(self._ask("GET", f"{self.ui}/json/", "web interface (ui_port) of Spark master"))
+
     def check_worker(self, worker: Worker) -> None:
         """Ask whether a worker's web interface is there."""
         self._ask("GET", f"{worker.url}/json/", f"worker {worker.id} of Spark master")
@@ -157,7 +161,7 @@ class Master:
         return first_line("\n".join(line for line in lines if not line.startswith("Exception from")))
 
     def log(self, worker: Worker, driver: str, kind: str, *, start: int | None, length: int) -> Log:
-        """``length`` bytes of a driver's ``stderr`` or ``out``, from ``start`` or the last ones."""
+        """``length`` bytes of a driver's ``stderr``, ``stdout`` or ``out``: from ``start``, or the last."""
         query = {"driverId": driver, "logType": kind, "byteLength": str(length)}
         if start is not None:
             query["offset"] = str(start)

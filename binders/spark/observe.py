@@ -47,6 +47,15 @@ def metrics_of(report: str | None, now: float) -> JobMetrics:
     )
 
 
+def report_line(report: str) -> str:
+    """One ``StreamingQueryProgress`` (JSON) as a line: when, which batch, how many rows, how long it took."""
+    progress: Mapping[str, Any] = json.loads(report)
+    rows = int(_total(progress.get("sources", ()), "numInputRows") or 0)
+    seconds = (_number(progress.get("durationMs", {}).get("triggerExecution")) or 0) / 1000
+    at, batch = progress.get("timestamp", ""), progress.get("batchId", "?")
+    return f"{at} batch {batch}: {rows} rows in {seconds:.3f} s"
+
+
 def failure_line(text: str) -> str:
     """The line of a Spark failure that a user can act on: of a job's own Python error with its file and line.
 

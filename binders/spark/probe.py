@@ -60,7 +60,11 @@ class ServerProbe:
 
     def check_connector(self, job: Job) -> None:
         """Raise :class:`~speck.errors.Refused` when the server has no MQTT source for the job."""
-        options = {"brokerUrl": job.source_broker, "topic": job.source_topic, "clientId": "speck-check"}
+        self.check_source(job.source_broker, job.source_topic)
+
+    def check_source(self, broker: str, topic: str) -> None:
+        """Raise :class:`~speck.errors.Refused` when the server has no MQTT source; connects to no broker."""
+        options = {"brokerUrl": broker, "topic": topic, "clientId": "speck-check"}
         data_source = pb2.Read.DataSource(format=CONNECTOR_FORMAT, options=options)
         source = pb2.Read(data_source=data_source, is_streaming=True)
         try:
@@ -83,7 +87,7 @@ class ServerProbe:
         remembered by a setting of the session, and so as long as the server runs.
         """
         with self._one_asks:
-            if self._setting(_PYTHON_SETTING) == _PYTHON:
+            if self.setting(_PYTHON_SETTING) == _PYTHON:
                 return None
             try:
                 self.ask(lambda session: self._client.text(session, _python_function()))
@@ -110,7 +114,7 @@ class ServerProbe:
         A session sees its own queries only.  Each query has a thread that bears its name, and SQL can ask for
         the threads of the process that evaluates it: with a local master, that is the server.
         """
-        if not self._setting("spark.master").startswith("local"):
+        if not self.setting("spark.master").startswith("local"):
             return None
         threads = pb2.Relation(
             sql=pb2.SQL(query="SELECT java_method('java.lang.Thread', 'getAllStackTraces')")
@@ -120,7 +124,7 @@ class ServerProbe:
 
     def cores(self) -> int | None:
         """How many tasks Spark runs side by side."""
-        local = _LOCAL_MASTER.match(self._setting("spark.master"))
+        local = _LOCAL_MASTER.match(self.setting("spark.master"))
         if local is not None:
             return int(local[1])
         # The plan of a range tells into how many parts Spark would cut it by default.
@@ -130,10 +134,16 @@ class ServerProbe:
 
     def heap(self) -> int | None:
         """The limit of the server's heap, bytes."""
-        match = _SIZE.fullmatch(self._setting("spark.driver.memory", "1g").lower())
+        match = _SIZE.fullmatch(self.setting("spark.driver.memory", "1g").lower())
         return int(match[1]) * _UNITS.get(match[2], _UNITS["m"]) if match else None
 
-    def _setting(self, name: str, default: str = "") -> str:
+    def now(self) -> float:
+        """The server's clock (Unix time, s)."""
+        relation = pb2.Relation(sql=pb2.SQL(query="SELECT CAST(unix_micros(now()) AS STRING)"))
+        return int(self.ask(lambda session: self._client.text(session, relation))) / 1e6
+
+    def setting(self, name: str, default: str = "") -> str:
+        """A setting of the server."""
         return self.ask(lambda session: self._client.settings(session, [name])).get(name, default)
 
     def ask(self, question: Callable[[str], _T]) -> _T:

@@ -27,6 +27,7 @@ from weakref import WeakValueDictionary
 import pyspark
 
 from binders.spark.account import Account, choose, last_words, read_account, state_of
+from binders.spark.checkup import standalone_checkup
 from binders.spark.master import Cluster, Driver, Master
 from binders.spark.observe import metrics_of
 from binders.spark.parcel import MAIN_CLASS, Sender
@@ -37,6 +38,7 @@ from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, Unreachable
 from speck.model import (
     Attempt,
     Capacity,
+    Checkup,
     Found,
     Handle,
     Inventory,
@@ -54,6 +56,8 @@ END_TIMEOUT = 30.0  # s, for a driver that was killed; a worker gives it 10 s be
 
 _POLL = 0.2  # s
 _HEAD = 64 * 1024  # bytes; of a driver's log, and of an account
+_MOST_OF_LOG = 1 << 20  # bytes
+_LONG_LINE = 500  # bytes
 _HEAD_END = "\n" + "=" * 40 + "\n"
 _ATTEMPT = re.compile(r"-Dspark\.speck\.attempt=([0-9a-f]{32})\b")
 _JOB = re.compile(r"-Dspark\.speck\.job=([A-Za-z0-9._-]+)")
@@ -62,6 +66,11 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 class StandaloneEngine:
     """The engine at one ``spark://HOST:PORT``.  See :class:`speck.binder.EngineBinder` for the methods."""
+
+    log_about = (
+        "from the log of the job's driver, after what it printed (marked out:); what functions print in "
+        "executors stays in the logs of their workers"
+    )
 
     def __init__(self, address: str, inventory: Inventory) -> None:
         self.address = address
@@ -191,7 +200,21 @@ class StandaloneEngine:
 
     def metrics(self, handle: Handle) -> JobMetrics:
         """The numbers of the last progress report.  Raises :class:`~speck.errors.Refused` of a lost job."""
-        chosen = self._look(handle.engine_id, self._master.cluster())
+        return self._metrics(handle, self._master.cluster())
+
+    def measure(self, handles: Iterable[Handle]) -> dict[str, JobMetrics | BinderError]:
+        """The metrics of many jobs by ``engine_id``: the master is asked once, and each driver."""
+        cluster = self._master.cluster()
+        found: dict[str, JobMetrics | BinderError] = {}
+        for handle in handles:
+            try:
+                found[handle.engine_id] = self._metrics(handle, cluster)
+            except BinderError as error:
+                found[handle.engine_id] = error
+        return found
+
+    def _metrics(self, handle: Handle, cluster: Cluster) -> JobMetrics:
+        chosen = self._look(handle.engine_id, cluster)
         if chosen is None or not _is_there(*chosen) or handle.engine_id in self._over:
             name = handle.details.get("job", "")
             raise Refused(f"{self.address} runs no driver of job {name!r}", address=self.address)
@@ -210,6 +233,27 @@ class StandaloneEngine:
             memory=sum(worker.memory for worker in cluster.workers),
             memory_free=sum(worker.memory_free for worker in cluster.workers),
         )
+
+    def log_tail(self, handle: Handle, lines: int) -> list[str]:
+        """The end of the driver's log; before it, of at most half the lines, the end of its output."""
+        cluster = self._master.cluster()
+        self._identify(cluster)
+        chosen = self._look(handle.engine_id, cluster)
+        worker = cluster.worker(chosen[0].worker) if chosen is not None else None
+        if chosen is None or worker is None or handle.engine_id in self._over:
+            name = handle.details.get("job", "")
+            raise Refused(f"{self.address} has no log of a driver of job {name!r}", address=self.address)
+        size = min(_MOST_OF_LOG, lines * _LONG_LINE)
+        kinds = ("stdout", "stderr")
+        texts = (self._master.log(worker, chosen[0].id, kind, start=None, length=size).text for kind in kinds)
+        # The head is the command that started the driver, some kilobytes in one line.
+        printed, logged = (text.rpartition(_HEAD_END)[2].splitlines() for text in texts)
+        half = [f"out: {line}" for line in printed[-(lines // 2) :]] if lines > 1 else []
+        return half + logged[len(half) - lines :]
+
+    def checkup(self) -> Checkup:
+        """See :func:`binders.spark.checkup.standalone_checkup`."""
+        return standalone_checkup(self._master)
 
     def close(self) -> None:
         """Close the connections; drivers go on."""

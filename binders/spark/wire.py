@@ -257,6 +257,12 @@ class ConnectClient:
         reports = self._query(session, query, QUICK, last_progress=True).recent_progress.recent_progress_json
         return reports[-1] if reports else None
 
+    def recent_progress(self, session: str, query: Query) -> list[str]:
+        """The JSON of the progress reports that the server remembers of a query, oldest first."""
+        return list(
+            self._query(session, query, QUICK, recent_progress=True).recent_progress.recent_progress_json
+        )
+
     def stop_query(self, session: str, query: Query) -> None:
         """Stop a query at once; returns when it has stopped."""
         self._query(session, query, SLOW, stop=True)

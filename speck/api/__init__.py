@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-import hmac
+from dataclasses import dataclass
 
-from flask import Flask, Response, request
+from flask import Flask, Response
 from flask_smorest import Api
 from werkzeug.exceptions import HTTPException
 
 import speck
-from speck.api import document, patience, problems, queries
-from speck.api.files import FILES, PREFIX
+from speck.api import access, browsers, document, patience, problems, queries, throttle
+from speck.api.files import FILES
 from speck.api.patience import Patience
 from speck.api.routes import blueprint
 from speck.api.schemas import ProblemSchema
 from speck.coordinator import Coordinator
 from speck.schema import CompositionSchema, JobSchema
 from speck.schema.yamltext import MAX_BYTES
+from speck.tokens import Tokens
 
-__all__ = ["MAX_BODY", "Patience", "create_app"]
+__all__ = ["MAX_BODY", "Patience", "Protection", "create_app"]
 
 MAX_BODY = MAX_BYTES
+
+
+@dataclass(frozen=True)
+class Protection:
+    """Who is let in: whoever has one of the ``tokens`` (``None``: everybody), by one of the host ``names``.
+
+    ``rate`` is how many requests a second one client may make (0: any number).
+    """
+
+    tokens: Tokens | None = None
+    names: frozenset[str] = frozenset()
+    rate: float = 0.0
 
 
 class _ProblemApi(Api):  # type: ignore[misc]
@@ -32,8 +45,9 @@ class _ProblemApi(Api):  # type: ignore[misc]
         return problems.of_http(error)
 
 
-def create_app(coordinator: Coordinator, token: str | None = None) -> Flask:
-    """The application.  With a ``token``, every request must bear it but the liveness check and artifacts."""
+def create_app(coordinator: Coordinator, protection: Protection | None = None) -> Flask:
+    """The application; it takes requests to numeric addresses and ``localhost``, unless told more."""
+    protection = protection or Protection()
     app = Flask("speck")
     app.config |= {
         "API_TITLE": "SpecK",
@@ -48,24 +62,15 @@ def create_app(coordinator: Coordinator, token: str | None = None) -> Flask:
     api.spec.components.schema("Composition", schema=CompositionSchema)
     api.register_blueprint(blueprint)
     app.register_blueprint(FILES)
-    if token:
-        _demand_token(app, token)
+    # In this order: what is no business of this server, what is too much, who asks.
+    browsers.register(app, protection.names)
+    if protection.rate:
+        throttle.register(app, protection.rate)
+    if protection.tokens is not None:
+        access.register(app, protection.tokens)
     described = document.complete(api.spec.to_dict())
+    access.describe(described, protection.tokens is not None)
     app.add_url_rule("/openapi.json", "openapi", lambda: described)
     queries.register(app, document.query_parameters(described))
     patience.register(app)
     return app
-
-
-def _demand_token(app: Flask, token: str) -> None:
-    expected = f"Bearer {token}".encode()
-
-    @app.before_request
-    def check() -> Response | None:
-        given = request.headers.get("Authorization", "").encode()
-        # The URL of an artifact has a token of its own in it.
-        open_to_all = request.path == "/healthz" or request.path.startswith(PREFIX)
-        if open_to_all or hmac.compare_digest(given, expected):
-            return None
-        detail = "a bearer token is needed (Authorization: Bearer TOKEN)"
-        return problems.problem(401, detail, headers={"WWW-Authenticate": "Bearer"})

@@ -1,38 +1,145 @@
-"""What Prometheus is told."""
+"""What Prometheus is told: what the coordinator counted, and what is looked up when it is asked for."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client import GC_COLLECTOR, PLATFORM_COLLECTOR, PROCESS_COLLECTOR, CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
+import speck
 from speck.coordinator import Coordinator
+from speck.gauges import OPERATIONS
 
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+MOST_JOBS = 2000  # of which each has series of its own
+FRESH = 60.0  # s; what was told of a job before is not told again
 
-class _Jobs(Collector):
-    def __init__(self, coordinator: Coordinator) -> None:
-        self._coordinator = coordinator
-
-    def describe(self) -> list[GaugeMetricFamily]:
-        return []
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        jobs = self._coordinator.jobs()
-        by_state = GaugeMetricFamily("speck_jobs", "Jobs by state as last observed", labels=["state"])
-        for state, count in sorted(Counter(each["state"] for each in jobs).items()):
-            by_state.add_metric([state], count)
-        yield by_state
-        compositions = self._coordinator.compositions()
-        yield GaugeMetricFamily("speck_compositions", "Compositions", value=len(compositions))
-        at_work = sum(each["operation"] is not None for each in compositions)
-        yield GaugeMetricFamily("speck_operations_running", "Operations at work", value=at_work)
+_OF_JOBS = {
+    "input_rate": ("speck_job_input_messages_per_second", "Messages that the job takes in, each second"),
+    "output_rate": ("speck_job_output_messages_per_second", "Messages that the job sends, each second"),
+    "waiting": (
+        "speck_job_waiting_messages",
+        "Messages that the job's reader holds and the job has not worked on yet",
+    ),
+    "work_seconds": ("speck_job_work_seconds", "How long the job's last batch or checkpoint took"),
+}
 
 
 def exposition(coordinator: Coordinator) -> bytes:
     """The metrics in Prometheus's text format."""
-    registry = CollectorRegistry()
-    registry.register(_Jobs(coordinator))
-    return generate_latest(registry)
+    looked_up = CollectorRegistry()
+    looked_up.register(_LookedUp(coordinator))
+    for collector in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR):
+        looked_up.register(collector)
+    return generate_latest(coordinator.gauges.registry) + generate_latest(looked_up)
+
+
+class _LookedUp(Collector):
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        coordinator = self._coordinator
+        site_at = cache(coordinator.views.site_at)
+        yield InfoMetricFamily("speck_build", "The version that runs", {"version": speck.__version__})
+        jobs = coordinator.jobs()
+        used = {each["job"][field] for each in jobs for field in ("spe_address", "source_broker")}
+        sites, families = _jobs(jobs, site_at)
+        yield from families
+        yield from _rates(coordinator.rates()["jobs"], sites, coordinator.clock() - FRESH)
+        yield from _compositions(coordinator)
+        seen = coordinator.gauges.seen()
+        yield _seen({address: seen[address] for address in sorted(used & seen.keys())}, site_at)
+        yield _stored(coordinator.telemetry.stored(), site_at)
+        yield from _store(coordinator)
+        ready = not (coordinator.waits_for() or coordinator.faults())
+        yield GaugeMetricFamily("speck_ready", "Whether /readyz would say so (1) or not (0)", value=ready)
+
+
+def _jobs(
+    jobs: Sequence[Mapping[str, Any]], site_at: Callable[[str], str]
+) -> tuple[Mapping[str, str], list[Metric]]:
+    """The site of each job by its name; and what is told of all jobs together."""
+    sites = {each["job_name"]: site_at(each["job"]["spe_address"]) for each in jobs}
+    states = Counter(_values(sites[each["job_name"]], each["wanted"], each["state"]) for each in jobs)
+    drifted = Counter(_values(each["drift"]) for each in jobs if each["drift"] is not None)
+    text = "Jobs by what is wanted of them and their state"
+    return sites, [
+        _counts("speck_jobs", text, ("site", "wanted", "state"), states),
+        _counts("speck_jobs_drifted", "Jobs that are not as wanted now, by how", ("drift",), drifted),
+    ]
+
+
+def _rates(jobs: Iterable[Mapping[str, Any]], sites: Mapping[str, str], oldest: float) -> Iterator[Metric]:
+    told = [each for each in jobs if each["observed"] is not None and each["observed"] >= oldest]
+    for field, (name, text) in _OF_JOBS.items():
+        family = GaugeMetricFamily(name, text, labels=("composition", "job", "site"))
+        for each in told[:MOST_JOBS]:
+            if each[field] is not None:
+                name = each["job_name"]
+                family.add_metric((each["composition"], name, sites.get(name, "")), each[field])
+        yield family
+
+
+def _compositions(coordinator: Coordinator) -> Iterator[Metric]:
+    compositions = len(coordinator.compositions())
+    yield GaugeMetricFamily("speck_compositions", "Compositions", value=compositions)
+    running = Counter(dict.fromkeys(map(_values, OPERATIONS), 0))
+    running.update(_values(each.kind) for each in coordinator.operations.running())
+    yield _counts("speck_operations_running", "Operations at work now, by kind", ("kind",), running)
+
+
+def _seen(seen: Mapping[str, float], site_at: Callable[[str], str]) -> Metric:
+    family = GaugeMetricFamily(
+        "speck_seen_timestamp_seconds",
+        "When an engine or a broker of a job last did what it was asked, in Unix time",
+        labels=("site", "address"),
+    )
+    for address, when in seen.items():
+        family.add_metric((site_at(address), address), when)
+    return family
+
+
+def _stored(stored: Mapping[str, int], site_at: Callable[[str], str]) -> Metric:
+    family = GaugeMetricFamily(
+        "speck_broker_stored_messages",
+        "Messages that the broker keeps: in sessions, and retained",
+        labels=("site", "address"),
+    )
+    for address, count in sorted(stored.items()):
+        family.add_metric((site_at(address), address), count)
+    return family
+
+
+def _store(coordinator: Coordinator) -> Iterator[Metric]:
+    size = GaugeMetricFamily("speck_store_size_bytes", "Size of the store's files", labels=("part",))
+    for part, value in coordinator.store_size().items():
+        size.add_metric((part,), value)
+    yield size
+    writable = coordinator.store.failure is None
+    yield GaugeMetricFamily(
+        "speck_store_writable", "Whether the last change reached the disk (1) or not (0)", value=writable
+    )
+
+
+def _values(*values: str) -> tuple[str, ...]:
+    """The values of a series' labels."""
+    return values
+
+
+def _counts(
+    name: str, text: str, labels: tuple[str, ...], counts: Mapping[tuple[str, ...], int]
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for values, count in sorted(counts.items()):
+        family.add_metric(values, count)
+    return family

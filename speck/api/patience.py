@@ -16,7 +16,9 @@ from speck.api import problems
 
 MOST = 200  # at once
 _AT_ONCE = frozenset(("GET", "HEAD", "OPTIONS"))
-_WAITING = frozenset(("speck.show_job", "speck.list_sites", "speck.follow_operation"))
+_WAITING = frozenset(
+    ("speck.show_job", "speck.show_log", "speck.list_sites", "speck.check_sites", "speck.follow_operation")
+)
 
 
 def _nobody(count: int) -> None:

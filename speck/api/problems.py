@@ -18,6 +18,7 @@ from speck.errors import (
     Fault,
     InvalidInput,
     NotFound,
+    Overloaded,
     SpeckError,
     StoreError,
     StoreFull,
@@ -42,6 +43,7 @@ _STATUS: tuple[tuple[type[SpeckError], HTTPStatus], ...] = (
     (InvalidInput, HTTPStatus.UNPROCESSABLE_ENTITY),
     (NotFound, HTTPStatus.NOT_FOUND),
     (Conflict, HTTPStatus.CONFLICT),
+    (Overloaded, HTTPStatus.SERVICE_UNAVAILABLE),
     (BinderError, HTTPStatus.BAD_GATEWAY),
     (StoreFull, HTTPStatus.INSUFFICIENT_STORAGE),
     (StoreError, HTTPStatus.SERVICE_UNAVAILABLE),
@@ -84,7 +86,8 @@ def _of_speck(error: SpeckError) -> Response:
     status = next((code for kind, code in _STATUS if isinstance(error, kind)), HTTPStatus.BAD_REQUEST)
     if isinstance(error, InvalidInput):
         return problem(status, str(error), faults=[fault_data(each) for each in error.faults])
-    return problem(status, str(error))
+    headers = {"Retry-After": "5"} if isinstance(error, Overloaded) else None
+    return problem(status, str(error), headers=headers)
 
 
 def of_http(error: HTTPException) -> Response:

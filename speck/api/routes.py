@@ -10,7 +10,8 @@ from flask import Response, current_app, request
 from flask_smorest import Blueprint
 from werkzeug.exceptions import UnsupportedMediaType
 
-from speck.api import metrics, schemas
+from speck.api import metrics, problems, schemas
+from speck.api.access import author
 from speck.api.problems import fault_data
 from speck.coordinator import Coordinator
 from speck.errors import InvalidInput
@@ -20,7 +21,7 @@ from speck.schema import Loaded, load_composition, load_job, read_document
 blueprint = Blueprint("speck", __name__, description="Jobs, compositions, operations")
 
 _JSON = "application/json"
-_YAML = ("application/yaml", "application/x-yaml", "text/yaml", "text/plain")
+_YAML = ("application/yaml", "application/x-yaml", "text/yaml")
 _EXAMPLE = {
     "job_name": "A",
     "spe_address": "http://172.16.39.7:8081/",
@@ -55,7 +56,7 @@ def _answer(operation: Operation, wait: float) -> tuple[dict[str, Any], int, dic
 
 
 def _why(query: dict[str, Any]) -> dict[str, str]:
-    return {"author": query["author"], "message": query["message"]}
+    return {"author": author(query["author"]), "message": query["message"]}
 
 
 def _load(name: str) -> Loaded:
@@ -101,7 +102,7 @@ def apply_composition(query: dict[str, Any]) -> Any:
         loaded.composition,
         base_revision=query["base_revision"],
         warnings=[str(each) for each in loaded.warnings],
-        author=query["author"],
+        author=author(query["author"]),
         message=query["message"],
         leave_behind=query["leave_behind"],
     )
@@ -212,6 +213,16 @@ def show_job(name: str) -> Any:
     return _coordinator().job(name)
 
 
+@blueprint.route("/jobs/<name>/logs", methods=["GET"])
+@blueprint.arguments(schemas.LogQuery, location="query")
+@blueprint.response(200, schemas.LogSchema)
+@blueprint.alt_response(404, schema=schemas.ProblemSchema)
+@blueprint.alt_response(502, schema=schemas.ProblemSchema, description="its engine could not be asked")
+def show_log(query: dict[str, Any], name: str) -> Any:
+    """The last lines that a job's engine has of it"""
+    return _coordinator().log(name, query["lines"])
+
+
 @blueprint.route("/jobs/<name>", methods=["DELETE"])
 @blueprint.arguments(schemas.ChangeQuery, location="query")
 @blueprint.response(202, schemas.OperationSchema)
@@ -282,13 +293,33 @@ def list_sites() -> Any:
     return _coordinator().sites()
 
 
+@blueprint.route("/sites/check", methods=["GET"])
+@blueprint.response(200, schemas.CheckupSchema(many=True))
+def check_sites() -> Any:
+    """Each engine and broker of the inventory: version, limits, clock, what is wrong and what mends it"""
+    return _coordinator().checkups()
+
+
 @blueprint.route("/healthz", methods=["GET"])
-@blueprint.response(200, description="alive")
+@blueprint.response(200, schemas.HealthSchema)
+@blueprint.alt_response(503, schema=schemas.ProblemSchema, description="only a restart could mend it")
 def healthz() -> Response:
     """Liveness; and under `store` what keeps the store from being written, if anything does"""
+    if faults := _coordinator().faults():
+        return problems.problem(503, "; ".join(faults))
     failure = _coordinator().store.failure
     data = {"status": "ok"} | ({"store": str(failure)} if failure else {})
     return Response(json.dumps(data), content_type=_JSON)
+
+
+@blueprint.route("/readyz", methods=["GET"])
+@blueprint.response(200, schemas.HealthSchema)
+@blueprint.alt_response(503, schema=schemas.ProblemSchema, description="not yet, or no more, and why")
+def readyz() -> Response:
+    """Whether what was interrupted is taken up again, and the engines were looked at"""
+    if reasons := [*_coordinator().faults(), *_coordinator().waits_for()]:
+        return problems.problem(503, "; ".join(reasons), headers={"Retry-After": "2"})
+    return Response(json.dumps({"status": "ok"}), content_type=_JSON)
 
 
 @blueprint.route("/store/check", methods=["GET"])
@@ -311,4 +342,4 @@ def back_up_store() -> Response:
 @blueprint.response(200, content_type="text/plain", description="Prometheus's text format")
 def show_metrics() -> Response:
     """Metrics for Prometheus"""
-    return Response(metrics.exposition(_coordinator()), content_type="text/plain; version=0.0.4")
+    return Response(metrics.exposition(_coordinator()), content_type=metrics.CONTENT_TYPE)

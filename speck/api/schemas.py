@@ -273,6 +273,41 @@ class SiteViewSchema(Schema):
     broker = fields.Nested(BrokerViewSchema)
 
 
+class ComplaintSchema(Schema):
+    """One thing that is wrong with an engine or a broker."""
+
+    message = _text()
+    remedy = _text("what mends it (empty: the message says)")
+
+
+class CheckupSchema(Schema):
+    """An engine or a broker of the inventory, as it was found just now."""
+
+    site = _text()
+    role = fields.String(validate=validate.OneOf(("engine", "broker")))
+    address = _text()
+    reached = fields.Boolean()
+    version = _text("empty where it does not tell")
+    limits = fields.Dict(keys=fields.String(), metadata={"description": "by name; memory is bytes"})
+    clock_ahead = fields.List(
+        fields.Float(),
+        allow_none=True,
+        metadata={"description": "by how much its clock is ahead of the server's: from, to, in s"},
+    )
+    wrong = fields.List(fields.Nested(ComplaintSchema))
+
+
+class LogSchema(Schema):
+    """The last lines that an engine has of a job."""
+
+    job_name = _text()
+    address = _text("the engine")
+    observed_at = fields.Float(metadata=_UNIX)
+    attempt = fields.Integer(metadata={"description": "of which they are"})
+    about = _text("where the lines come from, and what cannot be had")
+    lines = fields.List(fields.String(), metadata={"description": "the newest last"})
+
+
 class EventSchema(Schema):
     """A line of the audit log."""
 
@@ -284,6 +319,13 @@ class EventSchema(Schema):
     operation = _text()
     author = _text("who asked for what this belongs to")
     cause = _text("why, in the words of who asked")
+
+
+class HealthSchema(Schema):
+    """That all is well."""
+
+    status = fields.String(validate=validate.Equal("ok"))
+    store = _text("what keeps the store from being written, if anything does")
 
 
 class FindingSchema(Schema):
@@ -409,6 +451,16 @@ class DifferenceQuery(Schema):
         allow_none=True,
         validate=validate.Range(1, _LAST_NUMBER),
         metadata={"description": "by default the last one"},
+    )
+
+
+class LogQuery(Schema):
+    """Query parameters of a job's log."""
+
+    lines = fields.Integer(
+        load_default=100,
+        validate=validate.Range(1, 10_000),
+        metadata={"description": "how many at most, the last ones"},
     )
 
 

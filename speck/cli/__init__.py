@@ -4,27 +4,60 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from functools import partial
+from pathlib import Path
 
 import click
 
 import speck
-from speck.cli import compositions, history, local, look, serve, store
-from speck.cli.common import ERROR, INTERRUPTED, err
-from speck.client import DEFAULT_URL, Client, RequestRefused
-from speck.errors import InvalidInput, SpeckError
+from speck.cli import (
+    completion,
+    compositions,
+    history,
+    init,
+    local,
+    logs,
+    look,
+    serve,
+    sites,
+    store,
+    token,
+    top,
+    validate,
+    watch,
+)
+from speck.cli.common import INTERRUPTED, err
+from speck.cli.completion import PROGRAM
+from speck.cli.failing import report
+from speck.client import DEFAULT_URL, Client
+from speck.tokens import token_of
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(speck.__version__, prog_name="speck")
-@click.option("--server", envvar="SPECK_SERVER", default=DEFAULT_URL, show_default=True, help="The server.")
+@click.option(
+    "--server",
+    envvar=["SPECK_URL", "SPECK_SERVER"],
+    metavar="URL",
+    default=DEFAULT_URL,
+    show_default=True,
+    help="The server [or SPECK_URL].",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    help="File with the token, where one is asked for [or SPECK_TOKEN_FILE, or the token in SPECK_TOKEN].",
+)
+@click.option(
+    "--ca",
+    envvar="SPECK_CA",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="PEM file of the authority behind the server's certificate [or SPECK_CA].",
+)
 @click.pass_context
-def cli(context: click.Context, server: str) -> None:
-    """One streaming application out of jobs on different engines at different sites.
-
-    The environment variable SPECK_TOKEN holds the server's token, where it asks for one.
-    """
-    context.obj = Client(server, os.environ.get("SPECK_TOKEN"))
+def cli(context: click.Context, server: str, token_file: Path | None, ca: Path | None) -> None:
+    """One streaming application out of jobs on different engines at different sites."""
+    context.obj = Client(server, partial(token_of, os.environ, token_file), ca)
 
 
 for command in (
@@ -40,9 +73,16 @@ for command in (
     history.events,
     look.jobs,
     look.show,
-    look.sites,
     look.graph,
+    watch.watch,
+    top.top,
+    logs.logs,
+    sites.sites,
+    init.init,
+    validate.validate,
+    completion.completion,
     store.store,
+    token.token,
     local.local,
     local.demo,
 ):
@@ -51,39 +91,23 @@ for command in (
 
 def main() -> None:
     """The console script."""
+    code = _run()
     try:
-        code = cli.main(standalone_mode=False)
-    except click.ClickException as error:
-        error.show()  # exit code 1, since 2 means that a plan has changes
-        code = ERROR
-    except (click.Abort, KeyboardInterrupt):
-        err.print("interrupted")
-        code = INTERRUPTED
-    except RequestRefused as error:
-        _complain(error, [fault_line(fault) for fault in error.faults])
-        code = ERROR
-    except InvalidInput as error:
-        _complain(error, [str(fault) for fault in error.faults])
-        code = ERROR
-    except SpeckError as error:
-        _complain(error, [])
-        code = ERROR
-    except BrokenPipeError:
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read it has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = ERROR
-    except OSError as error:
-        # A file or directory that a user named, of which nobody below knows more than the system says.
-        _complain(SpeckError(f"{error.filename or 'the system'}: {error.strerror or error}"), [])
-        code = ERROR
-    sys.exit(code or 0)
+    sys.exit(code)
 
 
-def fault_line(fault: dict[str, Any]) -> str:
-    line = f"line {fault['line']}: " if fault.get("line") else ""
-    job = f"job {fault['job']!r}: " if fault.get("job") else ""
-    return f"{line}{job}{fault['message']}"
-
-
-def _complain(error: Exception, faults: list[str]) -> None:
-    for text in faults or [str(error)]:
-        err.print(f"error: {text}", style="red", markup=False)
+def _run() -> int:
+    try:
+        return cli.main(prog_name=PROGRAM, standalone_mode=False) or 0
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    except Exception as error:
+        if os.environ.get("SPECK_DEBUG"):
+            raise
+        return report(error)
+    except KeyboardInterrupt:
+        err.print("interrupted")
+        return INTERRUPTED

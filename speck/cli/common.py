@@ -1,39 +1,37 @@
-"""What several commands share: where they print, how they follow an operation, and common options."""
+"""What several commands share: common options, how data are shown, how an operation is carried out."""
 
 from __future__ import annotations
 
 import getpass
 import json
 import socket
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from rich.console import Console, RenderableType
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.console import RenderableType
 
 from speck import render
+from speck.cli.progress import INTERRUPTED, follow
+from speck.cli.terminal import err, out
 from speck.client import Client
 
-NOTHING_TO_DO, ERROR, CHANGES, WAITING, INTERRUPTED = 0, 1, 2, 3, 130
+__all__ = ["INTERRUPTED", "err", "follow", "out"]
+
+NOTHING_TO_DO, ERROR, CHANGES, WAITING = 0, 1, 2, 3
 DEFAULT_DIRECTORY = Path(".speck")
-_UNLIMITED = 100_000  # columns: nothing is cut where the output is piped
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-out = Console(soft_wrap=True, width=None if sys.stdout.isatty() else _UNLIMITED, highlight=False)
-err = Console(stderr=True, soft_wrap=True, highlight=False)
-
-file_argument = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+file_path = click.Path(exists=True, dir_okay=False, path_type=Path)
+file_argument = click.argument("file", type=file_path)
+inventory_option = click.option(
+    "--sites",
+    "inventory",
+    type=file_path,
+    help="The site inventory [default: that of `speck local up`, if there].",
+)
 
 
 def json_option(function: _Function) -> _Function:
@@ -58,10 +56,15 @@ def why_options(function: _Function) -> _Function:
     return click.option("-m", "--message", default="", help="Why; kept in the history.")(author(function))
 
 
+def show_json(data: Any) -> None:
+    """Print data as JSON."""
+    click.echo(json.dumps(data, indent=2))
+
+
 def show_data(data: Any, lines: Iterable[RenderableType], as_json: bool) -> None:
     """Print data, as JSON or as these lines."""
     if as_json:
-        click.echo(json.dumps(data, indent=2))
+        show_json(data)
         return
     for line in lines:
         out.print(line)
@@ -76,32 +79,14 @@ def default_sites() -> Path | None:
 def warn(faults: Iterable[dict[str, Any]]) -> None:
     """Print warnings."""
     for fault in faults:
-        line = f"line {fault['line']}: " if fault.get("line") else ""
-        job = f"job {fault['job']!r}: " if fault.get("job") else ""
-        err.print(f"warning: {line}{job}{fault['message']}", style="yellow", markup=False)
+        err.print(f"warning: {fault_line(fault)}", style="yellow", markup=False)
 
 
-def follow(client: Client, identifier: str, *, quiet: bool) -> dict[str, Any]:
-    """Show an operation's progress until it ends; Ctrl-C leaves it running."""
-    hidden = quiet or not err.is_terminal
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    said: set[str] = set()
-    operation: dict[str, Any] = {}
-    try:
-        with Progress(*columns, TimeElapsedColumn(), console=err, transient=True, disable=hidden) as bar:
-            task = bar.add_task("working", total=None)
-            for operation in client.follow(identifier):
-                actions = [each for each in operation["actions"] if each["state"] != "kept"]
-                ended = [each for each in actions if each["ended"] is not None]
-                for action in ended:
-                    if action["job"] not in said:
-                        said.add(action["job"])
-                        bar.console.print(render.action_line(action)) if not quiet else None
-                bar.update(task, total=len(actions), completed=len(ended))
-    except KeyboardInterrupt:
-        err.print(f"\nThe operation goes on.  Look at it with: speck operation {identifier} --follow")
-        raise SystemExit(INTERRUPTED) from None
-    return operation
+def fault_line(fault: Mapping[str, Any]) -> str:
+    """What is wrong in a file, with where."""
+    line = f"line {fault['line']}: " if fault.get("line") else ""
+    job = f"job {fault['job']!r}: " if fault.get("job") else ""
+    return f"{line}{job}{fault['message']}"
 
 
 def carry_out(client: Client, begin: Callable[[], dict[str, Any]], as_json: bool) -> None:

@@ -19,6 +19,7 @@ from speck.cli.common import (
     warn,
     why_options,
 )
+from speck.cli.completion import names
 from speck.cli.variables import read_composition, variables_options
 from speck.client import Client
 
@@ -103,7 +104,7 @@ def compositions(client: Client, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=names)
 @click.option("--job", is_flag=True, help="NAME is a job, not a composition.")
 @why_options
 @json_option

@@ -11,6 +11,7 @@ import click
 
 from speck import render
 from speck.cli.common import CHANGES, NOTHING_TO_DO, carry_out, json_option, show_data, why_options
+from speck.cli.completion import composition_argument
 from speck.client import Client
 
 _AGO = re.compile(r"(\d+)([smhd])\Z")
@@ -35,7 +36,7 @@ class Moment(click.ParamType[float]):
 
 
 @click.command()
-@click.argument("name")
+@composition_argument
 @json_option
 @click.pass_obj
 def history(client: Client, name: str, as_json: bool) -> None:
@@ -45,7 +46,7 @@ def history(client: Client, name: str, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("name")
+@composition_argument
 @click.argument("before", type=click.IntRange(0), required=False)
 @click.argument("after", type=click.IntRange(1), required=False)
 @json_option
@@ -60,7 +61,7 @@ def diff(client: Client, name: str, before: int | None, after: int | None, as_js
 
 
 @click.command()
-@click.argument("name")
+@composition_argument
 @click.argument("revision", type=click.IntRange(1), required=False)
 @click.option("--dry-run", is_flag=True, help="Show what it would do: exits 0 for nothing, 2 for changes.")
 @click.option("--base-revision", type=int, help="Refuse when this is not the last revision.")

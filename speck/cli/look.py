@@ -1,16 +1,20 @@
-"""The commands that show what is: jobs, sites, a composition's graph."""
+"""The commands that show what is: jobs, a composition's graph."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import click
 
 from speck import render
-from speck.cli.common import default_sites, file_argument, json_option, show_data
+from speck.cli.common import default_sites, file_argument, inventory_option, json_option, show_data, show_json
+from speck.cli.completion import job_argument
 from speck.cli.variables import read_composition, variables_options
 from speck.client import Client
-from speck.model import Inventory
+from speck.graph import Graph
+from speck.model import Inventory, Job
 
 
 @click.command()
@@ -23,7 +27,7 @@ def jobs(client: Client, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("job")
+@job_argument
 @json_option
 @click.pass_obj
 def show(client: Client, job: str, as_json: bool) -> None:
@@ -33,30 +37,18 @@ def show(client: Client, job: str, as_json: bool) -> None:
 
 
 @click.command()
-@json_option
-@click.pass_obj
-def sites(client: Client, as_json: bool) -> None:
-    """List the sites, and whether their engines and brokers can be reached."""
-    data = client.sites()
-    show_data(data, [render.sites_table(data)], as_json)
-
-
-@click.command()
 @file_argument
 @variables_options
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="An .svg or .png file.")
-@click.option(
-    "--sites",
-    "inventory",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The site inventory [default: that of `speck local up`, if there].",
-)
+@inventory_option
+@json_option
 def graph(
     file: Path,
     env_files: tuple[Path, ...],
     settings: tuple[str, ...],
     output: Path | None,
     inventory: Path | None,
+    as_json: bool,
 ) -> None:
     """Draw a composition's graph by site, as text or as a picture."""
     from speck.binder import installed
@@ -71,7 +63,17 @@ def graph(
         text, inventory=sites, registry=installed(), root=Path(), default_name=file.stem
     )
     jobs = loaded.composition.jobs.values()
-    if output is None:
-        click.echo(draw_text(jobs, sites))
-    else:
+    if output is not None:
         draw_image(jobs, sites, output)
+    if as_json:
+        show_json(_graph_data(jobs))
+    elif output is None:
+        click.echo(draw_text(jobs, sites))
+
+
+def _graph_data(jobs: Iterable[Job]) -> list[dict[str, Any]]:
+    """Each job with whom it feeds, those first that feed others."""
+    graph = Graph.of(jobs)
+    return [
+        graph.jobs[name].to_dict() | {"feeds": graph.readers_of(graph.jobs[name])} for name in graph.order()
+    ]

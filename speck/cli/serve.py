@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,16 @@ import click
 
 from speck.carry import STATE_LIMIT
 from speck.cli.common import DEFAULT_DIRECTORY, default_sites
+from speck.limits import Limits
 from speck.store import Bounds
+from speck.tls import Certificate
+from speck.tokens import TokenFile, Tokens, token_of
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+def _most(name: str, default: int, text: str) -> Callable[[Any], Any]:
+    return click.option(name, type=click.IntRange(1), default=default, show_default=True, help=text)
 
 
 def _keep(name: str, default: int, text: str) -> Callable[[Any], Any]:
@@ -80,7 +88,41 @@ def _keep(name: str, default: int, text: str) -> Callable[[Any], Any]:
     show_default=True,
     help="Largest state that is carried between sites that share no storage.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Log more.")
+@click.option(
+    "--token-file", type=_FILE, help="File with a token, which lets in [or SPECK_TOKEN_FILE, or SPECK_TOKEN]."
+)
+@click.option("--tokens", type=_FILE, help="File of several tokens with names and roles (speck token add).")
+@click.option("--tls-cert", type=_FILE, help="Certificate (PEM, its chain included), to speak HTTPS.")
+@click.option("--tls-key", type=_FILE, help="The key of that certificate (PEM, without a password).")
+@click.option(
+    "--allow-host",
+    "allowed_hosts",
+    metavar="NAME",
+    multiple=True,
+    help="A name under which the server is reached, besides its own; may be given again.",
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0),
+    metavar="REQUESTS",
+    help="Requests/s that one client may make; 0: any number [default: any on loopback, 100 beyond].",
+)
+@_most("--max-operations", Limits().operations, "Operations of users at work at once.")
+@_most("--max-jobs", Limits().jobs, "Jobs in all.")
+@_most("--max-compositions", Limits().compositions, "Compositions in all.")
+@click.option("-v", "--verbose", is_flag=True, help="Log from level info on.")
+@click.option(
+    "--log-level",
+    type=click.Choice(("debug", "info", "warning", "error")),
+    help="Log from this level on [default: warning].",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(("text", "json")),
+    default="text",
+    show_default=True,
+    help="Log lines for people, or JSON objects for machines; both on standard error.",
+)
 def serve(
     host: str,
     port: int,
@@ -94,22 +136,35 @@ def serve(
     keep_events: int,
     drain: float,
     period: float | None,
+    token_file: Path | None,
+    tokens: Path | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    allowed_hosts: tuple[str, ...],
+    rate: float | None,
+    max_operations: int,
+    max_jobs: int,
+    max_compositions: int,
     verbose: bool,
+    log_level: str | None,
+    log_format: str,
 ) -> None:
     """Run the server."""
+    from speck.logs import configure
     from speck.server import serve as run
 
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    configure(log_format, log_level or ("info" if verbose else "warning"))
     run(
         data_dir=data_dir,
         sites=sites or default_sites(),
         roots=roots,
         host=host,
         port=port,
-        token=os.environ.get("SPECK_TOKEN"),
+        tokens=_tokens(tokens, token_file),
+        certificate=_certificate(tls_cert, tls_key),
+        allowed_hosts=allowed_hosts,
+        rate=rate,
+        limits=Limits(max_operations, max_jobs, max_compositions),
         advertise=advertise,
         state_limit=state_limit << 20,
         bounds=Bounds(keep_revisions, keep_operations, keep_events),
@@ -117,3 +172,19 @@ def serve(
         period=period,
         ready=lambda url: click.echo(f"SpecK serves {url}"),
     )
+
+
+def _tokens(named: Path | None, file: Path | None) -> Tokens | None:
+    """Those of a file with names; or else the one that is given in another way, if any."""
+    if named is not None and file is not None:
+        raise click.UsageError("--tokens and --token-file cannot be given both.")
+    if named is not None:
+        return TokenFile(named)
+    token = token_of(os.environ, file)
+    return Tokens.single(token) if token else None
+
+
+def _certificate(certificate: Path | None, key: Path | None) -> Certificate | None:
+    if (certificate is None) != (key is None):
+        raise click.UsageError("--tls-cert and --tls-key belong together.")
+    return Certificate(certificate, key) if certificate is not None and key is not None else None

@@ -10,7 +10,7 @@ import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 from dotenv.parser import parse_stream
@@ -22,6 +22,13 @@ from speck.schema.yamltext import line_of, parse
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _YAML = (".yaml", ".yml", ".json")
+
+
+class Variables(NamedTuple):
+    """What was given by the options."""
+
+    env_files: tuple[Path, ...] = ()
+    settings: tuple[str, ...] = ()
 
 
 def variables_options(function: _Function) -> _Function:

@@ -45,6 +45,7 @@ class Program:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 cwd=ROOT,
+                env=_environment(),  # nobody else reaches it
                 start_new_session=True,
             )
 
@@ -73,6 +74,11 @@ class Program:
     def _signal(self, number: signal.Signals) -> None:
         if self.process.poll() is None:
             os.killpg(self.process.pid, number)
+
+
+def _environment() -> dict[str, str]:
+    """Without what is meant for another server than the demo's own."""
+    return {key: value for key, value in os.environ.items() if key not in ("SPECK_TOKEN", "SPECK_TOKEN_FILE")}
 
 
 class Server(Program):

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from io import BufferedReader
 from pathlib import Path
 
 SUFFIXES: Mapping[str, tuple[str, ...]] = {"spark": (".py", ".zip", ".whl"), "flink": (".jar", ".py")}
+
+LARGEST = 512 << 20  # bytes
+_CLOSED = os.O_CLOEXEC | os.O_NOFOLLOW
+# To enter a directory it need not be readable.
+_ENTER = _CLOSED | os.O_DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)
+_READ = _CLOSED | os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 
 
 class BadFile(ValueError):
@@ -18,7 +27,9 @@ def locate(job_path: str, roots: Sequence[Path]) -> Path:
     """The real path of a job's file, relative to the first root that has it.
 
     Raises :class:`BadFile` when it is missing, no ordinary file, or not under a root once ``..`` and
-    symbolic links are followed; nothing is told of what lies outside of the roots.
+    symbolic links are followed; nothing is told of what lies outside of the roots.  What is hidden below a
+    root (its name, or that of a directory on the way, begins with a dot) is nobody's job: there lie SpecK's
+    own store, repositories, keys.
     """
     inside = [path for root in roots if (path := _within(job_path, root.resolve())) is not None]
     if not inside:
@@ -42,7 +53,11 @@ def _within(job_path: str, root: Path) -> Path | None:
         real = written.resolve()
     except (OSError, RuntimeError) as error:  # a link that leads to itself
         raise BadFile("cannot be followed to a file") from error
-    return real if real.is_relative_to(root) else None
+    if not real.is_relative_to(root):
+        return None
+    if any(part.startswith(".") for part in real.relative_to(root).parts):
+        raise BadFile("is hidden (job files and their directories have names that do not begin with a dot)")
+    return real
 
 
 def type_fault(job_path: str, engine: str) -> str | None:
@@ -53,10 +68,50 @@ def type_fault(job_path: str, engine: str) -> str | None:
     return f"is no file type for {engine} (expected {' or '.join(suffixes)})"
 
 
-def content_hash(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal.  Raises :class:`BadFile` when it cannot be read."""
-    try:
-        with path.open("rb") as file:
+def content_hash(path: Path, roots: Sequence[Path]) -> str:
+    """The SHA-256 of a file that was located, in hexadecimal.  Raises :class:`BadFile`."""
+    with open_located(path, roots) as file:
+        try:
             return hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise BadFile(f"cannot be read ({error.strerror})") from error
+
+
+def open_located(path: Path, roots: Sequence[Path]) -> BufferedReader:
+    """Open a file that was located, for reading.  Raises :class:`BadFile` when it cannot be read.
+
+    No link is followed any more on the way down from its root, so that what was put in the place of the file,
+    or of a directory, after it was located is not read unless it lies under the root itself.
+    """
+    root = next((real for root in roots if path.is_relative_to(real := root.resolve())), None)
+    if root is None:
+        raise BadFile("lies outside of the directories that job files are taken from")
+    try:
+        file = os.fdopen(_descend(root, path.relative_to(root).parts), "rb")
     except OSError as error:
         raise BadFile(f"cannot be read ({error.strerror})") from error
+    try:
+        _refuse_odd(os.fstat(file.fileno()))
+    except BadFile:
+        file.close()
+        raise
+    return file
+
+
+def _descend(root: Path, parts: Sequence[str]) -> int:
+    """The descriptor of a file, of which each directory on the way is opened by itself."""
+    *directories, name = parts
+    with ExitStack() as stack:
+        descriptor = os.open(root, _ENTER)
+        stack.callback(os.close, descriptor)
+        for directory in directories:
+            descriptor = os.open(directory, _ENTER, dir_fd=descriptor)
+            stack.callback(os.close, descriptor)
+        return os.open(name, _READ, dir_fd=descriptor)
+
+
+def _refuse_odd(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise BadFile("is not an ordinary file")
+    if status.st_size > LARGEST:
+        raise BadFile(f"has {status.st_size:,} bytes (at most {LARGEST:,} are taken)")

@@ -171,7 +171,7 @@ def _find_code(job_path: str, roots: tuple[Path, ...]) -> tuple[Path | None, str
     """The file and its hash, or ``None`` and what is wrong."""
     try:
         path = locate(job_path, roots)
-        return path, content_hash(path)
+        return path, content_hash(path, roots)
     except BadFile as error:
         return None, str(error)
 

@@ -16,6 +16,7 @@ from speck.store.records import (
     JobRecord,
     Revision,
     SessionRecord,
+    Tries,
 )
 from speck.store.store import Store
 from speck.store.transaction import Transaction
@@ -31,4 +32,5 @@ __all__ = [
     "SessionRecord",
     "Store",
     "Transaction",
+    "Tries",
 ]

@@ -27,7 +27,7 @@ from speck.errors import StoreError
 from speck.store import encoding
 from speck.store.check import LEAP, artifacts_directory
 from speck.store.database import Database
-from speck.store.encoding import FORMAT
+from speck.store.encoding import FIRST_KEY, FORMAT
 from speck.store.transaction import Record
 
 _LENGTHS = struct.Struct(">II")
@@ -134,6 +134,7 @@ def restore(file: IO[bytes], name: str, directory: Path) -> Restored:
 def _unpack(file: IO[bytes], place: Path) -> Restored:
     records = artifacts = 0
     about, end = {}, {}
+    first = 0
     with (
         gzip.open(file) as unzipped,
         tarfile.open(fileobj=unzipped, mode="r|") as tar,
@@ -150,12 +151,15 @@ def _unpack(file: IO[bytes], place: Path) -> Restored:
             elif member.name.startswith("records/"):
                 found = list(_records(content.read()))
                 database.write([_raised(key, value) for key, value in found])
+                first = max([first, *(int(value) for key, value in found if key == FIRST_KEY)])
                 records += len(found)
             else:
                 _keep_code(member.name, content, place)
                 artifacts += 1
         while unzipped.read(_CHUNK):  # to its very end, where its checksum stands
             pass
+        # Also of jobs that came after the backup, whose numbers are not known here.
+        database.write([(FIRST_KEY, str(first + LEAP).encode())])
     if about.get("format") != FORMAT:
         raise ValueError(f"its format is {about.get('format')!r}, this SpecK reads {FORMAT!r}")
     if end != {"records": records, "artifacts": artifacts}:

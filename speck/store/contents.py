@@ -8,7 +8,7 @@ from typing import Any
 
 from speck.model import Job
 from speck.store import encoding
-from speck.store.records import AttemptRecord, Event, Head, JobRecord, Revision
+from speck.store.records import AttemptRecord, Event, Head, JobRecord, Revision, Tries
 from speck.store.transaction import Record
 
 
@@ -21,6 +21,8 @@ class Contents:
     revisions: dict[tuple[str, int], Revision] = field(default_factory=dict)
     jobs: dict[str, JobRecord] = field(default_factory=dict)
     attempts: list[AttemptRecord] = field(default_factory=list)
+    tries: dict[str, Tries] = field(default_factory=dict)
+    left_behind: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     operations: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     unreadable: dict[bytes, str] = field(default_factory=dict)
@@ -40,6 +42,10 @@ class Contents:
         match parts:
             case ["meta", "format"]:
                 self.format = value.decode()
+            case ["meta", "identity"]:
+                value.decode("ascii")
+            case ["meta", "first"]:
+                int(value)
             case ["composition", name]:
                 self.heads[name] = encoding.decode_head(name, value)
             case ["revision", name, number]:
@@ -48,11 +54,18 @@ class Contents:
                 self.jobs[name] = encoding.decode_job(name, value)
             case ["attempt", name, number]:
                 self.attempts.append(encoding.decode_attempt(f"{name}/{number}", value))
-            case ["operation", identifier]:
+            case ["left", identifier]:
+                self.left_behind[identifier] = encoding.decode_operation(value)
+            case ["tries", name]:
+                self.tries[name] = encoding.decode_tries(value)
+            case ["operation" | "healing", identifier]:
                 self.operations[identifier] = encoding.decode_operation(value)
             case ["event", number]:
                 int(number)
                 self.events.append(encoding.decode_event(value))
+            case ["loop", number]:
+                int(number)
+                self.events.append(encoding.decode_loop_event(value)[1])
             case _:
                 raise ValueError("no such kind of record")
 

@@ -3,14 +3,20 @@
 Key layout (text, parts divided by ``/``; numbers with leading zeros, so that they sort)::
 
     meta/format                     "1"
+    meta/identity                   16 letters and digits of this store alone, which its attempts carry
+    meta/first                      the number after which the attempts at a new job begin (none: 0)
     composition/NAME                head: last revision, and whether it is being deleted
     revision/NAME/NUMBER            the wanted jobs of a revision, with who, when and why (compressed)
     job/NAME                        composition, number of its last attempt, sessions, state, error
     attempt/JOB/NUMBER              one try on an engine, written before the engine hears of it; names
                                     the revision that holds the form of the job which it runs
     left/ID                         a copy that was left behind at an engine out of reach, by its attempt
+    tries/JOB                       how often a job that does not come up was tried, and when it is again
     operation/ID                    one apply: its plan, how it ended (compressed)
+    healing/ID                      the same of what the loop did by itself, with a bound of its own
     event/NUMBER                    the audit log, oldest first, bounded
+    loop/NUMBER                     the loop's own entries of it, each with the number of the event that
+                                    follows it, bounded
 
 A job's fields are kept once, in a revision, and an attempt points there: that, and compression of
 whatever holds many jobs, keeps a job small.
@@ -27,10 +33,21 @@ from dataclasses import astuple, replace
 from typing import Any
 
 from speck.model import Attempt, Handle, Job, State, client_id
-from speck.store.records import AttemptRecord, Event, Head, Intent, JobRecord, Revision, SessionRecord
+from speck.store.records import (
+    AttemptRecord,
+    Event,
+    Head,
+    Intent,
+    JobRecord,
+    Revision,
+    SessionRecord,
+    Tries,
+)
 
 FORMAT = "1"
 FORMAT_KEY = b"meta/format"
+IDENTITY_KEY = b"meta/identity"
+FIRST_KEY = b"meta/first"
 
 
 def key_of(*parts: str) -> bytes:
@@ -134,6 +151,8 @@ def encode_job(record: JobRecord) -> bytes:
         "error": record.error,
         "left": [_state_data(each) for each in record.left],
         "f": record.former,
+        "k": [_state_data(each) for each in record.saved],
+        "b": record.begun,
     }
     return _pack({"c": record.composition} | {key: value for key, value in optional.items() if value})
 
@@ -150,6 +169,8 @@ def decode_job(name: str, value: bytes) -> JobRecord:
         data.get("error", ""),
         tuple(State(*each) for each in data.get("left", ())),
         data.get("f", 0),
+        tuple(State(*each) for each in data.get("k", ())),
+        tuple(data["b"]) if "b" in data else None,
     )
 
 
@@ -163,6 +184,8 @@ def encode_attempt(record: AttemptRecord) -> bytes:
         data["h"] = [handle.address, handle.engine_id, dict(handle.details)]
     if attempt.session != client_id(attempt.job_name):
         data["s"] = attempt.session
+    if attempt.lineage:
+        data["l"] = attempt.lineage
     return _pack(data)
 
 
@@ -176,6 +199,7 @@ def decode_attempt(path: str, value: bytes) -> AttemptRecord:
         number=int(number),
         session=data.get("s", client_id(job_name)),
         state=_state(data.get("state")),
+        lineage=data.get("l", ""),
     )
     handle = Handle(*data["h"]) if "h" in data else None
     return AttemptRecord(attempt, data["r"], data["p"], handle)
@@ -199,6 +223,16 @@ def _session_data(session: SessionRecord, job: str) -> list[str]:
 def _session(data: list[str], job: str) -> SessionRecord:
     broker, topic, *name = data
     return SessionRecord(broker, name[0] if name else client_id(job), topic)
+
+
+def encode_tries(tries: Tries) -> bytes:
+    """The inverse of :func:`decode_tries`."""
+    return _pack([tries.tries, round(tries.next_try, 3), tries.held])
+
+
+def decode_tries(value: bytes) -> Tries:
+    """What was tried of a job."""
+    return Tries(*_unpack(value))
 
 
 # --- operations and events
@@ -237,3 +271,14 @@ def decode_event(value: bytes) -> Event:
     data = _unpack(value) if value[:1] == b"[" else _decompress(value)
     fields, intents = data[:8], zip(*data[8:], strict=True)
     return replace(Event(*fields), intents=tuple(Intent(*each) for each in intents))
+
+
+def encode_loop_event(event: Event, before: int) -> bytes:
+    """The inverse of :func:`decode_loop_event`."""
+    return b"%d " % before + encode_event(event)
+
+
+def decode_loop_event(value: bytes) -> tuple[int, Event]:
+    """An entry of the loop's own, after the number of the event that follows it."""
+    before, _, event = value.partition(b" ")
+    return int(before), replace(decode_event(event), by_loop=True)

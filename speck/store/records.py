@@ -10,11 +10,17 @@ from speck.model import Attempt, Handle, Job, State
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much history is kept: revisions of each composition, operations and events of all together."""
+    """How much history is kept: revisions of each composition, operations and events of all together.
+
+    What the loop does by itself (``healings``, and ``loop_events`` of the log) is counted apart, so that a
+    job that keeps dying does not push what users did out of the history.
+    """
 
     revisions: int = 100
     operations: int = 500
     events: int = 10_000
+    healings: int = 100
+    loop_events: int = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +66,9 @@ class JobRecord:
     ``attempts`` is the number of the last attempt; ``sessions`` holds the current one last; ``state`` is
     where its last stopped attempt left its state; ``error`` what went wrong last.  ``left`` holds copies of
     its state that nothing starts from any more, and that are to be deleted.  ``former`` is the revision of
-    the form that was stopped to make place for another (0: none), until that one is up.
+    the form that was stopped to make place for another (0: none), until that one is up.  ``saved`` are the
+    states that its attempts have left, each by itself, the newest last.  ``begun`` is of a last attempt that
+    ended before it had kept anything: its lineage, and its form's fingerprint.
     """
 
     name: str
@@ -71,6 +79,8 @@ class JobRecord:
     error: str = ""
     left: tuple[State, ...] = ()
     former: int = 0
+    saved: tuple[State, ...] = ()
+    begun: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +97,19 @@ class AttemptRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Tries:
+    """What was tried of a job that does not come up, for who tries again, also after a restart.
+
+    So many ``tries``, and when the next one is due (Unix time, s).  ``held`` says why there is to be none
+    before a user asks (empty: there is).
+    """
+
+    tries: int = 0
+    next_try: float = 0.0
+    held: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Intent:
     """What an operation is about to do with one job, and why."""
 
@@ -100,7 +123,8 @@ class Event:
     """One line of the audit log.  ``at`` is Unix time, s.
 
     The event with which an operation is accepted names who asked for it (``author``) and why (``cause``),
-    and holds all that it is about to do (``intents``); those that follow name the operation.
+    and holds all that it is about to do (``intents``); those that follow name the operation.  ``by_loop`` is
+    true of what the loop does by itself.
     """
 
     at: float
@@ -112,3 +136,4 @@ class Event:
     author: str = ""
     cause: str = ""
     intents: tuple[Intent, ...] = ()
+    by_loop: bool = False

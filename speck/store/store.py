@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+import secrets
 import threading
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from heapq import merge
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -13,11 +17,29 @@ from typing import Any, TypeVar
 from speck.errors import NotFound, StoreDamaged, StoreError
 from speck.store import encoding
 from speck.store.database import Database
-from speck.store.encoding import FORMAT, FORMAT_KEY, key_of, number_part
-from speck.store.records import AttemptRecord, Bounds, Event, Head, JobRecord, Revision
-from speck.store.transaction import Change, Record, Transaction
+from speck.store.encoding import FIRST_KEY, FORMAT, FORMAT_KEY, IDENTITY_KEY, key_of, number_part
+from speck.store.records import AttemptRecord, Bounds, Event, Head, JobRecord, Revision, Tries
+from speck.store.transaction import OPERATION_KINDS, Change, Record, Transaction
+
+_log = logging.getLogger("speck.audit")
 
 _T = TypeVar("_T")
+
+_BEFORE = 1 << 62  # more than there are entries: those of the loop come before the event that follows them
+
+_TROUBLE = frozenset(("failed", "skipped", "waiting", "drift"))  # kinds of events
+
+
+def _log_event(event: Event) -> None:
+    fields = {
+        "event_kind": event.kind,
+        "operation": event.operation,
+        "composition": event.composition,
+        "job": event.job,
+        "author": event.author,
+    }
+    said = {name: value for name, value in fields.items() if value}  # an empty one would hide another's
+    _log.log(logging.WARNING if event.kind in _TROUBLE else logging.INFO, "%s", event.message, extra=said)
 
 
 @dataclass
@@ -26,6 +48,9 @@ class Store:
 
     Raises :class:`~speck.errors.StoreLocked` when another process (or this one) has it open, and the other
     kinds of :class:`~speck.errors.StoreError` when it cannot be read or written.
+
+    ``identity`` is of this store alone.  ``first_attempt`` is the number after which the attempts at a job
+    begin that the store hears of for the first time.
     """
 
     directory: Path
@@ -37,7 +62,9 @@ class Store:
         self._database = Database(self.directory)
         try:
             self._check_format()
-            self._events = self._last_event() + 1
+            self.identity = self._own_identity()
+            self.first_attempt = int(self._database.get(FIRST_KEY) or 0)
+            self._events, self._loop_events = (self._next_number(prefix) for prefix in (b"event/", b"loop/"))
         except BaseException:
             self._database.close()
             raise
@@ -55,10 +82,18 @@ class Store:
         if found is None:
             self._database.write([(FORMAT_KEY, FORMAT.encode())])
 
-    def _last_event(self) -> int:
-        with self._database.scan(b"event/", reverse=True) as found:
-            last, _ = next(found, (b"event/-1", b""))
-        return int(last.rsplit(b"/", 1)[1])
+    def _own_identity(self) -> str:
+        """What tells the attempts of this store from those of others; a copy out of a backup has the same."""
+        found = self._database.get(IDENTITY_KEY)
+        if found is None:
+            found = secrets.token_hex(8).encode()
+            self._database.write([(IDENTITY_KEY, found)])
+        return found.decode()
+
+    def _next_number(self, prefix: bytes) -> int:
+        with self._database.scan(prefix, reverse=True) as found:
+            last, _ = next(found, (b"/-1", b""))
+        return int(last.rsplit(b"/", 1)[1]) + 1
 
     # --- writing
 
@@ -75,13 +110,18 @@ class Store:
             changes = [*transaction.changes(), *self._events_of(transaction)]
         self._database.write(changes)
         self._forget_cached(changes)
+        for event in transaction.events:
+            _log_event(event)
 
     def _events_of(self, transaction: Transaction) -> Iterator[Change]:
         for event in transaction.events:
-            number, self._events = self._events, self._events + 1
-            yield key_of("event", number_part(number)), encoding.encode_event(event)
-            if number >= self.bounds.events:
-                yield key_of("event", number_part(number - self.bounds.events)), None
+            if event.by_loop:
+                number, self._loop_events = self._loop_events, self._loop_events + 1
+                value = encoding.encode_loop_event(event, self._events)
+                yield from _bounded("loop", number, value, self.bounds.loop_events)
+            else:
+                number, self._events = self._events, self._events + 1
+                yield from _bounded("event", number, encoding.encode_event(event), self.bounds.events)
 
     def _forget_cached(self, changes: list[Change]) -> None:
         deleted = [key.decode().split("/") for key, value in changes if value is None]
@@ -91,13 +131,21 @@ class Store:
                 self._cache.pop((composition, int(number)), None)
 
     def trim_operations(self, spared: Container[str] = ()) -> None:
-        """Forget the oldest operations beyond the bound (their ids sort by time), but for those spared."""
-        known = [key.decode().split("/")[1] for key in self._database.keys(b"operation/")]
-        surplus = [each for each in known[: -self.bounds.operations] if each not in spared]
+        """Forget the oldest operations beyond the bounds (their ids sort by time), but for those spared."""
+        bounds = (self.bounds.operations, self.bounds.healings)
+        surplus = [
+            identifier
+            for kind, bound in zip(OPERATION_KINDS, bounds, strict=True)
+            for identifier in self._operation_ids(kind)[:-bound]
+            if identifier not in spared
+        ]
         if surplus:
             with self.transaction() as transaction:
                 for identifier in surplus:
                     transaction.delete_operation(identifier)
+
+    def _operation_ids(self, kind: str) -> list[str]:
+        return [key.decode().split("/")[1] for key in self._database.keys(key_of(kind, ""))]
 
     def compact(self) -> None:
         """Give back the space of what was overwritten or deleted."""
@@ -173,9 +221,11 @@ class Store:
 
     def operation(self, identifier: str) -> dict[str, Any] | None:
         """An operation as plain data."""
-        key = key_of("operation", identifier)
-        value = self._database.get(key)
-        return None if value is None else self._decoded(key, encoding.decode_operation, value)
+        for key in (key_of(kind, identifier) for kind in OPERATION_KINDS):
+            value = self._database.get(key)
+            if value is not None:
+                return self._decoded(key, encoding.decode_operation, value)
+        return None
 
     def left_behind(self) -> list[dict[str, Any]]:
         """The copies that were left behind, as plain data."""
@@ -183,19 +233,38 @@ class Store:
 
     def operations(self) -> list[dict[str, Any]]:
         """All operations, as plain data, oldest first."""
-        return self._scan(b"operation/", lambda _, value: encoding.decode_operation(value))
+        kinds = [
+            self._scan(key_of(kind, ""), lambda _, value: encoding.decode_operation(value))
+            for kind in OPERATION_KINDS
+        ]
+        return list(merge(*kinds, key=lambda data: str(data.get("id", ""))))
+
+    def tries(self) -> dict[str, Tries]:
+        """What was tried of the jobs that do not come up, by job name."""
+        return dict(self._scan(b"tries/", lambda name, value: (name, encoding.decode_tries(value))))
 
     def events(self, limit: int = 100, accept: Callable[[Event], bool] | None = None) -> list[Event]:
         """The last ``limit`` events (of those that ``accept`` answers true for), oldest first."""
-        found: list[Event] = []
-        with self._database.scan(b"event/", reverse=True) as records:
-            for key, value in records:
-                event = self._decoded(key, encoding.decode_event, value)
-                if accept is None or accept(event):
-                    found.append(event)
-                if len(found) >= limit:
-                    break
+        with (
+            self._database.scan(b"event/", reverse=True) as events,
+            self._database.scan(b"loop/", reverse=True) as loop,
+        ):
+            numbered = merge(
+                (self._event(key, value) for key, value in events),
+                (self._loop_event(key, value) for key, value in loop),
+                key=lambda each: each[:2],
+                reverse=True,
+            )
+            accepted = (event for _, _, event in numbered if accept is None or accept(event))
+            found = list(islice(accepted, max(limit, 1)))
         return found[::-1]
+
+    def _event(self, key: bytes, value: bytes) -> tuple[int, int, Event]:
+        return _number_in(key), 0, self._decoded(key, encoding.decode_event, value)
+
+    def _loop_event(self, key: bytes, value: bytes) -> tuple[int, int, Event]:
+        before, event = self._decoded(key, encoding.decode_loop_event, value)
+        return before, _number_in(key) - _BEFORE, event
 
     def records(self) -> list[Record]:
         """Every key with its value, as they are together at this moment."""
@@ -220,3 +289,14 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _bounded(kind: str, number: int, value: bytes, bound: int) -> Iterator[Change]:
+    """A numbered record, and the end of the one that it pushes out."""
+    yield key_of(kind, number_part(number)), value
+    if number >= bound:
+        yield key_of(kind, number_part(number - bound)), None
+
+
+def _number_in(key: bytes) -> int:
+    return int(key.rsplit(b"/", 1)[1])

@@ -8,7 +8,9 @@ from typing import Any
 from speck.model import Attempt
 from speck.store import encoding
 from speck.store.encoding import key_of, number_part
-from speck.store.records import AttemptRecord, Event, Head, JobRecord, Revision
+from speck.store.records import AttemptRecord, Event, Head, JobRecord, Revision, Tries
+
+OPERATION_KINDS = ("operation", "healing")
 
 Record = tuple[bytes, bytes]  # a key with its value
 Change = tuple[bytes, bytes | None]  # a key with its new value; None deletes it
@@ -49,8 +51,13 @@ class Transaction:
         self._changes[key_of("job", record.name)] = encoding.encode_job(record)
 
     def delete_job(self, name: str) -> None:
-        """Forget a job."""
+        """Forget a job, and what was tried of it."""
         self._changes[key_of("job", name)] = None
+        self.put_tries(name, None)
+
+    def put_tries(self, job: str, tries: Tries | None) -> None:
+        """Write what was tried of a job; ``None`` forgets it."""
+        self._changes[key_of("tries", job)] = None if tries is None else encoding.encode_tries(tries)
 
     def put_attempt(self, record: AttemptRecord) -> None:
         """Write an attempt, in the phase it is in."""
@@ -69,12 +76,13 @@ class Transaction:
         self._changes[key_of("left", identifier)] = None
 
     def put_operation(self, identifier: str, data: Mapping[str, Any]) -> None:
-        """Write an operation as plain data."""
-        self._changes[key_of("operation", identifier)] = encoding.encode_operation(data)
+        """Write an operation as plain data; those of the kind ``heal`` are kept apart."""
+        kind = "healing" if data.get("kind") == "heal" else "operation"
+        self._changes[key_of(kind, identifier)] = encoding.encode_operation(data)
 
     def delete_operation(self, identifier: str) -> None:
         """Forget an operation."""
-        self._changes[key_of("operation", identifier)] = None
+        self._changes |= {key_of(kind, identifier): None for kind in OPERATION_KINDS}
 
     def add_event(self, event: Event) -> None:
         """Append to the audit log; the oldest entry leaves when the log is full."""

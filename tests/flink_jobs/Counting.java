@@ -109,10 +109,20 @@ public class Counting {
         }
     }
 
-    /** Takes {@code --seconds} to build its job, and writes what it was given to {@code --given}, if anywhere. */
+    /**
+     * Takes {@code --seconds} to build its job, or until there is a file {@code go} in the folder {@code --waits},
+     * where it writes {@code begun} before; and writes what it was given to {@code --given}, if anywhere.
+     */
     public static class Slow {
         public static void main(String[] arguments) throws Exception {
             ParameterTool parameters = ParameterTool.fromArgs(arguments);
+            if (parameters.has("waits")) {
+                Path folder = Path.of(parameters.get("waits"));
+                Files.writeString(folder.resolve("begun"), "");
+                while (!Files.exists(folder.resolve("go"))) {
+                    Thread.sleep(20);
+                }
+            }
             Thread.sleep(parameters.getLong("seconds", 0) * 1000);
             if (parameters.has("given")) {
                 String settings = StreamExecutionEnvironment.getExecutionEnvironment()

@@ -4,6 +4,7 @@ import io.speck.mqtt.SinkSettings;
 import java.nio.charset.StandardCharsets;
 import java.util.Collection;
 import java.util.List;
+import org.apache.flink.api.common.JobID;
 import org.apache.flink.api.connector.sink2.Sink;
 import org.apache.flink.api.connector.sink2.StatefulSinkWriter;
 import org.apache.flink.api.connector.sink2.SupportsWriterState;
@@ -27,12 +28,14 @@ public final class FlinkMqttSink<T> implements Sink<T>, SupportsWriterState<T, L
     private final SinkFormat<T> format;
     private final String job;
     private final String incarnation;
+    private final JobID origin;
 
-    FlinkMqttSink(SinkSettings settings, SinkFormat<T> format, String job, String incarnation) {
+    FlinkMqttSink(SinkSettings settings, SinkFormat<T> format, String job, String incarnation, JobID origin) {
         this.settings = settings;
         this.format = format;
         this.job = job;
         this.incarnation = incarnation;
+        this.origin = origin;
     }
 
     /** A sink of texts. */
@@ -53,7 +56,7 @@ public final class FlinkMqttSink<T> implements Sink<T>, SupportsWriterState<T, L
     @Override
     public StatefulSinkWriter<T, Lineage> restoreWriter(WriterInitContext context, Collection<Lineage> restored) {
         LibraryRelease.with(context.getUserCodeClassLoader());
-        return new MqttSinkWriter<>(settings, format, job, Lineage.begin(context, restored, incarnation),
+        return new MqttSinkWriter<>(settings, format, job, Lineage.begin(context, restored, incarnation, origin),
                 context.metricGroup());
     }
 

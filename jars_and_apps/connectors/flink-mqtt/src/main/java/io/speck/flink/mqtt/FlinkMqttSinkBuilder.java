@@ -8,10 +8,14 @@ import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.Stamp;
 import io.speck.mqtt.TlsFiles;
 import java.time.Duration;
+import java.util.regex.Pattern;
+import org.apache.flink.api.common.JobID;
 import org.apache.flink.util.function.SerializableFunction;
 
 /** Gathers the settings of a sink; nothing is connected before the job runs. */
 public final class FlinkMqttSinkBuilder<T> {
+    private static final Pattern JOB_ID = Pattern.compile("[0-9a-f]{32}");
+
     private final SerializableFunction<T, byte[]> format;
     private String broker;
     private String username;
@@ -24,6 +28,7 @@ public final class FlinkMqttSinkBuilder<T> {
     private Sequence<T> sequence;
     private String job;
     private String incarnation;
+    private String origin;
     private Duration flushTimeout = Duration.ofSeconds(60);
 
     FlinkMqttSinkBuilder(SerializableFunction<T, byte[]> format) {
@@ -85,6 +90,15 @@ public final class FlinkMqttSinkBuilder<T> {
         return this;
     }
 
+    /**
+     * The id (32 hexadecimal digits) of a job that ended before its first checkpoint, whose work this one does again
+     * from its beginning: what it writes bears the stamps that it had. Null for none.
+     */
+    public FlinkMqttSinkBuilder<T> origin(String job) {
+        origin = job;
+        return this;
+    }
+
     /** The number of each message in the stamps, in place of a count. */
     public FlinkMqttSinkBuilder<T> sequence(Sequence<T> numbers) {
         sequence = numbers;
@@ -106,11 +120,20 @@ public final class FlinkMqttSinkBuilder<T> {
         }
         faults.check("topic", topic, FlinkMqttSinkBuilder::topicName);
         faults.check("incarnation", incarnation, Stamp::incarnation);
+        faults.check("origin", origin, FlinkMqttSinkBuilder::jobId);
         faults.positive("flushTimeout", flushTimeout);
         faults.done();
         String everywhere = topic;
         SinkFormat<T> whole = new SinkFormat<>(format, topicOf == null ? element -> everywhere : topicOf, key, sequence);
-        return new FlinkMqttSink<>(new SinkSettings(login, flushTimeout), whole, job, incarnation);
+        JobID beginning = origin == null ? null : JobID.fromHexString(origin);
+        return new FlinkMqttSink<>(new SinkSettings(login, flushTimeout), whole, job, incarnation, beginning);
+    }
+
+    private static String jobId(String text) {
+        if (!JOB_ID.matcher(text).matches()) {
+            throw new InvalidSettingException("'" + text + "' is no id of a job (expected 32 hexadecimal digits)");
+        }
+        return text;
     }
 
     private static String topicName(String text) {

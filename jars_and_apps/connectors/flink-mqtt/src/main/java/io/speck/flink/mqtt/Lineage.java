@@ -27,8 +27,9 @@ record Lineage(String run, int subtask, int parallelism, long next) {
      * again must bear the stamps that it had. It is another one for another job, and after a change of parallelism.
      *
      * @param incarnation the user's own name for the run; null for none
+     * @param origin the job whose work this one does again from its beginning; null for none
      */
-    static Lineage begin(WriterInitContext context, Collection<Lineage> restored, String incarnation) {
+    static Lineage begin(WriterInitContext context, Collection<Lineage> restored, String incarnation, JobID origin) {
         int subtask = context.getTaskInfo().getIndexOfThisSubtask();
         int parallelism = context.getTaskInfo().getNumberOfParallelSubtasks();
         for (Lineage each : restored) {
@@ -38,7 +39,8 @@ record Lineage(String run, int subtask, int parallelism, long next) {
             }
         }
         long checkpoint = context.getRestoredCheckpointId().orElse(0);
-        String run = incarnation != null ? incarnation : name(context.getJobInfo().getJobId(), parallelism, checkpoint);
+        JobID job = origin != null ? origin : context.getJobInfo().getJobId();
+        String run = incarnation != null ? incarnation : name(job, parallelism, checkpoint);
         return new Lineage(run, subtask, parallelism, 0);
     }
 

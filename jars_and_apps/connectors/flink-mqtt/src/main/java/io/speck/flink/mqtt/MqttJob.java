@@ -155,7 +155,8 @@ public final class MqttJob {
         return builder.broker(required("sink-broker")).topic(required("sink-topic")).job(name).flushTimeout(FLUSH_TIMEOUT)
                 .login(login("sink", "username"), login("sink", "password"))
                 .passwordFile(login("sink", "password-file"))
-                .tls(tls("sink"));
+                .tls(tls("sink"))
+                .origin(setting("speck.lineage"));
     }
 
     private TlsFiles tls(String side) {
@@ -163,7 +164,11 @@ public final class MqttJob {
     }
 
     private String login(String side, String what) {
-        ConfigOption<String> option = ConfigOptions.key("speck." + side + "." + what).stringType().noDefaultValue();
+        return setting("speck." + side + "." + what);
+    }
+
+    private String setting(String key) {
+        ConfigOption<String> option = ConfigOptions.key(key).stringType().noDefaultValue();
         return environment.getConfiguration().get(option);
     }
 

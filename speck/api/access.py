@@ -1,0 +1,120 @@
+"""Who may do what: bearer tokens (RFC 6750) with roles, where the server asks for them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from http import HTTPStatus
+from typing import Any
+
+from flask import Flask, Response, g, request
+
+from speck.api import problems
+from speck.api.files import PREFIX
+from speck.tokens import Owner, Role, Tokens
+
+READING = frozenset(("GET", "HEAD", "OPTIONS"))
+# What shows nothing without a token: a sign of life; a page and what belongs to it, which then asks for one;
+# and artifacts, whose URLs have tokens of their own in them.
+_SIGNS_OF_LIFE = frozenset(("speck.healthz", "speck.readyz"))
+_OPEN_BLUEPRINTS = frozenset(("dashboard",))
+# It reads, but all there is, code included.
+_FOR_WRITERS = frozenset(("speck.back_up_store",))
+_SCHEME = "bearer"
+_PAUSE = 1.0  # s between two lines of the log about wrong tokens
+
+_log = logging.getLogger(__name__)
+
+
+def author(given: str) -> str:
+    """Who asks, for the history: whose token it is; where tokens have no names, what a client says."""
+    owner: Owner | None = g.get("owner")
+    return owner.name if owner is not None and owner.name else given
+
+
+def register(app: Flask, tokens: Tokens) -> None:
+    """Have the application ask for a token, and for one that may write where something is changed."""
+    complaint = _Complaint()
+
+    @app.before_request
+    def check() -> Response | None:
+        given = _given()
+        owner = g.owner = tokens.owner(given) if given else None
+        if owner is None and not _open_to_all():
+            if given:
+                complaint.note()
+            return _who_are_you(wrong=bool(given))
+        if owner is not None and owner.role is Role.READ and _changes():
+            return _not_allowed(owner)
+        return None
+
+    @app.after_request
+    def hide(response: Response) -> Response:
+        if request.endpoint in _SIGNS_OF_LIFE and g.get("owner") is None:
+            return _without_details(response)
+        return response
+
+
+def describe(document: dict[str, Any], demanded: bool) -> None:
+    """Tell of tokens in the OpenAPI document."""
+    schemes = document["components"].setdefault("securitySchemes", {})
+    schemes[_SCHEME] = {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A token that reads, or one that reads and writes; where the server asks for one.",
+    }
+    document["security"] = [{_SCHEME: []}] if demanded else [{}, {_SCHEME: []}]
+    for path in ("/healthz", "/readyz"):
+        for operation in document["paths"].get(path, {}).values():
+            if isinstance(operation, dict):
+                operation["security"] = [{}]
+
+
+def _given() -> bytes:
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    return token.strip().encode("latin-1", "replace") if scheme.lower() == _SCHEME else b""
+
+
+def _open_to_all() -> bool:
+    by_route = request.endpoint in _SIGNS_OF_LIFE or request.blueprint in _OPEN_BLUEPRINTS
+    return by_route or request.path.startswith(PREFIX)
+
+
+def _changes() -> bool:
+    return request.method not in READING or request.endpoint in _FOR_WRITERS
+
+
+def _who_are_you(*, wrong: bool) -> Response:
+    detail = "the token is not one that this server takes" if wrong else _NEEDED
+    challenge = 'Bearer realm="SpecK"' + (', error="invalid_token"' if wrong else "")
+    return problems.problem(401, detail, headers={"WWW-Authenticate": challenge})
+
+
+_NEEDED = "a bearer token is needed (Authorization: Bearer TOKEN; speck takes it from SPECK_TOKEN)"
+
+
+def _not_allowed(owner: Owner) -> Response:
+    detail = f"the token of {owner.name!r} may read only (this takes one with the role write)"
+    challenge = 'Bearer realm="SpecK", error="insufficient_scope", scope="write"'
+    return problems.problem(403, detail, headers={"WWW-Authenticate": challenge})
+
+
+def _without_details(response: Response) -> Response:
+    if response.status_code < HTTPStatus.BAD_REQUEST:
+        response.set_data(json.dumps({"status": "ok"}))
+        return response
+    kept = {name: value for name, value in response.headers.items() if name == "Retry-After"}
+    return problems.problem(response.status_code, "it is not well; with a token it says why", headers=kept)
+
+
+class _Complaint:
+    """Wrong tokens in the log: that there are some, without a line for each."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def note(self) -> None:
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + _PAUSE
+            _log.warning("a wrong token was given by %s", request.remote_addr)

@@ -1,0 +1,124 @@
+"""What a browser may be used for against this server by pages that are not its own: nothing.
+
+A page of another origin can send requests with its visitor's reach, which may be this very machine.  It can
+not read answers (there is no cross-origin sharing), must not frame this server's page, and must not change
+anything.  With a name of its own that it makes point here (DNS rebinding) it would be of the same origin;
+so only names are answered that are this server's.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection, Mapping
+
+from flask import Flask, Response, request
+from werkzeug.datastructures import Headers
+
+from speck.api import problems
+from speck.api.access import READING
+from speck.schema.report import show
+
+# Of every answer, so that no page or error needs to be told apart.
+HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": "; ".join(
+        (
+            "default-src 'none'",
+            "script-src 'self'",
+            "style-src 'self'",
+            "img-src 'self' data:",
+            "font-src 'self'",
+            "connect-src 'self'",
+            "worker-src 'self'",
+            "manifest-src 'self'",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "frame-ancestors 'none'",
+        )
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_NOT_KEPT = {"Cache-Control": "no-store"}  # unless an answer says otherwise, as files of a page do
+
+# What a page of another origin may send without asking first.
+_SIMPLE = frozenset(("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"))
+
+
+def register(app: Flask, names: Collection[str]) -> None:
+    """Have the application refuse what comes from other pages, and say what browsers are to do.
+
+    ``names`` are the host names, in lower case, under which it is reached besides numeric addresses and
+    ``localhost``.
+    """
+
+    @app.before_request
+    def check() -> Response | None:
+        host = request.environ.get("HTTP_HOST", "")
+        if host and not is_ours(host, names):
+            return problems.problem(421, _MISDIRECTED.format(show(host_of(host))))
+        if (why := foreign(request.headers, host, request.method)) is not None:
+            return problems.problem(403, why)
+        if request.method not in READING and request.mimetype in _SIMPLE:
+            return problems.problem(415, _SIMPLE_TYPE.format(request.mimetype))
+        return None
+
+    @app.after_request
+    def instruct(response: Response) -> Response:
+        for name, value in HEADERS.items():
+            response.headers[name] = value
+        for name, value in _NOT_KEPT.items():
+            response.headers.setdefault(name, value)
+        return response
+
+
+_MISDIRECTED = "host {} is no name of this server (expected its address, or a name given to --allow-host)"
+_SIMPLE_TYPE = "content type {!r} is not taken (expected application/json or application/yaml)"
+
+
+def is_ours(host: str, names: Collection[str]) -> bool:
+    """Whether a ``Host`` header names this server.  A number does: no name had to be looked up for it."""
+    name = host_of(host)
+    return name in names or name == "localhost" or name.endswith(".localhost") or _is_number(name)
+
+
+def foreign(headers: Headers, host: str, method: str) -> str | None:
+    """Why a request is taken for another page's, as a sentence; ``None`` when it is not.
+
+    Browsers say where a request comes from, other clients say nothing.  Whoever follows a link from
+    another page may read what it leads to.
+    """
+    changes = method not in READING
+    site = headers.get("Sec-Fetch-Site", "none")
+    if site not in ("none", "same-origin") and (changes or headers.get("Sec-Fetch-Mode") != "navigate"):
+        return f"the request comes from another page (Sec-Fetch-Site: {show(site)})"
+    origin = headers.get("Origin")
+    if changes and origin is not None and not _same(origin, host):
+        return f"the request comes from another page (Origin: {show(origin)})"
+    return None
+
+
+def host_of(address: str) -> str:
+    """The name or number in ``HOST:PORT``, in lower case."""
+    if address.startswith("["):
+        return address[1:].partition("]")[0].lower()
+    return address.partition(":")[0].rstrip(".").lower()
+
+
+def _same(origin: str, host: str) -> bool:
+    """Whether an origin is this host; which scheme it has is not known behind a proxy that speaks TLS."""
+    scheme, _, name = origin.lower().partition("://")
+    default = {"http": ":80", "https": ":443"}.get(scheme)
+    if default is None:
+        return False
+    return name.removesuffix(default) == host.lower().removesuffix(default)
+
+
+def _is_number(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

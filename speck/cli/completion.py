@@ -1,0 +1,71 @@
+"""Shell completion: the script of each shell, and what is offered for names that the server knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import click
+from click.shell_completion import get_completion_class
+
+from speck.client import Client
+from speck.errors import SpeckError
+
+PROGRAM = "speck"
+VARIABLE = "_SPECK_COMPLETE"
+
+_INSTALL = """\b
+Where it goes:
+  bash   speck completion bash > ~/.local/share/bash-completion/completions/speck
+  zsh    speck completion zsh > "${fpath[1]}/_speck"
+  fish   speck completion fish > ~/.config/fish/completions/speck.fish
+"""
+
+
+@click.command(epilog=_INSTALL)
+@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the script that completes commands, options and names in a shell."""
+    made = get_completion_class(shell)
+    assert made is not None, shell  # noqa: S101 - click knows these three
+    click.echo(made(context.find_root().command, {}, PROGRAM, VARIABLE).source())
+
+
+def _offered(context: click.Context, incomplete: str, ask: Callable[[Client], Iterable[str]]) -> list[str]:
+    """The names that begin as what is typed; none when the server cannot be asked."""
+    root = context.find_root()
+    assert root.command.callback is not None  # noqa: S101 - it makes the client, as for any command
+    try:
+        with root:
+            root.invoke(root.command.callback, **root.params)
+        known = list(ask(root.obj))
+    except SpeckError:
+        return []
+    return sorted(name for name in known if name.startswith(incomplete))
+
+
+def _jobs(client: Client) -> list[str]:
+    return [str(each["job_name"]) for each in client.jobs()]
+
+
+def _compositions(client: Client) -> list[str]:
+    return [str(each["name"]) for each in client.compositions()]
+
+
+def job_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The jobs that the server knows."""
+    return _offered(context, incomplete, _jobs)
+
+
+def composition_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The compositions that the server knows."""
+    return _offered(context, incomplete, _compositions)
+
+
+def names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Compositions, or jobs where the command was given ``--job``."""
+    return _offered(context, incomplete, _jobs if context.params.get("job") else _compositions)
+
+
+job_argument = click.argument("job", shell_complete=job_names)
+composition_argument = click.argument("name", shell_complete=composition_names)

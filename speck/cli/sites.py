@@ -1,0 +1,55 @@
+"""The commands about sites: which there are, and what is wrong with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from speck import render
+from speck.cli.common import ERROR, file_path, json_option, show_data
+from speck.client import Client
+
+
+@click.group(invoke_without_command=True)
+@json_option
+@click.pass_context
+def sites(context: click.Context, as_json: bool) -> None:
+    """List the sites, and whether their engines and brokers can be reached."""
+    if context.invoked_subcommand is None:
+        data = context.obj.sites()
+        show_data(data, [render.sites_table(data)], as_json)
+
+
+@sites.command()
+@click.option(
+    "--sites",
+    "inventory",
+    type=file_path,
+    help="Look at the sites of this inventory, from here [default: the server looks at its own].",
+)
+@json_option
+@click.pass_obj
+def check(client: Client, inventory: Path | None, as_json: bool) -> None:
+    """Look at each engine and each broker: reached, version, limits, clock, what is wrong, what mends it.
+
+    Exits 1 when anything is wrong.
+    """
+    found = client.check_sites() if inventory is None else _examined(inventory)
+    show_data(found, [render.checkup_table(found), *render.checkup_lines(found)], as_json)
+    raise SystemExit(ERROR if any(each["wrong"] for each in found) else 0)
+
+
+def _examined(path: Path) -> list[dict[str, Any]]:
+    from speck.binder import installed
+    from speck.checkup import examine
+    from speck.pool import BinderPool
+    from speck.server import read_inventory
+
+    inventory = read_inventory(path)
+    pool = BinderPool(installed(), inventory)
+    try:
+        return [each.to_dict() for each in examine(inventory, pool)]
+    finally:
+        pool.close()

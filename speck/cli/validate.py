@@ -1,0 +1,134 @@
+"""The command that reads a file as the server would, without one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from speck.binder import ENGINE_OF_SCHEME, Registry, installed, scheme_of
+from speck.cli.common import (
+    ERROR,
+    default_sites,
+    err,
+    fault_line,
+    file_argument,
+    inventory_option,
+    json_option,
+    out,
+    show_json,
+    warn,
+)
+from speck.cli.variables import Variables, read_composition, variables_options
+from speck.errors import Fault, InvalidInput
+from speck.model import Inventory, Site
+
+
+@click.command()
+@file_argument
+@inventory_option
+@click.option(
+    "--root",
+    "roots",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    multiple=True,
+    default=(Path(),),
+    help="Directory under which job files lie; may be given again [default: this one].",
+)
+@click.option("--strict", is_flag=True, help="Exit 1 for warnings too.")
+@json_option
+@variables_options
+def validate(
+    file: Path,
+    inventory: Path | None,
+    roots: tuple[Path, ...],
+    strict: bool,
+    as_json: bool,
+    env_files: tuple[Path, ...],
+    settings: tuple[str, ...],
+) -> None:
+    """Read a composition, or a site inventory, and say everything that is wrong with it.
+
+    No server is asked, no engine and no broker: what can be seen in the file, the inventory and the job
+    files.  Exits 0 when nothing is wrong, 1 otherwise.
+    """
+    said, warnings, faults = "", tuple[Fault, ...](), tuple[Fault, ...]()
+    try:
+        said, warnings = _read(file, inventory, roots, Variables(env_files, settings))
+    except InvalidInput as error:
+        faults = error.faults
+    valid = not faults and not (strict and warnings)
+    _show(file, said, _data(warnings), _data(faults), valid, as_json)
+    raise SystemExit(0 if valid else ERROR)
+
+
+def _read(
+    file: Path, inventory: Path | None, roots: Sequence[Path], given: Variables
+) -> tuple[str, tuple[Fault, ...]]:
+    """What the file holds, in words, and what in it is worth a warning."""
+    from speck.schema import load_composition, load_inventory
+    from speck.schema.yamltext import parse
+    from speck.server import read_inventory
+
+    text = file.read_bytes()
+    top = parse(text).value
+    if isinstance(top, dict) and "sites" in top and "jobs" not in top:
+        found = load_inventory(text).sites
+        if faults := list(_unserved(found.values(), installed())):
+            raise InvalidInput(faults, "inventory")
+        return f"sites {', '.join(found) or '(none)'}", ()
+    path = inventory or default_sites()
+    loaded = load_composition(
+        read_composition(file, given.env_files, given.settings),
+        inventory=read_inventory(path) if path else Inventory(),
+        registry=installed(),
+        root=roots,
+        default_name=file.stem,
+    )
+    composition = loaded.composition
+    return f"composition {composition.name}, jobs {', '.join(composition.jobs) or '(none)'}", loaded.warnings
+
+
+def _unserved(sites: Iterable[Site], registry: Registry) -> Iterator[Fault]:
+    """A fault for each address that no installed binder can reach."""
+    for site in sites:
+        for engine in site.engines:
+            address = engine.spe_address
+            if registry.engine_kind(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address) is None:
+                yield _unknown_kind(site, "spe_address", address, "sc://, spark:// or http(s)://")
+        if registry.broker_kind(site.broker_address) is None:
+            yield _unknown_kind(site, "broker_address", site.broker_address, "tcp:// or mqtts://")
+
+
+def _unknown_kind(site: Site, field: str, address: str, expected: str) -> Fault:
+    message = f"site {site.name!r}: no binder serves {field} {address!r} (expected {expected})"
+    return Fault(message, field=field, value=address)
+
+
+def _data(faults: Sequence[Fault]) -> list[dict[str, Any]]:
+    return [
+        {"job": each.job, "field": each.field, "line": each.line, "message": each.message} for each in faults
+    ]
+
+
+def _show(
+    file: Path,
+    said: str,
+    warnings: list[dict[str, Any]],
+    faults: list[dict[str, Any]],
+    valid: bool,
+    as_json: bool,
+) -> None:
+    if as_json:
+        data = {"file": str(file), "valid": valid, "holds": said, "faults": faults, "warnings": warnings}
+        show_json(data)
+        return
+    warn(warnings)
+    for fault in faults:
+        err.print(f"error: {fault_line(fault)}", style="red", markup=False)
+    if not faults:
+        out.print(f"{file}: {said}, nothing wrong", markup=False)
+    else:
+        err.print(f"{file}: {len(faults)} wrong", markup=False)

@@ -1,0 +1,136 @@
+"""What one coordinator counts of its own work while it goes on, for Prometheus.
+
+Names and help texts stand here once (and in ``speck/api/metrics.py``, of what is looked up when it is asked
+for); ``docs/metrics.md`` lists them all.  A label's values are few: kinds, methods, states, never a message.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+
+from speck.model import Drift
+from speck.operation import Operation
+from speck.watched import Call
+
+# When a series began is told nowhere but in a series more for each, which doubles what is scraped.
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+OPERATIONS = ("apply", "rollback", "delete", "heal")
+ENDS = ("succeeded", "failed", "waiting")
+ACTIONS = ("start", "stop", "update", "move")
+OUTCOMES = ("done", "failed", "skipped", "waiting")
+
+_CALLS = (0.005, 0.02, 0.1, 0.5, 2, 10, 60)  # s
+_ACTIONS = (0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)  # s
+_ROUNDS = (0.01, 0.05, 0.2, 1, 5, 20)  # s
+
+
+class Gauges:
+    """Counters and histograms of one coordinator; safe to use from several threads.
+
+    ``clock`` tells Unix time, s.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self.registry = CollectorRegistry()
+        self._clock = clock
+        self._seen: dict[str, float] = {}
+        self._make_instruments(self.registry)
+        self._begin_at_zero()
+
+    def _make_instruments(self, registry: CollectorRegistry) -> None:
+        self._calls = Histogram(
+            "speck_call_duration_seconds",
+            "How long calls to engines and brokers took, failed ones included",
+            ("binder", "call"),
+            buckets=_CALLS,
+            registry=registry,
+        )
+        self._call_errors = Counter(
+            "speck_call_errors",
+            "Calls to engines and brokers that failed, or said that nobody answers",
+            ("binder", "call", "error"),
+            registry=registry,
+        )
+        self._actions = Counter(
+            "speck_actions",
+            "Actions of operations that ended, by what came of them",
+            ("action", "outcome"),
+            registry=registry,
+        )
+        self._durations = Histogram(
+            "speck_action_duration_seconds",
+            "How long actions took from their beginning to their end, waiting for others included",
+            ("action",),
+            buckets=_ACTIONS,
+            registry=registry,
+        )
+        self._operations = Counter(
+            "speck_operations", "Operations that ended", ("kind", "outcome"), registry=registry
+        )
+        self._drifts = Counter(
+            "speck_drifts", "Times that a job was found not to be as wanted", ("drift",), registry=registry
+        )
+        self._rounds = Histogram(
+            "speck_round_duration_seconds",
+            "How long rounds of the loop took",
+            buckets=_ROUNDS,
+            registry=registry,
+        )
+        self._failures = Counter(
+            "speck_round_failures", "Rounds of the loop that an error ended", registry=registry
+        )
+        self._last_round = Gauge(
+            "speck_round_timestamp_seconds",
+            "When the last round of the loop ended well, in Unix time (0: none yet)",
+            registry=registry,
+        )
+
+    def _begin_at_zero(self) -> None:
+        """A series that is not there before its first event hides that event from ``increase()``."""
+        for action in ACTIONS:
+            self._durations.labels(action)
+            for outcome in OUTCOMES:
+                self._actions.labels(action, outcome)
+        for kind in OPERATIONS:
+            for outcome in ENDS:
+                self._operations.labels(kind, outcome)
+        for drift in Drift:
+            self._drifts.labels(drift.value)
+
+    def seen(self) -> Mapping[str, float]:
+        """When an engine or a broker last answered (Unix time, s), by address."""
+        return dict(self._seen)
+
+    def called(self, call: Call) -> None:
+        """A call to an engine or a broker has ended."""
+        self._calls.labels(call.kind, call.method).observe(call.seconds)
+        if call.error:
+            self._call_errors.labels(call.kind, call.method, call.error).inc()
+        if call.answered:
+            self._seen[call.address] = self._clock()
+
+    def operation_ended(self, operation: Operation, outcome: str) -> None:
+        """An operation has ended; what was kept is no action."""
+        self._operations.labels(operation.kind, outcome).inc()
+        for each in operation.actions.values():
+            if each.state == "kept":
+                continue
+            self._actions.labels(each.kind, each.state).inc()
+            if each.started is not None and each.ended is not None:
+                self._durations.labels(each.kind).observe(each.ended - each.started)
+
+    def drifted(self, drift: Drift) -> None:
+        """A job was found not to be as wanted."""
+        self._drifts.labels(drift.value).inc()
+
+    @contextmanager
+    def round(self) -> Iterator[None]:
+        """A round of the loop, from its beginning to its end."""
+        with self._rounds.time(), self._failures.count_exceptions():
+            yield
+        self._last_round.set(self._clock())

@@ -1,0 +1,93 @@
+"""The log: one line an event, with what it belongs to, as text for people or JSON for machines.
+
+What a line belongs to (operation, composition, job, attempt, site) is said once, where that work begins
+(:func:`about`), and goes with it into the threads that it uses (:func:`carried`).
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from contextvars import copy_context
+from functools import partial
+from typing import Any, TextIO, TypeVar
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+_T = TypeVar("_T")
+
+# What else a line may say of itself (``extra=`` of the logging module).
+FIELDS = (
+    *("operation", "composition", "job", "attempt", "site"),
+    *("event_kind", "author", "binder", "address", "call", "seconds", "error"),
+)
+
+
+def about(**fields: str | None) -> AbstractContextManager[None]:
+    """What is logged inside says this of itself; a field that is empty is left out."""
+    return structlog.contextvars.bound_contextvars(**{key: value for key, value in fields.items() if value})
+
+
+def carried(work: Callable[[], _T]) -> Callable[[], _T]:
+    """The same work for another thread, with what is logged here said of it there."""
+    return partial(copy_context().run, work)
+
+
+def configure(form: str, level: str) -> None:
+    """Have this process log as ``text`` or ``json``, from this level on, to standard error.
+
+    Libraries log no details, whatever the level: nobody can say what is in them.
+    """
+    wanted = logging.getLevelNamesMapping()[level.upper()]
+    logging.basicConfig(level=max(wanted, logging.INFO), handlers=[handler(form, sys.stderr)], force=True)
+    for own in ("speck", "binders"):
+        logging.getLogger(own).setLevel(wanted)
+
+
+def handler(form: str, stream: TextIO) -> logging.Handler:
+    """Writes each line as ``text`` or ``json``."""
+    found = logging.StreamHandler(stream)
+    found.setFormatter(_formatter(form))
+    return found
+
+
+def _formatter(form: str) -> logging.Formatter:
+    return structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=[
+            structlog.contextvars.merge_contextvars,
+            structlog.stdlib.ExtraAdder(FIELDS),
+            structlog.stdlib.add_log_level,
+            structlog.stdlib.add_logger_name,
+            structlog.processors.TimeStamper("iso", utc=True, key="time"),
+        ],
+        processors=[
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            _without_empty,
+            *(_json() if form == "json" else _text()),
+        ],
+    )
+
+
+def _without_empty(logger: WrappedLogger, method: str, line: EventDict) -> EventDict:
+    return {key: value for key, value in line.items() if value not in ("", None)}
+
+
+def _json() -> list[Processor]:
+    return [
+        structlog.processors.format_exc_info,
+        structlog.processors.EventRenamer("message"),
+        structlog.processors.JSONRenderer(default=str, ensure_ascii=False),
+    ]
+
+
+def _text() -> list[Processor]:
+    # Not its own traceback: that shows the values of local variables, which may be secrets.
+    traceback: Any = structlog.dev.plain_traceback
+    return [
+        structlog.dev.ConsoleRenderer(
+            colors=False, pad_event_to=0, pad_level=False, timestamp_key="time", exception_formatter=traceback
+        )
+    ]

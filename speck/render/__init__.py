@@ -1,0 +1,182 @@
+"""What a person sees of plain data: lines and tables.  Nothing is asked or done in here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from speck.render.checks import checkup_lines, checkup_table
+from speck.render.live import (
+    SORTS,
+    change_line,
+    job_changes,
+    operation_changes,
+    rates_table,
+    running_lines,
+    scene_table,
+    sorted_rates,
+)
+from speck.render.plans import (
+    action_line,
+    change_lines,
+    counted,
+    difference_lines,
+    has_changes,
+    operation_summary,
+    plan_lines,
+)
+from speck.render.words import Data, clock, shown, table
+
+__all__ = [
+    "SORTS",
+    "action_line",
+    "change_line",
+    "change_lines",
+    "checkup_lines",
+    "checkup_table",
+    "clock",
+    "compositions_table",
+    "counted",
+    "difference_lines",
+    "events_table",
+    "facts",
+    "finding_lines",
+    "has_changes",
+    "job_changes",
+    "jobs_table",
+    "operation_changes",
+    "operation_summary",
+    "plan_lines",
+    "rates_table",
+    "revisions_table",
+    "running_lines",
+    "scene_table",
+    "servers_table",
+    "shown",
+    "sites_table",
+    "sorted_rates",
+]
+
+
+def jobs_table(jobs: Iterable[Data]) -> Table:
+    """Every job: wanted and real."""
+    columns = ("JOB", "COMPOSITION", "ENGINE", "WANTED", "STATE", "OBSERVED", "DRIFT", "NEXT TRY", "SAYS")
+    return table(
+        columns,
+        (
+            (
+                each["job_name"],
+                each["composition"],
+                (each["job"] or {}).get("site") or (each["job"] or {}).get("spe_address"),
+                each["wanted"],
+                each["state"],
+                clock(each["observed_at"]),
+                each["drift"],
+                each["next_try"] and clock(each["next_try"]),
+                _says(each),
+            )
+            for each in jobs
+        ),
+    )
+
+
+def _says(job: Data) -> str:
+    """What there is to say of a job, each thing once."""
+    said = (job["waits"], job["drift_message"], job["error"], job["message"])
+    told: list[str] = []
+    for text in said:
+        if text and not any(text in other for other in told):
+            told.append(text)
+    return "; ".join(told)
+
+
+def facts(data: Data) -> Iterable[Text]:
+    """One thing in full: a line for each of its members, nested ones indented."""
+    yield from _facts(data, "")
+
+
+def _facts(data: Data, indent: str) -> Iterable[Text]:
+    for key, value in data.items():
+        if isinstance(value, Mapping) and value:
+            yield Text(f"{indent}{key}:")
+            yield from _facts(value, indent + "  ")
+        elif key in ("observed_at", "at", "started", "ended", "drift_since", "next_try") and isinstance(
+            value, float
+        ):
+            yield Text(f"{indent}{key}: {clock(value)}")
+        else:
+            yield Text(f"{indent}{key}: {'-' if value in (None, '', {}) else value}")
+
+
+def compositions_table(compositions: Iterable[Data]) -> Table:
+    """All compositions."""
+    rows = (
+        (
+            each["name"],
+            each["revision"],
+            each["jobs"],
+            each["operation"] or ("deleting" if each["deleting"] else ""),
+        )
+        for each in compositions
+    )
+    return table(("COMPOSITION", "REVISION", "JOBS", "AT WORK"), rows)
+
+
+def revisions_table(revisions: Iterable[Data]) -> Table:
+    """A composition's history: one line a revision."""
+    rows = (
+        (
+            each["number"],
+            clock(each["at"]),
+            each["author"],
+            each["jobs"],
+            counted(each["changes"]),
+            _first_line(each["message"]),
+        )
+        for each in revisions
+    )
+    return table(("REVISION", "AT", "BY", "JOBS", "CHANGES", "MESSAGE"), rows)
+
+
+def _first_line(text: str) -> str:
+    first, *more = text.splitlines() or [""]
+    return f"{first} ..." if more else first
+
+
+def finding_lines(findings: Iterable[Data]) -> Iterable[Text]:
+    """What is wrong with a store, and what was done about it."""
+    found = list(findings)
+    for each in found:
+        remedy = f" -> {each['remedy']}" if each.get("remedy") else ""
+        yield Text(f"{each['what']}: {each['message']}{remedy}", style="yellow" if remedy else "red")
+    yield Text(f"{len(found)} found" if found else "all well", style="bold")
+
+
+def sites_table(sites: Iterable[Data]) -> Table:
+    """The inventory with what can be reached: a row for each engine and each broker."""
+    rows = (row for site in sites for row in _site_rows(site))
+    return table(("SITE", "SERVER", "ADDRESS", "REACHED", "SAYS"), rows)
+
+
+def _site_rows(site: Data) -> Iterator[Sequence[Any]]:
+    for role, server in [*(("engine", each) for each in site["engines"]), ("broker", site["broker"])]:
+        says = "; ".join(filter(None, [server["error"], *server.get("warnings", [])]))
+        yield site["name"], role, server["address"], "yes" if server["reached"] else "no", says
+
+
+def servers_table(servers: Iterable[Data]) -> Table:
+    """Engines and brokers of this machine."""
+    rows = ((each["site"], each["kind"], each["address"], each["state"], each["pid"]) for each in servers)
+    return table(("SITE", "ROLE", "ADDRESS", "STATE", "PID"), rows)
+
+
+def events_table(events: Iterable[Data]) -> Table:
+    """The audit log."""
+    rows = (
+        (clock(each["at"]), each["kind"], each["message"], each["author"], _first_line(each["cause"]))
+        for each in events
+    )
+    return table(("AT", "EVENT", "MESSAGE", "BY", "WHY"), rows)

@@ -1,0 +1,103 @@
+"""What is to be done, what is being done, and what differs between two revisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rich.text import Text
+
+from speck.render.words import STATES, Data, changed_values, shown, shown_pair
+
+MARKS = {
+    "start": ("+", "green"),
+    "stop": ("-", "red"),
+    "update": ("~", "yellow"),
+    "move": (">", "cyan"),
+    "keep": (" ", "dim"),
+}
+_KINDS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "yellow")}
+
+
+def plan_lines(plan: Data) -> Iterable[Text]:
+    """Counts first, then every job with its verdict and its reason, and each changed field."""
+    yield _heading(plan)
+    width = max((len(each["job"]) for each in plan["actions"]), default=0)
+    for action in plan["actions"]:
+        mark, style = MARKS[action["kind"]]
+        yield Text(f"  {mark} {action['kind']:<6}  {action['job']:<{width}}  {action['reason']}", style=style)
+        for change in action["changes"]:
+            yield from change_lines(change)
+
+
+def _heading(plan: Data) -> Text:
+    line = Text(f"{plan['composition']} (from revision {plan['base_revision']}): ", style="bold")
+    for place, (kind, (_, style)) in enumerate(MARKS.items()):
+        count = plan["counts"][kind]
+        line.append(", " if place else "")
+        line.append(f"{count} to {kind}", style=style if count else "dim")
+    return line
+
+
+def change_lines(change: Data) -> Iterator[Text]:
+    """One changed field, old and new; of ``arguments`` and the like each key that differs."""
+    for name, before, after in changed_values(change):
+        old, new = shown_pair(before, after)
+        line = Text(f"      {name}: ")
+        line.append(old, style="dim" if before is None else "red")
+        line.append(" -> ", style="dim")
+        line.append(new, style="dim" if after is None else "green")
+        yield line
+
+
+def has_changes(plan: Data) -> bool:
+    """Whether a plan would change anything."""
+    return any(each["kind"] != "keep" or each["changes"] for each in plan["actions"])
+
+
+def action_line(action: Data) -> Text:
+    """One ended action of an operation."""
+    text = f"  {action['kind']:<6}  {action['job']}: {action['state']}"
+    if action["ended"] is not None and action["started"] is not None:
+        text += f" ({action['ended'] - action['started']:.1f} s)"
+    for said in filter(None, [action["error"], action.get("note")]):
+        text += f"\n          {said}"
+    return Text(text, style=STATES.get(action["state"], ""))
+
+
+def operation_summary(operation: Data) -> Text:
+    """How an operation stands or ended, in one line."""
+    states = [each["state"] for each in operation["actions"]]
+    parts = [f"{states.count(state)} {state}" for state in dict.fromkeys(states)]
+    if operation["ended"] is not None:
+        parts.append(f"{operation['ended'] - operation['started']:.1f} s")
+    line = Text(f"{operation['kind']} of {operation['composition']} ", style="bold")
+    line.append(operation["state"], style=STATES.get(operation["state"], ""))
+    line.append(f": {', '.join(parts)}" + (f" ({operation['error']})" if operation["error"] else ""))
+    return line
+
+
+def counted(counts: Data) -> str:
+    """How many jobs were added, removed and changed: ``+1 -2 ~3``."""
+    marks = (("+", "added"), ("-", "removed"), ("~", "changed"))
+    return " ".join(f"{mark}{counts[kind]}" for mark, kind in marks if counts[kind]) or "none"
+
+
+def difference_lines(difference: Data) -> Iterable[Text]:
+    """What differs between two revisions: each job, each field, before and after."""
+    before, after = difference["before"], difference["after"]
+    said = counted(difference["counts"])
+    yield Text(f"{difference['composition']}, revision {before} to {after}: {said}", style="bold")
+    for job in difference["jobs"]:
+        mark, style = _KINDS[job["kind"]]
+        yield Text(f"  {mark} {job['job']}", style=style)
+        for change in job["changes"]:
+            yield from _difference(job["kind"], change)
+
+
+def _difference(kind: str, change: Data) -> Iterator[Text]:
+    for name, before, after in changed_values(change):
+        old, new = shown_pair(before, after) if kind == "changed" else (shown(before), shown(after))
+        if kind != "added" and before is not None:
+            yield Text(f"      - {name}: {old}", style="red")
+        if kind != "removed" and after is not None:
+            yield Text(f"      + {name}: {new}", style="green")

@@ -1,0 +1,104 @@
+"""How single values are shown: times, states, and fields that changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+
+Data = Mapping[str, Any]
+
+LONGEST = 60  # characters of a value that is shown whole
+_AROUND = 12  # characters before the first difference that stay
+
+STATES = {
+    "running": "green",
+    "succeeded": "green",
+    "done": "green",
+    "failed": "red",
+    "lost": "red",
+    "skipped": "yellow",
+    "unknown": "yellow",
+    "waiting": "yellow",
+}
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
+    """Columns with nothing but space between them, so that other programs can read them too."""
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        made.add_column(column, overflow="fold")
+    for row in rows:
+        made.add_row(*(_cell(each) for each in row))
+    return made
+
+
+def _cell(value: Any) -> str:
+    text = "-" if value is None or value == "" else str(value)
+    style = STATES.get(text)
+    return f"[{style}]{text}[/]" if style else escape(text)
+
+
+def clock(at: float) -> str:
+    """A Unix time (s) as a date and a time of day, UTC."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def shown(value: Any) -> str:
+    """A field's value in one line: a content hash by its beginning, what is long by its ends."""
+    return shortened(_text(value))
+
+
+def shown_pair(before: Any, after: Any) -> tuple[str, str]:
+    """Two values of a field; of long ones what they have in common before the difference is left out."""
+    old, new = _text(before), _text(after)
+    if len(old) > LONGEST and len(new) > LONGEST:
+        cut = _in_common(old, new) - _AROUND
+        if cut > 0:
+            old, new = f"…{old[cut:]}", f"…{new[cut:]}"
+    return shortened(old), shortened(new)
+
+
+def _in_common(old: str, new: str) -> int:
+    pairs = enumerate(zip(old, new, strict=False))
+    return next((place for place, (one, other) in pairs if one != other), min(len(old), len(new)))
+
+
+def shortened(text: str) -> str:
+    """A text of at most :data:`LONGEST` characters: the beginning and the end of a longer one."""
+    if len(text) <= LONGEST:
+        return text
+    tail = LONGEST // 3
+    return f"{text[: LONGEST - tail - 1]}…{text[-tail:]}"
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "(none)"
+    text = str(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    is_hash = len(text) == 64 and all(letter in "0123456789abcdef" for letter in text)
+    return text[:12] if is_hash else "".join(each if each.isprintable() else _escaped(each) for each in text)
+
+
+def _escaped(letter: str) -> str:
+    return letter.encode("unicode_escape").decode()
+
+
+def changed_values(change: Data) -> Iterator[tuple[str, Any, Any]]:
+    """A changed field as name, before, after; one that is a mapping by each key that differs."""
+    field, before, after = change["field"], change["before"], change["after"]
+    if not (isinstance(before, Mapping) or isinstance(after, Mapping)):
+        yield field, before, after
+        return
+    old, new = before or {}, after or {}
+    for key in sorted(old.keys() | new.keys()):
+        if _differ(old.get(key), new.get(key)):
+            yield f"{field}.{key}", old.get(key), new.get(key)
+
+
+def _differ(before: Any, after: Any) -> bool:
+    return type(before) is not type(after) or bool(before != after)

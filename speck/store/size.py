@@ -1,0 +1,25 @@
+"""How much room a store takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from speck.store.check import artifacts_directory
+
+
+def sizes(directory: Path) -> dict[str, int]:
+    """Bytes of a store's ``records`` and of the ``code`` that is kept beside them."""
+    return {
+        "records": _total(directory.glob("*")),
+        "code": _total(artifacts_directory(directory).glob("*/*")),
+    }
+
+
+def _total(paths: Iterable[Path]) -> int:
+    total = 0
+    for path in paths:
+        with suppress(OSError):  # it was deleted since
+            total += path.stat().st_size if path.is_file() else 0
+    return total

@@ -1,0 +1,171 @@
+"""TLS for the server: connections that waitress takes for plain ones, and the certificate behind them."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import socket
+import ssl
+import stat
+import threading
+import time
+from pathlib import Path
+
+from speck.errors import Fault, InvalidInput
+
+_RECORD = 1 << 14  # bytes; TLS hands on no more at once (RFC 8446, section 5.1)
+_DRAINED = 64  # times 64 KiB
+_LOOK_AGAIN = 5.0  # s between two looks at whether the certificate was renewed
+_NOT_PLAIN = (
+    b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/problem+json\r\nConnection: close\r\n\r\n"
+    b'{"type": "about:blank", "title": "Bad Request", "status": 400, '
+    b'"detail": "this port speaks HTTPS only (expected https:// in its address)"}'
+)
+
+
+class Certificate:
+    """A certificate with its key, from two PEM files, which are read again when they were renewed.
+
+    Raises :class:`~speck.errors.InvalidInput` when they cannot be used.
+    """
+
+    def __init__(self, certificate: Path, key: Path) -> None:
+        self._certificate, self._key = certificate, key
+        self._context = self._load()
+        self._seen, self._looked = self._marks(), time.monotonic()
+
+    def context(self) -> ssl.SSLContext:
+        """What new connections are made with; as it was, while renewed files do not fit together yet."""
+        if time.monotonic() - self._looked > _LOOK_AGAIN:
+            self._looked = time.monotonic()
+            if (marks := self._marks()) != self._seen:
+                with contextlib.suppress(InvalidInput):  # one of the two is renewed first
+                    self._context, self._seen = self._load(), marks
+        return self._context
+
+    def _load(self) -> ssl.SSLContext:
+        _refuse_public(self._key)
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        context.set_alpn_protocols(["http/1.1"])
+        try:
+            context.load_cert_chain(self._certificate, self._key, password=_no_password)
+        except ssl.SSLError as error:
+            reason = (error.reason or str(error)).replace("_", " ").lower()
+            message = f"{self._certificate} and {self._key} are no certificate and its key in PEM: {reason}"
+            raise _wrong(message) from error
+        except OSError as error:
+            message = f"{self._certificate} or {self._key} cannot be read: {error.strerror or error}"
+            raise _wrong(message) from error
+        return context
+
+    def _marks(self) -> tuple[tuple[int, int], ...]:
+        return tuple(_mark(path) for path in (self._certificate, self._key))
+
+
+class SecuredSocket:
+    """The server's end of a connection over TLS, as much of a socket as waitress needs.  It never blocks.
+
+    One thread reads while another writes, which TLS itself does not allow.  To read is in two steps:
+    :meth:`fill`, whenever bytes came in, and :meth:`recv`, when that has found something.
+    """
+
+    def __init__(self, context: ssl.SSLContext, connection: socket.socket) -> None:
+        connection.setblocking(False)
+        connection.getpeername()  # it would be left without TLS if the client were gone already
+        self._socket = context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        self._lock = threading.Lock()
+        self._data = b""
+
+    @property
+    def secured(self) -> bool:
+        """Whether both sides have agreed on how to encrypt."""
+        return self._socket.version() is not None
+
+    def fill(self) -> bool:
+        """Take what came in; answers whether :meth:`recv` has something to say."""
+        with self._lock:
+            try:
+                self._data = self._socket.recv(_RECORD)
+                while self._socket.pending():
+                    self._data += self._socket.recv(_RECORD)
+            except ssl.SSLWantReadError:
+                return bool(self._data)
+            except OSError as error:  # a client that takes nothing while it has to be answered is let go too
+                self._refuse(error)
+                self._data = b""
+        return True
+
+    def recv(self, size: int) -> bytes:
+        """What :meth:`fill` has taken, whole; nothing at the end."""
+        data, self._data = self._data, b""
+        return data
+
+    def send(self, data: bytes) -> int:
+        """Send what can be sent at once; answers how many bytes."""
+        with self._lock:
+            try:
+                return self._socket.send(data)
+            except ssl.SSLWantWriteError as error:
+                raise BlockingIOError(errno.EWOULDBLOCK, "would block") from error
+            except ssl.SSLError as error:
+                raise ConnectionResetError(errno.ECONNRESET, str(error)) from error
+
+    def close(self) -> None:
+        """Say that this is all, and close."""
+        with self._lock:
+            with contextlib.suppress(OSError, ValueError):
+                self._socket.unwrap()  # asks for the other side's word, which is not waited for
+            # Closed with something unread, a connection is reset, and its last answer may be lost.
+            with contextlib.suppress(OSError):
+                for _ in range(_DRAINED):
+                    if not socket.socket.recv(self._socket, 1 << 16):
+                        break
+            self._socket.close()
+
+    def fileno(self) -> int:
+        """The descriptor, to wait for."""
+        return self._socket.fileno()
+
+    def setblocking(self, flag: bool) -> None:
+        """Waitress asks for what holds already."""
+
+    def getsockopt(self, level: int, name: int) -> int:
+        """See :meth:`socket.socket.getsockopt`."""
+        return self._socket.getsockopt(level, name)
+
+    def setsockopt(self, level: int, name: int, value: int) -> None:
+        """See :meth:`socket.socket.setsockopt`."""
+        self._socket.setsockopt(level, name, value)
+
+    def _refuse(self, error: OSError) -> None:
+        if isinstance(error, ssl.SSLError) and error.reason == "HTTP_REQUEST":
+            with contextlib.suppress(OSError):
+                socket.socket.send(self._socket, _NOT_PLAIN)
+
+
+def _refuse_public(key: Path) -> None:
+    try:
+        mode = key.stat().st_mode
+    except OSError as error:
+        raise _wrong(f"{key} cannot be read: {error.strerror}") from error
+    if mode & (stat.S_IROTH | stat.S_IWOTH):
+        raise _wrong(f"{key} can be used by others (expected its owner alone: chmod 600 {key})")
+
+
+def _no_password() -> str:
+    """OpenSSL would ask at the terminal."""
+    raise _wrong("the key of the certificate is encrypted (expected one without a password)")
+
+
+def _mark(path: Path) -> tuple[int, int]:
+    try:
+        status = path.stat()
+    except OSError:
+        return (0, 0)
+    return (status.st_ino, status.st_mtime_ns)
+
+
+def _wrong(message: str) -> InvalidInput:
+    return InvalidInput([Fault(message)], "tls")

@@ -1,0 +1,229 @@
+"""Bearer tokens: whose each is, and what it lets its owner do.
+
+A server keeps no token, only the SHA-256 of each.  That is enough, because a token is long and random
+(:func:`mint`): nobody finds it by trying.  A file of tokens has a line for each, ``NAME ROLE SHA256``.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import hmac
+import logging
+import os
+import re
+import secrets
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from speck.errors import Fault, InvalidInput
+from speck.model import JOB_NAME
+
+SHORTEST = 16  # characters
+LOOP = "speck"  # the author of what nobody asked for
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*\Z")  # RFC 6750, section 2.1
+_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+_LARGEST_FILE = 1 << 20  # bytes
+
+_log = logging.getLogger(__name__)
+
+
+class Role(enum.Enum):
+    """What a token is good for: looking, or changing things too."""
+
+    READ = "read"
+    WRITE = "write"
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who has a token.  ``name`` is empty for the one token of a server that knows no names."""
+
+    name: str
+    role: Role
+    sha256: str = field(repr=False)
+
+
+class Tokens:
+    """The tokens that a server takes."""
+
+    def __init__(self, owners: Iterable[Owner]) -> None:
+        self._owners = tuple(owners)
+
+    @classmethod
+    def single(cls, token: str) -> Tokens:
+        """One token that may do everything.  Raises :class:`~speck.errors.InvalidInput` for a poor one."""
+        if len(token) < SHORTEST:
+            raise _wrong(f"the token is too short (expected {SHORTEST} characters or more; {_HOW_TO_MAKE})")
+        return cls([Owner("", Role.WRITE, digest(token.encode()))])
+
+    def owner(self, token: bytes) -> Owner | None:
+        """Whose token this is.  The time that it takes tells nothing: each is compared, and in full."""
+        given, found = digest(token), None
+        for each in self.owners():
+            if hmac.compare_digest(given, each.sha256):
+                found = each
+        return found
+
+    def owners(self) -> tuple[Owner, ...]:
+        """Who has a token."""
+        return self._owners
+
+
+class TokenFile(Tokens):
+    """The tokens of a file, which is read again when it changed: who is struck off is out at once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen = _mark(path)
+        super().__init__(read_owners(path))
+
+    def owners(self) -> tuple[Owner, ...]:
+        """Who has a token now.  While the file cannot be read, those that it named last."""
+        mark = _mark(self._path)
+        if mark != self._seen:
+            self._seen = mark
+            try:
+                self._owners = read_owners(self._path)
+            except InvalidInput as error:
+                _log.error("the tokens stay as they were: %s", error)
+        return self._owners
+
+
+def mint() -> str:
+    """A new token: 256 bits of chance."""
+    return secrets.token_urlsafe(32)
+
+
+def digest(token: bytes) -> str:
+    """What a server keeps of a token."""
+    return hashlib.sha256(token).hexdigest()
+
+
+def token_of(environment: Mapping[str, str], file: Path | None = None) -> str | None:
+    """The token that a file holds, or else ``SPECK_TOKEN_FILE`` or ``SPECK_TOKEN``; ``None`` without any.
+
+    Raises :class:`~speck.errors.InvalidInput`, which names where it was looked for and not what is there.
+    """
+    named = file or (Path(environment["SPECK_TOKEN_FILE"]) if environment.get("SPECK_TOKEN_FILE") else None)
+    if named is not None:
+        return read_token(named)
+    token = environment.get("SPECK_TOKEN")
+    return _checked(token, "the token (SPECK_TOKEN)") if token else None
+
+
+def read_token(path: Path) -> str:
+    """The one token that a file holds.  Raises :class:`~speck.errors.InvalidInput`."""
+    return _checked(_read_private(path, stat.S_IROTH, "read").strip(), f"the token in {str(path)!r}")
+
+
+def read_owners(path: Path) -> tuple[Owner, ...]:
+    """The owners that a file of tokens names.  Raises :class:`~speck.errors.InvalidInput`."""
+    owners = _parsed(path, _text(path))
+    if not owners:
+        raise _wrong(f"{path} names nobody (add somebody with: speck token add {path} NAME)")
+    return owners
+
+
+def _parsed(path: Path, text: str) -> tuple[Owner, ...]:
+    owners: dict[str, Owner] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.partition("#")[0].split()
+        if words:
+            owner = _owner(words, path, number)
+            if owner.name in owners:
+                raise _wrong(f"{path}, line {number}: name {owner.name!r} is given twice (expected once)")
+            owners[owner.name] = owner
+    return tuple(owners.values())
+
+
+def add_owner(path: Path, owner: Owner) -> None:
+    """Add a line to a file of tokens, which is made where it is not there; only its owner may write it."""
+    if not JOB_NAME.match(owner.name) or owner.name == LOOP:
+        raise _wrong(f"{owner.name!r} is not a name (expected letters, digits, '.', '_', '-'; not {LOOP!r})")
+    text = _text(path) if path.exists() else ""
+    if any(each.name == owner.name for each in _parsed(path, text)):
+        raise _wrong(f"{path} names {owner.name!r} already (remove that first)")
+    before = f"{text}\n" if text and not text.endswith("\n") else text
+    _replace(path, f"{before}{owner.name} {owner.role.value} {owner.sha256}\n")
+
+
+def remove_owner(path: Path, name: str) -> None:
+    """Take the line of one owner out of a file of tokens."""
+    text = _text(path)
+    if all(each.name != name for each in _parsed(path, text)):
+        raise _wrong(f"{path} does not name {name!r}")
+    lines = text.splitlines(keepends=True)
+    _replace(path, "".join(line for line in lines if line.partition("#")[0].split()[:1] != [name]))
+
+
+def _text(path: Path) -> str:
+    return _read_private(path, stat.S_IWGRP | stat.S_IWOTH, "written to")
+
+
+def _replace(path: Path, text: str) -> None:
+    """Another content in one step, so that a server that reads the file meanwhile sees the old or the new."""
+    with _translated(path):
+        descriptor, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+        try:
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                file.write(text)
+            Path(scratch).replace(path)
+        finally:
+            Path(scratch).unlink(missing_ok=True)
+
+
+def _owner(words: list[str], path: Path, number: int) -> Owner:
+    roles = {role.value: role for role in Role}
+    if words[0] == LOOP:
+        raise _wrong(f"{path}, line {number}: name {LOOP!r} is taken (it stands for the server's own loop)")
+    if len(words) != 3 or not JOB_NAME.match(words[0]) or words[1] not in roles:
+        # What stands there is not repeated: it may be a token, by mistake.
+        raise _wrong(f"{path}, line {number} is not understood (expected NAME read|write SHA256)")
+    if not _SHA256.match(words[2]):
+        raise _wrong(f"{path}, line {number}: no SHA-256 (expected 64 hexadecimal digits, not the token)")
+    return Owner(words[0], roles[words[1]], words[2])
+
+
+def _checked(token: str, what: str) -> str:
+    if not _TOKEN.match(token):
+        raise _wrong(f"{what} is none (expected one line of letters, digits and -._~+/=)")
+    return token
+
+
+_HOW_TO_MAKE = "make one with: openssl rand -hex 32"
+
+
+def _read_private(path: Path, forbidden: int, done: str) -> str:
+    with _translated(path), path.open("rb") as file:
+        status = os.fstat(file.fileno())
+        if stat.S_ISREG(status.st_mode) and status.st_mode & forbidden:  # a pipe has no others
+            raise _wrong(f"{path} can be {done} by others (expected its owner alone: chmod 600 {path})")
+        return file.read(_LARGEST_FILE).decode("ascii")
+
+
+def _mark(path: Path) -> tuple[int, int, int]:
+    try:
+        status = path.stat()
+    except OSError:
+        return (0, 0, 0)
+    return (status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+@contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    """Errors of the file system, and of text that is none, in SpecK's own words."""
+    try:
+        yield
+    except OSError as error:
+        raise _wrong(f"{path} cannot be used: {error.strerror or error}") from error
+    except UnicodeDecodeError:  # which repeats what it could not read
+        raise _wrong(f"{path} is no file of tokens (expected ASCII text)") from None
+
+
+def _wrong(message: str) -> InvalidInput:
+    return InvalidInput([Fault(message)], "token")

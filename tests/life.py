@@ -1,0 +1,48 @@
+"""A coordinator that is killed at a call to an engine or broker in memory, and what it leaves."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from speck.errors import BinderError, Unreachable
+from tests.doubles import World
+
+
+class Life:
+    """What one coordinator sees of the world; when it is killed, nothing that it still does reaches anybody.
+
+    ``kill_at`` is a method, and whether its work is done then; what the store holds at that moment is kept.
+    ``error`` is what the dead one meets with each call.
+    """
+
+    def __init__(self, world: World, store: Path, error: BinderError | None = None) -> None:
+        self.world, self.store = world, store
+        self.error = error or Unreachable("killed", address="sc://dead:1")
+        self.kill_at: tuple[str, bool] | None = None
+        self.dead = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.world, name)
+
+    @contextmanager
+    def call(self, method: str, address: str, name: str, *, broker: bool = False) -> Iterator[None]:
+        self._reach(method, False)
+        with self.world.call(method, address, name, broker=broker):
+            yield
+        self._reach(method, True)
+
+    def _reach(self, method: str, after: bool) -> None:
+        if self.kill_at == (method, after) and not self.dead:
+            self.dead = True
+            shutil.copytree(self.store, self.left)
+        if self.dead:
+            raise self.error
+
+    @property
+    def left(self) -> Path:
+        """The store as it was when the coordinator was killed."""
+        return self.store.with_name(f"{self.store.name}-left")

@@ -1,0 +1,121 @@
+"""A Flink job that dies before its first checkpoint does its work again, under the stamps that it had."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import paho.mqtt.client as paho
+import pytest
+from paho.mqtt.enums import CallbackAPIVersion
+
+from benchmarks.promises.rig import FLINK_CODE, PATIENCE, ROOT, await_that, job
+from binders.flink import orders
+from binders.flink.cluster import CONNECTOR, flink_home
+from speck.binder import installed
+from speck.coordinator import Coordinator
+from speck.errors import LocalError
+from speck.model import Engine, Inventory, Site
+from speck.schema import load_composition
+from speck.store import Store
+from tests.flink_server import FlinkServer
+from tests.mosquitto_server import PROGRAM, MosquittoServer
+
+MESSAGES = 200
+
+
+def lacking() -> str:
+    """What the test needs and does not find."""
+    try:
+        flink_home()
+    except LocalError as error:
+        return str(error)
+    if PROGRAM is None:
+        return "mosquitto is not installed"
+    built = CONNECTOR.exists() and (ROOT / FLINK_CODE).exists()
+    return "" if built else "the connectors are not built (make jars)"
+
+
+pytestmark = pytest.mark.skipif(bool(lacking()), reason=lacking() or "nothing lacks")
+
+
+class Listener:
+    """All that is written to a topic: the stamps under which each text came, as often as it came."""
+
+    def __init__(self, broker: MosquittoServer, topic: str) -> None:
+        self.stamps: dict[str, list[str]] = defaultdict(list)
+        self.client = paho.Client(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv5)
+        subscribed = threading.Event()
+        self.client.on_message = self._take
+        self.client.on_subscribe = lambda *_: subscribed.set()
+        self.client.connect("127.0.0.1", broker.port)
+        self.client.loop_start()
+        self.client.subscribe(topic, 1)
+        assert subscribed.wait(30)
+
+    def _take(self, _client: paho.Client, _data: object, message: paho.MQTTMessage) -> None:
+        properties = dict(message.properties.UserProperty)  # type: ignore[union-attr]
+        self.stamps[message.payload.decode()].append(f"{properties['speck-job']} {properties['speck-seq']}")
+
+    def came(self) -> int:
+        return sum(map(len, list(self.stamps.values())))
+
+    def send(self, topic: str, texts: list[str]) -> None:
+        for each in [self.client.publish(topic, text, 1) for text in texts]:
+            each.wait_for_publish(30)
+
+    def close(self) -> None:
+        self.client.disconnect()
+        self.client.loop_stop()
+
+
+@pytest.fixture(name="listener")
+def listener_fixture(mosquitto: MosquittoServer) -> Iterator[Listener]:
+    listener = Listener(mosquitto, "out")
+    yield listener
+    listener.close()
+
+
+def test_what_it_writes_again_bears_the_stamps_that_it_had(
+    mosquitto: MosquittoServer, listener: Listener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(orders.SETTINGS, "execution.checkpointing.interval", "1 h")  # type: ignore[arg-type]
+    with (
+        FlinkServer(tmp_path / "flink", heap="200m", slots=2) as server,
+        Store(tmp_path / "store") as store,
+    ):
+        engine = Engine(
+            spe_address=server.address,
+            checkpoint_dir=server.cluster.checkpoints.as_uri(),
+            savepoint_dir=server.cluster.savepoints.as_uri(),
+        )
+        inventory = Inventory({"A": Site(name="A", engines=(engine,), broker_address=mosquitto.address)})
+        coordinator = Coordinator(store, installed(), inventory, [ROOT], period=0)
+        try:
+            coordinator.start()
+            code = (FLINK_CODE, "io.speck.flink.jobs.Forward")
+            broker = mosquitto.address
+            text = "jobs:\n" + job("passing", server.address, (broker, "in"), (broker, "out"), code)
+            loaded = load_composition(
+                text, inventory=inventory, registry=installed(), root=ROOT, default_name="one"
+            )
+            operation, _ = coordinator.apply(loaded.composition)
+            assert operation.wait(PATIENCE)
+            assert operation.state == "succeeded"
+            listener.send("in", [f"text {number}" for number in range(MESSAGES)])
+            await_that(listener.came, lambda came: came == MESSAGES)
+            for deaths in (2, 3):  # the second time the lineage is that of the first copy still
+                server.kill()
+                server.start()
+                for _ in range(2):  # what an engine does not know is looked for once more
+                    coordinator.loop.round()
+                    await_that(lambda: coordinator.operations.free("one"), bool)
+                    coordinator.backoff.forget(["passing"])
+                await_that(listener.came, lambda came: came >= deaths * MESSAGES)  # noqa: B023
+        finally:
+            coordinator.close()
+    assert {len(stamps) for stamps in listener.stamps.values()} == {3}
+    assert {len(set(stamps)) for stamps in listener.stamps.values()} == {1}
+    assert len({stamp for stamps in listener.stamps.values() for stamp in stamps}) == MESSAGES

@@ -1,0 +1,125 @@
+"""The rates of jobs on real engines, fed by a real broker: Spark doubles what comes, Flink passes it on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from speck.binder import installed
+from speck.coordinator import Coordinator
+from speck.model import Inventory
+from speck.schema import load_composition
+from speck.store import Store
+from tests.binder_contract import eventually
+from tests.examples import one_site
+from tests.flink_server import FlinkServer
+from tests.mosquitto_server import PROGRAM, MosquittoServer
+from tests.spark_bench import MqttFriend
+from tests.spark_server import SparkServer
+
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
+
+PROGRAMS = Path(__file__).parent.parent / "jars_and_apps" / "flink"
+RATE = 40  # messages/s that are sent, about
+PATIENCE = 120.0
+
+TWICE = """
+from pyspark.sql import functions as F
+
+def twice(messages):
+    return messages.select(F.explode(F.array("value", "value")).alias("value"))
+"""
+
+JOBS = """
+jobs:
+- job_name: twice
+  site: spark
+  engine: spark
+  source_topic: rates/in
+  sink_broker: flink
+  sink_topic: rates/twice
+  entry_class: twice
+  job_path: twice.py
+  trigger: 500 milliseconds
+- job_name: forward
+  site: flink
+  engine: flink
+  source_topic: rates/twice
+  sink_topic: rates/out
+  entry_class: io.speck.flink.jobs.Forward
+  job_path: speck-flink-jobs-all.jar
+  arguments: {site: north}
+"""
+
+
+@contextmanager
+def fed(broker: MosquittoServer) -> Iterator[None]:
+    """Messages come, evenly, until the block ends."""
+    stop, friend = threading.Event(), MqttFriend(broker.port)
+
+    def send() -> None:
+        while not stop.wait(1 / RATE):
+            friend.send("rates/in", ["a message"])
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+        friend.close()
+
+
+def test_rates_of_jobs_on_spark_and_flink(
+    spark_server: SparkServer, flink_server: FlinkServer, mosquitto: MosquittoServer, tmp_path: Path
+) -> None:
+    (tmp_path / "twice.py").write_text(TWICE)
+    inventory = Inventory(
+        {
+            "spark": one_site(
+                "spark", spark_server.address, mosquitto.address, checkpoint_dir=f"{tmp_path}/checkpoints"
+            ),
+            "flink": one_site("flink", flink_server.address, mosquitto.address),
+        }
+    )
+    loaded = load_composition(
+        JOBS, inventory=inventory, registry=installed(), root=[tmp_path, PROGRAMS], default_name="rates"
+    )
+    with Store(tmp_path / "store") as store:
+        coordinator = Coordinator(store, installed(), inventory, [tmp_path, PROGRAMS], period=0)
+        coordinator.telemetry.period = 0.5
+        coordinator.start()
+
+        def told() -> dict[str, dict[str, Any]]:
+            return {each["job_name"]: each for each in coordinator.rates()["jobs"]}
+
+        def as_fed(found: dict[str, dict[str, Any]]) -> bool:
+            rates = [
+                (found["twice"]["input_rate"], RATE),
+                (found["twice"]["output_rate"], 2 * RATE),
+                (found["forward"]["input_rate"], 2 * RATE),
+                (found["forward"]["output_rate"], 2 * RATE),
+            ]
+            return all(rate is not None and wanted / 2 < rate < wanted * 1.5 for rate, wanted in rates)
+
+        try:
+            operation, _ = coordinator.apply(loaded.composition)
+            assert operation.wait(PATIENCE)
+            assert operation.state == "succeeded", operation.actions
+            with fed(mosquitto):
+                found = eventually(told, as_fed, PATIENCE)
+            for each in found.values():
+                assert each["error"] is None
+                assert 0 <= each["waiting"] < 100 * RATE
+                assert 0 < each["work_seconds"] < 60
+            eventually(told, lambda found: all(each["waiting"] == 0 for each in found.values()), PATIENCE)
+            assert coordinator.delete_composition("rates").wait(PATIENCE)
+            eventually(lambda: coordinator.telemetry.readings(), lambda readings: readings == {}, PATIENCE)
+        finally:
+            coordinator.close()

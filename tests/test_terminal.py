@@ -1,0 +1,158 @@
+"""How the command line looks on a terminal and in a pipe, and how it fails."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from speck import cli
+from speck.client import Client
+from speck.errors import Refused
+from tests.rest_server import RestServer, yaml_of
+from tests.speck_command import Speck
+from tests.terminal import COLOUR, command, environment, piped, terminal
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> str:
+    path = tmp_path / "two.yaml"
+    path.write_text(yaml_of("a t0 t1", "b t1 t2"))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("variables", "coloured"),
+    [({}, False), ({"FORCE_COLOR": "1"}, True), ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False)],
+    ids=["plain", "forced", "forced and forbidden"],
+)
+def test_colours_in_a_pipe(rest: RestServer, two: str, variables: dict[str, str], coloured: bool) -> None:
+    said = piped(rest.url, "plan", two, **variables)
+    assert said.returncode == 2
+    assert (COLOUR in said.stdout, COLOUR in said.stderr) == (coloured, coloured)
+    assert "two (from revision 0)" in said.stdout
+
+
+@pytest.mark.parametrize("variables", [{}, {"NO_COLOR": "1"}], ids=["as it is", "forbidden"])
+def test_colours_on_a_terminal(rest: RestServer, two: str, variables: dict[str, str]) -> None:
+    with terminal(rest.url, "plan", two, **variables) as shown:
+        assert shown.end() == 2
+        assert (COLOUR in shown.text) == (not variables)
+        assert "+ start   a  new in the composition" in shown.text
+
+
+def test_an_apply_shows_on_a_terminal_what_is_at_work(rest: RestServer, two: str) -> None:
+    hold = rest.world.hold("submit", name="b")
+    rest.world.fail("submit", Refused("sc://e1:15002: no such street", address="sc://e1:15002"), name="a")
+    with terminal(rest.url, "apply", two) as shown:
+        shown.shows("b …")
+        shown.shows("1/2")
+        shown.shows("1 failed")
+        hold.release()
+        assert shown.end() == 1
+        assert "start   a: failed" in shown.text
+        assert "start   b: done" in shown.text
+        assert "no such street" in shown.text
+
+
+def test_an_apply_in_a_pipe_shows_lines_whatever_is_forced(rest: RestServer, two: str) -> None:
+    said = piped(rest.url, "apply", two, FORCE_COLOR="1")
+    assert said.returncode == 0
+    assert "start   a: done" in said.stderr
+    assert not [letter for letter in said.stderr if letter in "━╸\r"]
+
+
+@pytest.mark.parametrize("arguments", [["jobs"], ["jobs", "--json"], ["watch"]], ids=" ".join)
+def test_whoever_reads_may_stop_reading(rest: RestServer, two: str, arguments: list[str]) -> None:
+    rest.client.apply(Path(two).read_bytes(), "two", wait=60)
+    reader, writer = os.pipe()
+    os.close(reader)
+    with subprocess.Popen(
+        command(rest.url, *arguments), stdout=writer, stderr=subprocess.PIPE, text=True, env=environment()
+    ) as process:
+        os.close(writer)
+        _, errors = process.communicate(timeout=60)
+    assert errors == ""
+
+
+def test_a_fault_inside_speck_is_one_line(speck: Speck, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fault(client: Client) -> None:
+        raise ValueError("this\nand that")
+
+    monkeypatch.setattr(Client, "jobs", fault)
+    monkeypatch.delenv("SPECK_DEBUG", raising=False)
+    said = speck("jobs")
+    assert (said.code, said.out) == (1, "")
+    assert said.err == (
+        "error: ValueError: this and that (a fault inside SpecK; SPECK_DEBUG=1 shows where)\n"
+    )
+    monkeypatch.setenv("SPECK_DEBUG", "1")
+    with pytest.raises(ValueError, match="and that"):
+        speck("jobs")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["job"], "No such command 'job'. Did you mean 'jobs'? (see speck --help)"),
+        (["sites", "chek"], "No such command 'chek'. Did you mean 'check'? (see speck sites --help)"),
+        (["plan"], "Missing argument 'FILE'. (see speck plan --help)"),
+        (
+            ["top", "--intervall"],
+            "No such option '--intervall'. Did you mean '--interval'? (see speck top --help)",
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_mistyped_command_is_told_in_one_line(speck: Speck, arguments: list[str], words: str) -> None:
+    said = speck(*arguments)
+    assert (said.code, said.out, said.err) == (1, "", f"error: {words}\n")
+
+
+def test_a_mistyped_name_is_told_with_what_was_meant(speck: Speck, tmp_path: Path) -> None:
+    path = tmp_path / "streets.yaml"
+    path.write_text(yaml_of("clean-a1 t0 t1", "clean-a2 t0 t1"))
+    speck("apply", str(path))
+    said = speck("show", "clen-a1")
+    assert said.err == "error: there is no job 'clen-a1' (did you mean 'clean-a1' or 'clean-a2'?)\n"
+    assert speck("history", "street").err == (
+        "error: there is no composition 'street' (did you mean 'streets'?)\n"
+    )
+    assert speck("show", "quite-another").err == "error: there is no job 'quite-another'\n"
+
+
+# Commands that tell nothing which another program would read.
+SPEECHLESS = frozenset(
+    (
+        "serve",
+        "local down",
+        "store backup",
+        "store restore",
+        "init",
+        "completion",
+        "token add",
+        "token remove",
+    )
+)
+
+
+def _commands(group: click.Group, name: str = "") -> Iterator[tuple[str, click.Command]]:
+    for each in group.commands.values():
+        whole = f"{name} {each.name}".strip()
+        if isinstance(each, click.Group):
+            yield from _commands(each, whole)
+        else:
+            yield whole, each
+
+
+def test_every_command_that_tells_something_has_json() -> None:
+    without = {
+        name
+        for name, each in _commands(cli.cli)
+        if not any("--json" in parameter.opts for parameter in each.params)
+    }
+    assert without == SPEECHLESS
