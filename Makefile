@@ -19,20 +19,23 @@ JAVA_SOURCES := $(shell find $(CONNECTORS) $(FLINK_JOBS) -name target -prune -o 
 PIP := $(BIN)/pip --disable-pip-version-check -q install -c constraints.txt
 MAVEN := mvn -q -B -f $(CONNECTORS)/pom.xml
 
-.PHONY: help demo test check bench jars setup pyflink clean
+.PHONY: help demo test check docs pictures bench jars setup pyflink browser assets clean
 
 help:
 	@echo "make demo [ARGS='...']   the road-traffic demo (ARGS: see speck demo --help)"
 	@echo "make test [ARGS='...']   all tests (ARGS: for pytest)"
-	@echo "make check               lint, strict types, import direction, dependency audit"
+	@echo "make check               lint, strict types, import direction, documentation, dependency audit"
+	@echo "make docs                the documentation, as a site in build/docs"
 	@echo "make bench               all benchmarks"
 	@echo "make pyflink             a Python with PyFlink, for Python programs on Flink"
+	@echo "make assets              the dashboard's libraries anew, at the versions that are pinned"
 
 demo: setup jars
 	@$(BIN)/speck demo $(ARGS)
 
 test: $(VENV)/dev jars
 	@$(MAKE) pyflink || echo "no PyFlink: its tests are skipped" >&2
+	@$(MAKE) browser || echo "no Chromium: the tests of the dashboard are skipped" >&2
 	@$(MAVEN) verify
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --durations=30 $(ARGS)
 
@@ -40,11 +43,21 @@ check: $(VENV)/dev
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(MAKE) docs
 	@$(BIN)/python -m scripts.audit
 	@echo "check: all well"
 
+# All pages anew: Sphinx tells what is wrong with a page only when it reads it.
+docs: $(VENV)/dev
+	@$(BIN)/python -m sphinx -E -a -q -W --keep-going -d build/doctrees docs build/docs
+	@echo "build/docs/index.html" >&2
+
+# Graphviz (dot); the drawings are committed, so that nobody else needs it.
+pictures:
+	@for picture in docs/pictures/*.dot; do dot -Tsvg "$$picture" -o "$${picture%.dot}.svg"; done
+
 bench: $(VENV)/dev jars
-	@for name in plan store reconcile hop deploy; do echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done
+	@for name in plan store reconcile scrape hop deploy; do echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done
 
 jars: $(BUILT)
 
@@ -63,7 +76,7 @@ $(VENV)/run: setup.cfg pyproject.toml constraints.txt | system
 	@touch $@
 
 $(VENV)/dev: $(VENV)/run
-	@$(PIP) -e '.[dev]' >&2
+	@$(PIP) -e '.[dev,docs]' >&2
 	@touch $@
 
 # An environment of its own: what PyFlink needs does not fit beside what SpecK needs.
@@ -74,6 +87,12 @@ $(PYFLINK)/made: requirements-pyflink.txt
 	@[ -x $(PYFLINK)/bin/pip ] || $(PYTHON) -m venv $(PYFLINK) >&2
 	@$(PYFLINK)/bin/pip --disable-pip-version-check -q install --no-deps -r requirements-pyflink.txt >&2
 	@touch $@
+
+browser:
+	@scripts/system-packages.sh browser
+
+assets:
+	@$(PYTHON) scripts/assets.py
 
 .PHONY: system
 system:

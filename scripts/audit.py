@@ -17,13 +17,13 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import distributions
+from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from xml.etree import ElementTree
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
-from packaging.utils import canonicalize_name
+from packaging.utils import NormalizedName, canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,7 +31,7 @@ _PINS = ("constraints.txt", "requirements-pyflink.txt")
 _KNOWN = Path(__file__).with_name("known-vulnerable.txt")
 _OWN = frozenset(("speck", "pip", "setuptools", "wheel"))  # and what makes an environment
 _CANARY = "requests==2.19.0"  # CVE-2018-18074
-_SOCKET_TIMEOUT, _PATIENCE = "5", 120  # s
+_SOCKET_TIMEOUT, _SOON, _PATIENCE = "5", 20, 180  # s
 _POM = {"m": "http://maven.apache.org/POM/4.0.0"}
 _LOOSE = re.compile(r"[\[(,]|SNAPSHOT|LATEST|RELEASE|\$\{")
 
@@ -94,18 +94,40 @@ def condemned(pins: Mapping[str, str], known: Iterable[Known]) -> list[str]:
     ]
 
 
-def not_as_pinned(installed: Mapping[str, str], pins: Mapping[str, str]) -> list[str]:
+def not_as_pinned(there: Mapping[str, str], pins: Mapping[str, str]) -> list[str]:
     """What is installed in another version than the one that is pinned, or without being pinned."""
     return [
         f"{name} {version} is installed, and {pins.get(name, 'none')} is pinned in constraints.txt"
-        for name, version in sorted(installed.items())
+        for name, version in sorted(there.items())
         if name not in _OWN and pins.get(name) != version
     ]
 
 
-def installed() -> dict[str, str]:
-    """What is installed beside this Python."""
-    return {canonicalize_name(each.metadata["Name"]): each.version for each in distributions()}
+def needed(name: str = "speck") -> dict[str, str]:
+    """What is installed of all that a package needs, extras included; other tools are nobody's business."""
+    there = {canonicalize_name(each.metadata["Name"]): each for each in distributions()}
+    found: dict[str, str] = {}
+    first = canonicalize_name(name)
+    waiting = [(first, extra) for extra in there[first].metadata.get_all("Provides-Extra", [""])]
+    seen = set(waiting)
+    while waiting:
+        package, extra = waiting.pop()
+        if package not in there:
+            continue  # left out on this system
+        found[package] = there[package].version
+        for each in _required(there[package], extra):
+            if each not in seen:
+                seen.add(each)
+                waiting.append(each)
+    return found
+
+
+def _required(package: Distribution, extra: str) -> Iterator[tuple[NormalizedName, str]]:
+    """The packages that one needs with one of its extras, each with an extra of its own."""
+    for requirement in map(Requirement, package.requires or ()):
+        if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
+            for wanted in {"", *requirement.extras}:
+                yield canonicalize_name(requirement.name), wanted
 
 
 class OutOfReach(Exception):
@@ -114,22 +136,22 @@ class OutOfReach(Exception):
 
 def ask_service(requirements: str) -> list[str]:
     """What pip-audit's service says of these pins.  Raises :class:`OutOfReach`."""
-    if not _asked(_CANARY):
+    if not _asked(_CANARY, _SOON):
         raise OutOfReach(f"it says nothing against {_CANARY}")
-    return _asked(requirements)
+    return _asked(requirements, _PATIENCE)
 
 
-def _asked(requirements: str) -> list[str]:
+def _asked(requirements: str, patience: float) -> list[str]:
     options = ["--no-deps", "--disable-pip", "--progress-spinner", "off", "--timeout", _SOCKET_TIMEOUT]
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "requirements.txt"
         file.write_text(requirements, encoding="utf-8")
         command = [sys.executable, "-m", "pip_audit", "-r", str(file), "-f", "json", *options]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_PATIENCE)
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=patience)
             answer = json.loads(done.stdout)
         except subprocess.TimeoutExpired as error:
-            raise OutOfReach(f"it took more than {_PATIENCE} s") from error
+            raise OutOfReach(f"it took more than {patience:g} s") from error
         except ValueError as error:
             raise OutOfReach((done.stderr.strip().splitlines() or ["it says nothing"])[-1][:200]) from error
     return [
@@ -147,7 +169,7 @@ def audit(root: Path) -> Iterator[str]:
     for name, pins in pinned.items():
         faults += [f"{name}: {each}" for each in condemned(pins, known)]
     faults += [f"Maven: {each}" for each in condemned(read_maven(root / "jars_and_apps", faults), known)]
-    faults += not_as_pinned(installed(), pinned["constraints.txt"])
+    faults += not_as_pinned(needed(), pinned["constraints.txt"])
     yield from faults
 
 

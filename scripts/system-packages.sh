@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes sure of what does not come from pip: Java 17 with its compiler, Maven, Mosquitto, Python's venv.
+# Makes sure of what does not come from pip: Java 17 with its compiler, Maven, Mosquitto, Python's venv; with the
+# argument `browser`, of Chromium and its driver instead, which only the tests of the dashboard need.
 # Installs what is missing by the system's package manager, or says exactly what to install.
 # All output goes to standard error.
 set -euo pipefail
@@ -15,10 +16,18 @@ java_new_enough() {
 }
 
 missing=()
-java_new_enough || missing+=(java)
-command -v mvn >/dev/null || missing+=(maven)
-command -v mosquitto >/dev/null || missing+=(mosquitto)
-"$PYTHON" -c 'import ensurepip, venv' 2>/dev/null || missing+=(venv)
+if [ "${1:-}" = browser ]; then
+    all="Chromium and chromedriver"
+    command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ||
+        missing+=(chromium)
+    command -v chromedriver >/dev/null || missing+=(chromedriver)
+else
+    all="Java 17 or newer with javac, Maven 3.8, Mosquitto 2, Python's venv"
+    java_new_enough || missing+=(java)
+    command -v mvn >/dev/null || missing+=(maven)
+    command -v mosquitto >/dev/null || missing+=(mosquitto)
+    "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null || missing+=(venv)
+fi
 [ ${#missing[@]} -eq 0 ] && exit 0
 
 packages() {  # the manager's own names of what is missing
@@ -28,6 +37,7 @@ packages() {  # the manager's own names of what is missing
             apt-get:java) echo openjdk-17-jdk-headless ;;
             dnf:java) echo java-17-openjdk-devel ;;
             apt-get:venv) echo python3-venv ;;
+            apt-get:chromedriver) echo chromium-driver ;;
             dnf:venv) echo python3 ;;
             *) echo "$name" ;;
         esac
@@ -50,6 +60,6 @@ for manager in apt-get dnf; do
     "${rights[@]}" env DEBIAN_FRONTEND=noninteractive "$manager" install -y -q "${wanted[@]}" </dev/null
     exit 0
 done
-echo "SpecK needs: ${missing[*]} (Java 17 or newer with javac, Maven 3.8, Mosquitto 2, Python's venv)."
+echo "SpecK needs: ${missing[*]} ($all)."
 echo "No package manager known here (apt-get, dnf) was found; install them, then run make again."
 exit 1

@@ -412,6 +412,10 @@ class Coordinator:
         """An operation that is, or lately was, at work in this process."""
         return self.operations.live(identifier)
 
+    def recent_operations(self) -> list[Operation]:
+        """The operations that are, or lately were, at work in this process, oldest first."""
+        return self.operations.recent()
+
     def compositions(self) -> list[dict[str, Any]]:
         """See :meth:`speck.views.Views.compositions`."""
         return self.views.compositions()

@@ -70,6 +70,10 @@ class Operations:
         """An operation that is, or lately was, at work in this process."""
         return self._operations.get(identifier)
 
+    def recent(self) -> list[Operation]:
+        """Those that are, or lately were, at work in this process, oldest first."""
+        return sorted(self._operations.copy().values(), key=lambda each: each.id)
+
     @property
     def is_closing(self) -> bool:
         """Whether nothing new is taken any more."""

@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -154,6 +154,10 @@ class Telemetry:
             self._begin(key, self.period, partial(self._ask, key, jobs))
         for key in brokers:
             self._begin(key, BROKER_PERIOD, partial(self._ask_broker, key[1]))
+
+    def settle(self) -> None:
+        """Wait until all who were asked have answered."""
+        wait([each.answer for each in self._asked.values()])
 
     def _begin(self, key: EngineKey, period: float, ask: Callable[[], float]) -> None:
         now = self.now()

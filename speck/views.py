@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -66,10 +66,11 @@ class Views:
 
     # --- jobs
 
-    def jobs(self) -> list[dict[str, Any]]:
-        """Every job, wanted and as last observed, by name."""
+    def jobs(self, snapshots: Iterable[Snapshot] | None = None) -> list[dict[str, Any]]:
+        """Every job, wanted and as last observed, by name; of these snapshots, if they are there already."""
         left = self._left()
-        jobs = [job for each in self.deployments.snapshots() for job in self._jobs_of(each, left)]
+        found = self.deployments.snapshots() if snapshots is None else snapshots
+        jobs = [job for each in found for job in self._jobs_of(each, left)]
         return sorted(jobs, key=lambda job: str(job["job_name"]))
 
     def job(self, name: str) -> dict[str, Any]:
@@ -174,12 +175,13 @@ class Views:
 
     # --- rates
 
-    def rates(self) -> dict[str, Any]:
+    def rates(self, snapshots: Iterable[Snapshot] | None = None) -> dict[str, Any]:
         """What each job does now, as its engine last told; asks nobody, and has the engines asked."""
         readings = self.telemetry.readings()
+        found = self.deployments.snapshots() if snapshots is None else snapshots
         jobs = [
             self._rates_data(snapshot, name, readings.get(name))
-            for snapshot in self.deployments.snapshots()
+            for snapshot in found
             for name in snapshot.records
         ]
         observed = [each["observed"] for each in jobs if each["observed"] is not None]

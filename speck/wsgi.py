@@ -26,6 +26,7 @@ from waitress.utilities import Error
 
 from speck.api import MAX_BODY, Patience
 from speck.api.browsers import HEADERS
+from speck.api.live import Live
 from speck.api.problems import problem_body
 from speck.tls import Certificate, SecuredSocket
 
@@ -175,6 +176,7 @@ class WebServer:
             accept = partial(_accept, self._server.accept, certificate)  # type: ignore[union-attr]
             self._server.accept = accept  # type: ignore[union-attr,method-assign]
         threads = self._server.task_dispatcher
+        self._live: Live = application.extensions["live"]
         waiting: Patience = application.extensions["patience"]
         waiting.on_more = lambda count: threads.set_thread_count(THREADS + count)
 
@@ -183,6 +185,7 @@ class WebServer:
         while not self._ended.is_set():
             self._turn()
         deadline = time.monotonic() + _LINGER
+        self._live.close()
         self._server.accepting = False
         while self._busy() and time.monotonic() < deadline:
             self._turn()

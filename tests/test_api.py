@@ -195,6 +195,7 @@ def test_openapi_describes_every_route_and_the_fields_of_a_job(rest: RestServer)
         ("GET", "/store/check"),
         ("GET", "/store/backup"),
         ("GET", "/rates"),
+        ("GET", "/live"),
         ("GET", "/events"),
         ("GET", "/sites"),
         ("GET", "/sites/check"),

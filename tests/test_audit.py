@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.audit import ROOT, OutOfReach, ask_service, audit, installed, not_as_pinned
+from scripts.audit import ROOT, OutOfReach, ask_service, audit, needed, not_as_pinned
 
 
 @pytest.fixture(name="tree")
@@ -86,7 +86,10 @@ def test_what_is_installed_and_not_pinned_is_told() -> None:
     assert not_as_pinned({"a": "1", "b": "2", "pip": "9"}, {"a": "1"}) == [
         "b 2 is installed, and none is pinned in constraints.txt"
     ]
-    assert "pytest" in installed()
+    found = needed()
+    assert {"speck", "pytest", "waitress", "werkzeug", "msgpack"} <= found.keys()  # cachecontrol[filecache]
+    assert "pip" in needed("pip")
+    assert needed("pip").keys() == {"pip"}
 
 
 def test_the_service_condemns_what_is_vulnerable_and_nothing_else() -> None:

@@ -531,4 +531,4 @@ def test_no_secret_is_left_anywhere(guarded: Guarded, friend: MqttFriend, tmp_pa
         search.look_below(guarded.directory / name)
     assert search.found == []
     assert search.looked > 100
-    assert "DEBUG" in run.log.read_text()
+    assert "[debug" in run.log.read_text()

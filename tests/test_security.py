@@ -12,6 +12,7 @@ import re
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -59,6 +60,10 @@ def door_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     add_owner(tokens, Owner("anna", Role.WRITE, digest(anna.encode())))
     add_owner(tokens, Owner("screen", Role.READ, digest(reader.encode())))
     with served(directory, "--tokens", tokens, "--allow-host", "speck.example") as server:
+        deadline = time.monotonic() + 120
+        while not requests.get(f"{server.url}/readyz", timeout=120).ok:  # it has not looked around yet
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
         yield Door(server, anna, reader, stranger, tokens)
 
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from binders.spark.observe import failure_line, metrics_of
+from binders.spark.observe import failure_line, metrics_of, report_line
 from speck.model import JobMetrics
 
 REPORT = {
@@ -111,3 +111,8 @@ def test_importing_the_binder_does_not_import_pyspark() -> None:
     code = "import sys, binders.spark; sys.exit('pyspark' in sys.modules or 'grpc' in sys.modules)"
     environment = {"PYTHONPATH": ":".join(sys.path)}
     assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
+
+
+def test_a_report_as_a_line() -> None:
+    assert report_line(json.dumps(REPORT)) == "2026-11-21T03:10:40.710Z batch 2: 19 rows in 0.255 s"
+    assert report_line("{}") == " batch ?: 0 rows in 0.000 s"

@@ -122,11 +122,11 @@ def test_an_engine_is_left_alone_for_a_multiple_of_the_time_that_it_took(bench: 
     assert hold.reached.wait(30)
     bench.now += 4.0  # so long it takes
     hold.release()
-    eventually(lambda: all(each.answer.done() for each in bench.telemetry._asked.values()), bool)
+    bench.telemetry.settle()
     asked = []
     for _ in range(4):
         bench.turn()
-        eventually(lambda: all(each.answer.done() for each in bench.telemetry._asked.values()), bool)
+        bench.telemetry.settle()
         asked.append(bench.questions(FAR))
     assert asked == [1, 1, 1, 2]  # at 9, 14, 19 and 24 s after it was asked: due after 20
 

@@ -13,6 +13,9 @@ from threading import Thread
 
 import pytest
 
+from speck.cli.watch import passing
+from speck.client import RequestRefused
+from speck.errors import ServerError
 from speck.model import JobMetrics
 from tests.rest_server import RestServer, yaml_of
 from tests.speck_command import Speck
@@ -161,9 +164,21 @@ def test_top_shows_what_flows_sorted(flowing: RestServer, speck: Speck) -> None:
 
 
 def test_top_is_drawn_again_on_a_terminal(flowing: RestServer) -> None:
-    with terminal(flowing.url, "top", "--interval", "0.1") as shown:
+    port = int(flowing.url.rpartition(":")[2])
+    with Relay(port) as relay, terminal(f"http://127.0.0.1:{relay.port}", "top", *QUICK) as shown:
         shown.shows("t2")
+        relay.lost.set()
+        relay.close_connections()
+        shown.shows("no SpecK server at")
+        relay.lost.clear()
         flowing.client.apply(yaml_of("a t0 t1", "b t1 t2", "late t2 t9").encode(), "two", wait=60)
         shown.shows("late")
         shown.interrupt()
         assert shown.end() == 0
+
+
+def test_only_what_may_pass_is_waited_for() -> None:
+    assert passing(ServerError("no server")) == "no server"
+    assert passing(RequestRefused(503, "too many wait", [])) == "too many wait"
+    with pytest.raises(RequestRefused, match="no such"):
+        passing(RequestRefused(404, "no such job", []))

@@ -11,10 +11,12 @@ from werkzeug.exceptions import HTTPException
 import speck
 from speck.api import access, browsers, document, patience, problems, queries, throttle
 from speck.api.files import FILES
+from speck.api.live import Live
 from speck.api.patience import Patience
 from speck.api.routes import blueprint
 from speck.api.schemas import ProblemSchema
 from speck.coordinator import Coordinator
+from speck.dashboard import DASHBOARD
 from speck.schema import CompositionSchema, JobSchema
 from speck.schema.yamltext import MAX_BYTES
 from speck.tokens import Tokens
@@ -56,12 +58,14 @@ def create_app(coordinator: Coordinator, protection: Protection | None = None) -
         "MAX_CONTENT_LENGTH": MAX_BODY,
     }
     app.extensions["coordinator"] = coordinator
+    app.extensions["live"] = Live(coordinator)
     problems.register(app)
     api = _ProblemApi(app)
     api.spec.components.schema("Job", schema=JobSchema)
     api.spec.components.schema("Composition", schema=CompositionSchema)
     api.register_blueprint(blueprint)
     app.register_blueprint(FILES)
+    app.register_blueprint(DASHBOARD)
     # In this order: what is no business of this server, what is too much, who asks.
     browsers.register(app, protection.names)
     if protection.rate:

@@ -7,6 +7,11 @@ from typing import Any
 
 _JSON, _PROBLEM = "application/json", "application/problem+json"
 _WRITTEN = ("Job", "Composition")  # what users write, where an empty field is one left out
+_PLACES = {  # what stands in a path
+    "name": "the name of the job or composition",
+    "number": "the number of a revision",
+    "identifier": "the operation's id",
+}
 _METHODS = frozenset(("get", "post", "put", "patch", "delete"))
 
 
@@ -18,6 +23,8 @@ def complete(document: dict[str, Any]) -> dict[str, Any]:
         _add_ended(responses)
         for response in (*responses.values(), *shared.values()):
             _as_problem(response)
+    for item in document["paths"].values():
+        _describe_places(item)
     for name in _WRITTEN:
         _allow_null(document["components"]["schemas"][name])
     return document
@@ -37,6 +44,13 @@ def _operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, 
     for path, item in document["paths"].items():
         for method in _METHODS & item.keys():
             yield path, method, item[method]
+
+
+def _describe_places(item: dict[str, Any]) -> None:
+    for operation in (item, *(item[method] for method in _METHODS & item.keys())):
+        for parameter in operation.get("parameters", ()):
+            if parameter.get("in") == "path" and parameter["name"] in _PLACES:
+                parameter.setdefault("description", _PLACES[parameter["name"]])
 
 
 def _add_ended(responses: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 import speck
 from speck.coordinator import Coordinator
 from speck.gauges import OPERATIONS
+from speck.operation import Operation
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MOST_JOBS = 2000  # of which each has series of its own
@@ -51,12 +52,14 @@ class _LookedUp(Collector):
         coordinator = self._coordinator
         site_at = cache(coordinator.views.site_at)
         yield InfoMetricFamily("speck_build", "The version that runs", {"version": speck.__version__})
-        jobs = coordinator.jobs()
+        snapshots = coordinator.deployments.snapshots()
+        jobs = coordinator.views.jobs(snapshots)
         used = {each["job"][field] for each in jobs for field in ("spe_address", "source_broker")}
         sites, families = _jobs(jobs, site_at)
         yield from families
-        yield from _rates(coordinator.rates()["jobs"], sites, coordinator.clock() - FRESH)
-        yield from _compositions(coordinator)
+        yield from _rates(coordinator.views.rates(snapshots)["jobs"], sites, coordinator.clock() - FRESH)
+        yield GaugeMetricFamily("speck_compositions", "Compositions", value=len(snapshots))
+        yield _running(coordinator.operations.running())
         seen = coordinator.gauges.seen()
         yield _seen({address: seen[address] for address in sorted(used & seen.keys())}, site_at)
         yield _stored(coordinator.telemetry.stored(), site_at)
@@ -90,12 +93,10 @@ def _rates(jobs: Iterable[Mapping[str, Any]], sites: Mapping[str, str], oldest: 
         yield family
 
 
-def _compositions(coordinator: Coordinator) -> Iterator[Metric]:
-    compositions = len(coordinator.compositions())
-    yield GaugeMetricFamily("speck_compositions", "Compositions", value=compositions)
+def _running(operations: Iterable[Operation]) -> Metric:
     running = Counter(dict.fromkeys(map(_values, OPERATIONS), 0))
-    running.update(_values(each.kind) for each in coordinator.operations.running())
-    yield _counts("speck_operations_running", "Operations at work now, by kind", ("kind",), running)
+    running.update(_values(each.kind) for each in operations)
+    return _counts("speck_operations_running", "Operations at work now, by kind", ("kind",), running)
 
 
 def _seen(seen: Mapping[str, float], site_at: Callable[[str], str]) -> Metric:

@@ -17,7 +17,14 @@ from speck.api import problems
 MOST = 200  # at once
 _AT_ONCE = frozenset(("GET", "HEAD", "OPTIONS"))
 _WAITING = frozenset(
-    ("speck.show_job", "speck.show_log", "speck.list_sites", "speck.check_sites", "speck.follow_operation")
+    (
+        "speck.show_job",
+        "speck.show_log",
+        "speck.list_sites",
+        "speck.check_sites",
+        "speck.follow_operation",
+        "speck.follow_live",
+    )
 )
 
 

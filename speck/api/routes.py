@@ -12,10 +12,12 @@ from werkzeug.exceptions import UnsupportedMediaType
 
 from speck.api import metrics, problems, schemas
 from speck.api.access import author
+from speck.api.live import Live
 from speck.api.problems import fault_data
 from speck.coordinator import Coordinator
 from speck.errors import InvalidInput
 from speck.operation import Operation, plan_data
+from speck.plan import Plan
 from speck.schema import Loaded, load_composition, load_job, read_document
 
 blueprint = Blueprint("speck", __name__, description="Jobs, compositions, operations")
@@ -53,6 +55,11 @@ def _coordinator() -> Coordinator:
 def _answer(operation: Operation, wait: float) -> tuple[dict[str, Any], int, dict[str, str]]:
     ended = operation.wait(wait) if wait else operation.state != "running"
     return operation.to_dict(), 200 if ended else 202, {"Location": f"/operations/{operation.id}"}
+
+
+def forms(plan: Plan) -> list[dict[str, Any]]:
+    """Each job of a plan as it is to be, or as it is when it is to stop, with its addresses."""
+    return [each.job.to_dict() for each in plan.actions]
 
 
 def _why(query: dict[str, Any]) -> dict[str, str]:
@@ -97,7 +104,7 @@ def apply_composition(query: dict[str, Any]) -> Any:
     if query["dry_run"]:
         plan = _coordinator().plan(loaded.composition, query["base_revision"])
         warnings = [fault_data(each) for each in loaded.warnings]
-        return current_app.json.response(plan_data(plan) | {"warnings": warnings})
+        return current_app.json.response(plan_data(plan) | {"warnings": warnings, "jobs": forms(plan)})
     operation, _ = _coordinator().apply(
         loaded.composition,
         base_revision=query["base_revision"],
@@ -171,7 +178,8 @@ def rollback_composition(query: dict[str, Any], name: str) -> Any:
     number, base = query["revision"], query["base_revision"]
     if query["dry_run"]:
         plan, restored = _coordinator().plan_rollback(name, number, base)
-        return current_app.json.response(plan_data(plan) | {"warnings": [], "restored": restored})
+        told = {"warnings": [], "restored": restored, "jobs": forms(plan)}
+        return current_app.json.response(plan_data(plan) | told)
     operation, _ = _coordinator().rollback(name, number, base_revision=base, **_why(query))
     return _answer(operation, query["wait"])
 
@@ -276,6 +284,22 @@ def _follow(operation: Operation) -> Iterator[str]:
         yield _event(data)
         if data["state"] != "running":
             return
+
+
+@blueprint.route("/live", methods=["GET"])
+@blueprint.arguments(schemas.LiveHeaders, location="headers")
+@blueprint.response(200, content_type="text/event-stream", description="what changes (docs/rest.md)")
+@blueprint.alt_response(503, schema=schemas.ProblemSchema, description="too many follow already")
+def follow_live(headers: dict[str, Any]) -> Response:
+    """Jobs, operations, events and sites as server-sent events: all at first, then what changes"""
+    live: Live = current_app.extensions["live"]
+    if not live.enter():
+        detail = f"{live.most} follow already (try again, or ask for what you need now and then)"
+        return problems.problem(503, detail, headers={"Retry-After": "10"})
+    response = Response(live.follow(headers["last_event_id"]), content_type="text/event-stream")
+    response.headers["Cache-Control"] = "no-store"
+    response.call_on_close(live.leave)
+    return response
 
 
 @blueprint.route("/events", methods=["GET"])

@@ -23,39 +23,50 @@ def _text(description: str = "", **kwargs: Any) -> fields.String:
 class ChangeSchema(Schema):
     """One field that differs between what is deployed and what is wanted."""
 
-    field = _text()
-    before = fields.Raw(allow_none=True)
-    after = fields.Raw(allow_none=True)
+    field = _text("the field's name")
+    before = fields.Raw(allow_none=True, metadata={"description": "its value as deployed"})
+    after = fields.Raw(allow_none=True, metadata={"description": "its value as wanted"})
 
 
 class ActionSchema(Schema):
     """What is to be done with one job."""
 
     job = _text("the job's name")
-    kind = fields.String(validate=validate.OneOf(_KINDS))
+    kind = fields.String(validate=validate.OneOf(_KINDS), metadata={"description": "what is done"})
     reason = _text("why")
-    changes = fields.List(fields.Nested(ChangeSchema))
+    changes = fields.List(fields.Nested(ChangeSchema), metadata={"description": "the fields that differ"})
 
 
 class WarningSchema(Schema):
     """Something in a composition that is allowed, and may be a mistake."""
 
-    job = _text(allow_none=True)
-    field = _text(allow_none=True)
-    value = fields.Raw(allow_none=True)
-    line = fields.Integer(allow_none=True)
-    message = _text()
+    job = _text("the job that it is about", allow_none=True)
+    field = _text("the field that it is about", allow_none=True)
+    value = fields.Raw(allow_none=True, metadata={"description": "what is written there"})
+    line = fields.Integer(allow_none=True, metadata={"description": "of the file, from 1"})
+    message = _text("what it is, and what would be right")
 
 
 class PlanSchema(Schema):
     """The actions from what runs to what is wanted."""
 
-    composition = _text()
+    composition = _text("the composition's name")
     base_revision = fields.Integer(metadata={"description": "the revision it was made from (0: none yet)"})
     restored = fields.Integer(metadata={"description": "of a rollback: the revision that it brings back"})
-    counts = fields.Dict(keys=fields.String(), values=fields.Integer())
-    actions = fields.List(fields.Nested(ActionSchema))
-    warnings = fields.List(fields.Nested(WarningSchema))
+    counts = fields.Dict(
+        keys=fields.String(),
+        values=fields.Integer(),
+        metadata={"description": "number of actions, by what is done"},
+    )
+    actions = fields.List(
+        fields.Nested(ActionSchema), metadata={"description": "one for each job, those that stay included"}
+    )
+    warnings = fields.List(
+        fields.Nested(WarningSchema), metadata={"description": "what is allowed, and may be a slip"}
+    )
+    jobs = fields.List(
+        fields.Dict(), metadata={"description": "the jobs as they are to be, those to stop as they are"}
+    )
 
 
 class ProgressSchema(ActionSchema):
@@ -65,7 +76,7 @@ class ProgressSchema(ActionSchema):
         validate=validate.OneOf(("pending", "running", "done", "failed", "skipped", "waiting", "kept")),
         metadata={"description": "waiting: done by the loop when what it waits for is there"},
     )
-    error = _text()
+    error = _text("what went wrong, if anything did")
     note = _text("what to know of an action that went as it was meant to")
     started = fields.Float(allow_none=True, metadata=_UNIX)
     ended = fields.Float(allow_none=True, metadata=_UNIX)
@@ -74,10 +85,13 @@ class ProgressSchema(ActionSchema):
 class OperationSchema(Schema):
     """One apply or delete at work, or ended."""
 
-    id = _text()
-    composition = _text()
-    revision = fields.Integer()
-    kind = fields.String(validate=validate.OneOf(("apply", "rollback", "delete", "heal")))
+    id = _text("32 hexadecimal digits")
+    composition = _text("the composition's name")
+    revision = fields.Integer(metadata={"description": "the revision that it brings about"})
+    kind = fields.String(
+        validate=validate.OneOf(("apply", "rollback", "delete", "heal")),
+        metadata={"description": "what was asked for; heal: begun by the loop"},
+    )
     author = _text("who asked for it")
     message = _text("why")
     state = fields.String(
@@ -86,38 +100,44 @@ class OperationSchema(Schema):
     )
     started = fields.Float(metadata=_UNIX)
     ended = fields.Float(allow_none=True, metadata=_UNIX)
-    error = _text()
-    warnings = fields.List(fields.String())
-    left_behind = fields.List(fields.String())
+    error = _text("what went wrong with it as a whole, if anything did")
+    warnings = fields.List(fields.String(), metadata={"description": "of the file that was applied"})
+    left_behind = fields.List(
+        fields.String(), metadata={"description": "sites or engines that were not waited for"}
+    )
     engine_calls = fields.Dict(
         keys=fields.String(),
         values=fields.Integer(),
         metadata={"description": "calls made to engines, by method"},
     )
-    actions = fields.List(fields.Nested(ProgressSchema))
+    actions = fields.List(
+        fields.Nested(ProgressSchema), metadata={"description": "one for each job, and how far it is"}
+    )
 
 
 class SessionSchema(Schema):
     """A persistent session at a broker."""
 
-    broker = _text()
-    name = _text()
-    topic = _text()
+    broker = _text("the broker's address")
+    name = _text("the MQTT client id")
+    topic = _text("what it is subscribed to")
 
 
 class LeftCopySchema(Schema):
     """A copy that was left behind at an engine out of reach."""
 
     address = _text("the engine's")
-    attempt = fields.Integer()
+    attempt = fields.Integer(metadata={"description": "number of the attempt that it is"})
 
 
 class JobViewSchema(Schema):
     """A job, wanted and as last observed."""
 
-    job_name = _text()
-    composition = _text()
-    wanted = fields.String(validate=validate.OneOf(("running", "stopped")))
+    job_name = _text("the job's name")
+    composition = _text("the composition that it belongs to")
+    wanted = fields.String(
+        validate=validate.OneOf(("running", "stopped")), metadata={"description": "what is asked for"}
+    )
     state = _text("as its engine said, or pending, lost or unknown")
     observed_at = fields.Float(metadata=_UNIX)
     message = _text("the engine's own words")
@@ -132,23 +152,29 @@ class JobViewSchema(Schema):
     waits = _text("why that is not mended now")
     next_try = fields.Float(allow_none=True, metadata=_UNIX)
     up_to_date = fields.Boolean(metadata={"description": "whether it runs in the form that is wanted"})
-    attempt = fields.Integer(allow_none=True)
+    attempt = fields.Integer(
+        allow_none=True, metadata={"description": "number of the attempt that runs; grows with each start"}
+    )
     job = fields.Dict(allow_none=True, metadata={"description": "its fields"})
-    sessions = fields.List(fields.Nested(SessionSchema))
+    sessions = fields.List(
+        fields.Nested(SessionSchema), metadata={"description": "those that are kept for it at brokers"}
+    )
     left_behind = fields.List(
         fields.Nested(LeftCopySchema), metadata={"description": "copies that are stopped when they can be"}
     )
-    metrics = fields.Dict(allow_none=True)
+    metrics = fields.Dict(
+        allow_none=True, metadata={"description": "rates (rows/s) and more, as far as its engine tells"}
+    )
 
 
 class JobRatesSchema(Schema):
     """What a job does now; null: its engine does not tell, or has not told yet."""
 
-    job_name = _text()
-    composition = _text()
+    job_name = _text("the job's name")
+    composition = _text("the composition that it belongs to")
     site = _text("of the inventory", allow_none=True)
-    source_topic = _text()
-    sink_topic = _text()
+    source_topic = _text("what it reads")
+    sink_topic = _text("what it writes")
     observed = fields.Float(allow_none=True, metadata=_UNIX)
     input_rate = fields.Float(allow_none=True, metadata=_PER_SECOND)
     output_rate = fields.Float(allow_none=True, metadata=_PER_SECOND)
@@ -175,20 +201,20 @@ class RatesSchema(Schema):
 class CountsSchema(Schema):
     """How many jobs differ from the revision before."""
 
-    added = fields.Integer()
-    removed = fields.Integer()
-    changed = fields.Integer()
+    added = fields.Integer(metadata={"description": "jobs that it has and the other has not"})
+    removed = fields.Integer(metadata={"description": "jobs that the other has and it has not"})
+    changed = fields.Integer(metadata={"description": "jobs of which a field differs"})
 
 
 class _RevisionSchema(Schema):
-    number = fields.Integer()
+    number = fields.Integer(metadata={"description": "from 1"})
     at = fields.Float(metadata=_UNIX)
     author = _text("who asked for it")
     message = _text("why")
     restored = fields.Integer(
         allow_none=True, metadata={"description": "the revision that a rollback brought back"}
     )
-    changes = fields.Nested(CountsSchema)
+    changes = fields.Nested(CountsSchema, metadata={"description": "against the revision before"})
 
 
 class RevisionSchema(_RevisionSchema):
@@ -207,14 +233,16 @@ class JobDifferenceSchema(Schema):
     """A job that differs between two revisions."""
 
     job = _text("the job's name")
-    kind = fields.String(validate=validate.OneOf(("added", "removed", "changed")))
-    changes = fields.List(fields.Nested(ChangeSchema))
+    kind = fields.String(
+        validate=validate.OneOf(("added", "removed", "changed")), metadata={"description": "how"}
+    )
+    changes = fields.List(fields.Nested(ChangeSchema), metadata={"description": "the fields that differ"})
 
 
 class DifferenceSchema(Schema):
     """What differs between two revisions of a composition."""
 
-    composition = _text()
+    composition = _text("the composition's name")
     before = fields.Integer(metadata={"description": "number of a revision (0: before the first)"})
     after = fields.Integer(metadata={"description": "number of a revision"})
     counts = fields.Nested(CountsSchema)
@@ -222,9 +250,9 @@ class DifferenceSchema(Schema):
 
 
 class _CompositionSchema(Schema):
-    name = _text()
-    revision = fields.Integer()
-    deleting = fields.Boolean()
+    name = _text("its name")
+    revision = fields.Integer(metadata={"description": "number of the last one"})
+    deleting = fields.Boolean(metadata={"description": "whether it is being deleted"})
     operation = _text("the operation at work on it", allow_none=True)
 
 
@@ -237,12 +265,12 @@ class CompositionSummarySchema(_CompositionSchema):
 class CompositionViewSchema(_CompositionSchema):
     """A composition with its jobs and revisions."""
 
-    jobs = fields.List(fields.Nested(JobViewSchema))
-    revisions = fields.List(fields.Nested(RevisionSchema))
+    jobs = fields.List(fields.Nested(JobViewSchema), metadata={"description": "wanted and real"})
+    revisions = fields.List(fields.Nested(RevisionSchema), metadata={"description": "those that are kept"})
 
 
 class _ReachedSchema(Schema):
-    address = _text()
+    address = _text("as the inventory has it")
     reached = fields.Boolean(metadata={"description": "whether it answered just now"})
     error = _text("why not")
 
@@ -268,42 +296,48 @@ class BrokerViewSchema(_ReachedSchema):
 class SiteViewSchema(Schema):
     """A site of the inventory, and whether its engines and its broker can be reached now."""
 
-    name = _text()
-    engines = fields.List(fields.Nested(EngineViewSchema))
-    broker = fields.Nested(BrokerViewSchema)
+    name = _text("the site's name")
+    engines = fields.List(fields.Nested(EngineViewSchema), metadata={"description": "its engines"})
+    broker = fields.Nested(BrokerViewSchema, metadata={"description": "its broker"})
 
 
 class ComplaintSchema(Schema):
     """One thing that is wrong with an engine or a broker."""
 
-    message = _text()
+    message = _text("what is wrong")
     remedy = _text("what mends it (empty: the message says)")
 
 
 class CheckupSchema(Schema):
     """An engine or a broker of the inventory, as it was found just now."""
 
-    site = _text()
-    role = fields.String(validate=validate.OneOf(("engine", "broker")))
-    address = _text()
-    reached = fields.Boolean()
-    version = _text("empty where it does not tell")
+    site = _text("the site's name")
+    role = fields.String(
+        validate=validate.OneOf(("engine", "broker")), metadata={"description": "engine or broker"}
+    )
+    address = _text("of the engine or broker")
+    reached = fields.Boolean(metadata={"description": "whether it answered just now"})
+    version = _text("in its own words; empty where it does not tell")
     limits = fields.Dict(keys=fields.String(), metadata={"description": "by name; memory is bytes"})
     clock_ahead = fields.List(
         fields.Float(),
         allow_none=True,
-        metadata={"description": "by how much its clock is ahead of the server's: from, to, in s"},
+        metadata={
+            "description": "by how much its clock is ahead of the server's: from, to, in s; null: not told"
+        },
     )
-    wrong = fields.List(fields.Nested(ComplaintSchema))
+    wrong = fields.List(
+        fields.Nested(ComplaintSchema), metadata={"description": "what is wrong; empty: nothing"}
+    )
 
 
 class LogSchema(Schema):
     """The last lines that an engine has of a job."""
 
-    job_name = _text()
-    address = _text("the engine")
-    observed_at = fields.Float(metadata=_UNIX)
-    attempt = fields.Integer(metadata={"description": "of which they are"})
+    job_name = _text("the job's name")
+    address = _text("of the engine")
+    observed_at = fields.Float(metadata={"description": "when it was asked (Unix time, s)"})
+    attempt = fields.Integer(metadata={"description": "the attempt of which the lines are"})
     about = _text("where the lines come from, and what cannot be had")
     lines = fields.List(fields.String(), metadata={"description": "the newest last"})
 
@@ -313,10 +347,10 @@ class EventSchema(Schema):
 
     at = fields.Float(metadata=_UNIX)
     kind = _text("accepted, intended, or what came of it: started, stopped, failed, skipped, succeeded, ...")
-    message = _text()
-    composition = _text()
-    job = _text()
-    operation = _text()
+    message = _text("what happened")
+    composition = _text("the composition that it is about, if any")
+    job = _text("the job that it is about, if any")
+    operation = _text("the operation that it belongs to, if any")
     author = _text("who asked for what this belongs to")
     cause = _text("why, in the words of who asked")
 
@@ -324,7 +358,7 @@ class EventSchema(Schema):
 class HealthSchema(Schema):
     """That all is well."""
 
-    status = fields.String(validate=validate.Equal("ok"))
+    status = fields.String(validate=validate.Equal("ok"), metadata={"description": "always ok"})
     store = _text("what keeps the store from being written, if anything does")
 
 
@@ -332,17 +366,19 @@ class FindingSchema(Schema):
     """One thing that is wrong with the store."""
 
     what = _text("the record, or the code, that it is about")
-    message = _text()
+    message = _text("what is wrong with it")
 
 
 class ProblemSchema(Schema):
     """An error (RFC 9457)."""
 
-    type = _text()
-    title = _text()
-    status = fields.Integer()
-    detail = _text()
-    faults = fields.List(fields.Nested(WarningSchema))
+    type = _text("about:blank: the status says it all")
+    title = _text("the status in words")
+    status = fields.Integer(metadata={"description": "the HTTP status"})
+    detail = _text("what is wrong, in one line")
+    faults = fields.List(
+        fields.Nested(WarningSchema), metadata={"description": "every fault of what was sent"}
+    )
 
 
 _NAME = {"pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"}
@@ -454,6 +490,16 @@ class DifferenceQuery(Schema):
     )
 
 
+class LiveHeaders(Schema):
+    """Headers of a request to follow."""
+
+    last_event_id = fields.String(
+        data_key="Last-Event-ID",
+        load_default="",
+        metadata={"description": "the id of the last event that was received: what changed since is told"},
+    )
+
+
 class LogQuery(Schema):
     """Query parameters of a job's log."""
 
@@ -467,7 +513,11 @@ class LogQuery(Schema):
 class EventsQuery(Schema):
     """Query parameters of the audit log."""
 
-    limit = fields.Integer(load_default=100, validate=validate.Range(1, 10_000))
+    limit = fields.Integer(
+        load_default=100,
+        validate=validate.Range(1, 10_000),
+        metadata={"description": "how many, the last ones"},
+    )
     composition = fields.String(load_default=None, metadata={"description": "of this composition only"})
     job = fields.String(load_default=None, metadata={"description": "of this job only"})
     operation = fields.String(load_default=None, metadata={"description": "of this operation only"})

@@ -14,8 +14,9 @@ from speck import render
 from speck.cli.common import json_option, out, show_data
 from speck.cli.completion import composition_names
 from speck.cli.terminal import moves
-from speck.cli.watch import interval_option
+from speck.cli.watch import interval_option, passing
 from speck.client import Client
+from speck.errors import ServerError
 
 _PATIENCE = 3.0  # s, for engines that nobody has asked for their rates lately
 _PAUSE = 0.1
@@ -49,10 +50,16 @@ def top(
         show_data(data, [render.rates_table(data["jobs"])], as_json)
         return
     try:
-        with Live(console=out, auto_refresh=False) as live:
+        data = _rates(client, composition, sort)
+        with Live(_picture(data), console=out, auto_refresh=False) as live:
             while True:
-                live.update(_picture(_rates(client, composition, sort)), refresh=True)
                 time.sleep(interval)
+                trouble = ""
+                try:
+                    data = _rates(client, composition, sort)
+                except ServerError as error:
+                    trouble = passing(error)
+                live.update(_picture(data, trouble), refresh=True)
     except KeyboardInterrupt:
         return
 
@@ -74,6 +81,9 @@ def _told(client: Client, composition: str | None, sort: str) -> dict[str, Any]:
         time.sleep(_PAUSE)
 
 
-def _picture(data: dict[str, Any]) -> RenderableType:
+def _picture(data: dict[str, Any], trouble: str = "") -> RenderableType:
     at = render.clock(data["observed"]) if data["observed"] else "nothing observed yet"
-    return Group(Text(at, style="dim"), render.rates_table(data["jobs"]))
+    head = Text(at, style="dim")
+    if trouble:
+        head.append(f"  {trouble}", style="yellow")
+    return Group(head, render.rates_table(data["jobs"]))

@@ -32,6 +32,16 @@ interval_option = click.option(
 )
 
 
+_BUSY = frozenset((429, 503))  # a server that is there, and asks for patience
+
+
+def passing(error: ServerError) -> str:
+    """In words what may pass if one waits; raises the error that will not."""
+    if isinstance(error, RequestRefused) and error.status not in _BUSY:
+        raise error
+    return str(error)
+
+
 @dataclass
 class Watched:
     """What was seen last, of one composition or of all; ``clock`` tells Unix time, s.
@@ -60,10 +70,8 @@ class Watched:
         """Look once more, at a server that may have gone: that is noted as ``trouble``."""
         try:
             changes = self.look()
-        except RequestRefused:
-            raise
         except ServerError as error:
-            self.trouble = str(error)
+            self.trouble = passing(error)
             return []
         self.trouble = ""
         return changes

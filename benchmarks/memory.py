@@ -1,0 +1,175 @@
+"""What each process of a site, and the coordinator, take in memory with small heaps.
+
+``python -m benchmarks.memory [--json] [--engine KIND] [--heap SIZE] [--jobs N] [--messages N] [--rest S]``
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import queue
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import psutil
+import yaml
+from paho.mqtt.client import Client, MQTTMessage, MQTTv5
+from paho.mqtt.enums import CallbackAPIVersion
+
+from speck import local
+from speck.client import Client as Rest
+
+ROOT = Path(__file__).resolve().parent.parent
+HEAPS = {"spark-connect": "512m", "flink": "128m"}  # of the server; of the TaskManager
+_PROGRAMS = (  # a word of the command line, and what the process is
+    ("SparkConnectServer", "Spark Connect server"),
+    ("StandaloneSessionClusterEntrypoint", "Flink JobManager"),
+    ("TaskManagerRunner", "Flink TaskManager"),
+    ("mosquitto", "Mosquitto"),
+    ("speck.cli", "coordinator"),
+)
+_JOBS: dict[str, dict[str, Any]] = {
+    "spark-connect": {"job_path": "benchmarks/load/pass_through.py", "entry_class": "pass_through"},
+    "flink": {
+        "job_path": "jars_and_apps/flink/speck-flink-jobs.jar",
+        "entry_class": "io.speck.flink.jobs.Forward",
+    },
+}
+_PAYLOAD = b"x" * 100
+_UNDER_WAY = 1000  # messages; paho crawls when more wait for their acknowledgement
+_LIMIT = 300.0  # s
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to measure; ``rest`` in seconds after the last message."""
+
+    engine: str
+    heap: str
+    jobs: int
+    messages: int
+    rest: float
+
+
+def measure(options: Options) -> list[dict[str, Any]]:
+    """A row for each number of jobs: PSS of each process in MB, at rest after they passed the messages."""
+    with tempfile.TemporaryDirectory(prefix="speck-memory-") as place:
+        directory = Path(place)
+        with (
+            local.up(
+                directory / "local", 1, engines={"A": [options.engine]}, heap=options.heap, progress=_say
+            ) as sites,
+            _coordinator(directory, sites.inventory) as (rest, coordinator),
+        ):
+            processes = [psutil.Process(each.pid) for each in sites.servers if each.pid] + [coordinator]
+            return [_row(options, jobs, rest, sites, processes) for jobs in (0, 1, options.jobs)]
+
+
+def _row(
+    options: Options, jobs: int, rest: Rest, sites: local.LocalSites, processes: list[psutil.Process]
+) -> dict[str, Any]:
+    if jobs:
+        _say(f"{jobs} jobs")
+        operation = rest.apply(_composition(options.engine, jobs), "memory", wait=_LIMIT)
+        if operation["state"] != "succeeded":
+            raise SystemExit(f"the jobs do not run: {operation['error'] or operation['actions']}")
+        _pass(sites.sites[0].broker.address, options.messages, options.messages * jobs)
+    time.sleep(options.rest)  # let garbage collections and idle timers settle
+    return {"engine": options.engine, "heap": options.heap, "jobs": jobs} | _memory(processes)
+
+
+def _composition(engine: str, jobs: int) -> bytes:
+    common = {"site": "A", "source_topic": "in", **_JOBS[engine]}
+    names = [f"pass-{number}" for number in range(jobs)]
+    data = [{**common, "job_name": name, "sink_topic": f"out/{name}"} for name in names]
+    return yaml.safe_dump({"jobs": data}).encode()
+
+
+def _pass(broker: str, messages: int, expected: int) -> None:
+    """Publish so many messages, and wait until so many came out."""
+    arrived: queue.Queue[str] = queue.Queue()
+    with _connected(broker, lambda message: arrived.put(message.topic)) as client:
+        for number in range(messages):
+            sent = client.publish("in", _PAYLOAD, qos=1)
+            if number % _UNDER_WAY == _UNDER_WAY - 1:
+                sent.wait_for_publish(_LIMIT)
+        for _ in range(expected):
+            arrived.get(timeout=_LIMIT)
+
+
+@contextlib.contextmanager
+def _connected(broker: str, receive: Callable[[MQTTMessage], None]) -> Iterator[Client]:
+    address, subscribed = urlsplit(broker), queue.Queue[None]()
+    client = Client(CallbackAPIVersion.VERSION2, protocol=MQTTv5)
+    client.on_subscribe = lambda *_: subscribed.put(None)
+    client.on_message = lambda _client, _data, message: receive(message)
+    client.connect(address.hostname or "", address.port or 1883)
+    client.loop_start()
+    try:
+        client.subscribe("out/+", qos=1)
+        subscribed.get(timeout=_LIMIT)
+        yield client
+    finally:
+        client.disconnect()
+        client.loop_stop()
+
+
+@contextlib.contextmanager
+def _coordinator(directory: Path, inventory: Path) -> Iterator[tuple[Rest, psutil.Process]]:
+    serve = ["serve", "--port", "0", "--data-dir", directory / "store", "--sites", inventory, "--root", ROOT]
+    command = [sys.executable, "-m", "speck.cli", *map(str, serve)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield Rest(process.stdout.readline().split()[-1]), psutil.Process(process.pid)
+        finally:
+            process.terminate()
+
+
+def _memory(processes: list[psutil.Process]) -> dict[str, float]:
+    """Proportional memory (proc(5), smaps_rollup: Pss) in MB, by what a process is; helpers are left out."""
+    found: dict[str, float] = {}
+    for process in (each for top in processes for each in (top, *top.children(recursive=True))):
+        words = " ".join(process.cmdline())
+        for word, name in _PROGRAMS:
+            if word in words:
+                found[name] = found.get(name, 0) + process.memory_full_info().pss / 1e6
+                break
+    return {name: round(size, 1) for name, size in found.items()}
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def main() -> None:
+    """Measure, and print lines or one JSON object."""
+    parser = argparse.ArgumentParser(description="memory of a site's processes")
+    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    parser.add_argument("--engine", choices=sorted(HEAPS), action="append", help="by default each")
+    parser.add_argument("--heap", help="Java heap of the server or the TaskManager [default: 512m, 128m]")
+    parser.add_argument("--jobs", type=int, default=8, metavar="N")
+    parser.add_argument("--messages", type=int, default=5000, metavar="N", help="through each job")
+    parser.add_argument("--rest", type=float, default=10.0, metavar="SECONDS", help="before looking")
+    given = parser.parse_args()
+    rows = []
+    for engine in given.engine or sorted(HEAPS):
+        heap = given.heap or HEAPS[engine]
+        rows += measure(Options(engine, heap, given.jobs, given.messages, given.rest))
+    if given.json:
+        print(json.dumps({"memory_mb": rows}))
+        return
+    for row in rows:
+        print("  ".join(f"{name} {value}" for name, value in row.items()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""What it costs to be looked at: ``python -m benchmarks.scrape [--json]``.
+
+A composition of 500 jobs runs on engines in memory, each of which tells rates.  ``metrics_seconds`` and
+``rates_seconds`` are the processor time that an answer to ``GET /metrics`` and ``GET /rates`` takes,
+``metrics_bytes`` and ``metrics_series`` what the former holds.  ``sampling_seconds`` is that of asking all
+engines once, which is done every 5 s while somebody looks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import Figure
+from speck.api import metrics
+from speck.coordinator import Coordinator
+from speck.model import JobMetrics
+from speck.store import Store
+from tests.doubles import World, double_kinds
+from tests.jobs_by_hand import composition, make_job, write_code
+
+ENGINES = 10
+
+
+def measure(jobs: int, runs: int) -> dict[str, Any]:
+    """One deployment, looked at so many times."""
+    world = World()
+    with tempfile.TemporaryDirectory() as directory:
+        root = write_code(Path(directory))
+        with Store(root / "store") as store:
+            coordinator = Coordinator(store, double_kinds(world), roots=[root], period=0)
+            operation, _ = coordinator.apply(composition(*_jobs(world, jobs)))
+            assert operation.wait(600) and operation.state == "succeeded"
+            coordinator.loop.round()
+            coordinator.telemetry.period = 0.0  # each engine is due at once
+            sampling = [_time(lambda: _sample(coordinator)) for _ in range(runs)]
+            coordinator.telemetry.period = 3600.0  # and none any more
+            answers = [_time(lambda: metrics.exposition(coordinator)) for _ in range(runs)]
+            rates = [_time(lambda: json.dumps(coordinator.rates())) for _ in range(runs)]
+            text = metrics.exposition(coordinator).decode()
+            coordinator.close()
+    assert text.count("speck_job_waiting_messages{") == min(jobs, metrics.MOST_JOBS)
+    return {
+        "jobs": jobs,
+        **dict(Figure.of(answers).named("metrics_seconds")),
+        **dict(Figure.of(rates).named("rates_seconds")),
+        **dict(Figure.of(sampling).named("sampling_seconds")),
+        "metrics_bytes": len(text.encode()),
+        "metrics_series": sum(not line.startswith("#") for line in text.splitlines()),
+    }
+
+
+def _jobs(world: World, count: int) -> list[Any]:
+    told = JobMetrics(time.time(), input_rate=500.0, output_rate=250.0, waiting=17, batch_duration_ms=210.0)
+    world.metrics = {f"j{number}": told for number in range(count)}
+    return [
+        make_job(name, f"in-{name}", f"out-{name}", spe_address=f"sc://e{number % ENGINES}:1")
+        for number, name in enumerate(world.metrics)
+    ]
+
+
+def _sample(coordinator: Coordinator) -> None:
+    """Have all engines asked now, and wait for their answers."""
+    coordinator.telemetry.turn()
+    coordinator.telemetry.settle()
+
+
+def _time(work: Callable[[], object]) -> float:
+    begun = time.process_time()
+    work()
+    return time.process_time() - begun
+
+
+def main() -> None:
+    """Measure, and print lines or one JSON object."""
+    parser = argparse.ArgumentParser(description="the cost of being looked at")
+    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    parser.add_argument("--jobs", type=int, default=500, metavar="N")
+    parser.add_argument("--runs", type=int, default=20, metavar="N")
+    options = parser.parse_args()
+    row = measure(options.jobs, options.runs)
+    if options.json:
+        print(json.dumps({"scrape": row}))
+        return
+    for name, value in row.items():
+        print(f"{name:>24}  {value:.4f}" if isinstance(value, float) else f"{name:>24}  {value}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""The reference pages, made of what the program itself says: schemas, OpenAPI document, commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from docs.generate import commands, fields, rest
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def pages() -> dict[str, str]:
+    """The text (Markdown) of each page, by its file name."""
+    return {
+        "composition-fields.md": fields.composition_page(),
+        "inventory-fields.md": fields.inventory_page(),
+        "rest-paths.md": rest.page(rest.document()),
+        "commands.md": commands.page(),
+        "benchmarks.md": _read("benchmarks/README.md").replace("](deploy", "](../../benchmarks/deploy"),
+        "changes.md": _read("CHANGELOG.md"),
+    }
+
+
+def write(directory: Path) -> None:
+    """Write the pages; one that has not changed is left alone, so that it is not built again."""
+    directory.mkdir(exist_ok=True)
+    for name, text in pages().items():
+        path = directory / name
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+
+def _read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")

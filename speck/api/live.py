@@ -1,0 +1,226 @@
+"""Everything that is to be seen, as it changes, for whoever follows: looked at once for all of them.
+
+Nothing is looked at while nobody follows.  What takes long to look at is looked at less often, so that
+following costs a bounded share of the time.  Sites are looked at by a thread of their own, since engines and
+brokers are asked, and may be slow to answer.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from speck.api.feed import Feed, event
+from speck.coordinator import Coordinator
+from speck.errors import SpeckError
+from speck.operation import Operation
+
+MOST = 32  # who may follow at once
+BEAT = 10.0  # s; who follows hears so often at least
+EVENTS = 200  # last lines of the audit log
+OPERATIONS = 8  # last operations whose actions are told; the others are at /operations/ID
+_SHARE = 20  # a look is made at most every so many times as long as it takes
+_FIRST = 10.0  # s, that the first to follow waits for the first look
+
+_log = logging.getLogger(__name__)
+
+Items = Mapping[str, Mapping[str, Any]]  # by kind and name
+
+
+@dataclass(frozen=True)
+class Part:
+    """Something to look at, every ``period`` seconds at most; ``look`` answers all items of some kinds."""
+
+    name: str
+    period: float
+    look: Callable[[], Items]
+
+
+class Watcher:
+    """Looks at its parts in a thread of its own and puts what it sees into a feed, until told to end."""
+
+    def __init__(self, feed: Feed, parts: Sequence[Part]) -> None:
+        self._feed, self._parts = feed, parts
+        self._end = threading.Event()
+        self.looked = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"live-{parts[0].name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """Look no more, but for a look that has begun, whose outcome is dropped."""
+        self._end.set()
+
+    def join(self) -> None:
+        """Wait for a look that has begun."""
+        self._thread.join()
+
+    def _run(self) -> None:
+        due = {part.name: 0.0 for part in self._parts}
+        while not self._end.is_set():
+            for part in self._parts:
+                began = time.monotonic()
+                if began >= due[part.name]:
+                    self._look(part)
+                    ended = time.monotonic()
+                    due[part.name] = ended + max(part.period, _SHARE * (ended - began))
+            self.looked.set()
+            self._end.wait(max(0.01, min(due.values()) - time.monotonic()))
+
+    def _look(self, part: Part) -> None:
+        try:
+            seen, trouble = part.look(), {}
+        except SpeckError as error:
+            seen, trouble = {}, {part.name: str(error)}
+        except Exception as error:
+            _log.exception("looking at %s failed", part.name)
+            seen, trouble = {}, {part.name: f"internal error: {error!r}"}
+        if self._end.is_set():
+            return
+        for kind, items in (*seen.items(), (f"trouble-{part.name}", trouble)):
+            self._feed.put(kind, items)
+
+
+@dataclass
+class Live:
+    """Who follows, and the watchers for them.  ``most`` may follow at once."""
+
+    coordinator: Coordinator
+    most: int = MOST
+    feed: Feed = field(default_factory=Feed, init=False)
+    mark: str = field(default_factory=lambda: uuid.uuid4().hex[:8], init=False)
+    _watchers: list[Watcher] = field(default_factory=list, init=False)
+    _followers: int = field(default=0, init=False)
+    _closed: bool = field(default=False, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+
+    def enter(self) -> bool:
+        """Take on one more who follows, unless there are too many; answers whether."""
+        with self._lock:
+            if self._closed or self._followers >= self.most:
+                return False
+            self._followers += 1
+            if not self._watchers:
+                self._watchers = [Watcher(self.feed, parts) for parts in _parts(self.coordinator)]
+                for each in self._watchers:
+                    each.start()
+            return True
+
+    def leave(self) -> None:
+        """One follows no more; with the last one, nothing is looked at any more."""
+        with self._lock:
+            self._followers -= 1
+            if not self._followers:
+                self._dismiss()
+
+    def close(self) -> None:
+        """End all streams, and wait for looks that have begun."""
+        with self._lock:
+            self._closed = True
+            watchers = self._dismiss()
+        self.feed.close()
+        for each in watchers:
+            each.join()
+
+    def _dismiss(self) -> list[Watcher]:
+        watchers, self._watchers = self._watchers, []
+        for each in watchers:
+            each.end()
+        return watchers
+
+    def follow(self, last: str) -> Iterator[str]:
+        """The stream of one who was let in; ``last`` is the id of the last event that it has, or anything."""
+        watchers = self._watchers
+        if watchers:
+            watchers[0].looked.wait(_FIRST)
+        since = _version(last, self.mark)
+        while not self._closed:
+            news = self.feed.news(since)
+            since = news.version
+            yield "".join(event(news, self.mark, self.coordinator.clock()))
+            self.feed.wait(since, BEAT)
+
+
+def _version(last: str, mark: str) -> int:
+    """The version that an event's id names; 0 when it is of another feed, or none."""
+    known, _, number = last.partition("-")
+    return int(number) if known == mark and number.isascii() and number.isdigit() and len(number) < 16 else 0
+
+
+# --- what is looked at
+
+
+def _parts(coordinator: Coordinator) -> tuple[Sequence[Part], ...]:
+    """What each watcher looks at."""
+    quick = (
+        Part("operations", 0.25, lambda: operations(coordinator.recent_operations())),
+        Part("jobs", 1.0, lambda: _jobs(coordinator)),
+        Part("compositions", 1.0, lambda: _compositions(coordinator)),
+        Part("events", 1.0, lambda: {"event": lines(coordinator.events(EVENTS))}),
+        Part("rates", 1.0, lambda: _rates(coordinator)),
+    )
+    return quick, (Part("sites", 10.0, lambda: _reached(coordinator)),)
+
+
+def _jobs(coordinator: Coordinator) -> Items:
+    """Each job, and apart from it, since that changes with each round of the loop, when it was observed."""
+    jobs = coordinator.jobs()
+    observed = {each["job_name"]: round(each.pop("observed_at"), 1) for each in jobs}
+    return {"job": {each["job_name"]: each for each in jobs}, "observed": observed}
+
+
+def _rates(coordinator: Coordinator) -> Items:
+    return {"rate": {each["job_name"]: each for each in coordinator.rates()["jobs"]}}
+
+
+def _compositions(coordinator: Coordinator) -> Items:
+    sites = coordinator.inventory.sites.values()
+    return {
+        "composition": {each["name"]: each for each in coordinator.compositions()},
+        "site": {
+            each.name: {
+                "name": each.name,
+                "engines": [engine.spe_address for engine in each.engines],
+                "broker": each.broker_address,
+                "uplink": asdict(each.uplink),
+            }
+            for each in sites
+        },
+    }
+
+
+def _reached(coordinator: Coordinator) -> Items:
+    return {"reach": {each["name"]: each for each in coordinator.sites()}}
+
+
+def operations(recent: Sequence[Operation]) -> Items:
+    """The operations without their actions, and the actions of the last ones, but for those of jobs kept."""
+    found: dict[str, Any] = {}
+    actions: dict[str, Any] = {}
+    for each in recent[-OPERATIONS:]:
+        data = each.to_dict()
+        all_actions = data.pop("actions")
+        kept = [action for action in all_actions if action["state"] == "kept"]
+        found[each.id] = data | {"all": len(all_actions), "kept": len(kept)}
+        for action in all_actions:
+            if action["state"] != "kept":
+                actions[f"{each.id} {action['job']}"] = action
+    return {"operation": found, "action": actions}
+
+
+def lines(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Lines of the audit log by names that sort as they came: their times, and a number among equal ones."""
+    told = Counter[float]()
+    named = {}
+    for each in events:
+        named[f"{each['at']:017.6f}-{told[each['at']]:04}"] = each
+        told[each["at"]] += 1
+    return named

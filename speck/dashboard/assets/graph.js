@@ -1,0 +1,369 @@
+// The graph as it is drawn: sites, topics, jobs, and the lines between them.
+import Panzoom from "./vendor/panzoom.js";
+import { html, names, steady, useEffect, useMemo, useRef, useState } from "./html.js";
+import { JOB, layout, topicWidth } from "./layout.js";
+import { VERDICTS, jobLook } from "./states.js";
+import { shapeOf, throughput, topology } from "./topology.js";
+import { brief, count, known, rate } from "./words.js";
+
+const NARROW = 640; // px
+const FAR = 0.45; // the scale below which single jobs are not read any more
+const CLICK = 4; // px; who moves more is dragging
+
+// --- text that fits
+
+const pen = document.createElement("canvas").getContext("2d");
+const fitted = new Map();
+
+const fit = (text, font, width) => {
+  const key = `${font} ${width} ${text}`;
+  if (!fitted.has(key)) {
+    if (fitted.size > 5000) fitted.clear();
+    fitted.set(key, shortened(text, font, width));
+  }
+  return fitted.get(key);
+};
+
+const shortened = (text, font, width) => {
+  pen.font = font;
+  if (pen.measureText(text).width <= width) return text;
+  let length = text.length;
+  while (length > 1 && pen.measureText(`${text.slice(0, length)}…`).width > width) length -= 1;
+  return `${text.slice(0, length)}…`;
+};
+
+const NAME_FONT = "600 13px system-ui, sans-serif";
+const DETAIL_FONT = "11.5px system-ui, sans-serif";
+const TOPIC_FONT = "11px ui-monospace, monospace";
+
+// --- the pieces
+
+const SiteBox = steady(({ box, title, note, tone }) => html`
+  <g class=${names("site", tone && `tone-${tone}`)} transform="translate(${box.x} ${box.y})">
+    <rect class="site-box" width=${box.width} height=${box.height} rx="14" />
+    <text class="site-name" x="14" y="25">${title}</text>
+    <text class="site-note" x=${box.width - 14} y="24" text-anchor="end">${note}</text>
+  </g>
+`);
+
+const Line = steady(({ path, tone, weight, touched }) => html`
+  <path class=${names("line", tone && `tone-${tone}`, `weight-${weight}`, touched && "touched")} d=${path} marker-end="url(#arrow)" />
+`);
+
+const Topic = steady(({ place, topic, through, near }) => {
+  const width = topicWidth(topic);
+  const flow = known(through) ? rate(through) : "";
+  const room = width - 22 - flow.length * 6.7 - (flow ? 8 : 0);
+  return html`
+    <g class=${names("topic", near && "near", through > 0 && "flowing")} transform="translate(${place.x - width / 2} ${place.y - 12})">
+      <title>${topic}${flow && `: ${flow}`}</title>
+      <rect width=${width} height="24" rx="12" />
+      <text class="topic-name" x="11" y="16">${fit(topic, TOPIC_FONT, room)}</text>
+      <text class="topic-rate" x=${width - 11} y="16" text-anchor="end">${flow}</text>
+    </g>
+  `;
+});
+
+const detailOf = (job, coming, waiting) => {
+  if (job.verdict) return job.detail ?? "";
+  if (job.state !== "running") return jobLook(job).text + (job.waits ? `: ${job.waits}` : "");
+  const parts = [];
+  if (known(coming)) parts.push(`${rate(coming)} in`);
+  if (waiting > 0) parts.push(`${brief(waiting)} wait`);
+  return parts.join(" · ") || (job.drift ?? "running");
+};
+
+const spoken = (job, detail, group) =>
+  [
+    job.job_name,
+    job.verdict ? VERDICTS[job.verdict].text : jobLook(job).text,
+    `site ${group}`,
+    job.verdict ? "" : detail,
+  ]
+    .filter(Boolean)
+    .join(", ");
+
+// `coming` and `waiting` are messages/s and messages.
+const JobNode = steady(({ job, coming, waiting, place, group, near, chosen, stop }) => {
+  const detail = detailOf(job, coming, waiting);
+  const seen = job.verdict ? VERDICTS[job.verdict] : jobLook(job);
+  const engine = job.job?.engine ?? job.engine ?? "";
+  const kind = names("job", `tone-${seen.tone}`, near && "near", chosen && "chosen", job.verdict && `verdict-${job.verdict}`);
+  return html`
+    <g
+      class=${kind}
+      transform="translate(${place.x - JOB.width / 2} ${place.y - JOB.height / 2})"
+      role="button"
+      tabindex=${stop ? 0 : -1}
+      aria-label=${spoken(job, detail, group)}
+      aria-pressed=${chosen ? "true" : "false"}
+      data-job=${job.job_name}
+    >
+      <title>${job.job_name}</title>
+      <rect class="ring" x="-4" y="-4" width=${JOB.width + 8} height=${JOB.height + 8} rx="13" />
+      <rect class="card" width=${JOB.width} height=${JOB.height} rx="9" />
+      <circle class="mark-ground" cx="18" cy="19" r="9" />
+      <text class="mark" x="18" y="23.3" text-anchor="middle">${seen.mark}</text>
+      <text class="job-name" x="33" y="23.3">${fit(job.job_name, NAME_FONT, JOB.width - 41)}</text>
+      <text class="job-detail" x="12" y="42">${fit(detail, DETAIL_FONT, JOB.width - 22 - 6 * (engine.length + 1))}</text>
+      <text class="job-engine" x=${JOB.width - 10} y="42" text-anchor="end">${engine}</text>
+    </g>
+  `;
+});
+
+// --- the whole
+
+const weightOf = (through) => (through > 0 ? Math.min(4, 1 + Math.floor(Math.log10(Math.max(1, through)))) : 0);
+
+const noteOf = (jobs, reach) => {
+  const number = count(jobs.length, "job");
+  const slots = (reach?.engines ?? []).map((each) => each.capacity).filter((each) => known(each?.slots));
+  if (reach && !reachedOf(reach)) return `${number} · out of reach`;
+  if (!slots.length) return number;
+  const sum = (field) => slots.reduce((total, each) => total + (each[field] ?? 0), 0);
+  return `${number} · ${sum("slots") - sum("slots_free")} of ${sum("slots")} slots used`;
+};
+
+const reachedOf = (reach) => reach.broker.reached && reach.engines.every((each) => each.reached);
+
+const nearest = (places, from, direction) => {
+  const [dx, dy] = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] }[direction];
+  let best = null;
+  let least = Infinity;
+  for (const [name, at] of places) {
+    const [x, y] = [at.x - from.x, at.y - from.y];
+    const along = x * dx + y * dy;
+    const cost = along + 2.5 * Math.abs(x * dy) + 2.5 * Math.abs(y * dx);
+    if (along > 1 && cost < least) [best, least] = [name, cost];
+  }
+  return best;
+};
+
+const useWidth = (element) => {
+  const [width, setWidth] = useState(0);
+  useEffect(() => {
+    const observer = new ResizeObserver(([entry]) => setWidth(Math.round(entry.contentRect.width)));
+    observer.observe(element.current);
+    return () => observer.disconnect();
+  }, []);
+  return width;
+};
+
+// The scale at which all is seen, and where it then lies.
+const whole = (plan, width, height) => {
+  const scale = Math.min(1.1, (width - 24) / plan.width, (height - 24) / plan.height);
+  return { scale, x: (width - plan.width) / 2 / scale, y: (height - plan.height) / 2 / scale };
+};
+
+const heightFor = (plan, width, least) => {
+  const wanted = plan.height * Math.min(1.1, (width - 24) / Math.max(1, plan.width)) + 40;
+  return Math.round(Math.max(least, Math.min(wanted, window.innerHeight * 0.68)));
+};
+
+const useZoom = (frame, canvas, plan, width, narrow, least) => {
+  const zoom = useRef(null);
+  const fitAll = useRef(() => {});
+  useEffect(() => {
+    if (narrow || !width || !plan.width) return undefined;
+    const height = heightFor(plan, width, least);
+    frame.current.style.height = `${height}px`;
+    const fitting = whole(plan, width, height);
+    const made = Panzoom(canvas.current, {
+      canvas: true,
+      minScale: Math.min(0.1, fitting.scale),
+      maxScale: 3,
+      step: 0.35,
+      duration: 180,
+      handleStartEvent: () => {},
+      startScale: fitting.scale,
+      startX: fitting.x,
+      startY: fitting.y,
+    });
+    const tell = () => {
+      const scale = made.getScale();
+      frame.current.dataset.far = String(scale < FAR);
+      frame.current.style.setProperty("--scale", scale.toFixed(3));
+    };
+    const turn = (event) => {
+      if (event.ctrlKey || event.metaKey) made.zoomWithWheel(event);
+    };
+    fitAll.current = () => {
+      made.zoom(fitting.scale, { animate: true });
+      made.pan(fitting.x, fitting.y, { animate: true });
+    };
+    zoom.current = made;
+    canvas.current.addEventListener("panzoomchange", tell);
+    frame.current.addEventListener("wheel", turn, { passive: false });
+    const [held, drawn] = [frame.current, canvas.current];
+    frame.current.dataset.far = String(fitting.scale < FAR);
+    frame.current.style.setProperty("--scale", fitting.scale.toFixed(3));
+    return () => {
+      drawn.removeEventListener("panzoomchange", tell);
+      held.removeEventListener("wheel", turn);
+      made.destroy();
+      made.resetStyle();
+      drawn.style.transform = "";
+      zoom.current = null;
+    };
+  }, [plan, width, narrow, least]);
+  return { zoom, fitAll };
+};
+
+// On a narrow page all of it stands in the page, as wide as that is, and scrolls with it.
+const useNarrow = (frame, canvas, plan, width, narrow) => {
+  useEffect(() => {
+    if (!narrow || !width || !plan.width) return undefined;
+    const scale = Math.min(1, width / plan.width);
+    frame.current.style.height = `${Math.ceil(plan.height * scale) + 8}px`;
+    frame.current.dataset.far = "false";
+    frame.current.style.setProperty("--scale", scale.toFixed(3));
+    canvas.current.style.transform = `scale(${scale})`;
+    canvas.current.style.transformOrigin = "0 0";
+    return () => {
+      canvas.current.style.transform = "";
+      canvas.current.style.transformOrigin = "";
+    };
+  }, [plan, width, narrow]);
+};
+
+// The focused job is brought into sight.
+const reveal = (zoom, frame, element) => {
+  if (!zoom.current) return;
+  const [inner, outer] = [element.getBoundingClientRect(), frame.current.getBoundingClientRect()];
+  const over = (low, high, least, most) => (low < least + 12 ? least + 12 - low : high > most - 12 ? most - 12 - high : 0);
+  const x = over(inner.left, inner.right, outer.left, outer.right);
+  const y = over(inner.top, inner.bottom, outer.top, outer.bottom);
+  const scale = zoom.current.getScale();
+  if (x || y) zoom.current.pan(x / scale, y / scale, { relative: true, animate: true });
+};
+
+// `jobs` are jobs as GET /jobs has them, or those of a plan with their `verdict`; `rates` are by job name.
+export const GraphView = ({ jobs, sites, reach, rates, chosen, onChoose, label, least = 260 }) => {
+  const frame = useRef(null);
+  const canvas = useRef(null);
+  const pressed = useRef(null);
+  const width = useWidth(frame);
+  const narrow = width > 0 && width < NARROW;
+  const graph = useMemo(() => topology(jobs.map((job) => job.job), sites), [jobs, sites]);
+  const shape = useMemo(() => shapeOf(graph), [graph]);
+  const ratio = narrow ? 1 : Math.max(1.2, width / (window.innerHeight * 0.62));
+  const wide = Math.round(ratio * 5) / 5;
+  const plan = useMemo(() => (width ? layout(graph, { down: narrow, ratio: wide }) : layout(topology([], []))), [shape, narrow, wide, width > 0]);
+  const { zoom, fitAll } = useZoom(frame, canvas, plan, width, narrow, least);
+  useNarrow(frame, canvas, plan, width, narrow);
+  const [stop, setStop] = useState(null);
+  const byName = new Map(jobs.map((job) => [job.job_name, job]));
+  const tabStop = byName.has(stop) ? stop : byName.has(chosen) ? chosen : jobs[0]?.job_name;
+
+  const jobPlaces = () => graph.jobs.map((node) => [node.name, plan.places.get(node.id)]).filter(([, at]) => at);
+  const onKey = (event) => {
+    const name = event.target.closest?.("[data-job]")?.dataset.job;
+    if (!name) return;
+    if (event.key === "Enter" || event.key === " ") onChoose(name, true);
+    else if (event.key === "Escape") onChoose(null);
+    else if (event.key.startsWith("Arrow")) {
+      const places = jobPlaces();
+      const next = nearest(places, plan.places.get(`job ${name}`), event.key);
+      if (next) {
+        setStop(next);
+        const element = [...canvas.current.querySelectorAll("[data-job]")].find((each) => each.dataset.job === next);
+        element.focus({ preventScroll: true });
+        reveal(zoom, frame, element);
+      }
+    } else return;
+    event.preventDefault();
+  };
+  const onClick = (event) => {
+    const start = pressed.current;
+    if (start && Math.hypot(event.clientX - start.x, event.clientY - start.y) > CLICK) return;
+    const name = event.target.closest?.("[data-job]")?.dataset.job ?? null;
+    if (name) setStop(name);
+    onChoose(name === chosen ? null : name);
+  };
+
+  const near = new Set();
+  const touched = new Set();
+  for (const edge of graph.edges) {
+    const node = edge.from.kind === "job" ? edge.from : edge.to;
+    const topic = edge.from.kind === "job" ? edge.to : edge.from;
+    if (node.name !== chosen && ![...topic.readers, ...topic.writers].includes(chosen)) continue;
+    near.add(node.name).add(topic.id);
+    touched.add(edge.id);
+  }
+  const inSite = new Map();
+  for (const node of graph.jobs) inSite.set(node.group, [...(inSite.get(node.group) ?? []), node.name]);
+  const toneOf = (edge) => {
+    const name = edge.from.kind === "job" ? edge.from.name : edge.to.name;
+    const verdict = byName.get(name)?.verdict;
+    return verdict && verdict !== "keep" ? VERDICTS[verdict].tone : "";
+  };
+  const flows = new Map(graph.topics.map((topic) => [topic.id, throughput(topic, rates)]));
+  const placed = (node) => plan.places.get(node.id);
+
+  return html`
+    <div class="graph">
+      <div
+        class="frame"
+        ref=${frame}
+        role="group"
+        aria-label=${label}
+        onKeyDown=${onKey}
+        onPointerDownCapture=${(event) => {
+          pressed.current = { x: event.clientX, y: event.clientY };
+        }}
+        onClick=${onClick}
+      >
+        <div class="canvas" ref=${canvas} style=${{ width: `${plan.width}px`, height: `${plan.height}px` }}>
+          <svg class=${chosen && byName.has(chosen) ? "focused" : ""} width=${plan.width} height=${plan.height} viewBox="0 0 ${plan.width} ${plan.height}">
+            <defs>
+              <marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" markerUnits="userSpaceOnUse" orient="auto">
+                <path d="M0 .8L7 4L0 7.2z" fill="context-stroke" />
+              </marker>
+            </defs>
+            <g>
+              ${plan.sites.map((box) => {
+                const told = reach?.get(box.group);
+                return html`<${SiteBox}
+                  key=${box.group}
+                  box=${box}
+                  title=${box.group}
+                  note=${noteOf(inSite.get(box.group) ?? [], told)}
+                  tone=${told && !reachedOf(told) ? "bad" : ""}
+                />`;
+              })}
+            </g>
+            <g aria-hidden="true">
+              ${graph.edges.map((edge) => {
+                const topic = edge.from.kind === "topic" ? edge.from : edge.to;
+                return html`<${Line} key=${edge.id} path=${plan.paths.get(edge.id)} tone=${toneOf(edge)} weight=${weightOf(flows.get(topic.id))} touched=${touched.has(edge.id)} />`;
+              })}
+            </g>
+            <g aria-hidden="true">
+              ${graph.topics.map((topic) => placed(topic) && html`<${Topic} key=${topic.id} place=${placed(topic)} topic=${topic.topic} through=${flows.get(topic.id)} near=${near.has(topic.id)} />`)}
+            </g>
+            <g>
+              ${graph.jobs.map((node) => placed(node) && html`<${JobNode}
+                key=${node.id}
+                job=${byName.get(node.name)}
+                coming=${rates.get(node.name)?.input_rate}
+                waiting=${rates.get(node.name)?.waiting}
+                place=${placed(node)}
+                group=${node.group}
+                near=${near.has(node.name)}
+                chosen=${node.name === chosen}
+                stop=${node.name === tabStop}
+              />`)}
+            </g>
+          </svg>
+        </div>
+      </div>
+      ${!narrow && html`
+        <div class="zoom" role="group" aria-label="Zoom">
+          <button type="button" class="icon" aria-label="Zoom in" title="Zoom in (or Ctrl and the wheel)" onClick=${() => zoom.current?.zoomIn()}>+</button>
+          <button type="button" class="icon" aria-label="Zoom out" title="Zoom out" onClick=${() => zoom.current?.zoomOut()}>−</button>
+          <button type="button" class="icon" aria-label="Show all" title="Show all" onClick=${() => fitAll.current()}>⤢</button>
+        </div>
+      `}
+    </div>
+  `;
+};

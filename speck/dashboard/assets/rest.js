@@ -1,0 +1,99 @@
+// The REST interface: requests, their errors, and the stream of what changes.
+import { createParser } from "./vendor/eventsource-parser.js";
+
+const KEPT = "speck-token";
+const SILENCE = 30_000; // ms; the server says something every 10 s
+
+export class Refusal extends Error {
+  // `status` is that of HTTP (0: no answer), `faults` what is wrong with the input, where that is it.
+  constructor(status, detail, faults = []) {
+    super(detail);
+    this.status = status;
+    this.faults = faults;
+  }
+}
+
+let token = sessionStorage.getItem(KEPT) ?? "";
+let onToken = () => {};
+
+export const hasToken = () => token !== "";
+export const whenRefused = (action) => {
+  onToken = action;
+};
+export const setToken = (value) => {
+  token = value;
+  if (value) sessionStorage.setItem(KEPT, value);
+  else sessionStorage.removeItem(KEPT);
+};
+
+const headersOf = (more) => ({
+  ...(token ? { Authorization: `Bearer ${token}` } : {}),
+  ...more,
+});
+
+const refusalOf = async (answer) => {
+  const body = await answer.json().catch(() => ({}));
+  if (answer.status === 401) onToken(hasToken());
+  return new Refusal(answer.status, body.detail ?? answer.statusText, body.faults ?? []);
+};
+
+const fetched = async (path, options) => {
+  try {
+    return await fetch(path, { credentials: "omit", cache: "no-store", ...options });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refusal(0, "the server does not answer");
+  }
+};
+
+const withQuery = (path, query) => {
+  const given = Object.entries(query).filter(([, value]) => value !== "" && value !== null && value !== undefined);
+  return given.length ? `${path}?${new URLSearchParams(given)}` : path;
+};
+
+export const read = async (path, query = {}) => {
+  const answer = await fetched(withQuery(path, query), { headers: headersOf({}) });
+  if (!answer.ok) throw await refusalOf(answer);
+  return answer.json();
+};
+
+// The type of the body and the extra header keep other pages from sending this in a visitor's name.
+export const change = async (method, path, query = {}, body = "", type = "application/json") => {
+  const headers = headersOf({ "Content-Type": type, "X-Requested-By": "speck" });
+  const answer = await fetched(withQuery(path, query), { method, headers, body: body || undefined });
+  if (!answer.ok) throw await refusalOf(answer);
+  return answer.json();
+};
+
+// A stream of events until it ends or falls silent; `onData` is given the data of each.  Answers the last id.
+export const stream = async (path, last, onData, signal) => {
+  const silent = new AbortController();
+  const end = () => silent.abort();
+  signal.addEventListener("abort", end);
+  let timer = setTimeout(end, SILENCE);
+  let id = last;
+  try {
+    const headers = headersOf(last ? { "Last-Event-ID": last } : {});
+    const answer = await fetched(path, { headers, signal: silent.signal });
+    if (!answer.ok) throw await refusalOf(answer);
+    const parser = createParser({
+      onEvent: (event) => {
+        id = event.id ?? id;
+        onData(JSON.parse(event.data), id);
+      },
+    });
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return id;
+      clearTimeout(timer);
+      timer = setTimeout(end, SILENCE);
+      parser.feed(value);
+    }
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener("abort", end);
+  }
+};
+
+export const named = (name) => encodeURIComponent(name);

@@ -1,0 +1,55 @@
+// What the states and verdicts mean, each with a mark of its own, so that no meaning hangs on a colour alone.
+
+export const JOB_STATES = {
+  running: { tone: "good", mark: "✓", text: "running" },
+  starting: { tone: "busy", mark: "↻", text: "starting" },
+  pending: { tone: "still", mark: "…", text: "pending" },
+  stopped: { tone: "still", mark: "■", text: "stopped" },
+  finished: { tone: "warn", mark: "■", text: "finished" },
+  failed: { tone: "bad", mark: "✕", text: "failed" },
+  lost: { tone: "bad", mark: "?", text: "lost" },
+  unknown: { tone: "warn", mark: "?", text: "unknown" },
+};
+
+export const VERDICTS = {
+  start: { tone: "good", mark: "+", text: "start" },
+  stop: { tone: "bad", mark: "−", text: "stop" },
+  update: { tone: "warn", mark: "~", text: "update" },
+  move: { tone: "move", mark: "→", text: "move" },
+  keep: { tone: "still", mark: "=", text: "keep" },
+};
+
+export const PROGRESS = {
+  pending: { tone: "still", mark: "…", text: "to do" },
+  running: { tone: "busy", mark: "↻", text: "at work" },
+  done: { tone: "good", mark: "✓", text: "done" },
+  failed: { tone: "bad", mark: "✕", text: "failed" },
+  skipped: { tone: "warn", mark: "⤼", text: "skipped" },
+  waiting: { tone: "warn", mark: "◷", text: "waiting" },
+  kept: { tone: "still", mark: "=", text: "kept" },
+};
+
+export const OPERATIONS = {
+  running: { tone: "busy", mark: "↻", text: "at work" },
+  succeeded: { tone: "good", mark: "✓", text: "succeeded" },
+  failed: { tone: "bad", mark: "✕", text: "failed" },
+  waiting: { tone: "warn", mark: "◷", text: "waiting" },
+};
+
+const UNHEARD = { tone: "still", mark: "·", text: "" };
+
+export const look = (table, word) => table[word] ?? { ...UNHEARD, text: String(word) };
+
+const UNSEEN = "not observed yet"; // of a job that was just started
+
+// A job as one mark: its state, but where it should not be so, that it drifted.
+export const jobLook = (job) => {
+  if (job.state === "unknown" && job.message === UNSEEN) return { ...JOB_STATES.pending, text: UNSEEN };
+  const found = look(JOB_STATES, job.state);
+  if (job.wanted === "stopped" && job.state === "running") return { tone: "warn", mark: "■", text: "to be stopped" };
+  if (job.drift && found.tone === "good") return { tone: "warn", mark: "!", text: job.drift };
+  return found;
+};
+
+// Whether somebody should look at a job.
+export const troubled = (job) => ["bad", "warn"].includes(jobLook(job).tone) || Boolean(job.drift);

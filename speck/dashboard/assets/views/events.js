@@ -1,0 +1,40 @@
+// The audit log, newest first.
+import { html, useState } from "../html.js";
+import { named } from "../rest.js";
+import { clock, moment } from "../words.js";
+import { world } from "../world.js";
+
+const TONES = { failed: "bad", skipped: "warn", succeeded: "good", started: "good", waiting: "warn", stopped: "still" };
+
+const holds = (event, text) =>
+  [event.kind, event.message, event.composition, event.job, event.author, event.cause].some((each) =>
+    String(each ?? "").toLowerCase().includes(text),
+  );
+
+const who = ({ author, cause }) => [author && `by ${author}`, cause].filter(Boolean).join(": ");
+
+export const Events = () => {
+  const [filter, setFilter] = useState("");
+  const all = [...world.kinds.event.entries()].sort(([one], [other]) => (one < other ? 1 : -1));
+  const found = all.filter(([, event]) => holds(event, filter.trim().toLowerCase()));
+  return html`
+    <h1 class="title">Events <span class="quiet">the last ${all.length} of the audit log</span></h1>
+    <section class="panel">
+      <header class="panel-head">
+        <h2 class="unseen">Audit log</h2>
+        <input type="search" placeholder="Find in the log" aria-label="Find in the log" value=${filter} onInput=${(event) => setFilter(event.target.value)} />
+      </header>
+      <ol class="log" reversed>
+        ${found.map(([key, event]) => html`
+          <li key=${key}>
+            <time datetime=${new Date(event.at * 1000).toISOString()} title=${moment(event.at)}>${clock(event.at)}</time>
+            <span class="badge tone-${TONES[event.kind] ?? "still"}">${event.kind}</span>
+            <span class="log-text">${event.message}${who(event) && html` <span class="quiet">${who(event)}</span>`}</span>
+            ${event.operation ? html`<a href="#/operations/${named(event.operation)}">operation</a>` : html`<span></span>`}
+          </li>
+        `)}
+      </ol>
+      ${world.loaded && !found.length && html`<p class="quiet pad">Nothing like that is in the log.</p>`}
+    </section>
+  `;
+};

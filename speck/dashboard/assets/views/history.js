@@ -1,0 +1,98 @@
+// The past of a composition: its revisions, what differs between two, and the way back to one.
+import { html, useState } from "../html.js";
+import { Badge, Changes, Empty, Trouble, useAnswer } from "../parts.js";
+import { change, named, read } from "../rest.js";
+import { count, moment } from "../words.js";
+import { world } from "../world.js";
+import { PlanView } from "./plan.js";
+
+const KINDS = {
+  added: { tone: "good", mark: "+", text: "added" },
+  removed: { tone: "bad", mark: "−", text: "removed" },
+  changed: { tone: "warn", mark: "~", text: "changed" },
+};
+
+const inWords = ({ added, removed, changed }) =>
+  [added && `+${added}`, removed && `−${removed}`, changed && `~${changed}`].filter(Boolean).join(" ") || "no change";
+
+const Difference = ({ name, before, after }) => {
+  const { data, error } = useAnswer(() => read(`/compositions/${named(name)}/diff`, { before, after }), [name, before, after]);
+  if (error) return html`<${Trouble} error=${error} />`;
+  if (!data) return html`<p class="quiet">Asking …</p>`;
+  return html`
+    <ul class="actions">
+      ${data.jobs.map((each) => html`
+        <li key=${each.job} class="action tone-${KINDS[each.kind].tone}">
+          <div class="action-head"><${Badge} table=${KINDS} word=${each.kind} /><strong>${each.job}</strong></div>
+          ${each.kind === "changed" && html`<${Changes} changes=${each.changes} />`}
+        </li>
+      `)}
+      ${data.jobs.length === 0 && html`<li class="quiet">They are the same.</li>`}
+    </ul>
+  `;
+};
+
+const Compare = ({ name, revisions }) => {
+  const numbers = revisions.map((each) => each.number);
+  const last = numbers.at(-1);
+  const [pair, setPair] = useState({ before: numbers.at(-2) ?? 0, after: last });
+  const select = (which, from) => html`
+    <select aria-label=${which} value=${pair[which]} onChange=${(event) => setPair({ ...pair, [which]: Number(event.target.value) })}>
+      ${from.map((number) => html`<option value=${number}>${number ? `revision ${number}` : "nothing"}</option>`)}
+    </select>
+  `;
+  return html`
+    <section class="panel" aria-labelledby="compare-title">
+      <header class="panel-head">
+        <h2 id="compare-title">What differs</h2>
+        <div class="row">${select("before", [0, ...numbers])}<span aria-hidden="true">→</span>${select("after", numbers)}</div>
+      </header>
+      <div class="pad"><${Difference} name=${name} before=${pair.before} after=${pair.after} /></div>
+    </section>
+  `;
+};
+
+export const History = ({ name, go }) => {
+  const composition = world.kinds.composition.get(name);
+  const { data, error } = useAnswer(() => (name ? read(`/compositions/${named(name)}/revisions`) : Promise.resolve([])), [name, composition?.revision]);
+  const [back, setBack] = useState({ plan: null, error: null, number: null });
+  if (!name) return html`<${Empty} title="No composition">There is no history yet.<//>`;
+  const ask = async (number) => {
+    try {
+      const path = `/compositions/${named(name)}/rollback`;
+      const plan = await change("POST", path, { revision: number, dry_run: true });
+      setBack({ plan, error: null, number });
+      requestAnimationFrame(() => document.getElementById("plan-title")?.focus());
+    } catch (problem) {
+      setBack({ plan: null, error: problem, number });
+    }
+  };
+  const apply = async () => {
+    const query = { revision: back.number, base_revision: back.plan.base_revision };
+    const operation = await change("POST", `/compositions/${named(name)}/rollback`, query);
+    go(`#/operations/${named(operation.id)}`);
+  };
+  const revisions = data ?? [];
+  return html`
+    <h1 class="title">History <span class="quiet">of ${name}</span></h1>
+    <${Trouble} error=${error ?? back.error} />
+    ${back.plan && html`<${PlanView} plan=${back.plan} what="Go back to revision ${back.number} of" onApply=${apply} />`}
+    <section class="panel">
+      <ol class="revisions" reversed>
+        ${[...revisions].reverse().map((each, index) => html`
+          <li key=${each.number}>
+            <span class="revision">${each.number}</span>
+            <div>
+              <div>${each.message || html`<span class="quiet">no reason given</span>`}</div>
+              <div class="quiet">${moment(each.at)}${each.author && ` · ${each.author}`} · ${count(each.jobs, "job")} · ${inWords(each.changes)}</div>
+            </div>
+            ${index === 0
+              ? html`<span class="badge tone-good">wanted now</span>`
+              : html`<button type="button" onClick=${() => ask(each.number)}>Go back to it …</button>`}
+          </li>
+        `)}
+      </ol>
+    </section>
+    ${revisions.length > 0 && html`<${Compare} key="${name} ${revisions.at(-1).number}" name=${name} revisions=${revisions} />`}
+  `;
+};

@@ -1,0 +1,174 @@
+// The jobs as a table, with all that the graph has, and one job in full.
+import { html, names, steady, useEffect, useRef, useState } from "../html.js";
+import { read, named } from "../rest.js";
+import { jobLook, troubled } from "../states.js";
+import { Fact, Trouble } from "../parts.js";
+import { ago, amount, known, moment, rate, shown, span } from "../words.js";
+
+export const StateOf = ({ job }) => {
+  const { tone, mark, text } = jobLook(job);
+  return html`<span class="badge tone-${tone}"><span class="badge-mark" aria-hidden="true">${mark}</span>${text}</span>`;
+};
+
+const numeric = (value) => (known(value) ? value : -1);
+
+const COLUMNS = [
+  { key: "name", name: "Job", of: ({ job }) => job.job_name },
+  { key: "state", name: "State", of: ({ job }) => `${troubled(job) ? 0 : 1}${jobLook(job).text}` },
+  { key: "site", name: "Site", of: ({ site }) => site },
+  { key: "reads", name: "Reads", of: ({ job }) => job.job?.source_topic ?? "" },
+  { key: "writes", name: "Writes", of: ({ job }) => job.job?.sink_topic ?? "" },
+  { key: "in", name: "In", number: true, of: ({ rates }) => numeric(rates?.input_rate) },
+  { key: "out", name: "Out", number: true, of: ({ rates }) => numeric(rates?.output_rate) },
+  { key: "waiting", name: "Waiting", number: true, of: ({ rates }) => numeric(rates?.waiting) },
+  { key: "work", name: "Batch", title: "Last batch (Spark) or checkpoint (Flink)", number: true, of: ({ rates }) => numeric(rates?.work_seconds) },
+  { key: "observed", name: "Observed", of: ({ observed }) => -(observed ?? 0) },
+];
+
+const Row = steady(({ job, rates, site, age, chosen, onChoose }) => html`
+  <tr role="row" class=${names(chosen && "chosen")}>
+    <th scope="row" role="rowheader" data-label="Job">
+      <button type="button" class="link" aria-pressed=${chosen ? "true" : "false"} onClick=${() => onChoose(job.job_name, true)}>${job.job_name}</button>
+    </th>
+    <td role="cell" data-label="State"><${StateOf} job=${job} /></td>
+    <td role="cell" data-label="Site">${site} <span class="quiet">${job.job?.engine}</span></td>
+    <td role="cell" data-label="Reads"><code>${job.job?.source_topic}</code></td>
+    <td role="cell" data-label="Writes"><code>${job.job?.sink_topic}</code></td>
+    <td role="cell" data-label="In" class="number">${rate(rates?.input_rate)}</td>
+    <td role="cell" data-label="Out" class="number">${rate(rates?.output_rate)}</td>
+    <td role="cell" data-label="Waiting" class="number">${amount(rates?.waiting)}</td>
+    <td role="cell" data-label="Batch" class="number">${span(rates?.work_seconds)}</td>
+    <td role="cell" data-label="Observed" class="quiet">${age}</td>
+  </tr>
+`);
+
+const sorted = (rows, { key, down }) => {
+  const column = COLUMNS.find((each) => each.key === key);
+  const order = (one, other) => (one < other ? -1 : one > other ? 1 : 0);
+  const found = [...rows].sort((one, other) => order(column.of(one), column.of(other)));
+  return down ? found.reverse() : found;
+};
+
+const holds = (row, text) =>
+  [row.job.job_name, row.site, row.job.state, row.job.drift, row.job.job?.engine, row.job.job?.source_topic, row.job.job?.sink_topic]
+    .some((each) => String(each ?? "").toLowerCase().includes(text));
+
+export const JobTable = ({ rows, now, chosen, onChoose }) => {
+  const [order, setOrder] = useState({ key: "name", down: false });
+  const [filter, setFilter] = useState("");
+  const found = sorted(rows.filter((row) => holds(row, filter.trim().toLowerCase())), order);
+  const turn = (column) =>
+    setOrder({ key: column.key, down: order.key === column.key ? !order.down : Boolean(column.number) });
+  return html`
+    <section class="panel" aria-labelledby="jobs-title">
+      <header class="panel-head">
+        <h2 id="jobs-title">Jobs <span class="quiet">${found.length === rows.length ? rows.length : `${found.length} of ${rows.length}`}</span></h2>
+        <input type="search" placeholder="Find a job, site, topic or state" aria-label="Find a job, site, topic or state" value=${filter} onInput=${(event) => setFilter(event.target.value)} />
+      </header>
+      <div class="scroll">
+        <table role="table" class="jobs" aria-labelledby="jobs-title">
+          <thead role="rowgroup">
+            <tr role="row">
+              ${COLUMNS.map((column) => html`
+                <th scope="col" role="columnheader" class=${column.number && "number"} aria-sort=${order.key === column.key ? (order.down ? "descending" : "ascending") : "none"}>
+                  <button type="button" class="link" title=${column.title} onClick=${() => turn(column)}>
+                    ${column.name}<span aria-hidden="true">${order.key === column.key ? (order.down ? " ↓" : " ↑") : ""}</span>
+                  </button>
+                </th>
+              `)}
+            </tr>
+          </thead>
+          <tbody role="rowgroup">
+            ${found.map((row) => html`<${Row}
+              key=${row.job.job_name}
+              job=${row.job}
+              rates=${row.rates}
+              site=${row.site}
+              age=${ago(row.observed, now)}
+              chosen=${row.job.job_name === chosen}
+              onChoose=${onChoose}
+            />`)}
+          </tbody>
+        </table>
+      </div>
+      ${found.length === 0 && html`<p class="quiet pad">No job is like that.</p>`}
+    </section>
+  `;
+};
+
+const Metrics = ({ name }) => {
+  const [answer, setAnswer] = useState(null);
+  const ask = () => {
+    setAnswer({ asked: true });
+    read(`/jobs/${named(name)}`).then(
+      (job) => setAnswer({ metrics: job.metrics ?? {} }),
+      (error) => setAnswer({ error }),
+    );
+  };
+  return html`
+    <div class="ask">
+      <button type="button" disabled=${answer?.asked} onClick=${ask}>Ask the engine now</button>
+      <${Trouble} error=${answer?.error} />
+      ${answer?.metrics && html`
+        <dl class="facts">
+          ${Object.entries(answer.metrics).filter(([, value]) => known(value) && typeof value !== "object").map(
+            ([key, value]) => html`<${Fact} name=${key.replaceAll("_", " ")}>${key === "observed_at" ? moment(value) : shown(value)}<//>`,
+          )}
+          ${Object.keys(answer.metrics).length === 0 && html`<p class="quiet">The engine tells nothing of it.</p>`}
+        </dl>
+      `}
+    </div>
+  `;
+};
+
+// `focus` says that somebody opened it by keyboard, or from the table, and is to be led there.
+export const JobPanel = ({ row, now, focus, onClose }) => {
+  const { job, rates, site, observed } = row;
+  const fields = job.job ?? {};
+  const title = useRef(null);
+  useEffect(() => {
+    if (focus) title.current.focus();
+  }, [job.job_name, focus]);
+  const kept = Object.entries(fields.arguments ?? {});
+  const labels = Object.entries(fields.labels ?? {});
+  return html`
+    <aside class="panel job-panel" aria-labelledby="job-title" onKeyDown=${(event) => event.key === "Escape" && onClose()}>
+      <header class="panel-head">
+        <h2 id="job-title" tabindex="-1" ref=${title}>${job.job_name}</h2>
+        <button type="button" class="icon" aria-label="Close" onClick=${onClose}>✕</button>
+      </header>
+      <div class="pad">
+        <p class="states">
+          <${StateOf} job=${job} />
+          <span class="quiet">wanted: ${job.wanted}${job.up_to_date ? "" : ", not in its wanted form yet"}</span>
+        </p>
+        ${job.drift && html`<p class="notice tone-warn"><strong>${job.drift}</strong>${job.drift_message && `: ${job.drift_message}`}${known(job.drift_since) && `, since ${moment(job.drift_since)}`}</p>`}
+        ${job.waits && html`<p class="notice tone-warn">${job.waits}${known(job.next_try) && job.next_try > now ? ` (next try in ${span(job.next_try - now)})` : ""}</p>`}
+        ${job.error && html`<p class="notice tone-bad">${job.error}</p>`}
+        ${job.message && job.message !== job.error && html`<p class="quiet words">${job.message}</p>`}
+        <dl class="numbers">
+          <${Fact} name="In">${rate(rates?.input_rate)}<//>
+          <${Fact} name="Out">${rate(rates?.output_rate)}<//>
+          <${Fact} name="Waiting">${amount(rates?.waiting)}<//>
+          <${Fact} name=${fields.engine === "flink" ? "Checkpoint" : "Batch"}>${span(rates?.work_seconds)}<//>
+        </dl>
+        ${rates?.error && html`<p class="quiet words">${rates.error}</p>`}
+        <dl class="facts">
+          <${Fact} name="Composition"><a href="#/graph/${encodeURIComponent(job.composition)}">${job.composition}</a><//>
+          <${Fact} name="Site">${site}<//>
+          <${Fact} name="Engine">${fields.engine}, <code>${fields.spe_address}</code><//>
+          <${Fact} name="Reads"><code>${fields.source_topic}</code> at <code>${fields.source_broker}</code><//>
+          <${Fact} name="Writes"><code>${fields.sink_topic}</code> at <code>${fields.sink_broker}</code><//>
+          <${Fact} name="Code"><code>${fields.entry_class}</code> of <code>${fields.job_path}</code><//>
+          ${kept.length > 0 && html`<${Fact} name="Arguments">${kept.map(([key, value]) => html`<div><code>${key}: ${shown(value)}</code></div>`)}<//>`}
+          ${labels.length > 0 && html`<${Fact} name="Labels">${labels.map(([key, value]) => html`<div>${key}: ${value}</div>`)}<//>`}
+          <${Fact} name="Attempt">${job.attempt ?? "none"}<//>
+          <${Fact} name="Observed">${ago(observed, now)}<//>
+          ${job.left_behind?.length > 0 && html`<${Fact} name="Left behind">${job.left_behind.map((each) => html`<div>attempt ${each.attempt} at <code>${each.address}</code></div>`)}<//>`}
+        </dl>
+        <${Metrics} key=${job.job_name} name=${job.job_name} />
+      </div>
+    </aside>
+  `;
+};
+

@@ -1,0 +1,120 @@
+// A composition: in figures, as a graph, as a table, and one job of it in full.
+import { GraphView } from "../graph.js";
+import { html, useMemo, useState } from "../html.js";
+import { Empty } from "../parts.js";
+import { jobLook, troubled } from "../states.js";
+import { places } from "../topology.js";
+import { amount, count, known, rate } from "../words.js";
+import { items, now, world } from "../world.js";
+import { JobPanel, JobTable } from "./jobs.js";
+import { OperationStrip } from "./operations.js";
+
+const Figure = ({ name, value, note, tone }) => html`
+  <div class="figure ${tone ? `tone-${tone}` : ""}"><dt>${name}</dt><dd>${value}</dd><dd class="quiet">${note}</dd></div>
+`;
+
+const total = (values) => {
+  const all = values.filter(known);
+  return all.length ? all.reduce((sum, value) => sum + value, 0) : null;
+};
+
+const Figures = ({ rows, sites }) => {
+  const running = rows.filter(({ job }) => job.state === "running").length;
+  const wanted = rows.filter(({ job }) => job.wanted === "running").length;
+  const wrong = rows.filter(({ job }) => troubled(job));
+  const isBad = wrong.some(({ job }) => jobLook(job).tone === "bad");
+  const tone = isBad ? "bad" : wrong.length || running < wanted ? "warn" : "good";
+  const reaches = sites.map((site) => world.kinds.reach.get(site)).filter(Boolean);
+  const reached = reaches.filter((each) => each.broker.reached && each.engines.every((engine) => engine.reached));
+  const waiting = total(rows.map(({ rates }) => rates?.waiting));
+  return html`
+    <dl class="figures">
+      <${Figure} name="Jobs running" value="${running} / ${wanted}" note=${wrong.length ? `${wrong.length} to look at` : "all as wanted"} tone=${tone} />
+      <${Figure} name="Messages in" value=${rate(total(rows.map(({ rates }) => rates?.input_rate)))} note="read by all jobs" />
+      <${Figure} name="Messages out" value=${rate(total(rows.map(({ rates }) => rates?.output_rate)))} note="written by all jobs" />
+      <${Figure} name="Waiting" value=${amount(waiting)} note="messages not yet worked off" />
+      <${Figure} name="Sites" value=${reaches.length ? `${reached.length} / ${reaches.length}` : sites.length} note=${reaches.length ? (reached.length < reaches.length ? "not all in reach" : "all in reach") : world.kinds.site.size ? "not asked yet" : "no inventory"} tone=${reached.length < reaches.length ? "bad" : ""} />
+    </dl>
+  `;
+};
+
+const Wrong = ({ rows, onChoose }) => {
+  const wrong = rows.filter(({ job }) => troubled(job));
+  if (!wrong.length) return null;
+  const few = wrong.slice(0, 6);
+  return html`
+    <section class="wrong" aria-label="Jobs to look at">
+      ${few.map(({ job }) => html`
+        <button type="button" class="chip tone-${jobLook(job).tone}" onClick=${() => onChoose(job.job_name, true)}>
+          <span aria-hidden="true">${jobLook(job).mark}</span> <strong>${job.job_name}</strong> ${jobLook(job).text}
+        </button>
+      `)}
+      ${wrong.length > few.length && html`<span class="quiet">and ${wrong.length - few.length} more</span>`}
+    </section>
+  `;
+};
+
+// The jobs of a composition (of all: null) with what is known of each.
+const rowsOf = (name, place) =>
+  items("job")
+    .filter((job) => name === null || job.composition === name)
+    .sort((one, other) => (one.job_name < other.job_name ? -1 : 1))
+    .map((job) => ({
+      job,
+      rates: world.kinds.rate.get(job.job_name),
+      site: job.job ? (job.job.site ?? place.engine(job.job.spe_address)) : "",
+      observed: world.kinds.observed.get(job.job_name),
+    }));
+
+export const Overview = ({ name }) => {
+  const [chosen, setChosen] = useState({ name: null, focus: false });
+  const sites = items("site");
+  const place = useMemo(() => places(sites), [world.kinds.site, sites.length]);
+  const all = items("composition");
+  if (world.loaded && !all.length) {
+    return html`<${Empty} title="Nothing is deployed yet">
+      Paste a composition under <a href="#/change">Change</a>, look at the plan, and apply it; or run <code>speck apply FILE</code>.
+    <//>`;
+  }
+  const rows = rowsOf(name, place);
+  const onChoose = (job, focus = false) => setChosen({ name: job, focus });
+  const row = rows.find((each) => each.job.job_name === chosen.name);
+  const composition = world.kinds.composition.get(name);
+  if (world.loaded && name !== null && !composition) {
+    return html`<${Empty} title="There is no composition ${name}"><a href="#/graph">Show what there is</a><//>`;
+  }
+  const here = [...new Set(rows.map((each) => each.site))];
+  const close = () => {
+    const focus = chosen.focus;
+    setChosen({ name: null, focus: false });
+    if (focus) document.querySelector(".job[tabindex='0']")?.focus({ preventScroll: true });
+  };
+  const what = `${count(rows.length, "job")} at ${count(here.length, "site")}`;
+  return html`
+    <div class="overview">
+      <h1 class="title">
+        ${name ?? "All compositions"}
+        <span class="quiet">${composition ? `revision ${composition.revision} · ${what}` : what}${composition?.deleting ? " · being deleted" : ""}</span>
+      </h1>
+      <${OperationStrip} composition=${name} />
+      <${Figures} rows=${rows} sites=${here} />
+      <${Wrong} rows=${rows} onChoose=${onChoose} />
+      <div class="with-panel ${row ? "open" : ""}">
+        <section class="panel" aria-label="Graph">
+          <${GraphView}
+            jobs=${rows.map((each) => each.job).filter((job) => job.job)}
+            sites=${sites}
+            reach=${world.kinds.reach}
+            rates=${world.kinds.rate}
+            chosen=${row ? chosen.name : null}
+            onChoose=${onChoose}
+            least=${row ? 520 : 260}
+            label="Graph of ${name ?? "all compositions"}: ${what}. Arrow keys go from job to job, Enter opens one. The table below says the same."
+          />
+        </section>
+        ${row && html`<${JobPanel} row=${row} now=${now()} focus=${chosen.focus} onClose=${close} />`}
+      </div>
+      <${JobTable} rows=${rows} now=${now()} chosen=${chosen.name} onChoose=${onChoose} />
+    </div>
+  `;
+};

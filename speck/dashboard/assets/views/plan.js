@@ -1,0 +1,100 @@
+// A plan: its verdicts on the graph and in words, and the way to have it carried out.
+import { GraphView } from "../graph.js";
+import { html, useMemo, useState } from "../html.js";
+import { Badge, Changes, Dialog, Trouble, Warnings } from "../parts.js";
+import { VERDICTS } from "../states.js";
+import { count } from "../words.js";
+import { items } from "../world.js";
+
+const KINDS = ["start", "stop", "update", "move", "keep"];
+const NO_RATES = new Map();
+
+const verdictJobs = (plan) => {
+  const forms = new Map(plan.jobs.map((job) => [job.job_name, job]));
+  return plan.actions.map((action) => ({
+    job_name: action.job,
+    job: forms.get(action.job),
+    verdict: action.kind,
+    detail: `${VERDICTS[action.kind].text}${action.kind === "move" ? ` from ${action.changes.find((each) => each.field === "site")?.before ?? "elsewhere"}` : ""}`,
+  }));
+};
+
+const inWords = (counts) =>
+  KINDS.filter((kind) => kind !== "keep" && counts[kind]).map((kind) => count(counts[kind], kind)).join(", ");
+
+const Counts = ({ counts }) => html`
+  <ul class="counts" aria-label="The plan in figures">
+    ${KINDS.map((kind) => html`<li class=${counts[kind] ? "" : "none"}><${Badge} table=${VERDICTS} word=${kind} text="${counts[kind] ?? 0} ${kind}" /></li>`)}
+  </ul>
+`;
+
+const Verdicts = ({ actions }) => html`
+  <ul class="actions">
+    ${actions.map((action) => html`
+      <li key=${action.job} class="action tone-${VERDICTS[action.kind].tone}">
+        <div class="action-head"><${Badge} table=${VERDICTS} word=${action.kind} /><strong>${action.job}</strong><span class="quiet">${action.reason}</span></div>
+        ${action.changes.length > 0 && html`<${Changes} changes=${action.changes} />`}
+      </li>
+    `)}
+  </ul>
+`;
+
+const Confirm = ({ plan, what, onApply, onClose }) => {
+  const [state, setState] = useState({ busy: false, error: null });
+  const apply = () => {
+    setState({ busy: true, error: null });
+    onApply().catch((error) => setState({ busy: false, error }));
+  };
+  const stale = state.error?.status === 409;
+  return html`
+    <${Dialog} title="${what} ${plan.composition}?" onClose=${onClose}>
+      <p>${inWords(plan.counts) || "Nothing changes at any engine."}. ${plan.counts.keep > 0 ? `${count(plan.counts.keep, "job is", "jobs are")} not touched.` : ""}</p>
+      ${plan.counts.stop > 0 && html`<p class="notice tone-warn">What is stopped is forgotten, with the messages that wait for it.</p>`}
+      <${Trouble} error=${state.error} />
+      ${stale && html`<p>Somebody else was faster, or is at work. Go back and plan again.</p>`}
+      <div class="row end">
+        <button type="button" onClick=${onClose}>Back</button>
+        <button type="button" class="main" disabled=${state.busy} onClick=${apply}>${state.busy ? "Asking …" : "Apply"}</button>
+      </div>
+    <//>
+  `;
+};
+
+// `what` is a verb ("Apply to"), `onApply` asks for it and throws what goes wrong.
+export const PlanView = ({ plan, what, onApply }) => {
+  const [confirming, setConfirming] = useState(false);
+  const [chosen, setChosen] = useState(null);
+  const sites = items("site");
+  const jobs = useMemo(() => verdictJobs(plan), [plan]);
+  const changed = plan.actions.filter((each) => each.kind !== "keep");
+  const kept = plan.actions.filter((each) => each.kind === "keep");
+  const noted = kept.filter((each) => each.changes.length);
+  const one = plan.actions.find((each) => each.job === chosen);
+  return html`
+    <section class="panel plan" aria-labelledby="plan-title">
+      <header class="panel-head">
+        <h2 id="plan-title" tabindex="-1">Plan for ${plan.composition} <span class="quiet">${plan.base_revision ? `from revision ${plan.base_revision}` : "new"}</span></h2>
+        <button type="button" class="main" disabled=${!changed.length && !noted.length} onClick=${() => setConfirming(true)}>
+          ${changed.length || noted.length ? `Apply ${count(changed.length + noted.length, "change")} …` : "Nothing to do"}
+        </button>
+      </header>
+      <div class="pad">
+        <${Counts} counts=${plan.counts} />
+        <${Warnings} all=${(plan.warnings ?? []).map((each) => each.message)} />
+      </div>
+      <${GraphView} jobs=${jobs} sites=${sites} rates=${NO_RATES} chosen=${chosen} onChoose=${(name) => setChosen(name)}
+        label="Graph of the plan: ${inWords(plan.counts) || "no changes"}. The list below says the same." />
+      <div class="pad">
+        ${one && html`<${Verdicts} actions=${[one]} />`}
+        ${one && html`<hr />`}
+        <${Verdicts} actions=${[...changed, ...noted]} />
+        ${kept.length > noted.length && html`
+          <details><summary>${count(kept.length - noted.length, "job stays as it is", "jobs stay as they are")}</summary>
+            <${Verdicts} actions=${kept.filter((each) => !each.changes.length)} />
+          </details>
+        `}
+      </div>
+      ${confirming && html`<${Confirm} plan=${plan} what=${what} onApply=${onApply} onClose=${() => setConfirming(false)} />`}
+    </section>
+  `;
+};

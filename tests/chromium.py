@@ -1,0 +1,177 @@
+"""A real browser without a window: Chromium, driven over WebDriver.
+
+Tests that need it are skipped where it is not installed (``scripts/system-packages.sh`` installs it for
+``make test`` where it may).
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium.common.exceptions import StaleElementReferenceException, WebDriverException
+from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import WebDriverWait
+
+PATIENCE = 90.0  # s; a busy machine must not fail a test
+
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+_ARGUMENTS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--force-device-scale-factor=1",
+)
+
+
+def missing() -> str:
+    """Why no browser can be started; empty when one can."""
+    if not any(map(shutil.which, _BROWSERS)):
+        return "Chromium is not installed (apt-get install chromium)"
+    return "" if shutil.which("chromedriver") else "no chromedriver (apt-get install chromium-driver)"
+
+
+def start(directory: Path) -> Chrome:
+    """A browser that keeps its files in a directory; the caller quits it."""
+    options = ChromeOptions()
+    options.binary_location = next(filter(None, map(shutil.which, _BROWSERS)))
+    for argument in (*_ARGUMENTS, f"--user-data-dir={directory}"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    return Chrome(options=options, service=ChromeService(shutil.which("chromedriver")))
+
+
+@pytest.fixture(scope="session", name="chrome")
+def chrome_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    """The browser of a whole run."""
+    if why := missing():
+        pytest.skip(why)
+    chrome = start(tmp_path_factory.mktemp("chromium"))
+    try:
+        yield chrome
+    finally:
+        chrome.quit()
+
+
+@dataclass(frozen=True)
+class Page:
+    """The dashboard of one server in the browser.  Waits for what it is asked for."""
+
+    chrome: Chrome
+    url: str
+
+    def open(self, view: str = "", width: int = 1440, height: int = 900) -> Page:
+        """Load the page anew, with nothing left of another test's."""
+        self.size(width, height)
+        self.chrome.get("about:blank")
+        self.chrome.get(f"{self.url}/{view}")
+        return self
+
+    def size(self, width: int, height: int) -> None:
+        """Let the page have this size, px."""
+        self._command(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+
+    def media(self, **features: str) -> None:
+        """Let the reader prefer something, such as ``prefers_color_scheme="dark"``."""
+        wanted = [{"name": name.replace("_", "-"), "value": value} for name, value in features.items()]
+        self._command("Emulation.setEmulatedMedia", features=wanted)
+
+    def _command(self, command: str, **arguments: Any) -> None:
+        self.chrome.execute_cdp_cmd(command, arguments)
+
+    def until(self, condition: Callable[[], Any], what: str) -> Any:
+        """What a condition answers once it holds; elements may come and go meanwhile."""
+        wait = WebDriverWait(self.chrome, PATIENCE, 0.05, ignored_exceptions=[StaleElementReferenceException])
+        try:
+            return wait.until(lambda _: condition(), what)
+        except WebDriverException as error:
+            raise AssertionError(f"{what}: {error.msg}\n{self.text()}") from error
+
+    def all(self, selector: str) -> list[WebElement]:
+        """The elements that are there now."""
+        return self.chrome.find_elements(By.CSS_SELECTOR, selector)
+
+    def one(self, selector: str, text: str = "") -> WebElement:
+        """The first element with this in its text, once there is one."""
+        found: WebElement = self.until(
+            lambda: next((each for each in self.all(selector) if text in each.text), None),
+            f"{selector} with {text!r}",
+        )
+        return found
+
+    def click(self, selector: str, text: str = "") -> None:
+        """Click an element, once it is there and may be clicked."""
+
+        def clicked() -> bool:
+            try:
+                self.one(selector, text).click()
+            except StaleElementReferenceException:
+                return False
+            return True
+
+        self.until(clicked, f"to click {selector} with {text!r}")
+
+    def sees(self, text: str) -> None:
+        """Wait until the page shows a text."""
+        self.until(lambda: text in self.text(), f"the page to show {text!r}")
+
+    def text(self) -> str:
+        """All that is shown."""
+        return self.chrome.find_element(By.TAG_NAME, "body").text
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        """What a script in the page returns."""
+        return self.chrome.execute_script(script, *arguments)
+
+    def ask(self, script: str, *arguments: Any) -> Any:
+        """What an asynchronous function's body in the page returns."""
+        self.chrome.set_script_timeout(PATIENCE)
+        return self.chrome.execute_async_script(
+            f"const done = arguments[arguments.length - 1]; const given = arguments;"
+            f"(async () => {{ {script} }})().then(done, (error) => done('failed: ' + error))",
+            *arguments,
+        )
+
+    def focus(self) -> WebElement:
+        """The element that has the focus."""
+        return self.chrome.switch_to.active_element
+
+    def job(self, name: str) -> WebElement:
+        """The job of this name in the graph, once it is there."""
+        return self.one(f'[data-job="{name}"]')
+
+    def job_is(self, name: str, word: str) -> None:
+        """Wait until the graph says this of a job, in its label or in its class."""
+
+        def said() -> bool:
+            element = self.job(name)
+            told = f"{element.get_attribute('aria-label')} {element.get_attribute('class')}"
+            return word in told
+
+        self.until(said, f"job {name} to be {word!r}")
+
+    def complaints(self) -> list[str]:
+        """What the browser has complained of since it was asked last: errors of scripts, of the policy."""
+        return [
+            each["message"]
+            for each in self.chrome.get_log("browser")  # type: ignore[no-untyped-call]
+            if each["level"] in ("SEVERE", "WARNING")
+        ]

@@ -1,0 +1,260 @@
+"""What the dashboard changes and shows, in a real browser, over the real server and engines in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from selenium.webdriver import Chrome
+
+from speck.errors import Refused
+from speck.model import JobState
+from tests.chromium import Page
+from tests.dashboards import THREE, composition, confirm, dashboard, deploy, observe, paste, script
+from tests.rest_server import RestServer
+
+MARKUP = "<img src=x onerror='window.broken=1'>"
+
+
+# --- what is changed
+
+
+def test_a_pasted_composition_is_planned_confirmed_and_runs(at: tuple[RestServer, Page]) -> None:
+    rest, page = at
+    page.open()
+    page.sees("Nothing is deployed yet")
+    page.click("a", "Change")
+    paste(page, THREE)
+    page.sees("3 start")
+    for name in ("clean", "count", "join"):
+        page.job_is(name, "verdict-start")
+    assert rest.world.where() == {}
+    confirm(page, "Apply 3 changes")
+    page.sees("succeeded")
+    assert rest.world.where() == {
+        "clean": "sc://a.example:15002",
+        "count": "sc://a.example:15002",
+        "join": "sc://b.example:15002",
+    }
+    observe(rest)
+    page.click("nav a", "Graph")
+    for name in ("clean", "count", "join"):
+        page.job_is(name, "running")
+    page.sees("demo\nrevision 1 · 3 jobs at 2 sites")
+    assert page.complaints() == []
+
+
+def test_an_edit_shows_each_verdict_and_touches_only_what_changed(at: tuple[RestServer, Page]) -> None:
+    rest, page = at
+    deploy(rest, composition("keep A raw t1", "update A raw t2", "move A raw t3", "stop A raw t4"))
+    before = len(rest.world.changes())
+    page.open("#/change")
+    paste(
+        page,
+        composition("keep A raw t1", "update A raw t2 parallelism: 2", "move B raw t3", "start B raw t5"),
+    )
+    for name in ("keep", "update", "move", "stop", "start"):
+        page.job_is(name, f"verdict-{name}")
+    page.one(".changes", "parallelism")
+    page.one(".changes del", "none")
+    page.one(".changes ins", "2")
+    shown = page.one(".plan").text
+    assert "sc://a.example:15002" in shown
+    assert "sc://b.example:15002" in shown
+    page.sees("1 job stays as it is")
+    confirm(page, "Apply 4 changes")
+    page.sees("succeeded")
+    assert rest.world.where() == {
+        "keep": "sc://a.example:15002",
+        "update": "sc://a.example:15002",
+        "move": "sc://b.example:15002",
+        "start": "sc://b.example:15002",
+    }
+    assert "keep" not in {name for _, _, name in rest.world.changes()[before:]}
+    assert page.complaints() == []
+
+
+def test_a_plan_that_somebody_overtook_is_refused(at: tuple[RestServer, Page]) -> None:
+    rest, page = at
+    page.open("#/change")
+    paste(page, THREE)
+    page.sees("3 start")
+    deploy(rest, composition("other A raw t1"))
+    confirm(page, "Apply 3 changes")
+    page.sees("Somebody else was faster")
+    assert set(rest.world.where()) == {"other"}
+
+
+def test_faults_of_a_file_lead_to_their_line(at: tuple[RestServer, Page]) -> None:
+    _, page = at
+    page.open("#/change")
+    paste(page, THREE.replace("site: B", "site: Nowhere"))
+    page.sees("Nowhere")
+    page.click(".trouble button", "line 16")
+    chosen = (
+        "const a = document.querySelector('textarea'); return a.value.slice(a.selectionStart, a.selectionEnd)"
+    )
+    assert page.run(chosen) == "  site: Nowhere"
+
+
+def test_a_failure_is_shown_where_it_is(at: tuple[RestServer, Page]) -> None:
+    rest, page = at
+    rest.world.fail("submit", Refused("a.example has no such class", address="a"), name="count", times=None)
+    page.open("#/change")
+    paste(page, THREE)
+    confirm(page, "Apply 3 changes")
+    page.sees("a.example has no such class")
+    page.one(".action .badge", "failed")
+    page.click("nav a", "Graph")
+    observe(rest)
+    page.one(".strip", "failed")
+    page.job_is("clean", "running")
+    page.click("[data-job=count]")
+    page.one(".job-panel .notice", "a.example has no such class")
+
+
+def test_a_rollback_brings_the_former_form_back(at: tuple[RestServer, Page]) -> None:
+    rest, page = at
+    deploy(rest, composition("one A raw t1"), "the first")
+    deploy(rest, composition("one A raw t1 parallelism: 3", "two B raw t2"), "more of it")
+    page.open("#/history/demo")
+    page.one(".revisions li", "more of it")
+    page.one(".action", "parallelism")
+    page.one(".action", "two")
+    page.click(".revisions li button", "Go back")
+    page.job_is("two", "verdict-stop")
+    page.job_is("one", "verdict-update")
+    confirm(page, "Apply 2 changes")
+    page.sees("succeeded")
+    assert set(rest.world.where()) == {"one"}
+    page.click("nav a", "History")
+    page.one(".revisions li", "rollback to revision 1")
+
+
+# --- what is seen
+
+
+def test_what_changes_is_shown_without_a_reload(at: tuple[RestServer, Page]) -> None:
+    rest, page = at
+    deploy(rest, THREE)
+    page.open()
+    page.job_is("clean", "running")
+    page.run("window.same = true")
+    rest.world.crash("clean", "out of memory", state=JobState.FAILED)
+    observe(rest)
+    page.job_is("clean", "failed")
+    page.until(
+        lambda: "clean failed" in page.one("[aria-live]").get_attribute("textContent"), "it to be said"
+    )
+    page.click("[data-job=clean]")
+    page.one(".job-panel", "out of memory")
+    deploy(rest, composition("clean A raw clean", "count A clean counts", "late B clean-b all"))
+    page.job_is("late", "running")
+    page.until(lambda: not page.all("[data-job=join]"), "the stopped job to go")
+    assert page.run("return window.same") is True
+
+
+def test_sites_tell_what_is_in_reach_and_how_much_room_there_is(at: tuple[RestServer, Page]) -> None:
+    rest, page = at
+    deploy(rest, THREE)
+    rest.world.down("sc://b.example:15002")
+    page.open("#/sites")
+    page.one(".cards li", "2 of 8 slots used")
+    page.one(".cards li .notice", "sc://b.example:15002 cannot be reached")
+
+
+def test_the_log_tells_who_and_why(at: tuple[RestServer, Page]) -> None:
+    rest, page = at
+    deploy(rest, THREE, "because of the rain")
+    page.open("#/events")
+    page.one(".log li", "because of the rain")
+    page.one("input[type=search]").send_keys("join")
+    page.until(lambda: all("join" in each.text for each in page.all(".log li")), "the log to be filtered")
+    assert page.all(".log li")
+
+
+def test_markup_in_names_is_text(at: tuple[RestServer, Page]) -> None:
+    rest, page = at
+    quoted = MARKUP.replace("'", "''")
+    deploy(
+        rest,
+        composition(
+            "one A raw mark",
+            f"two A raw other labels: {{why: '{quoted}'}}; arguments: {{pattern: '{quoted}'}}",
+        ).replace("sink_topic: mark", f"sink_topic: '{quoted}'"),
+        MARKUP,
+    )
+    rest.world.crash("two", MARKUP, state=JobState.FAILED)
+    observe(rest)
+    page.open()
+    page.job_is("two", "failed")
+    page.click("[data-job=two]")
+    page.one(".job-panel .words", MARKUP)
+    page.one(".job-panel .facts", MARKUP)
+    for view in ("#/history/demo", "#/events", "#/operations"):
+        page.open(view)
+        page.sees(MARKUP)
+    assert page.run("return window.broken ?? null") is None
+    assert page.all("img[src=x]") == []
+    assert page.complaints() == []
+
+
+def test_only_what_changed_is_drawn_again(at: tuple[RestServer, Page]) -> None:
+    rest, page = at
+    jobs = [f"job-{number} {'AB'[number % 2]} t{number} t{number + 2}" for number in range(12)]
+    deploy(rest, composition(*jobs))
+    page.open()
+    for number in range(12):
+        page.job_is(f"job-{number}", "0/s in")  # what its engine tells has come
+    page.run(script("watch_drawing"))
+    rest.world.crash("job-3", state=JobState.FAILED)
+    observe(rest)
+    page.job_is("job-3", "failed")
+    assert page.run("return [...window.drawn].filter(Boolean)") == ["job-3"]
+
+
+# --- who may see it
+
+
+def test_the_token_is_asked_for_and_kept_in_the_tab(tmp_path: Path, chrome: Chrome) -> None:
+    with dashboard(tmp_path, chrome, "right") as (_, page):
+        page.open()
+        page.one("dialog", "asks for a token")
+        page.one("dialog input").send_keys("wrong")
+        page.click("dialog button", "Go on")
+        page.sees("The token was refused")
+        page.one("dialog input").send_keys("right")
+        page.click("dialog button", "Go on")
+        page.sees("Nothing is deployed yet")
+        page.sees("live")
+        session, local, where, cookies = page.run(
+            "return [sessionStorage, localStorage].map(JSON.stringify).concat(location.href, document.cookie)"
+        )
+        assert "right" in session
+        assert "right" not in local + where + cookies
+        page.open("#/change")
+        paste(page, THREE)
+        page.sees("3 start")
+        page.run("sessionStorage.clear()")
+
+
+def test_the_page_keeps_others_out(at: tuple[RestServer, Page]) -> None:
+    _, page = at
+    page.open("#/change")
+    page.one("h1")
+    page.complaints()
+    page.run(
+        "const made = document.createElement('script'); made.textContent = 'window.let = 1';"
+        "document.head.append(made)"
+    )
+    page.run("const i = new Image(); i.src = 'http://127.0.0.2:9/x.png'; document.body.append(i)")
+    assert page.run("return window.let ?? null") is None
+    said: list[str] = []
+
+    def refused() -> bool:
+        said.extend(each for each in page.complaints() if "Content Security Policy" in each)
+        return len(said) >= 2
+
+    page.until(refused, "the policy to speak")
+    source = page.run("return document.documentElement.outerHTML")
+    assert " style=" not in page.run("return (async () => (await fetch('/')).text())()")
+    assert "https://" not in source
