@@ -16,6 +16,7 @@
     │   └── StoreDamaged        what lies there is not what was written
     ├── BinderError             an engine or a broker did not do what it was asked
     │   ├── Unreachable         no connection
+    │   │   └── NoSecret        what opens it is not to be had: a reference leads nowhere
     │   ├── NoAnswer            connected, no answer in time: the outcome is unknown
     │   ├── Refused             it answered, and said no (the job's own code may be why)
     │   ├── NoCapacity          it has no room for the job
@@ -126,6 +127,10 @@ class BinderError(SpeckError):
 
 class Unreachable(BinderError):
     """The engine or broker cannot be connected to; nothing was asked of it."""
+
+
+class NoSecret(Unreachable):
+    """What would open an engine or a broker cannot be had: a reference to a secret leads nowhere."""
 
 
 class NoAnswer(BinderError):

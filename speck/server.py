@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import logging
 import os
 import signal
 import socket
@@ -27,10 +28,13 @@ from speck.limits import Limits
 from speck.loop import PERIOD
 from speck.model import Inventory
 from speck.schema import load_inventory
+from speck.secrets import inventory_concerns
 from speck.store import Bounds, Store
 from speck.tls import Certificate
 from speck.tokens import Tokens
 from speck.wsgi import WebServer
+
+_log = logging.getLogger(__name__)
 
 
 def serve(
@@ -69,6 +73,8 @@ def serve(
     _refuse_open_door(host, tokens, certificate)
     scheme = "http" if certificate is None else "https"
     inventory = read_inventory(sites) if sites is not None else Inventory()
+    for concern in inventory_concerns(inventory):
+        _log.warning("%s: %s", sites, concern)
     with (
         _Signals() as signals,
         Store(data_dir, bounds or Bounds()) as store,

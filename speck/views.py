@@ -16,10 +16,11 @@ from speck.errors import BinderError, NotFound, SpeckError
 from speck.history import History
 from speck.leaving import LeftCopy, left_copies
 from speck.loop import Loop
-from speck.model import Inventory, JobMetrics, JobState, JobStatus, Site
+from speck.model import Broker, Inventory, JobMetrics, JobState, JobStatus, Site
 from speck.pool import BinderPool
 from speck.rates import Rates
 from speck.reconcile import Observer
+from speck.secrets import broker_concerns, engine_concerns
 from speck.store import AttemptRecord, Head, JobRecord
 from speck.telemetry import NOT_TOLD, Reading, Telemetry
 
@@ -222,8 +223,11 @@ class Views:
     def _site_data(self, site: Site) -> dict[str, Any]:
         return {
             "name": site.name,
-            "engines": [self._engine_data(each.spe_address) for each in site.engines],
-            "broker": self._broker_data(site.broker_address),
+            "engines": [
+                self._engine_data(each.spe_address) | {"warnings": engine_concerns(each)}
+                for each in site.engines
+            ],
+            "broker": self._broker_data(site),
         }
 
     def site_at(self, address: str) -> str:
@@ -241,11 +245,12 @@ class Views:
         except SpeckError as error:
             return data | {"reached": False, "error": str(error)}
 
-    def _broker_data(self, address: str) -> dict[str, Any]:
-        data: dict[str, Any] = {"address": address, "reached": True, "error": "", "warnings": []}
+    def _broker_data(self, known: Broker) -> dict[str, Any]:
+        address, concerns = known.broker_address, broker_concerns(known)
+        data: dict[str, Any] = {"address": address, "reached": True, "error": "", "warnings": concerns}
         try:
             broker = self.pool.broker(address)
             broker.check()
-            return data | {"warnings": broker.warnings()}
+            return data | {"warnings": [*concerns, *broker.warnings()]}
         except SpeckError as error:
             return data | {"reached": False, "error": str(error)}

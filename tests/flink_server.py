@@ -144,9 +144,13 @@ class FlinkServer:
             process.kill()
             process.wait()
 
+    def ready(self) -> bool:
+        """Whether it has slots."""
+        return FLINK_CLUSTER.ready(self.ports)
+
     def _await_ready(self) -> None:
         deadline = time.monotonic() + _START_TIMEOUT
-        while not FLINK_CLUSTER.ready(self.ports):
+        while not self.ready():
             if any(process.poll() is not None for process in self._processes):
                 raise RuntimeError(f"the cluster ended:\n{self.log[-3000:]}")
             if time.monotonic() > deadline:

@@ -58,6 +58,23 @@ def test_plan_shows_each_changed_field(speck: Speck, two: str) -> None:
     ]
 
 
+def test_variables_are_put_in_or_all_told(speck: Speck, tmp_path: Path) -> None:
+    (file := tmp_path / "two.yaml").write_text(yaml_of("a in-${REGION} t1", "b t1 ${SINK:-t2} site: ${EDGE}"))
+    said = speck("plan", str(file))
+    assert said.code == 1
+    assert "error: line 3: variable 'REGION' has no value (expected --set REGION=VALUE" in said.err
+    assert "error: line 18: variable 'EDGE' has no value" in said.err
+    Path(tmp_path / "x.env").write_text("REGION=north\nEDGE=\n")
+    said = speck("plan", str(file), "--env", str(tmp_path / "x.env"), "--set", "SINK=t3")
+    assert said.code == 1
+    assert "site '' is empty (expected a site's name)" in said.err
+    Path(file).write_text(yaml_of("a in-${REGION} t1", "b t1 ${SINK:-t2}"))
+    said = speck("apply", str(file), "--env", str(tmp_path / "x.env"), "--set", "SINK=t3")
+    assert said.code == 0
+    assert speck("show", "a", "--json").data["job"]["source_topic"] == "in-north"
+    assert speck("show", "b", "--json").data["job"]["sink_topic"] == "t3"
+
+
 def test_apply_shows_how_each_action_ended(speck: Speck, two: str, rest: RestServer) -> None:
     said = speck("apply", two)
     assert said.code == 0

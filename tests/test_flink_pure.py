@@ -31,7 +31,16 @@ from binders.flink.rates import (
     sample_of,
 )
 from binders.flink.states import left_behind, missing, newest_state, stop_savepoint, unshared
-from speck.model import Engine, Inventory, Login, Secret, State, form_fingerprint, session_fingerprint
+from speck.model import (
+    Engine,
+    Inventory,
+    JobLogin,
+    Login,
+    Secret,
+    State,
+    form_fingerprint,
+    session_fingerprint,
+)
 from tests.binder_contract import attempt_of
 from tests.examples import job, make_jar, one_site, property_test
 
@@ -291,7 +300,7 @@ def test_logins_go_into_settings_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {key: value for key, value in body["flinkConfiguration"].items() if key.startswith("speck.")}
     assert settings == {"speck.source.username": "speck", "speck.source.password": "hunter2"}
     assert not any("hunter2" in each for each in program_arguments(wanted, attempt_of(wanted)))
-    assert login_settings("speck.sink", Login(ca_file="/ca.pem")) == {"speck.sink.ca-file": "/ca.pem"}
+    assert login_settings("speck.sink", JobLogin(ca_file="/ca.pem")) == {"speck.sink.ca-file": "/ca.pem"}
 
 
 def test_places_are_the_site_or_the_cluster() -> None:

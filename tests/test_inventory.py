@@ -5,7 +5,7 @@ import json
 import pytest
 
 from speck.errors import InvalidInput
-from speck.model import Engine, Inventory, Login, Secret, Site, Uplink
+from speck.model import Broker, Engine, Inventory, JobLogin, Login, Secret, Site, Uplink
 from speck.schema import InventorySchema, load_inventory
 
 SITES_YAML = """\
@@ -20,11 +20,17 @@ sites:
     uplink: {bandwidth: 10 Mbit/s, latency: 20 ms}
     engine_login: {token: "${SPARK_TOKEN}", ca_file: /etc/ssl/ca.pem}
     broker_login: {username: speck, password: file:/run/secrets/broker}
+    job_login: {username: jobs, password_file: /etc/speck/password}
   D:
     engines:
     - {spe_address: "spark://10.0.0.4", rest_port: 6067}
     - {spe_address: "http://10.0.0.4:8081", memory: 536870912}
     broker_address: mqtts://10.0.0.4
+    broker_login: {ca_file: /ca.pem, certificate_file: /me.pem, key_file: /me.key}
+brokers:
+  cloud:
+    broker_address: ssl://mqtt.example.org
+    broker_login: {username: me, password: "${CLOUD_PASSWORD}"}
 """
 
 
@@ -46,6 +52,7 @@ def test_the_site_inventory() -> None:
                 broker_address="tcp://10.0.0.1:1883",
                 uplink=Uplink(bandwidth=10e6, latency=20.0),
                 broker_login=Login(username="speck", password=Secret("file:/run/secrets/broker")),
+                job_login=JobLogin(username="jobs", password_file="/etc/speck/password"),
             ),
             "D": Site(
                 name="D",
@@ -54,8 +61,15 @@ def test_the_site_inventory() -> None:
                     Engine(spe_address="http://10.0.0.4:8081/", memory=2**29),
                 ),
                 broker_address="mqtts://10.0.0.4:8883",
+                broker_login=Login(ca_file="/ca.pem", certificate_file="/me.pem", key_file="/me.key"),
             ),
-        }
+        },
+        {
+            "cloud": Broker(
+                broker_address="mqtts://mqtt.example.org:8883",
+                broker_login=Login(username="me", password=Secret("${CLOUD_PASSWORD}")),
+            )
+        },
     )
 
 
@@ -65,7 +79,7 @@ SITE = "sites:\n  A:\n    spe_address: sc://a\n    broker_address: tcp://a\n"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("name: x\n", "unknown field 'name' (the fields are sites)"),
+        ("name: x\n", "unknown field 'name' (the fields are brokers, sites)"),
         ("sites:\n", "line 1: sites is empty (expected a mapping of names to sites)"),
         ("sites: [a]\n", "line 1: sites is a list"),
         ("sites: {A: }\n", "line 1: site 'A': is empty (expected a mapping)"),
@@ -96,6 +110,15 @@ SITE = "sites:\n  A:\n    spe_address: sc://a\n    broker_address: tcp://a\n"
             "line 4: site 'A': engines.0.spe_address 'nowhere at all'",
         ),
         (SITE.replace("tcp://a", "tcp:/a"), "line 4: site 'A': broker_address 'tcp:/a' is not an address"),
+        (SITE + "brokers: [a]\n", "line 5: brokers is a list (expected a mapping of names to brokers)"),
+        (SITE + "brokers: {c: 1}\n", "line 5: broker 'c': is a int (expected a mapping)"),
+        (SITE + "brokers: {c: {}}\n", "line 5: broker 'c': broker_address is missing"),
+        (SITE + "brokers: {c: {slots: 1, broker_address: tcp://c}}\n", "unknown field 'slots'"),
+        (SITE + "brokers: {A: {broker_address: tcp://c}}\n", "line 5: broker 'A': is the name of a site too"),
+        (
+            SITE + "brokers: {c: {broker_address: tcp://a, broker_login: {username: me}}}\n",
+            "line 5: 'c': logs in to tcp://a:1883 in another way than 'A'",
+        ),
     ],
 )
 def test_bad_inventory(text: str, message: str) -> None:
@@ -104,6 +127,58 @@ def test_bad_inventory(text: str, message: str) -> None:
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("engine", "broker", "login", "message"),
+    [
+        ("sc://e", "tcp://b", "engine_login: {username: hunter2}", "username does not fit a Spark engine"),
+        ("sc://e", "tcp://b", "engine_login: {key_file: k}", "key_file stands without certificate_file"),
+        (
+            "http://e",
+            "tcp://b",
+            "engine_login: {ca_file: c}",
+            "ca_file does not fit http://, which has no TLS (expected https://HOST:PORT)",
+        ),
+        (
+            "https://e",
+            "tcp://b",
+            'engine_login: {username: u, token: "${T}"}',
+            "token stands beside username (expected one of the two)",
+        ),
+        (
+            "sc://e",
+            "tcp://b",
+            'broker_login: {token: "${T}"}',
+            "token does not fit an MQTT broker (expected username and password)",
+        ),
+        ("sc://e", "tcp://b", 'broker_login: {password: "${P}"}', "password stands without username"),
+        ("sc://e", "tcp://b", "broker_login: {ca_file: c}", "ca_file does not fit tcp://, which has no TLS"),
+        (
+            "sc://e",
+            "mqtts://b",
+            "broker_login: {certificate_file: c}",
+            "certificate_file stands without key_file",
+        ),
+        (
+            "sc://e",
+            "tcp://b",
+            'job_login: {username: u, password: "${P}", password_file: f}',
+            "password_file stands beside password (expected one of the two)",
+        ),
+        ("sc://e", "tcp://b", "job_login: {password_file: f}", "password_file stands without username"),
+        ("sc://e", "tcp://b", "job_login: {token: t}", "unknown field 'job_login.token'"),
+    ],
+)
+def test_a_login_that_does_not_fit(engine: str, broker: str, login: str, message: str) -> None:
+    text = f"sites:\n  A:\n    spe_address: {engine}\n    broker_address: {broker}\n    {login}\n"
+    with pytest.raises(InvalidInput) as caught:
+        load_inventory(text)
+    (fault,) = caught.value.faults
+    assert fault.line == 5
+    assert message in str(fault)
+    assert "hunter2" not in repr(fault)
+
+
+@pytest.mark.parametrize("section", ["broker_login", "job_login", "engine_login"])
 @pytest.mark.parametrize(
     "login",
     [
@@ -117,9 +192,9 @@ def test_bad_inventory(text: str, message: str) -> None:
         "{password: 2020-99-99}",
     ],
 )
-def test_a_secret_written_out_is_not_repeated(login: str) -> None:
+def test_a_secret_written_out_is_not_repeated(login: str, section: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        load_inventory(SITE + f"    broker_login: {login}\n")
+        load_inventory(SITE + f"    {section}: {login}\n")
     assert "hunter2" not in repr(caught.value.faults) + str(caught.value)
     assert "2020-99-99" not in repr(caught.value.faults)
     assert caught.value.faults[0].line == 5

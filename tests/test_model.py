@@ -7,8 +7,20 @@ from typing import Any
 
 import pytest
 
-from speck.errors import InvalidInput
-from speck.model import JOB_FIELDS, Change, Engine, FieldChange, Inventory, Job, Login, Secret, changed_fields
+from speck.errors import InvalidInput, NoSecret
+from speck.model import (
+    JOB_FIELDS,
+    Broker,
+    Change,
+    Engine,
+    FieldChange,
+    Inventory,
+    Job,
+    JobLogin,
+    Login,
+    Secret,
+    changed_fields,
+)
 from tests.examples import job, one_site
 
 FULL: dict[str, Any] = {
@@ -76,8 +88,25 @@ def test_a_secret_is_read_from_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("reference", ["${SPECK_NO_SUCH_VARIABLE}", "file:/no/such/file"])
 def test_a_reference_that_leads_nowhere_is_named(reference: str) -> None:
-    with pytest.raises(InvalidInput, match="leads nowhere"):
+    with pytest.raises(NoSecret, match="leads nowhere"):
         Secret(reference).reveal()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b" \n", "is empty"),
+        (b"hunter2\xff", "not UTF-8 text"),
+        (b"hunter2" * 10_000, r"too long \(expected at most 65,535 characters\)"),
+    ],
+)
+def test_a_file_that_is_no_secret_is_named_and_not_shown(tmp_path: Path, content: bytes, words: str) -> None:
+    (tmp_path / "password").write_bytes(content)
+    with pytest.raises(NoSecret, match=words) as caught:
+        Secret(f"file:{tmp_path / 'password'}").reveal()
+    assert caught.value.__cause__ is None
+    assert "hunter2" not in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_the_inventory_knows_the_site_of_an_engine_and_the_login_of_a_broker() -> None:
@@ -90,3 +119,21 @@ def test_the_inventory_knows_the_site_of_an_engine_and_the_login_of_a_broker() -
     assert inventory.engine("sc://b:15002") == Engine(spe_address="sc://b:15002")
     assert inventory.broker_login("tcp://a:1883") is login
     assert inventory.broker_login("tcp://b:1883") == Login()
+
+
+def test_jobs_log_in_as_the_coordinator_does_unless_it_is_said_how() -> None:
+    login = Login(username="speck", password=Secret("${BROKER_PASSWORD}"), ca_file="/ca.pem")
+    own = JobLogin(username="jobs", password_file="/etc/speck/password")
+    brokers = {
+        "cloud": Broker(broker_address="mqtts://cloud:8883", broker_login=login),
+        "other": Broker(broker_address="mqtts://other:8883", broker_login=login, job_login=own),
+    }
+    inventory = Inventory({"A": one_site("A", "sc://a:15002", "tcp://a:1883")}, brokers)
+    assert inventory.job_login("mqtts://cloud:8883") == JobLogin(
+        username="speck", password=Secret("${BROKER_PASSWORD}"), ca_file="/ca.pem"
+    )
+    assert inventory.job_login("mqtts://other:8883") is own
+    assert inventory.job_login("tcp://a:1883") == inventory.job_login("tcp://nowhere:1883") == JobLogin()
+    assert inventory.broker_named("cloud") is brokers["cloud"]
+    assert inventory.broker_named("A") is inventory.sites["A"]
+    assert inventory.broker_named("nowhere") is None

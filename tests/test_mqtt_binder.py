@@ -22,7 +22,7 @@ from binders.mqtt.connection import FOREVER, Connection
 from binders.mqtt.limits import PROBED_MESSAGES
 from binders.mqtt.mosquitto import CONFIGURATION, site_configuration
 from speck.binder import MOST_COUNTED, BrokerBinder, Registry
-from speck.errors import InvalidInput, NoAnswer, Refused, SpeckError, Unreachable
+from speck.errors import InvalidInput, NoAnswer, NoSecret, Refused, SpeckError, Unreachable
 from speck.model import Inventory, Login, Secret, fence_topic
 from tests.broker_contract import BrokerContract
 from tests.examples import one_site
@@ -405,7 +405,7 @@ def test_wrong_password_is_refused_and_not_shown(
 
 def test_missing_secret_is_named(guarded: MosquittoServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BROKER_PASSWORD", raising=False)
-    with pytest.raises(InvalidInput, match="BROKER_PASSWORD"):
+    with pytest.raises(NoSecret, match="BROKER_PASSWORD"):
         binder(guarded, Login(username="speck", password=Secret("${BROKER_PASSWORD}"))).check()
 
 

@@ -13,9 +13,10 @@ import pytest
 from binders.spark import connect_engine
 from binders.spark.connect import ConnectEngine
 from binders.spark.server import CONNECTOR
-from speck.errors import BinderError, InvalidInput, Refused, Unreachable
+from speck.errors import BinderError, NoSecret, Refused, Unreachable
 from speck.model import Handle, Inventory, Job, JobState, Login, Secret
 from tests.binder_contract import attempt_of, eventually
+from tests.certificates import Authority
 from tests.examples import one_site
 from tests.mosquitto_server import PROGRAM, MosquittoServer
 from tests.spark_bench import SparkBench
@@ -127,18 +128,31 @@ def test_who_has_not_the_token_is_refused(
 
 def test_a_token_that_is_nowhere_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPARK_TOKEN")
-    with pytest.raises(InvalidInput, match="SPARK_TOKEN"):
-        engine_at("sc://127.0.0.1:15002", WITH_TOKEN)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        engine = engine_at(f"sc://127.0.0.1:{listener.getsockname()[1]}", WITH_TOKEN)
+        with pytest.raises(NoSecret, match=r"secret '\$\{SPARK_TOKEN\}' leads nowhere"):
+            engine.capacity()
+        engine.close()
 
 
-@pytest.mark.parametrize("token", ["two\nlines", "tökén", ""], ids=["lines", "letters", "empty"])
+def test_a_token_that_changes_is_used_with_the_next_call(guarded: SparkServer, tmp_path: Path) -> None:
+    (file := tmp_path / "token").write_text("of-yesterday")
+    engine = engine_at(guarded.address, Login(token=Secret(f"file:{file}")))
+    with pytest.raises(Refused, match="Invalid authentication token"):
+        engine.capacity()
+    file.write_text(TOKEN)
+    assert engine.capacity().cores
+    engine.close()
+
+
+@pytest.mark.parametrize("token", ["two\nlines", "tökén"], ids=["lines", "letters"])
 def test_a_token_that_cannot_be_one(
     guarded: SparkServer, monkeypatch: pytest.MonkeyPatch, token: str
 ) -> None:
     monkeypatch.setenv("SPARK_TOKEN", token)
     said = str(failure(guarded.address, WITH_TOKEN))
     assert said.endswith("is no token (expected one line of printable ASCII)")
-    assert not token or token not in said
+    assert token not in said
 
 
 # -- TLS
@@ -167,6 +181,35 @@ def test_a_ca_file_that_does_not_fit(
 def test_a_certificate_for_another_name(proxy: TlsProxy, certificates: Path) -> None:
     login = replace(WITH_TOKEN, ca_file=str(certificates / "proxy.pem"))
     assert "is not for 'localhost'" in str(failure(f"sc://localhost:{proxy.port}", login))
+
+
+def test_a_certificate_that_has_expired(guarded: SparkServer, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    late = authority.certificate("late", "127.0.0.1", days=-1)
+    login = replace(WITH_TOKEN, ca_file=str(authority.file))
+    with TlsProxy(guarded.port, late.file, late.key) as proxy:
+        assert "its certificate has expired" in str(failure(f"sc://127.0.0.1:{proxy.port}", login))
+
+
+def test_a_proxy_that_asks_for_a_certificate(guarded: SparkServer, tmp_path: Path) -> None:
+    authority, other = Authority(tmp_path), Authority(tmp_path, "other")
+    own, client = authority.certificate("own", "127.0.0.1"), authority.certificate("client", "me@example.org")
+    stranger = other.certificate("stranger", "me@example.org")
+    login = replace(WITH_TOKEN, ca_file=str(authority.file))
+    shown = replace(login, certificate_file=str(client.file), key_file=str(client.key))
+    strange = replace(login, certificate_file=str(stranger.file), key_file=str(stranger.key))
+    broken = replace(shown, key_file=str(stranger.key))
+    with TlsProxy(guarded.port, own.file, own.key, asks_for=authority.file) as proxy:
+        address = f"sc://127.0.0.1:{proxy.port}"
+        engine = engine_at(address, shown)
+        assert engine.capacity().cores
+        engine.close()
+        said = str(failure(address, login))
+        assert "it ends the TLS connection (if it asks for a certificate: certificate_file" in said
+        assert "may not take the certificate of engine_login.certificate_file" in str(
+            failure(address, strange)
+        )
+        assert "holds no certificate of key_file" in str(failure(address, broken))
 
 
 def test_tls_without_http_2(guarded: SparkServer, certificates: Path) -> None:

@@ -54,6 +54,12 @@ def test_a_sound_composition(validate: Validate) -> None:
     assert validate(yaml_of("a t0 t1"), "--strict").code == 1
 
 
+def test_variables_are_filled_in(validate: Validate) -> None:
+    text = yaml_of("a ${FROM} t1")
+    assert "line 3: variable 'FROM' has no value" in validate(text).err
+    assert validate(text, "--set", "FROM=t0").code == 0
+
+
 def test_every_fault_is_told(validate: Validate) -> None:
     said = validate(yaml_of("a t0 t1 upgrade: maybe; colour: red", "a t1 t2"))
     assert (said.code, said.out) == (1, "")

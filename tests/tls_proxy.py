@@ -25,10 +25,21 @@ def certificate(directory: Path, name: str) -> tuple[Path, Path]:
 class TlsProxy:
     """Takes TLS with HTTP/2 on a free port of 127.0.0.1, and passes the bytes on to another port there."""
 
-    def __init__(self, target: int, signed: Path, key: Path, protocols: tuple[str, ...] = ("h2",)) -> None:
+    def __init__(
+        self,
+        target: int,
+        signed: Path,
+        key: Path,
+        protocols: tuple[str, ...] = ("h2",),
+        asks_for: Path | None = None,
+    ) -> None:
+        """``asks_for``: who comes has to have a certificate of this authority."""
         self._target = target
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.load_cert_chain(signed, key)
+        if asks_for is not None:
+            self._context.verify_mode = ssl.CERT_REQUIRED
+            self._context.load_verify_locations(asks_for)
         if protocols:
             self._context.set_alpn_protocols(protocols)
         self._listener = socket.create_server(("127.0.0.1", 0))

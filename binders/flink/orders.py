@@ -11,7 +11,7 @@ from speck.model import (
     Engine,
     Inventory,
     Job,
-    Login,
+    JobLogin,
     Scalar,
     fence_topic,
     form_fingerprint,
@@ -89,8 +89,8 @@ def run_body(job: Job, attempt: Attempt, code: str, known: Engine, inventory: In
             ),
             **({LINEAGE_SETTING: attempt.lineage} if attempt.lineage else {}),
             **({CHECKPOINT_KEYS[0]: _location(known.checkpoint_dir)} if known.checkpoint_dir else {}),
-            **login_settings("speck.source", inventory.broker_login(job.source_broker)),
-            **login_settings("speck.sink", inventory.broker_login(job.sink_broker)),
+            **login_settings("speck.source", inventory.job_login(job.source_broker)),
+            **login_settings("speck.sink", inventory.job_login(job.sink_broker)),
         },
     }
     if job.parallelism is not None:
@@ -132,12 +132,15 @@ def program_arguments(job: Job, attempt: Attempt) -> list[str]:
     return [part for key, value in pairs for part in (f"--{key}", _text(value))]
 
 
-def login_settings(prefix: str, login: Login) -> dict[str, str]:
+def login_settings(prefix: str, login: JobLogin) -> dict[str, str]:
     """A broker's login as settings of the job, which neither Flink's pages nor its logs show."""
     found = {
         "username": login.username,
         "password": login.password.reveal() if login.password else None,
+        "password-file": login.password_file,
         "ca-file": login.ca_file,
+        "certificate-file": login.certificate_file,
+        "key-file": login.key_file,
     }
     return {f"{prefix}.{name}": value for name, value in found.items() if value is not None}
 

@@ -7,6 +7,7 @@ answer: what became of the request is not known.
 from __future__ import annotations
 
 import io
+import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,10 +18,11 @@ from urllib.parse import urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
-from requests.auth import HTTPBasicAuth
+from requests.auth import AuthBase, HTTPBasicAuth
 from urllib3.exceptions import ConnectTimeoutError, MaxRetryError, NewConnectionError
 
 from binders.flink.cause import root_cause
+from binders.tls import tls_words
 from speck.errors import BinderError, NoAnswer, Refused, Unreachable
 from speck.model import Login
 
@@ -319,7 +321,7 @@ class FlinkRest:
     def _opened(self) -> requests.Session:
         with self._guard:
             if self._session is None:
-                self._session = _session(self._login)
+                self._session = _session(self.address, self._login)
             return self._session
 
     def _read(self, response: requests.Response) -> Any:
@@ -364,8 +366,13 @@ class FlinkRest:
 
     def _unanswered(self, error: requests.RequestException, patience: float) -> BinderError:
         why = _innermost(error)
+        fault = _tls_fault(error)
+        if fault is not None:
+            host = urlsplit(self.address).hostname or ""
+            words = tls_words(fault, host, self._login)
+            return Unreachable(f"{self.address}: no TLS connection: {words}", address=self.address)
         if isinstance(error, requests.exceptions.SSLError):
-            return Unreachable(f"{self.address}: no secure connection: {why}", address=self.address)
+            return Unreachable(f"{self.address}: no TLS connection: {why}", address=self.address)
         if isinstance(error, requests.ConnectTimeout) or _never_connected(error):
             return Unreachable(f"{self.address} cannot be reached: {why}", address=self.address)
         if isinstance(error, requests.Timeout):
@@ -394,26 +401,42 @@ def _base_of(address: str) -> str:
     return address.rstrip("/")
 
 
-def _session(login: Login) -> requests.Session:
+def _session(address: str, login: Login) -> requests.Session:
     session = requests.Session()
     # No login of a .netrc, no proxy of the environment: what is used is what the inventory says.
     session.trust_env = False
     adapter = HTTPAdapter(pool_connections=1, pool_maxsize=_CONNECTIONS)
     session.mount("http://", adapter)
     session.mount("https://", adapter)
-    session.verify = _ca_file(login) or True
-    if login.token is not None:
-        session.headers["Authorization"] = f"Bearer {login.token.reveal()}"
-    elif login.username is not None:
-        password = login.password.reveal() if login.password else ""
-        session.auth = HTTPBasicAuth(login.username.encode(), password.encode())
+    session.verify = _file(address, login, "ca_file") or True
+    certificate, key = _file(address, login, "certificate_file"), _file(address, login, "key_file")
+    session.cert = (certificate, key) if certificate is not None and key is not None else None
+    session.auth = _Shown(login)
     return session
 
 
-def _ca_file(login: Login) -> str | None:
-    if login.ca_file is not None and not Path(login.ca_file).is_file():
-        raise Refused(f"ca_file {login.ca_file!r} of engine_login is not there (expected a PEM file)")
-    return login.ca_file
+class _Shown(AuthBase):
+    """What is shown with each request, as it is at that moment."""
+
+    def __init__(self, login: Login) -> None:
+        self._login = login
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        login = self._login
+        if login.token is not None:
+            request.headers["Authorization"] = f"Bearer {login.token.reveal()}"
+        elif login.username is not None:
+            password = login.password.reveal() if login.password else ""
+            HTTPBasicAuth(login.username.encode(), password.encode())(request)
+        return request
+
+
+def _file(address: str, login: Login, name: str) -> str | None:
+    path: str | None = getattr(login, name)
+    if path is not None and not Path(path).is_file():
+        message = f"{address}: {name} {path!r} of engine_login is not there (expected a PEM file)"
+        raise Refused(message, address=address)
+    return path
 
 
 def _never_connected(error: requests.RequestException) -> bool:
@@ -421,6 +444,25 @@ def _never_connected(error: requests.RequestException) -> bool:
     if isinstance(reason, MaxRetryError):
         return isinstance(reason.reason, (NewConnectionError, ConnectTimeoutError))
     return False
+
+
+def _tls_fault(error: BaseException | None) -> ssl.SSLError | None:
+    """What TLS itself complains of, below an error, and not the mere end of a connection."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, ssl.SSLError) and not isinstance(
+            error, ssl.SSLEOFError | ssl.SSLZeroReturnError
+        ):
+            return error
+        error = _below(error)
+    return None
+
+
+def _below(error: BaseException) -> BaseException | None:
+    reason = getattr(error, "reason", None)  # of urllib3's
+    inner = [each for each in (reason, *error.args) if isinstance(each, BaseException)]
+    return inner[0] if inner else error.__cause__ or error.__context__
 
 
 def _innermost(error: BaseException) -> str:

@@ -23,6 +23,8 @@ from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from binders.mqtt.address import BrokerAddress
+from binders.mqtt.tls import ClosableContext, client_context
+from binders.tls import tls_words
 from speck.errors import BinderError, NoAnswer, Refused, Unreachable
 from speck.model import Login
 
@@ -39,16 +41,6 @@ _UNSPECIFIED = 0x80
 _NO_SUBSCRIBER = 0x10
 _KEEP_ALIVE = 30
 _POLL = 0.5
-
-
-class _ClosableContext(ssl.SSLContext):
-    """A TLS context that remembers its socket: paho drops one whose handshake failed without closing it."""
-
-    opened: ssl.SSLSocket | None = None
-
-    def wrap_socket(self, *arguments: Any, **options: Any) -> ssl.SSLSocket:
-        self.opened = super().wrap_socket(*arguments, **options)
-        return self.opened
 
 
 class Connection:
@@ -82,7 +74,8 @@ class Connection:
         self._deadline = 0.0
         self._answers: dict[tuple[str, int], list[ReasonCode]] = {}
         self._end: ReasonCode | None = None
-        self._tls: _ClosableContext | None = None
+        self._tls: ClosableContext | None = None
+        self._login = login
         self._client = self._make_client(login)
 
     # --- what a caller does ------------------------------------------------------------------------
@@ -251,7 +244,11 @@ class Connection:
         except TimeoutError as error:
             raise Unreachable(f"broker {text} cannot be reached: no answer", address=text) from error
         except ssl.SSLError as error:
-            raise Unreachable(f"broker {text}: no TLS connection: {_words(error)}", address=text) from error
+            why = tls_words(error, self.address.host, self._login)
+            raise Unreachable(f"broker {text}: no TLS connection: {why}", address=text) from error
+        except (ConnectionResetError, BrokenPipeError) as error:
+            doubt = " (does it speak TLS there?)" if self.address.tls else ""
+            raise Unreachable(f"broker {text} hangs up{doubt}", address=text) from error
         except (OSError, ValueError) as error:
             raise Unreachable(f"broker {text} cannot be reached: {_words(error)}", address=text) from error
         (code,) = self._answer("CONNACK", 0)
@@ -285,7 +282,7 @@ class Connection:
             password = login.password.reveal() if login.password is not None else None
             client.username_pw_set(login.username, password)
         if self.address.tls:
-            self._tls = self._tls_context(login)
+            self._tls = client_context(self.address, login)
             client.tls_set_context(self._tls)
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
@@ -294,21 +291,6 @@ class Connection:
         client.on_unsubscribe = lambda _client, _data, mid, codes, _p: self._note("UNSUBACK", mid, codes)
         client.on_publish = lambda _client, _data, mid, code, _properties: self._note("PUBACK", mid, [code])
         return client
-
-    def _tls_context(self, login: Login) -> _ClosableContext:
-        context = _ClosableContext(ssl.PROTOCOL_TLS_CLIENT)
-        try:
-            if login.ca_file is None:
-                context.load_default_certs()
-            else:
-                context.load_verify_locations(cafile=login.ca_file)
-            return context
-        except (OSError, ssl.SSLError) as error:
-            message = (
-                f"broker {self.address.text}: ca_file {login.ca_file!r} cannot be used: {_words(error)} "
-                "(expected a PEM file of certificates)"
-            )
-            raise Unreachable(message, address=self.address.text) from error
 
     def _on_connect(
         self, _client: Client, _data: Any, flags: Any, code: ReasonCode, properties: Properties | None
@@ -358,6 +340,9 @@ class Connection:
         if result == MQTTErrorCode.MQTT_ERR_SUCCESS:
             return
         text = self.address.text
+        if self._tls is not None and (alert := self._tls.alert) is not None:
+            why = tls_words(alert, self.address.host, self._login)
+            raise self.refused("the connection", why) from alert
         # paho reports an end without a word from the broker as 0x80, unspecified error.
         if self._end is not None and self._end.value > _UNSPECIFIED:
             raise self.refused("to go on", str(self._end))

@@ -18,6 +18,7 @@ from binders.spark.carriage import CheckpointFiles
 from binders.spark.checkup import connect_checkup
 from binders.spark.code import mentions_python_functions
 from binders.spark.launcher import SHARED
+from binders.spark.login import Keys
 from binders.spark.observe import failure_line, metrics_of, report_line
 from binders.spark.orders import CHECKPOINT_SETTING, QUERY_SETTING, RUN_SETTING, ConnectOrders
 from binders.spark.probe import ServerProbe
@@ -71,9 +72,7 @@ class ConnectEngine:
         self.stop_grace = STOP_GRACE
         self._inventory = inventory
         self._known = inventory.engine(address)
-        login = self._known.engine_login
-        token = login.token.reveal() if login.token else None
-        self._endpoint = endpoint_of(address, token, login.ca_file)
+        self._endpoint = endpoint_of(address, self._known.engine_login)
         self._client = ConnectClient(address, self._endpoint)
         self._launcher = SHARED.acquire()
         self._closed = False
@@ -310,11 +309,14 @@ class ConnectEngine:
         return Refused(f"{what} cannot be started on {self.address}: {message}", address=self.address)
 
     def _orders(self, job: Job, attempt: Attempt) -> ConnectOrders:
+        keys = Keys.of(self._endpoint.login)
         return ConnectOrders(
             host=self._endpoint.host,
             port=self._endpoint.port,
-            token=self._endpoint.token,
-            ca_file=self._endpoint.ca_file,
+            token=keys.token,
+            ca_file=keys.ca_file,
+            certificate_file=keys.certificate_file,
+            key_file=keys.key_file,
             session=_session_of(attempt),
             job_name=job.job_name,
             path=str(Path(job.job_path).absolute()),

@@ -19,9 +19,10 @@ from pyspark.sql.connect.session import SparkSession
 from pyspark.sql.connect.streaming.query import StreamingQuery
 
 from binders.spark.build import python_nodes, start_query
+from binders.spark.login import Keys
 from binders.spark.orders import CHECKPOINT_SETTING, QUERY_SETTING, RUN_SETTING, ConnectOrders
 from binders.spark.userjob import JobFault, explain
-from binders.spark.wire import USER, Endpoint, open_channel
+from binders.spark.wire import USER, open_channel
 from binders.spark.words import first_line
 
 Answer = dict[str, str]
@@ -85,14 +86,16 @@ def _session(orders: ConnectOrders) -> SparkSession:
 class _Channel(ChannelBuilder):
     def __init__(self, orders: ConnectOrders) -> None:
         super().__init__(params={"user_id": USER, "session_id": orders.session})
-        self._endpoint = Endpoint(orders.host, orders.port, orders.token, orders.ca_file)
+        self._orders = orders
 
     def toChannel(self) -> grpc.Channel:  # noqa: N802 - PySpark's name
-        return open_channel(self._endpoint)
+        orders = self._orders
+        keys = Keys(orders.token, orders.ca_file, orders.certificate_file, orders.key_file)
+        return open_channel(orders.host, orders.port, keys)
 
     @property
     def host(self) -> str:
-        return self._endpoint.host
+        return self._orders.host
 
 
 def _answer_to(error: PySparkException, orders: ConnectOrders) -> Answer:

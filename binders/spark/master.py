@@ -106,9 +106,14 @@ class Master:
         self.rest = f"http://{host}:{engine.rest_port or REST_PORT}"
         self.ui = f"http://{host}:{engine.ui_port or UI_PORT}"
         self.host = host.strip("[]")
-        self.token = engine.engine_login.token.reveal() if engine.engine_login.token else None
+        self._login = engine.engine_login
         self._web = requests.Session()
         self._web.trust_env = False  # sites are not reached by a proxy for web pages
+
+    @property
+    def token(self) -> str | None:
+        """The token that its REST server wants, as it is now.  Raises :class:`~speck.errors.NoSecret`."""
+        return self._login.token.reveal() if self._login.token else None
 
     def close(self) -> None:
         """Close the connections."""
@@ -193,8 +198,8 @@ class Master:
         where = f"the {what} {self.address} at {_origin(url)}"
         try:
             timeout = (CONNECT_TIMEOUT, ANSWER_TIMEOUT)
-            if self.token is not None and url.startswith(f"{self.rest}/"):
-                more["headers"] = {"Authorization": f"Bearer {self.token}"}
+            if url.startswith(f"{self.rest}/") and (token := self.token) is not None:
+                more["headers"] = {"Authorization": f"Bearer {token}"}
             answer = self._web.request(method, url, timeout=timeout, allow_redirects=False, **more)
         except (requests.ConnectTimeout, requests.exceptions.InvalidURL) as error:
             raise Unreachable(f"{where} cannot be reached", address=self.address) from error

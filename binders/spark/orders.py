@@ -51,8 +51,8 @@ class Orders:
 class ConnectOrders(Orders):
     """A query to start on a Connect server.
 
-    ``host``, ``port``, ``token``, ``ca_file`` are the server's; ``session`` is the UUID of the session to
-    run in.
+    ``host``, ``port``, ``token`` and the files are those of :class:`~binders.spark.login.Keys`; ``session``
+    is the UUID of the session to run in.
     """
 
     host: str
@@ -60,6 +60,8 @@ class ConnectOrders(Orders):
     session: str
     token: str | None = field(default=None, repr=False)
     ca_file: str | None = None
+    certificate_file: str | None = None
+    key_file: str | None = None
 
 
 # What a launched query leaves in the settings of its session, for who only knows the attempt.

@@ -14,7 +14,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import urlsplit
 from zlib import crc32
@@ -25,10 +25,11 @@ from google.rpc import error_details_pb2  # type: ignore[import-untyped]
 from grpc_status import rpc_status  # type: ignore[import-untyped]
 from pyspark.sql.connect.proto.base_pb2_grpc import SparkConnectServiceStub
 
-from binders.spark.login import channel_credentials, connect_failure
+from binders.spark.login import Keys, channel_credentials, connect_failure
 from binders.spark.observe import failure_line
 from binders.spark.words import first_line
 from speck.errors import BinderError, NoAnswer, Refused, Unreachable
+from speck.model import Login
 
 USER = "speck"
 DEFAULT_PORT = 15002
@@ -71,12 +72,11 @@ class ServerRefused(Refused):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a Connect server is, and what opens it; the token is never shown."""
+    """Where a Connect server is, and how to log in there."""
 
     host: str
     port: int
-    token: str | None = None
-    ca_file: str | None = None
+    login: Login = field(default_factory=Login)
 
     def __repr__(self) -> str:
         return f"Endpoint({self.host}:{self.port})"
@@ -100,7 +100,7 @@ class QueryStatus:
     message: str
 
 
-def endpoint_of(address: str, token: str | None = None, ca_file: str | None = None) -> Endpoint:
+def endpoint_of(address: str, login: Login = Login()) -> Endpoint:  # noqa: B008 - frozen
     """The endpoint of ``sc://HOST[:PORT]``.  Raises :class:`~speck.errors.Refused` for any other address."""
     try:
         parts = urlsplit(address)
@@ -109,14 +109,13 @@ def endpoint_of(address: str, token: str | None = None, ca_file: str | None = No
         host, port = None, None
     if host is None or parts.scheme != "sc" or parts.path.strip("/"):
         raise Refused(f"{address!r} is no Spark Connect address (expected sc://HOST:PORT)", address=address)
-    return Endpoint(host, port or DEFAULT_PORT, token, ca_file)
+    return Endpoint(host, port or DEFAULT_PORT, login)
 
 
-def open_channel(endpoint: Endpoint) -> grpc.Channel:
+def open_channel(host: str, port: int, keys: Keys) -> grpc.Channel:
     """A channel to a server.  Raises :class:`~speck.errors.Unreachable` when the login cannot be used."""
-    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
-    target = f"{host}:{endpoint.port}"
-    credentials = channel_credentials(f"sc://{target}", endpoint.host, endpoint.token, endpoint.ca_file)
+    target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    credentials = channel_credentials(f"sc://{target}", host, keys)
     if credentials is None:
         return grpc.insecure_channel(target, options=_OPTIONS)
     return grpc.secure_channel(target, credentials, options=_OPTIONS)
@@ -134,12 +133,14 @@ class ConnectClient:
         self._endpoint = endpoint
         self._lock = threading.Lock()
         self._channel: grpc.Channel | None = None
+        self._keys: Keys | None = None  # those that the channel was opened with
         self._trusted = False  # the last call found the server there
 
     def close(self) -> None:
         """Close the channel; no session is touched."""
         with self._lock:
             channel, self._channel, self._trusted = self._channel, None, False
+            self._keys = None
         if channel is not None:
             channel.close()
 
@@ -307,8 +308,11 @@ class ConnectClient:
         if not self._trusted:
             self._reach()
         with self._lock:
-            if self._channel is None:
-                self._channel = open_channel(self._endpoint)
+            keys = Keys.of(self._endpoint.login)
+            if self._channel is None or keys != self._keys:  # a token that was changed is used at once
+                # The old channel ends with the calls that are under way.
+                self._channel = open_channel(self._endpoint.host, self._endpoint.port, keys)
+                self._keys = keys
             return SparkConnectServiceStub(self._channel)  # type: ignore[no-untyped-call]
 
     def _reach(self) -> None:
@@ -338,7 +342,7 @@ class ConnectClient:
             )
         self._trusted = False
         if code is grpc.StatusCode.UNAVAILABLE and "failed to connect" in details.lower():
-            reason = connect_failure(details, self._endpoint.host, self._endpoint.ca_file)
+            reason = connect_failure(details, self._endpoint.host, self._endpoint.login)
             message = f"Spark Connect server {self.address} cannot be reached: {reason}"
             return Unreachable(message, address=self.address)
         message = f"Spark Connect server {self.address} did not answer ({code.name.lower()}: {details})"

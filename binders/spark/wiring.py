@@ -22,6 +22,9 @@ SETTINGS = {
     # 100 by default, of which each is some files, and of a stateful job its changes too.
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.streaming.numRecentProgressUpdates": "2",  # the last one is asked for
+    # A Connect server shows what it was asked on a page of its own: as the text of a protocol buffer, with
+    # the options of source and sink.  This blots out the password among them.
+    "spark.sql.redaction.string.regex": r'''(?<=key: "password"\s{1,40}value: )"(?:[^"\\]|\\.)*"''',
 }
 
 
@@ -83,10 +86,13 @@ def same_storage(location: str, base: str) -> bool:
 
 
 def _login_options(broker: str, inventory: Inventory) -> dict[str, str]:
-    login = inventory.broker_login(broker)
+    login = inventory.job_login(broker)
     options = {
         "username": login.username,
         "password": login.password.reveal() if login.password else None,
+        "passwordFile": login.password_file,
         "caFile": login.ca_file,
+        "certificateFile": login.certificate_file,
+        "keyFile": login.key_file,
     }
     return {name: value for name, value in options.items() if value is not None}

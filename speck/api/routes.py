@@ -18,8 +18,7 @@ from speck.coordinator import Coordinator
 from speck.errors import InvalidInput
 from speck.operation import Operation, plan_data
 from speck.plan import Plan
-from speck.schema import Loaded, load_composition, load_job
-from speck.schema.yamltext import parse
+from speck.schema import Loaded, load_composition, load_job, read_document
 
 blueprint = Blueprint("speck", __name__, description="Jobs, compositions, operations")
 
@@ -194,7 +193,7 @@ def rollback_composition(query: dict[str, Any], name: str) -> Any:
 def deploy_job(query: dict[str, Any]) -> Any:
     """Deploy and register one job"""
     coordinator = _coordinator()
-    document = parse(request.get_data(), format=_format())
+    document = read_document(request.get_data(), format=_format())
     if document.faults:
         raise InvalidInput(document.faults, "job")
     job = load_job(

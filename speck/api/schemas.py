@@ -279,12 +279,18 @@ class EngineViewSchema(_ReachedSchema):
     """An engine of a site."""
 
     capacity = fields.Dict(allow_none=True, metadata={"description": "its room, used and free"})
+    warnings = fields.List(
+        fields.String(), metadata={"description": "what is wrong with how it is logged in to"}
+    )
 
 
 class BrokerViewSchema(_ReachedSchema):
     """The broker of a site."""
 
-    warnings = fields.List(fields.String(), metadata={"description": "what in its limits loses messages"})
+    warnings = fields.List(
+        fields.String(),
+        metadata={"description": "what in its limits loses messages, or is wrong with the login"},
+    )
 
 
 class SiteViewSchema(Schema):

@@ -20,17 +20,26 @@ from speck.cli.common import (
     why_options,
 )
 from speck.cli.completion import names
+from speck.cli.variables import read_composition, variables_options
 from speck.client import Client
 
 
 @click.command()
 @file_argument
+@variables_options
 @click.option("--base-revision", type=int, help="Refuse when this is not the last revision.")
 @json_option
 @click.pass_obj
-def plan(client: Client, file: Path, base_revision: int | None, as_json: bool) -> None:
+def plan(
+    client: Client,
+    file: Path,
+    env_files: tuple[Path, ...],
+    settings: tuple[str, ...],
+    base_revision: int | None,
+    as_json: bool,
+) -> None:
     """Show what an apply would do.  Exits 0 when that is nothing, 2 when there are changes."""
-    data = client.plan(file.read_bytes(), file.stem, base_revision)
+    data = client.plan(read_composition(file, env_files, settings), file.stem, base_revision)
     warn(data["warnings"])
     show_data(data, render.plan_lines(data), as_json)
     raise SystemExit(CHANGES if render.has_changes(data) else NOTHING_TO_DO)
@@ -38,6 +47,7 @@ def plan(client: Client, file: Path, base_revision: int | None, as_json: bool) -
 
 @click.command()
 @file_argument
+@variables_options
 @click.option("--base-revision", type=int, help="Refuse when this is not the last revision.")
 @click.option(
     "--leave-behind",
@@ -52,6 +62,8 @@ def plan(client: Client, file: Path, base_revision: int | None, as_json: bool) -
 def apply(
     client: Client,
     file: Path,
+    env_files: tuple[Path, ...],
+    settings: tuple[str, ...],
     base_revision: int | None,
     leave_behind: tuple[str, ...],
     message: str,
@@ -59,7 +71,7 @@ def apply(
     as_json: bool,
 ) -> None:
     """Make what runs what the file says."""
-    text = file.read_bytes()
+    text = read_composition(file, env_files, settings)
     planned = client.plan(text, file.stem, base_revision)
     warn(planned["warnings"])
     if not as_json:

@@ -11,6 +11,7 @@ import click
 from speck import render
 from speck.cli.common import default_sites, file_argument, inventory_option, json_option, show_data, show_json
 from speck.cli.completion import job_argument
+from speck.cli.variables import read_composition, variables_options
 from speck.client import Client
 from speck.graph import Graph
 from speck.model import Inventory, Job
@@ -37,10 +38,18 @@ def show(client: Client, job: str, as_json: bool) -> None:
 
 @click.command()
 @file_argument
+@variables_options
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="An .svg or .png file.")
 @inventory_option
 @json_option
-def graph(file: Path, output: Path | None, inventory: Path | None, as_json: bool) -> None:
+def graph(
+    file: Path,
+    env_files: tuple[Path, ...],
+    settings: tuple[str, ...],
+    output: Path | None,
+    inventory: Path | None,
+    as_json: bool,
+) -> None:
     """Draw a composition's graph by site, as text or as a picture."""
     from speck.binder import installed
     from speck.draw import draw_image, draw_text
@@ -49,8 +58,9 @@ def graph(file: Path, output: Path | None, inventory: Path | None, as_json: bool
 
     path = inventory or default_sites()
     sites = read_inventory(path) if path else Inventory()
+    text = read_composition(file, env_files, settings)
     loaded = load_composition(
-        file.read_bytes(), inventory=sites, registry=installed(), root=Path(), default_name=file.stem
+        text, inventory=sites, registry=installed(), root=Path(), default_name=file.stem
     )
     jobs = loaded.composition.jobs.values()
     if output is not None:

@@ -21,6 +21,7 @@ from speck.cli.common import (
     show_json,
     warn,
 )
+from speck.cli.variables import Variables, read_composition, variables_options
 from speck.errors import Fault, InvalidInput
 from speck.model import Inventory, Site
 
@@ -38,8 +39,15 @@ from speck.model import Inventory, Site
 )
 @click.option("--strict", is_flag=True, help="Exit 1 for warnings too.")
 @json_option
+@variables_options
 def validate(
-    file: Path, inventory: Path | None, roots: tuple[Path, ...], strict: bool, as_json: bool
+    file: Path,
+    inventory: Path | None,
+    roots: tuple[Path, ...],
+    strict: bool,
+    as_json: bool,
+    env_files: tuple[Path, ...],
+    settings: tuple[str, ...],
 ) -> None:
     """Read a composition, or a site inventory, and say everything that is wrong with it.
 
@@ -48,7 +56,7 @@ def validate(
     """
     said, warnings, faults = "", tuple[Fault, ...](), tuple[Fault, ...]()
     try:
-        said, warnings = _read(file, inventory, roots)
+        said, warnings = _read(file, inventory, roots, Variables(env_files, settings))
     except InvalidInput as error:
         faults = error.faults
     valid = not faults and not (strict and warnings)
@@ -56,7 +64,9 @@ def validate(
     raise SystemExit(0 if valid else ERROR)
 
 
-def _read(file: Path, inventory: Path | None, roots: Sequence[Path]) -> tuple[str, tuple[Fault, ...]]:
+def _read(
+    file: Path, inventory: Path | None, roots: Sequence[Path], given: Variables
+) -> tuple[str, tuple[Fault, ...]]:
     """What the file holds, in words, and what in it is worth a warning."""
     from speck.schema import load_composition, load_inventory
     from speck.schema.yamltext import parse
@@ -71,7 +81,7 @@ def _read(file: Path, inventory: Path | None, roots: Sequence[Path]) -> tuple[st
         return f"sites {', '.join(found) or '(none)'}", ()
     path = inventory or default_sites()
     loaded = load_composition(
-        text,
+        read_composition(file, given.env_files, given.settings),
         inventory=read_inventory(path) if path else Inventory(),
         registry=installed(),
         root=roots,

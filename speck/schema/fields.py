@@ -15,7 +15,12 @@ from speck.errors import InvalidInput
 from speck.model import Secret
 from speck.schema.quantity import Unit
 from speck.schema.report import not_scalar, not_text, show, unreadable
+from speck.schema.secretlike import secret_fault
 
+NO_REFERENCE = (
+    "is not a reference (expected ${NAME} of the server's environment, or file:PATH; "
+    "the secret itself is never written here)"
+)
 MAX_TEXT = 4096
 MAX_CHECKED = 200_000  # characters that are looked at; a topic, the longest of all, has 65,535 bytes
 MAX_MAPPING_TEXT = 64 * 1024
@@ -133,7 +138,7 @@ class Arguments(_FlatMapping):
     def _entry_fault(self, key: str, value: object) -> str | None:
         if not (key.isascii() and key.isidentifier()) or keyword.iskeyword(key):
             return "has a bad name (expected letters, digits and '_', and no Python keyword)"
-        return not_scalar(value)
+        return not_scalar(value) or secret_fault(key, value)
 
 
 class Labels(_FlatMapping):
@@ -142,7 +147,7 @@ class Labels(_FlatMapping):
     def _entry_fault(self, key: str, value: object) -> str | None:
         if not key.strip() or unreadable(key):
             return "has a bad name (expected text)"
-        return not_text(value) or unreadable(str(value), "\n\r\t")
+        return not_text(value) or unreadable(str(value), "\n\r\t") or secret_fault(key, value)
 
 
 class Quantity(fields.Field[Any]):
@@ -177,7 +182,7 @@ class SecretReference(fields.String):
         try:
             return Secret(value)
         except (InvalidInput, TypeError) as error:
-            raise ValidationError("is not a reference (expected ${NAME} or file:PATH)") from error
+            raise ValidationError(NO_REFERENCE) from error
 
     def _serialize(self, value: Any, attr: str | None, obj: Any, **kwargs: Any) -> str | None:
         return value.reference if isinstance(value, Secret) else None

@@ -131,15 +131,43 @@ class UplinkSchema(StrictSchema):
     latency = Quantity("one way; ms, or with a unit", MILLISECONDS)
 
 
+_CA_FILE = "PEM file of the authority that signed the server's certificate"
+_CERTIFICATE_FILE = "PEM file of the certificate that is shown to a server which asks for one"
+_KEY_FILE = "PEM file of that certificate's key"
+_AT_THE_ENGINE = ", on the machine of the engine"
+_REFERENCE = "reference to the password: `${NAME}` of the server's environment, or `file:PATH`"
+
+
 class LoginSchema(StrictSchema):
-    """How to log in; secrets are references, never the secrets themselves."""
+    """How the coordinator logs in; secrets are references, never the secrets themselves."""
 
     username = Text("user name", example="speck")
-    password = SecretReference("reference to the password: `${NAME}` of the environment, or `file:PATH`")
+    password = SecretReference(_REFERENCE)
     token = SecretReference("reference to a bearer token")
-    ca_file = Text(
-        "PEM file of the authority that signed the server's certificate", example="/etc/ssl/ca.pem"
+    ca_file = Text(_CA_FILE, example="/etc/speck/ca.pem")
+    certificate_file = Text(_CERTIFICATE_FILE, example="/etc/speck/client.pem")
+    key_file = Text(_KEY_FILE, example="/etc/speck/client.key")
+
+
+class JobLoginSchema(StrictSchema):
+    """How jobs log in to the broker, where that is not as the coordinator does."""
+
+    username = Text("user name", example="jobs")
+    password = SecretReference(f"{_REFERENCE}; it is sent to the engine that starts a job")
+    password_file = Text(f"file with the password{_AT_THE_ENGINE}", example="/etc/speck/password")
+    ca_file = Text(f"{_CA_FILE}{_AT_THE_ENGINE}", example="/etc/speck/ca.pem")
+    certificate_file = Text(f"{_CERTIFICATE_FILE}{_AT_THE_ENGINE}", example="/etc/speck/job.pem")
+    key_file = Text(f"{_KEY_FILE}{_AT_THE_ENGINE}", example="/etc/speck/job.key")
+
+
+class BrokerSchema(StrictSchema):
+    """A broker, and how to log in there."""
+
+    broker_address = Text(
+        "address of the broker", required=True, expected="a broker's address", example="tcp://10.0.0.4:1883"
     )
+    broker_login = fields.Nested(LoginSchema)
+    job_login = fields.Nested(JobLoginSchema)
 
 
 class EngineSchema(StrictSchema):
@@ -163,7 +191,7 @@ class EngineSchema(StrictSchema):
     engine_login = fields.Nested(LoginSchema)
 
 
-class SiteSchema(EngineSchema):
+class SiteSchema(EngineSchema, BrokerSchema):
     """A place with one engine, whose fields stand beside the others, or several; and one broker."""
 
     name = fields.String(dump_only=True, metadata={"description": "the site's name"})
@@ -173,19 +201,20 @@ class SiteSchema(EngineSchema):
         validate=validate.Length(min=1, error="is empty (expected an engine or more)"),
         metadata={"description": "the engines of a site that has several"},
     )
-    broker_address = Text(
-        "address of the broker", required=True, expected="a broker's address", example="tcp://10.0.0.4:1883"
-    )
     uplink = fields.Nested(UplinkSchema)
-    broker_login = fields.Nested(LoginSchema)
 
 
 class InventorySchema(StrictSchema):
-    """The sites, by name."""
+    """The sites, and the brokers of no site, by name."""
 
     sites = fields.Dict(
         keys=Text("the site's name", check=check_name),
         values=fields.Nested(SiteSchema),
         required=True,
         metadata={"description": "the sites, by name"},
+    )
+    brokers = fields.Dict(
+        keys=Text("the broker's name", check=check_name),
+        values=fields.Nested(BrokerSchema),
+        metadata={"description": "brokers that belong to no site, by name"},
     )

@@ -29,6 +29,7 @@ class Resolver:
     """Resolves the jobs of one document; each file is looked at once, whatever the number of its jobs."""
 
     def __init__(self, surroundings: Surroundings) -> None:
+        self._inventory = surroundings.inventory
         self._sites = surroundings.inventory.sites
         self._registry = surroundings.registry
         self._expected_broker = _forms(
@@ -91,8 +92,8 @@ class Resolver:
             _miss(name, fields, report, site, self._expected_broker)
             return canonical(site.broker_address) if site is not None else None
         value = fields[name]
-        if value in self._sites:
-            return canonical(self._sites[value].broker_address)
+        if (named := self._inventory.broker_named(value)) is not None:
+            return canonical(named.broker_address)
         address = self._canonical(name, value, "a broker address", self._expected_broker, report)
         if address is not None and self._registry.broker_kind(address) is None:
             predicate = f"is at no kind of broker that a binder serves (expected {self._expected_broker})"

@@ -80,7 +80,7 @@ def parse(text: str | bytes, *, format: str = "yaml", max_bytes: int = MAX_BYTES
 
     Raises :class:`~speck.errors.UnreadableInput` when it cannot be read at all.
     """
-    decoded = _decode(text, max_bytes)
+    decoded = decode(text, max_bytes)
     if not decoded.strip():
         _refuse("the document is empty (expected a mapping)")
     return _parse_json(decoded) if format == "json" else _parse_yaml(decoded)
@@ -90,7 +90,8 @@ def _refuse(message: str, line: int | None = None) -> NoReturn:
     raise UnreadableInput([Fault(message, line=line)], "document")
 
 
-def _decode(text: str | bytes, max_bytes: int) -> str:
+def decode(text: str | bytes, max_bytes: int) -> str:
+    """The text of a document.  Raises :class:`~speck.errors.UnreadableInput` when it is none, or too long."""
     try:
         encoded = text.encode() if isinstance(text, str) else text
         if len(encoded) > max_bytes:

@@ -28,7 +28,6 @@ import io.netty.handler.codec.mqtt.MqttSubscriptionOption.RetainedHandlingPolicy
 import io.netty.handler.codec.mqtt.MqttTopicSubscription;
 import io.netty.util.ReferenceCountUtil;
 import io.netty.util.concurrent.ScheduledFuture;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
 import java.util.List;
 import java.util.Queue;
@@ -113,7 +112,7 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
         MqttProperties properties = new MqttProperties();
         properties.add(new IntegerProperty(MqttProperties.SESSION_EXPIRY_INTERVAL, (int) session.expirySeconds()));
         properties.add(new IntegerProperty(MqttProperties.RECEIVE_MAXIMUM, session.receiveMaximum()));
-        byte[] password = login.password() == null ? null : login.password().getBytes(StandardCharsets.UTF_8);
+        byte[] password = connection.password();
         return new MqttConnectMessage(
                 new MqttFixedHeader(MqttMessageType.CONNECT, false, MqttQoS.AT_MOST_ONCE, false, 0),
                 new MqttConnectVariableHeader("MQTT", MQTT_5, login.username() != null, password != null, false, 0,
@@ -246,7 +245,8 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
 
     @Override
     public void exceptionCaught(ChannelHandlerContext context, Throwable cause) {
-        endReason = String.valueOf(cause.getMessage() == null ? cause : cause.getMessage());
+        String trouble = TlsTrouble.words(connection.login(), cause);
+        endReason = trouble != null ? trouble : String.valueOf(cause.getMessage() == null ? cause : cause.getMessage());
         opened.completeExceptionally(cause);
         context.close();
     }

@@ -22,20 +22,20 @@ import io.netty.handler.codec.mqtt.MqttPublishVariableHeader;
 import io.netty.handler.codec.mqtt.MqttQoS;
 import io.netty.handler.codec.mqtt.MqttReasonCodeAndPropertiesVariableHeader;
 import io.netty.handler.ssl.SslContext;
-import io.netty.handler.ssl.SslContextBuilder;
 import io.netty.handler.ssl.SslHandler;
-import java.io.File;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
-import javax.net.ssl.SSLException;
 import javax.net.ssl.SSLParameters;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** One MQTT 5 connection, from CONNECT to its end; it never comes back by itself. */
 final class Connection {
+    private static final Logger LOG = LoggerFactory.getLogger(Connection.class);
     static final int KEEP_ALIVE_SECONDS = 30;
     /** The largest packet of the protocol (MQTT 5, 1.5.5). */
     private static final int LARGEST_PACKET = 268_435_460;
@@ -46,6 +46,7 @@ final class Connection {
     private final Session session;
     private final ClientHandler handler;
     private volatile Channel channel;
+    private byte[] password; // read before the connection is begun, as it may be in a file
 
     private Connection(Login login, Session session, ConnectionListener listener) {
         this.login = login;
@@ -72,7 +73,8 @@ final class Connection {
 
     private void connect(Duration timeout) throws InterruptedException {
         EventLoopGroup loops = Runtime.LOOPS; // before anything else of netty, for the sake of its settings
-        SslContext tls = login.address().tls() ? tls() : null;
+        SslContext tls = login.address().tls() ? login.tls().context(login.address()) : null;
+        password = login.password();
         ChannelFuture connecting = new Bootstrap()
                 .group(loops)
                 .channel(NioSocketChannel.class)
@@ -108,15 +110,6 @@ final class Connection {
         parameters.setEndpointIdentificationAlgorithm("HTTPS");
         added.engine().setSSLParameters(parameters);
         return added;
-    }
-
-    private SslContext tls() {
-        try {
-            SslContextBuilder builder = SslContextBuilder.forClient();
-            return login.caFile() == null ? builder.build() : builder.trustManager(new File(login.caFile())).build();
-        } catch (SSLException | IllegalArgumentException e) {
-            throw new BrokerException("broker " + login + ": the trusted certificates cannot be used", e);
-        }
     }
 
     /**
@@ -161,8 +154,18 @@ final class Connection {
             if (e.getCause() instanceof BrokerException refusal) {
                 throw new BrokerException(refusal.getMessage(), refusal.refused());
             }
-            throw new BrokerException("cannot reach broker " + login + ": " + e.getCause().getMessage(), e.getCause());
+            throw unreachable(e.getCause());
         }
+    }
+
+    /** Engines show the innermost cause of all: where our own words say it, they are that. */
+    private BrokerException unreachable(Throwable cause) {
+        String trouble = TlsTrouble.words(login, cause);
+        if (trouble == null) {
+            return new BrokerException("cannot reach broker " + login + ": " + cause.getMessage(), cause);
+        }
+        LOG.debug("broker {}", login, cause);
+        return new BrokerException("cannot reach broker " + login + ": " + trouble, true);
     }
 
     Login login() {
@@ -171,6 +174,11 @@ final class Connection {
 
     Session session() {
         return session;
+    }
+
+    /** What we show to the broker; null for nothing. */
+    byte[] password() {
+        return password;
     }
 
     /** Whether the broker had kept a session of this name. */

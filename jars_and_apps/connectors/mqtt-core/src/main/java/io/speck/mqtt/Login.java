@@ -5,27 +5,26 @@ import java.util.Objects;
 
 /** How to reach a broker: its address, who we are there, and whom we trust. Never shows the password. */
 public final class Login implements Serializable {
-    private static final long serialVersionUID = 1L;
+    private static final long serialVersionUID = 2L;
 
     private final BrokerAddress address;
     private final String username;
-    private final String password;
-    private final String caFile;
+    private final Password password;
+    private final TlsFiles tls;
 
     /**
-     * @param username null for an anonymous connection
+     * @param username null for who is known by a certificate, or not at all
      * @param password null for none
-     * @param caFile path of a PEM file with the certificates to trust; null for those of the Java installation
      */
-    public Login(BrokerAddress address, String username, String password, String caFile) {
+    public Login(BrokerAddress address, String username, Password password, TlsFiles tls) {
         this.address = Objects.requireNonNull(address);
         this.username = username;
         this.password = password;
-        this.caFile = caFile;
+        this.tls = Objects.requireNonNull(tls);
     }
 
     public static Login anonymous(String address) {
-        return new Login(BrokerAddress.parse(address), null, null, null);
+        return new Login(BrokerAddress.parse(address), null, null, TlsFiles.NONE);
     }
 
     public BrokerAddress address() {
@@ -36,12 +35,13 @@ public final class Login implements Serializable {
         return username;
     }
 
-    String password() {
-        return password;
+    /** The password as it is now; null for none. See {@link Password#reveal}. */
+    byte[] password() {
+        return password == null ? null : password.reveal(address);
     }
 
-    String caFile() {
-        return caFile;
+    TlsFiles tls() {
+        return tls;
     }
 
     @Override
@@ -50,12 +50,12 @@ public final class Login implements Serializable {
                 && address.equals(that.address)
                 && Objects.equals(username, that.username)
                 && Objects.equals(password, that.password)
-                && Objects.equals(caFile, that.caFile);
+                && tls.equals(that.tls);
     }
 
     @Override
     public int hashCode() {
-        return Objects.hash(address, username, caFile);
+        return Objects.hash(address, username, password, tls);
     }
 
     @Override

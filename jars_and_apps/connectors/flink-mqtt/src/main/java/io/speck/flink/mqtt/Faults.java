@@ -1,8 +1,8 @@
 package io.speck.flink.mqtt;
 
-import io.speck.mqtt.BrokerAddress;
 import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.Login;
+import io.speck.mqtt.LoginFields;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -52,17 +52,9 @@ final class Faults {
         }
     }
 
-    Login login(String broker, String username, String password, String caFile) {
-        if (password != null && username == null) {
-            found.add("a password without a username");
-        }
-        String required = required("broker", broker, "the broker's address, such as tcp://HOST:1883");
-        try {
-            return required == null ? null : new Login(BrokerAddress.parse(required), username, password, caFile);
-        } catch (InvalidSettingException e) {
-            found.add("'broker': " + e.getMessage());
-            return null;
-        }
+    Login login(LoginFields fields) {
+        required("broker", fields.broker(), "the broker's address, such as tcp://HOST:1883");
+        return fields.login(found::add);
     }
 
     /** @throws InvalidSettingException naming every fault, when there is one */

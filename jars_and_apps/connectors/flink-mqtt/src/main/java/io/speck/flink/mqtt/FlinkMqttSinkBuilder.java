@@ -2,9 +2,11 @@ package io.speck.flink.mqtt;
 
 import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.Login;
+import io.speck.mqtt.LoginFields;
 import io.speck.mqtt.MqttSink;
 import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.Stamp;
+import io.speck.mqtt.TlsFiles;
 import java.time.Duration;
 import java.util.regex.Pattern;
 import org.apache.flink.api.common.JobID;
@@ -18,7 +20,8 @@ public final class FlinkMqttSinkBuilder<T> {
     private String broker;
     private String username;
     private String password;
-    private String caFile;
+    private String passwordFile;
+    private TlsFiles tls = TlsFiles.NONE;
     private String topic;
     private SerializableFunction<T, String> topicOf;
     private SerializableFunction<T, String> key;
@@ -45,9 +48,15 @@ public final class FlinkMqttSinkBuilder<T> {
         return this;
     }
 
-    /** Path, on the machine where the task runs, of a PEM file with the certificates to trust; null for those of Java. */
-    public FlinkMqttSinkBuilder<T> caFile(String path) {
-        caFile = path;
+    /** Path, on the machine where the task runs, of a file with the password, in place of one given; null for none. */
+    public FlinkMqttSinkBuilder<T> passwordFile(String path) {
+        passwordFile = path;
+        return this;
+    }
+
+    /** Whom to trust, and who we are, with TLS; the files are on the machine where the task runs. */
+    public FlinkMqttSinkBuilder<T> tls(TlsFiles files) {
+        tls = files;
         return this;
     }
 
@@ -105,7 +114,7 @@ public final class FlinkMqttSinkBuilder<T> {
     /** @throws InvalidSettingException naming every fault */
     public FlinkMqttSink<T> build() {
         Faults faults = new Faults("sink");
-        Login login = faults.login(broker, username, password, caFile);
+        Login login = faults.login(new LoginFields(broker, username, password, passwordFile, tls));
         if (topicOf == null) {
             faults.required("topic", topic, "where messages go");
         }

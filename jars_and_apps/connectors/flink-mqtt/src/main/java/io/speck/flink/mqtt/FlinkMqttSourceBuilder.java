@@ -2,8 +2,10 @@ package io.speck.flink.mqtt;
 
 import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.Login;
+import io.speck.mqtt.LoginFields;
 import io.speck.mqtt.Received;
 import io.speck.mqtt.SourceSettings;
+import io.speck.mqtt.TlsFiles;
 import java.time.Duration;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.util.function.SerializableFunction;
@@ -18,7 +20,8 @@ public final class FlinkMqttSourceBuilder<T> {
     private String broker;
     private String username;
     private String password;
-    private String caFile;
+    private String passwordFile;
+    private TlsFiles tls = TlsFiles.NONE;
     private String topic;
     private String clientId;
     private int receiveMaximum = SourceSettings.LARGEST_RECEIVE_MAXIMUM;
@@ -46,9 +49,15 @@ public final class FlinkMqttSourceBuilder<T> {
         return this;
     }
 
-    /** Path, on the machine where the task runs, of a PEM file with the certificates to trust; null for those of Java. */
-    public FlinkMqttSourceBuilder<T> caFile(String path) {
-        caFile = path;
+    /** Path, on the machine where the task runs, of a file with the password, in place of one given; null for none. */
+    public FlinkMqttSourceBuilder<T> passwordFile(String path) {
+        passwordFile = path;
+        return this;
+    }
+
+    /** Whom to trust, and who we are, with TLS; the files are on the machine where the task runs. */
+    public FlinkMqttSourceBuilder<T> tls(TlsFiles files) {
+        tls = files;
         return this;
     }
 
@@ -98,7 +107,7 @@ public final class FlinkMqttSourceBuilder<T> {
     /** @throws InvalidSettingException naming every fault */
     public FlinkMqttSource<T> build() {
         Faults faults = new Faults("source");
-        Login login = faults.login(broker, username, password, caFile);
+        Login login = faults.login(new LoginFields(broker, username, password, passwordFile, tls));
         faults.check("topic", faults.required("topic", topic, "the topic or topic filter to read"),
                 SourceSettings::filter);
         faults.check("clientId", faults.required("clientId", clientId, "the name of the persistent session; one a job"),

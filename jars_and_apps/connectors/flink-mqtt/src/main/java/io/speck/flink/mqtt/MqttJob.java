@@ -2,6 +2,7 @@ package io.speck.flink.mqtt;
 
 import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.Received;
+import io.speck.mqtt.TlsFiles;
 import java.time.Duration;
 import java.util.function.Function;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
@@ -23,7 +24,8 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
  * <p>Arguments: {@code --job-name --source-broker --source-topic --sink-broker --sink-topic}, perhaps {@code --session
  * --attempt --fence-topic}, and the program's own. How to log in at the brokers is not among them, since Flink shows a
  * job's arguments to everybody: it is in Flink's configuration, under {@code speck.source.} and {@code speck.sink.}
- * followed by {@code username}, {@code password} and {@code ca-file}.
+ * followed by {@code username}, {@code password} or {@code password-file}, {@code ca-file}, {@code certificate-file} and
+ * {@code key-file}. The files are on the machine where a task runs.
  */
 public final class MqttJob {
     /** A link between two sites that is cut for some minutes holds a job up, and does not end it. */
@@ -129,8 +131,9 @@ public final class MqttJob {
     public <T> FlinkMqttSourceBuilder<T> source(FlinkMqttSourceBuilder<T> builder) {
         builder.broker(required("source-broker")).topic(required("source-topic"))
                 .clientId(argument("session", "speck-" + name))
-                .login(secret("source", "username"), secret("source", "password"))
-                .caFile(secret("source", "ca-file"))
+                .login(login("source", "username"), login("source", "password"))
+                .passwordFile(login("source", "password-file"))
+                .tls(tls("source"))
                 .failOnDataLoss(false); // a session that a broker lost is filled again by those who wrote to it
         String fence = argument("fence-topic", null);
         long attempt = number("attempt", -1, -1, Long.MAX_VALUE);
@@ -150,11 +153,17 @@ public final class MqttJob {
     /** A sink with broker, login, topic and stamps of this job, for a program that sets more. */
     public <T> FlinkMqttSinkBuilder<T> sink(FlinkMqttSinkBuilder<T> builder) {
         return builder.broker(required("sink-broker")).topic(required("sink-topic")).job(name).flushTimeout(FLUSH_TIMEOUT)
-                .login(secret("sink", "username"), secret("sink", "password")).caFile(secret("sink", "ca-file"))
+                .login(login("sink", "username"), login("sink", "password"))
+                .passwordFile(login("sink", "password-file"))
+                .tls(tls("sink"))
                 .origin(setting("speck.lineage"));
     }
 
-    private String secret(String side, String what) {
+    private TlsFiles tls(String side) {
+        return new TlsFiles(login(side, "ca-file"), login(side, "certificate-file"), login(side, "key-file"));
+    }
+
+    private String login(String side, String what) {
         return setting("speck." + side + "." + what);
     }
 

@@ -1,9 +1,10 @@
 package io.speck.spark.mqtt;
 
-import io.speck.mqtt.BrokerAddress;
 import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.Login;
+import io.speck.mqtt.LoginFields;
 import io.speck.mqtt.NearestName;
+import io.speck.mqtt.TlsFiles;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -17,7 +18,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Reads the options of a source or sink, and gathers all their faults before it complains. */
 final class OptionReader {
-    static final Set<String> LOGIN = Set.of("brokerUrl", "username", "password", "caFile");
+    static final Set<String> LOGIN = Set.of("brokerUrl", "username", "password", "passwordFile", "caFile",
+            "certificateFile", "keyFile");
     /** Spark itself puts these among the options. */
     private static final Set<String> SPARKS_OWN = Set.of("checkpointlocation", "path", "queryname", "header");
     private static final Pattern DURATION = Pattern.compile("(\\d{1,12})\\s*(ms|s|m|min)?");
@@ -38,13 +40,10 @@ final class OptionReader {
     }
 
     Login login() {
-        String url = required("brokerUrl", "the broker's address, such as tcp://HOST:1883");
-        BrokerAddress address = url == null ? null : parsed("brokerUrl", BrokerAddress::parse, null);
-        if (options.get("password") != null && options.get("username") == null) {
-            faults.add("option 'password' without 'username'");
-        }
-        return address == null ? null
-                : new Login(address, options.get("username"), options.get("password"), options.get("caFile"));
+        required("brokerUrl", "the broker's address, such as tcp://HOST:PORT");
+        TlsFiles tls = new TlsFiles(text("caFile", null), text("certificateFile", null), text("keyFile", null));
+        return new LoginFields(text("brokerUrl", null), text("username", null), options.get("password"),
+                text("passwordFile", null), tls).login(faults::add);
     }
 
     String text(String name, String otherwise) {

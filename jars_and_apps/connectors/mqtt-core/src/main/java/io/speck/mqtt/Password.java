@@ -1,0 +1,68 @@
+package io.speck.mqtt;
+
+import java.io.IOException;
+import java.io.Serializable;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Objects;
+
+/** A password, or the file that holds it on the machine where it is needed. Never shown. */
+public final class Password implements Serializable {
+    private static final long serialVersionUID = 1L;
+    /** The protocol's bound for a password (MQTT 5, 1.5.6). */
+    private static final int LONGEST = 65_535;
+
+    private final String text;
+    private final String file;
+
+    private Password(String text, String file) {
+        this.text = text;
+        this.file = file;
+    }
+
+    public static Password of(String text) {
+        return new Password(Objects.requireNonNull(text), null);
+    }
+
+    /** One that is read whenever a connection is made, so that it may be changed there; spaces around it do not count. */
+    public static Password in(String file) {
+        return new Password(null, Objects.requireNonNull(file));
+    }
+
+    /** @throws BrokerException when the file cannot be read; its content is in no message */
+    byte[] reveal(BrokerAddress broker) {
+        if (file == null) {
+            return text.getBytes(StandardCharsets.UTF_8);
+        }
+        try {
+            Path path = Path.of(file);
+            if (Files.size(path) > LONGEST) {
+                throw unusable(broker, "is too long for a password");
+            }
+            return Files.readString(path).strip().getBytes(StandardCharsets.UTF_8);
+        } catch (IOException | RuntimeException e) {
+            throw e instanceof BrokerException told ? told : unusable(broker, "cannot be read");
+        }
+    }
+
+    private BrokerException unusable(BrokerAddress broker, String why) {
+        return new BrokerException("broker " + broker + ": the password file '" + file + "' " + why
+                + " (expected a file with nothing but the password, on the machine of the task)", true);
+    }
+
+    @Override
+    public boolean equals(Object other) {
+        return other instanceof Password that && Objects.equals(text, that.text) && Objects.equals(file, that.file);
+    }
+
+    @Override
+    public int hashCode() {
+        return Objects.hash(file);
+    }
+
+    @Override
+    public String toString() {
+        return file == null ? "***" : "the password in '" + file + "'";
+    }
+}

@@ -1,0 +1,119 @@
+"""What stands for the variables of a composition: options, files of an environment, and this process's own.
+
+The first that has a value decides: ``--set``, then the files given by ``--env``, the last of them first,
+then the environment of the command.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import click
+from dotenv.parser import parse_stream
+
+from speck.errors import Fault, InvalidInput
+from speck.schema.report import kind_of_value
+from speck.schema.variables import VARIABLE, misplaced, put_in
+from speck.schema.yamltext import line_of, parse
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_YAML = (".yaml", ".yml", ".json")
+
+
+class Variables(NamedTuple):
+    """What was given by the options."""
+
+    env_files: tuple[Path, ...] = ()
+    settings: tuple[str, ...] = ()
+
+
+def variables_options(function: _Function) -> _Function:
+    """The options of every command that reads a composition."""
+    env = click.option(
+        "--env",
+        "env_files",
+        multiple=True,
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="File with values for the composition's variables, NAME=VALUE in each line, or a flat YAML "
+        "mapping; may be given again, the last one decides.",
+    )
+    given = click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A value for a variable of the composition, before those of files and of the environment.",
+    )
+    return env(given(function))
+
+
+def read_composition(file: Path, env_files: Iterable[Path], settings: Iterable[str]) -> bytes:
+    """The text of a composition with the values that are known here.
+
+    Raises :class:`~speck.errors.InvalidInput` of what is no setting, and of what is no variable in the text.
+    """
+    found = dict(os.environ)
+    for path in env_files:
+        found |= read_env(path)
+    found |= dict(_setting(each) for each in settings)
+    content = file.read_bytes()
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return content  # for the server to refuse
+    return put_in(text, found).encode()
+
+
+def read_env(path: Path) -> dict[str, str]:
+    """The variables of a file.  Raises :class:`~speck.errors.InvalidInput`, which repeats no value."""
+    read = _of_yaml if path.suffix.lower() in _YAML else _of_lines
+    faults: list[Fault] = []
+    found = {}
+    try:
+        for name, value in read(path.read_text("utf-8-sig"), faults):
+            if VARIABLE.match(name):
+                found[name] = value
+            else:
+                faults.append(Fault(misplaced(name)))
+    except UnicodeDecodeError:
+        raise InvalidInput([Fault(f"{path}: is not UTF-8 text")], "variables") from None
+    except InvalidInput as error:
+        faults += error.faults
+    if faults:
+        raise InvalidInput([Fault(f"{path}: {each}") for each in faults], "variables")
+    return found
+
+
+def _of_lines(text: str, faults: list[Fault]) -> Iterator[tuple[str, str]]:
+    for binding in parse_stream(io.StringIO(text)):
+        if binding.error or (binding.key is not None and binding.value is None):
+            faults.append(Fault("is not NAME=VALUE", line=binding.original.line))
+        elif binding.key is not None and binding.value is not None:
+            yield binding.key, binding.value
+
+
+def _of_yaml(text: str, faults: list[Fault]) -> Iterator[tuple[str, str]]:
+    document = parse(text)
+    faults += document.faults
+    if not isinstance(document.value, Mapping):
+        faults.append(Fault(f"is {kind_of_value(document.value)} (expected a mapping of names to values)"))
+        return
+    for name, value in document.value.items():
+        if isinstance(value, str | int | float):
+            yield name, str(value).lower() if isinstance(value, bool) else str(value)
+        else:
+            message = f"{name} is {kind_of_value(value)} (expected text, a number, true or false)"
+            faults.append(Fault(message, line=line_of(document.value, name)))
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise InvalidInput([Fault("--set is not given as NAME=VALUE")], "variables")
+    if not VARIABLE.match(name):
+        raise InvalidInput([Fault(f"--set: {misplaced(name)}")], "variables")
+    return name, value

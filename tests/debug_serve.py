@@ -1,0 +1,21 @@
+"""``speck`` as a process of its own that logs all there is to log, of all its libraries."""
+
+from __future__ import annotations
+
+import logging
+
+import speck.logs
+from speck.cli import main
+
+_configure = speck.logs.configure
+
+
+def _all(form: str, _level: str) -> None:
+    _configure(form, "debug")
+    logging.getLogger().setLevel(logging.DEBUG)  # of libraries too
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.DEBUG)
+    speck.logs.configure = _all
+    main()

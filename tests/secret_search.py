@@ -1,0 +1,116 @@
+"""Looks for secrets wherever they might have been left: files, answers, and what processes show."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import tarfile
+import threading
+from collections.abc import Iterator, Mapping
+from io import BytesIO
+from pathlib import Path
+from types import TracebackType
+
+import plyvel
+import psutil
+
+
+class Search:
+    """Looks for the same secrets in one thing after the other; ``found`` says where they were."""
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        """``secrets`` by names for people."""
+        self.found: list[str] = []
+        self.looked = 0
+        self._needles = {name: [secret.encode(), *_in_base_64(secret)] for name, secret in secrets.items()}
+
+    def names_in(self, content: bytes) -> list[str]:
+        """The names of the secrets that a content holds."""
+        return [name for name, forms in self._needles.items() if any(form in content for form in forms)]
+
+    def look(self, where: str, content: bytes | str) -> None:
+        """Look into one thing, and into what is packed in it."""
+        data = content.encode() if isinstance(content, str) else content
+        self.looked += 1
+        self.found += [f"{name} in {where}" for name in self.names_in(data)]
+        if data[:2] == b"\x1f\x8b":
+            self.look(f"{where} (unpacked)", gzip.decompress(data))
+
+    def look_below(self, directory: Path) -> None:
+        """Look into all files of a directory."""
+        for path in directory.rglob("*"):
+            if path.is_file():
+                self.look(str(path.relative_to(directory)), path.read_bytes())
+
+    def look_into_database(self, directory: Path) -> None:
+        """Look into the records of a store; its files may be compressed."""
+        database = plyvel.DB(str(directory))
+        try:
+            for key, value in database:
+                self.look(f"record {key!r}", key + b" " + value)
+        finally:
+            database.close()
+
+    def look_into_tar(self, where: str, content: bytes) -> None:
+        """Look into each file of an archive."""
+        with tarfile.open(fileobj=BytesIO(content)) as archive:
+            for member in archive:
+                file = archive.extractfile(member)
+                self.look(f"{member.name} of {where}", file.read() if file else b"")
+
+
+def _in_base_64(secret: str) -> Iterator[bytes]:
+    """The middle characters of the secret, wherever in an encoded text it stands."""
+    for shift in range(3):
+        yield base64.b64encode(b" " * shift + secret.encode())[4 * bool(shift) : -4]
+
+
+class Processes:
+    """Watches, while its block runs, all command lines, and the environments below one process."""
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+        self._top: int | None = None
+        self._seen: set[tuple[int, str, bytes]] = set()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def below(self, pid: int) -> None:
+        """Look at the environments of what this process starts, too."""
+        self._top = pid
+
+    def __enter__(self) -> Processes:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        rounds = 0
+        while not self._over.wait(0.05):
+            rounds += 1
+            for pid in psutil.pids():
+                self._look(pid, "cmdline")
+            for pid in self._children() if rounds % 5 == 0 else ():
+                self._look(pid, "environ")
+
+    def _children(self) -> list[int]:
+        if self._top is None:
+            return []
+        try:
+            return [each.pid for each in psutil.Process(self._top).children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
+
+    def _look(self, pid: int, what: str) -> None:
+        try:
+            shown = Path(f"/proc/{pid}/{what}").read_bytes()
+        except OSError:
+            return  # it has ended, or is another user's
+        if (pid, what, shown) not in self._seen:
+            self._seen.add((pid, what, shown))
+            self._search.look(f"{what} of process {pid}: {shown[:80]!r}", shown)
