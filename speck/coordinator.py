@@ -88,6 +88,7 @@ class Coordinator:
         self.operations = Operations(
             self.store,
             self.retention,
+            self.deployments,
             self.observer,
             self._carry_out,
             self._ended,

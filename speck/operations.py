@@ -6,12 +6,12 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from speck.deployment import Snapshot
-from speck.errors import Busy, NotFound, StoreError
+from speck.deployment import Deployments, Snapshot
+from speck.errors import Busy, NotFound, SpeckError, StoreError
 from speck.limits import Limits
 from speck.logs import about
 from speck.model import Job
@@ -39,6 +39,7 @@ class Operations:
 
     store: Store
     retention: Retention
+    deployments: Deployments
     observer: Observer
     carry_out: Callable[[Operation, Mapping[str, Job], Plan], None]
     ended: Callable[[Operation, Plan, str], None]
@@ -193,8 +194,17 @@ class Operations:
         except Exception:
             _log.exception("operation %s could not be ended", operation.id)
 
-    def _end(self, operation: Operation, plan: Plan, error: str) -> None:
+    def _look(self, operation: Operation, plan: Plan) -> None:
+        """Ask what has become of the jobs that were changed: users look now, the loop only in a while."""
         self.observer.forget(each.job.job_name for each in plan.changes)
+        done = {name for name, action in operation.actions.items() if action.state == "done"}
+        with suppress(SpeckError):  # it was deleted
+            head = self.deployments.known_head(operation.composition)
+            deployed = self.deployments.snapshot(head).deployed()
+            self.observer.observe(each for each in deployed if each[0].job_name in done)
+
+    def _end(self, operation: Operation, plan: Plan, error: str) -> None:
+        self._look(operation, plan)
         state = end_state(error, operation.actions.values())
         with self.lock:
             data = operation.to_dict() | {"state": state, "ended": self.clock(), "error": error}

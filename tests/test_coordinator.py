@@ -406,3 +406,11 @@ def test_what_is_asked_for_of_no_composition_leaves_nothing_in_memory(coordinato
             coordinator.delete_composition(f"none-{number}")
     assert not coordinator.operations._turns
     assert not coordinator.operations._users
+
+
+def test_what_was_started_is_seen_at_once(coordinator: Coordinator) -> None:
+    assert carry_out(coordinator, composition(A, B)).state == "succeeded"
+    assert {job["job_name"]: job["state"] for job in coordinator.views.jobs()} == {
+        "a": "running",
+        "b": "running",
+    }
