@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,8 +34,10 @@ Speck = Callable[..., Said]
 @pytest.fixture(name="speck")
 def speck_fixture(
     rest: RestServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Speck:
+) -> Iterator[Speck]:
     """Runs a command with these arguments."""
+    root = logging.getLogger()
+    before = root.handlers.copy()
 
     def run(*arguments: str) -> Said:
         monkeypatch.setattr(sys, "argv", ["speck", "--server", rest.url, *arguments])
@@ -43,4 +46,8 @@ def speck_fixture(
         captured = capsys.readouterr()
         return Said(int(ended.value.code or 0), captured.out, captured.err)
 
-    return run
+    yield run
+    # A server that could not begin leaves the log of its process where this test's standard error was.
+    for handler in root.handlers.copy():
+        if type(handler) is logging.StreamHandler and handler not in before:
+            root.removeHandler(handler)

@@ -48,6 +48,8 @@ class Door:
     tokens: Path
 
     def ask(self, method: str, path: str, token: str = "", **kwargs: Any) -> requests.Response:
+        """The answer; of one that has no end, its beginning."""
+        kwargs.setdefault("stream", path == "/live")
         headers = kwargs.pop("headers", {}) | ({"Authorization": f"Bearer {token}"} if token else {})
         return requests.request(method, self.served.url + path, headers=headers, timeout=120, **kwargs)
 

@@ -121,4 +121,5 @@ def rows(sample: Sample) -> int:
 
 
 def _share(old: VertexSample, new: VertexSample, milliseconds: float) -> float:
-    return milliseconds / 1000 / max(1, new.subtasks) / (new.clock - old.clock)
+    # A task's own count of its milliseconds may step back a little.
+    return max(0.0, milliseconds / 1000 / max(1, new.subtasks) / (new.clock - old.clock))

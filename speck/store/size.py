@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -13,8 +14,14 @@ def sizes(directory: Path) -> dict[str, int]:
     """Bytes of a store's ``records`` and of the ``code`` that is kept beside them."""
     return {
         "records": _total(directory.glob("*")),
-        "code": _total(artifacts_directory(directory).glob("*/*")),
+        "code": _total(_files_below(artifacts_directory(directory))),
     }
+
+
+def _files_below(directory: Path) -> Iterable[Path]:
+    """All files; a directory that is deleted meanwhile has none."""
+    for folder, _, names in os.walk(directory):
+        yield from (Path(folder, name) for name in names)
 
 
 def _total(paths: Iterable[Path]) -> int:
