@@ -37,7 +37,7 @@ test: $(VENV)/dev jars
 	@$(MAKE) pyflink || echo "no PyFlink: its tests are skipped" >&2
 	@$(MAKE) browser || echo "no Chromium: the tests of the dashboard are skipped" >&2
 	@$(MAVEN) verify
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --durations=30 $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --durations=30 $(ARGS)
 
 check: $(VENV)/dev
 	@$(BIN)/ruff check .
