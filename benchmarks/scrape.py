@@ -41,7 +41,7 @@ def measure(jobs: int, runs: int) -> dict[str, Any]:
             sampling = [_time(lambda: _sample(coordinator)) for _ in range(runs)]
             coordinator.telemetry.period = 3600.0  # and none any more
             answers = [_time(lambda: metrics.exposition(coordinator)) for _ in range(runs)]
-            rates = [_time(lambda: json.dumps(coordinator.rates())) for _ in range(runs)]
+            rates = [_time(lambda: json.dumps(coordinator.views.rates())) for _ in range(runs)]
             text = metrics.exposition(coordinator).decode()
             coordinator.close()
     assert text.count("speck_job_waiting_messages{") == min(jobs, metrics.MOST_JOBS)

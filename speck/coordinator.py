@@ -417,14 +417,6 @@ class Coordinator:
         """The operations that are, or lately were, at work in this process, oldest first."""
         return self.operations.recent()
 
-    def compositions(self) -> list[dict[str, Any]]:
-        """See :meth:`speck.views.Views.compositions`."""
-        return self.views.compositions()
-
-    def composition(self, name: str) -> dict[str, Any]:
-        """See :meth:`speck.views.Views.composition`."""
-        return self.views.composition(name)
-
     def revisions(self, name: str) -> list[dict[str, Any]]:
         """A composition's revisions, oldest first, without their jobs."""
         self.deployments.known_head(name)
@@ -442,30 +434,6 @@ class Coordinator:
         return self.history.difference(
             name, self.history.before(name, after) if before is None else before, after
         )
-
-    def jobs(self) -> list[dict[str, Any]]:
-        """See :meth:`speck.views.Views.jobs`."""
-        return self.views.jobs()
-
-    def job(self, name: str) -> dict[str, Any]:
-        """See :meth:`speck.views.Views.job`."""
-        return self.views.job(name)
-
-    def rates(self) -> dict[str, Any]:
-        """See :meth:`speck.views.Views.rates`."""
-        return self.views.rates()
-
-    def sites(self) -> list[dict[str, Any]]:
-        """See :meth:`speck.views.Views.sites`."""
-        return self.views.sites()
-
-    def log(self, name: str, lines: int) -> dict[str, Any]:
-        """See :meth:`speck.views.Views.log`."""
-        return self.views.log(name, lines)
-
-    def checkups(self) -> list[dict[str, Any]]:
-        """See :meth:`speck.views.Views.checkups`."""
-        return self.views.checkups()
 
     def events(self, limit: int = 100, **filters: Any) -> list[dict[str, Any]]:
         """The audit log's last entries, oldest first; ``filters`` are those of :class:`audit.Filter`."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from speck.backoff import Backoff
 from speck.coordinator import Coordinator
@@ -95,11 +98,11 @@ class Bench:
             self.settle()
 
     def settle(self) -> None:
-        for name in [each["name"] for each in self.coordinator.compositions()]:
+        for name in [each["name"] for each in self.coordinator.views.compositions()]:
             eventually(lambda name=name: self.coordinator.operations.free(name), bool)  # type: ignore[misc]
 
     def job(self, name: str) -> dict[str, object]:
-        return next(each for each in self.coordinator.jobs() if each["job_name"] == name)
+        return next(each for each in self.coordinator.views.jobs() if each["job_name"] == name)
 
     def told(self) -> list[tuple[str, str]]:
         """The events of the loop, by kind and job."""
@@ -116,3 +119,10 @@ class Bench:
 def copy_of(job: Job, world: World, number: int = 9) -> Attempt:
     """An attempt that no store knows."""
     return Attempt(id=f"{number:032x}", job_name=job.job_name, number=number, session=f"speck-{job.job_name}")
+
+
+@pytest.fixture(name="bench")
+def bench_fixture(tmp_path: Path, world: World) -> Iterator[Bench]:
+    bench = Bench.begin(world, tmp_path)
+    yield bench
+    bench.close()

@@ -337,7 +337,7 @@ def test_interrupt_leaves_the_operation_running(
         assert process.stderr is not None
         said = process.stderr.read()
     assert process.returncode == 130
-    (operation,) = rest.coordinator.compositions()
+    (operation,) = rest.coordinator.views.compositions()
     assert f"speck operation {operation['operation']} --follow" in said
     hold.release()
 

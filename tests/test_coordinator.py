@@ -92,8 +92,8 @@ def test_labels_and_policies_touch_no_engine_and_are_kept(coordinator: Coordinat
     noted = composition(replace(A, labels={"team": "roads"}, restart="never"))
     assert carry_out(coordinator, noted).state == "succeeded"
     assert world.changes() == before
-    assert coordinator.job("a")["job"]["labels"] == {"team": "roads"}
-    assert coordinator.job("a")["up_to_date"]
+    assert coordinator.views.job("a")["job"]["labels"] == {"team": "roads"}
+    assert coordinator.views.job("a")["up_to_date"]
     assert coordinator.plan(noted).changes == ()
 
 
@@ -192,7 +192,7 @@ def test_unknown_outcome_is_settled_by_the_next_apply(coordinator: Coordinator, 
     world.fail("find", NoAnswer("timed out", address=ENGINE), name="a", times=None)
     operation = carry_out(coordinator, composition(A))
     assert "whether it started is not known" in operation.actions["a"].error
-    assert coordinator.job("a")["state"] == "starting"
+    assert coordinator.views.job("a")["state"] == "starting"
     world.heal()
     submits = world.counts()["submit"]
     assert carry_out(coordinator, composition(A)).state == "succeeded"
@@ -208,7 +208,7 @@ def test_a_stateful_job_does_not_go_to_another_kind_of_engine(coordinator: Coord
         with pytest.raises(InvalidInput, match=r"engine .flink. cannot read .* on .spark. .*stateless"):
             refused(composition(moved))
     assert world.changes() == before
-    assert coordinator.job("a")["up_to_date"]
+    assert coordinator.views.job("a")["up_to_date"]
 
 
 def test_a_stateless_job_goes_to_another_kind_of_engine_and_back(
@@ -248,7 +248,7 @@ def test_engine_that_is_down_is_unknown_and_nothing_is_started_elsewhere(
     plan = coordinator.plan(composition(A))
     assert plan.changes == ()
     assert "does not answer" in plan.actions[0].reason
-    assert coordinator.job("a")["state"] == "unknown"
+    assert coordinator.views.job("a")["state"] == "unknown"
 
 
 def test_restart_in_the_midst_of_a_first_deployment(begin: Callable[[], Coordinator], world: World) -> None:
@@ -323,10 +323,10 @@ def test_delete_stops_everything_and_forgets_it(coordinator: Coordinator, world:
     assert operation.state == "succeeded"
     assert world.running() == []
     assert world.broker(BROKER).sessions == {}
-    assert coordinator.compositions() == []
-    assert coordinator.jobs() == []
+    assert coordinator.views.compositions() == []
+    assert coordinator.views.jobs() == []
     with pytest.raises(NotFound):
-        coordinator.composition("traffic")
+        coordinator.views.composition("traffic")
     assert carry_out(coordinator, composition(A)).state == "succeeded"
 
 
@@ -337,11 +337,11 @@ def test_delete_with_an_engine_down_keeps_what_is_not_stopped(coordinator: Coord
     assert operation.wait(30)
     assert outcome(operation) == {"a": ("stop", "done"), "b": ("stop", "waiting")}
     assert operation.state == "waiting"
-    assert [(each["job_name"], each["wanted"]) for each in coordinator.jobs()] == [("b", "stopped")]
+    assert [(each["job_name"], each["wanted"]) for each in coordinator.views.jobs()] == [("b", "stopped")]
     world.up(OTHER)
     again = coordinator.delete_composition("traffic")
     assert again.wait(30)
-    assert (coordinator.compositions(), world.running()) == ([], [])
+    assert (coordinator.views.compositions(), world.running()) == ([], [])
 
 
 def test_single_jobs_join_and_leave_a_composition(coordinator: Coordinator, world: World) -> None:
@@ -352,7 +352,7 @@ def test_single_jobs_join_and_leave_a_composition(coordinator: Coordinator, worl
     assert coordinator.delete_job("a").wait(30)
     assert sorted(world.where()) == ["b"]
     with pytest.raises(NotFound, match="there is no job 'a'"):
-        coordinator.job("a")
+        coordinator.views.job("a")
 
 
 def test_actions_on_one_engine_are_bounded(tmp_path: Path, world: World) -> None:

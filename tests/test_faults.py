@@ -12,31 +12,16 @@ from collections.abc import Iterator
 import pytest
 
 from benchmarks.promises.faults import FAULTS, cut_link, leave_site
-from benchmarks.promises.rig import FLINK_CODE, PATIENCE, ROOT, Account, Rig, job
-from binders.flink.cluster import flink_home
+from benchmarks.promises.rig import FLINK_CODE, PATIENCE, Account, Rig, job
 from binders.mqtt import MqttBroker
-from binders.spark.server import CONNECTOR
-from speck.errors import LocalError
 from speck.model import Inventory
-from tests.mosquitto_server import PROGRAM
+from tests.rig_needs import NEEDS_RIG
 
 MESSAGES = int(os.environ.get("SPECK_FAULT_MESSAGES", "1500"))
 CUT = float(os.environ.get("SPECK_FAULT_CUT", "3"))
 
 
-def lacking() -> str:
-    """What the tests need and do not find."""
-    try:
-        flink_home()
-    except LocalError as error:
-        return str(error)
-    if PROGRAM is None:
-        return "mosquitto is not installed"
-    built = CONNECTOR.exists() and (ROOT / FLINK_CODE).exists()
-    return "" if built else "the connectors are not built (make jars)"
-
-
-pytestmark = pytest.mark.skipif(bool(lacking()), reason=lacking() or "nothing lacks")
+pytestmark = NEEDS_RIG
 
 
 @pytest.fixture(name="rig", scope="module")

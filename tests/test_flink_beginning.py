@@ -17,33 +17,20 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from benchmarks.promises.rig import FLINK_CODE, PATIENCE, ROOT, await_that, job
 from binders.flink import orders
-from binders.flink.cluster import CONNECTOR, flink_home
 from speck.binder import installed
 from speck.coordinator import Coordinator
-from speck.errors import LocalError
 from speck.model import Engine, Inventory, Site
 from speck.schema import load_composition
 from speck.store import Store
 from tests.flink_server import FlinkServer
-from tests.mosquitto_server import PROGRAM, MosquittoServer
+from tests.mosquitto_server import MosquittoServer
+from tests.rig_needs import NEEDS_RIG
 
 MESSAGES = 200
 DEATHS = int(os.environ.get("SPECK_DEATHS", "1"))
 
 
-def lacking() -> str:
-    """What the test needs and does not find."""
-    try:
-        flink_home()
-    except LocalError as error:
-        return str(error)
-    if PROGRAM is None:
-        return "mosquitto is not installed"
-    built = CONNECTOR.exists() and (ROOT / FLINK_CODE).exists()
-    return "" if built else "the connectors are not built (make jars)"
-
-
-pytestmark = pytest.mark.skipif(bool(lacking()), reason=lacking() or "nothing lacks")
+pytestmark = NEEDS_RIG
 
 
 class Listener:

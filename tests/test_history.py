@@ -189,7 +189,7 @@ def test_rollback_can_itself_be_taken_back(coordinator: Coordinator) -> None:
     roll_back(coordinator)
     roll_back(coordinator)
     assert [each["restored"] for each in coordinator.revisions("traffic")] == [None, None, 1, 2]
-    assert sorted(each["job_name"] for each in coordinator.jobs()) == ["a", "b"]
+    assert sorted(each["job_name"] for each in coordinator.views.jobs()) == ["a", "b"]
 
 
 def test_rollback_brings_back_the_very_code(coordinator: Coordinator, world: World, tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_a_copy_is_left_and_fenced_and_stopped_when_its_engine_answers(
     assert (new.attempt.number, new.attempt.session) == (2, old.attempt.session)
     assert new.attempt.state is not None
     assert old.message == "taken over by attempt 2"
-    assert coordinator.job("b")["left_behind"] == [{"address": ENGINE, "attempt": 1}]
+    assert coordinator.views.job("b")["left_behind"] == [{"address": ENGINE, "attempt": 1}]
     assert world.where()["b"] == OTHER
 
     carry_out(coordinator, composition(A, MOVED))  # it does not answer yet
@@ -71,7 +71,7 @@ def test_the_loop_stops_a_copy_when_its_engine_answers(coordinator: Coordinator,
     assert left_copies(coordinator.store) == []
     assert [address for name, address in world.where().items() if name == "b"] == [OTHER]
     last = coordinator.events(1)[0]
-    assert (last["kind"], last["composition"]) == ("stopped", coordinator.compositions()[0]["name"])
+    assert (last["kind"], last["composition"]) == ("stopped", coordinator.views.compositions()[0]["name"])
 
 
 def test_its_broker_must_be_reached(coordinator: Coordinator, world: World) -> None:

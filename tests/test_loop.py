@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -18,26 +17,13 @@ from speck.model import Drift, JobState
 from speck.operation import Operation
 from speck.store import Store
 from tests.binder_contract import eventually
+from tests.coordinator_bench import world_fixture  # noqa: F401
 from tests.doubles import World, double_kinds
 from tests.jobs_by_hand import chain, code_hash, composition, make_job
-from tests.loop_bench import WAITS, Bench, copy_of
+from tests.loop_bench import WAITS, Bench, bench_fixture, copy_of  # noqa: F401
 
 ENGINE, OTHER, BROKER, FAR = "sc://e1:1", "sc://e2:1", "tcp://b1:1883", "tcp://b2:1883"
 A, B, C = chain("a", "b", "c")
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    world = World()
-    yield world
-    assert world.violations == []
-
-
-@pytest.fixture
-def bench(tmp_path: Path, world: World) -> Iterator[Bench]:
-    bench = Bench.begin(world, tmp_path)
-    yield bench
-    bench.close()
 
 
 # --- each kind of drift
@@ -262,7 +248,7 @@ def test_what_was_asked_for_while_a_site_was_away_is_done_on_its_return(bench: B
     world.up(OTHER)
     bench.round(2)
     assert world.where() == {"a": ENGINE, "here": ENGINE, "new": OTHER}
-    assert sorted(each["job_name"] for each in bench.coordinator.jobs()) == ["a", "here", "new"]
+    assert sorted(each["job_name"] for each in bench.coordinator.views.jobs()) == ["a", "here", "new"]
 
 
 def test_a_broker_out_of_reach_is_waited_for(bench: Bench, world: World) -> None:
@@ -287,7 +273,11 @@ def test_a_deletion_is_carried_to_its_end(bench: Bench, world: World) -> None:
     bench.restart()
     world.up(OTHER)
     bench.round()
-    assert (bench.coordinator.compositions(), bench.coordinator.jobs(), world.running()) == ([], [], [])
+    assert (bench.coordinator.views.compositions(), bench.coordinator.views.jobs(), world.running()) == (
+        [],
+        [],
+        [],
+    )
     assert world.broker(BROKER).sessions == {}
 
 

@@ -62,7 +62,7 @@ def await_healed(coordinator: Coordinator, job: Job, times: int) -> None:
         return sum(each["kind"] == kind and each["job"] == job.job_name for each in coordinator.events(1000))
 
     eventually(lambda: (told("drift"), told("healed")), lambda seen: seen[1] >= times, PATIENCE)
-    assert coordinator.job(job.job_name)["drift"] is None
+    assert coordinator.views.job(job.job_name)["drift"] is None
 
 
 def drifts(coordinator: Coordinator) -> list[str]:
@@ -101,7 +101,9 @@ def test_flink_job_that_was_cancelled_and_its_cluster_that_was_restarted(
             assert second != first
             await_checkpoint(second)
             flink_server.kill()
-            eventually(lambda: coordinator.jobs()[0]["state"], lambda state: state == "unknown", PATIENCE)
+            eventually(
+                lambda: coordinator.views.jobs()[0]["state"], lambda state: state == "unknown", PATIENCE
+            )
             flink_server.start()
             await_healed(coordinator, job, 2)
             assert bench.running(job.job_name) == 1
@@ -133,7 +135,9 @@ def test_spark_query_that_was_stopped_and_its_server_that_was_restarted(
             await_healed(coordinator, job, 1)
             sent(2)
             spark_server.kill()
-            eventually(lambda: coordinator.jobs()[0]["state"], lambda state: state == "unknown", PATIENCE)
+            eventually(
+                lambda: coordinator.views.jobs()[0]["state"], lambda state: state == "unknown", PATIENCE
+            )
             spark_server.start()
             await_healed(coordinator, job, 2)
             sent(3)

@@ -11,28 +11,15 @@ import pytest
 from speck.backoff import JITTER, LONGEST, Backoff
 from speck.errors import NoAnswer, Refused, StoreError
 from speck.store import Bounds, Store, Tries
+from tests.coordinator_bench import world_fixture  # noqa: F401
 from tests.doubles import World
 from tests.jobs_by_hand import chain, code_hash
-from tests.loop_bench import WAITS, Bench
+from tests.loop_bench import WAITS, Bench, bench_fixture  # noqa: F401
 
 ENGINE = "sc://e1:1"
 A, B = chain("a", "b")
 OTHER = replace(A, job_path="other.py", code_hash=code_hash("other.py"))
 SILENCE = NoAnswer("killed", address=ENGINE)
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    world = World()
-    yield world
-    assert world.violations == []
-
-
-@pytest.fixture
-def bench(tmp_path: Path, world: World) -> Iterator[Bench]:
-    bench = Bench.begin(world, tmp_path)
-    yield bench
-    bench.close()
 
 
 def submits(world: World) -> int:

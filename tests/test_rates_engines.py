@@ -101,7 +101,7 @@ def test_rates_of_jobs_on_spark_and_flink(
         coordinator.start()
 
         def told() -> dict[str, dict[str, Any]]:
-            return {each["job_name"]: each for each in coordinator.rates()["jobs"]}
+            return {each["job_name"]: each for each in coordinator.views.rates()["jobs"]}
 
         def as_fed(found: dict[str, dict[str, Any]], fed: float) -> bool:
             rates = [

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -14,27 +12,14 @@ from speck.errors import NoAnswer
 from speck.model import Attempt, Job, form_fingerprint
 from speck.store.backup import restore
 from speck.store.check import LEAP
+from tests.coordinator_bench import world_fixture  # noqa: F401
 from tests.doubles import World
 from tests.jobs_by_hand import chain
-from tests.loop_bench import Bench, copy_of
+from tests.loop_bench import Bench, bench_fixture, copy_of  # noqa: F401
 
 ENGINE, BROKER, FAR = "sc://e1:1", "tcp://b1:1883", "tcp://b2:1883"
 A, B = chain("a", "b")
 FASTER = replace(A, trigger="1 second")
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    world = World()
-    yield world
-    assert world.violations == []
-
-
-@pytest.fixture
-def bench(tmp_path: Path, world: World) -> Iterator[Bench]:
-    bench = Bench.begin(world, tmp_path)
-    yield bench
-    bench.close()
 
 
 def intrude(bench: Bench, job: Job = A, owner: str | None = None, number: int = 9) -> Attempt:

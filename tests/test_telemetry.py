@@ -41,7 +41,7 @@ class Bench:
         self.telemetry.turn()
 
     def rates(self) -> dict[str, dict[str, Any]]:
-        return {each["job_name"]: each for each in self.coordinator.rates()["jobs"]}
+        return {each["job_name"]: each for each in self.coordinator.views.rates()["jobs"]}
 
     def told(self, *names: str) -> dict[str, dict[str, Any]]:
         """The rates, as soon as these jobs' engines have told or failed to."""
@@ -96,7 +96,7 @@ def test_rates_are_told_as_the_engine_has_them(bench: Bench) -> None:
         "work_seconds": 0.2,
         "error": None,
     }
-    assert bench.coordinator.rates()["observed"] == bench.rates()["b"]["observed"]  # the newer one
+    assert bench.coordinator.views.rates()["observed"] == bench.rates()["b"]["observed"]  # the newer one
 
 
 def test_a_slow_engine_holds_up_no_other(bench: Bench) -> None:

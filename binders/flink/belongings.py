@@ -61,6 +61,7 @@ class Belongings:
         """Drop the jars that nothing uses, if the stopped job's own is one of them."""
         shared, code = self.shared, self.tag(job).code
         shared.live.discard(job)
+        shared.stopped.add(job)
         if self._runs(code):
             return  # not asked of the cluster: of many jobs that are stopped, only the last one asks
         used = self._codes_in_use()
@@ -78,8 +79,13 @@ class Belongings:
         self.shared.shelf.drop_unused(self.rest, self._codes_in_use())
 
     def _codes_in_use(self) -> set[str]:
-        """The hashes of the code of all jobs that run on the cluster, whoever started them."""
-        running = [line.id for line in self.live_jobs()]
+        """The hashes of the code of all jobs that run on the cluster, whoever started them.
+
+        The list of jobs may come a moment late: what this process has stopped is at work no more.
+        """
+        listed = {line.id for line in self.live_jobs()}
+        self.shared.stopped &= listed
+        running = listed - self.shared.stopped
         codes = {self.tag(job).code for job in running}
         self.shared.live.update(running)
         return codes

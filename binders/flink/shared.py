@@ -21,6 +21,7 @@ class Shared:
         self.meter = Meter()
         self.tags: dict[str, Tag] = {}
         self.live: set[str] = set()  # of the jobs, those that this process has not stopped
+        self.stopped: set[str] = set()  # by this process, and listed as if they were at work
         self.unsettled: dict[str, float] = {}  # until when an attempt's submit may still come to a job
         self.turns = Turns()
         self.python_seen = float("-inf")  # when a Python was found that runs programs

@@ -172,19 +172,19 @@ def _parts(coordinator: Coordinator) -> tuple[Sequence[Part], ...]:
 
 def _jobs(coordinator: Coordinator) -> Items:
     """Each job, and apart from it, since that changes with each round of the loop, when it was observed."""
-    jobs = coordinator.jobs()
+    jobs = coordinator.views.jobs()
     observed = {each["job_name"]: round(each.pop("observed_at"), 1) for each in jobs}
     return {"job": {each["job_name"]: each for each in jobs}, "observed": observed}
 
 
 def _rates(coordinator: Coordinator) -> Items:
-    return {"rate": {each["job_name"]: each for each in coordinator.rates()["jobs"]}}
+    return {"rate": {each["job_name"]: each for each in coordinator.views.rates()["jobs"]}}
 
 
 def _compositions(coordinator: Coordinator) -> Items:
     sites = coordinator.inventory.sites.values()
     return {
-        "composition": {each["name"]: each for each in coordinator.compositions()},
+        "composition": {each["name"]: each for each in coordinator.views.compositions()},
         "site": {
             each.name: {
                 "name": each.name,
@@ -198,7 +198,7 @@ def _compositions(coordinator: Coordinator) -> Items:
 
 
 def _reached(coordinator: Coordinator) -> Items:
-    return {"reach": {each["name"]: each for each in coordinator.sites()}}
+    return {"reach": {each["name"]: each for each in coordinator.views.sites()}}
 
 
 def operations(recent: Sequence[Operation]) -> Items:

@@ -10,7 +10,7 @@ from flask import Response, current_app, request
 from flask_smorest import Blueprint
 from werkzeug.exceptions import UnsupportedMediaType
 
-from speck.api import metrics, problems, schemas
+from speck.api import metrics, parameters, problems, schemas
 from speck.api.access import author
 from speck.api.live import Live
 from speck.api.problems import fault_data
@@ -93,7 +93,7 @@ def _format() -> str:
 
 @blueprint.route("/compositions", methods=["POST"])
 @blueprint.doc(requestBody=_body("Composition", yaml=True))
-@blueprint.arguments(schemas.ApplyQuery, location="query")
+@blueprint.arguments(parameters.ApplyQuery, location="query")
 @blueprint.response(202, schemas.OperationSchema, description="begun (200: ended within `wait`)")
 @blueprint.alt_response(200, schema=schemas.PlanSchema, description="the plan, for `dry_run`")
 @blueprint.alt_response(409, schema=schemas.ProblemSchema, description="stale base_revision, or busy")
@@ -120,7 +120,7 @@ def apply_composition(query: dict[str, Any]) -> Any:
 @blueprint.response(200, schemas.CompositionSummarySchema(many=True))
 def list_compositions() -> Any:
     """All compositions"""
-    return _coordinator().compositions()
+    return _coordinator().views.compositions()
 
 
 @blueprint.route("/compositions/<name>", methods=["GET"])
@@ -128,11 +128,11 @@ def list_compositions() -> Any:
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
 def show_composition(name: str) -> Any:
     """One composition with its jobs and revisions"""
-    return _coordinator().composition(name)
+    return _coordinator().views.composition(name)
 
 
 @blueprint.route("/compositions/<name>", methods=["DELETE"])
-@blueprint.arguments(schemas.ChangeQuery, location="query")
+@blueprint.arguments(parameters.ChangeQuery, location="query")
 @blueprint.response(202, schemas.OperationSchema)
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
 @blueprint.alt_response(409, schema=schemas.ProblemSchema)
@@ -158,7 +158,7 @@ def show_revision(name: str, number: int) -> Any:
 
 
 @blueprint.route("/compositions/<name>/diff", methods=["GET"])
-@blueprint.arguments(schemas.DifferenceQuery, location="query")
+@blueprint.arguments(parameters.DifferenceQuery, location="query")
 @blueprint.response(200, schemas.DifferenceSchema)
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
 def show_difference(query: dict[str, Any], name: str) -> Any:
@@ -167,7 +167,7 @@ def show_difference(query: dict[str, Any], name: str) -> Any:
 
 
 @blueprint.route("/compositions/<name>/rollback", methods=["POST"])
-@blueprint.arguments(schemas.RollbackQuery, location="query")
+@blueprint.arguments(parameters.RollbackQuery, location="query")
 @blueprint.response(202, schemas.OperationSchema, description="begun (200: ended within `wait`)")
 @blueprint.alt_response(200, schema=schemas.PlanSchema, description="the plan, for `dry_run`")
 @blueprint.alt_response(404, schema=schemas.ProblemSchema, description="no such composition or revision")
@@ -186,7 +186,7 @@ def rollback_composition(query: dict[str, Any], name: str) -> Any:
 
 @blueprint.route("/jobs", methods=["POST"])
 @blueprint.doc(requestBody=_body("Job", yaml=True))
-@blueprint.arguments(schemas.JobQuery, location="query")
+@blueprint.arguments(parameters.JobQuery, location="query")
 @blueprint.response(202, schemas.OperationSchema)
 @blueprint.alt_response(409, schema=schemas.ProblemSchema)
 @blueprint.alt_response(422, schema=schemas.ProblemSchema)
@@ -210,7 +210,7 @@ def deploy_job(query: dict[str, Any]) -> Any:
 @blueprint.response(200, schemas.JobViewSchema(many=True))
 def list_jobs() -> Any:
     """What runs, as last observed, with when"""
-    return _coordinator().jobs()
+    return _coordinator().views.jobs()
 
 
 @blueprint.route("/jobs/<name>", methods=["GET"])
@@ -218,21 +218,21 @@ def list_jobs() -> Any:
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
 def show_job(name: str) -> Any:
     """One job, asked of its engine now"""
-    return _coordinator().job(name)
+    return _coordinator().views.job(name)
 
 
 @blueprint.route("/jobs/<name>/logs", methods=["GET"])
-@blueprint.arguments(schemas.LogQuery, location="query")
+@blueprint.arguments(parameters.LogQuery, location="query")
 @blueprint.response(200, schemas.LogSchema)
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
 @blueprint.alt_response(502, schema=schemas.ProblemSchema, description="its engine could not be asked")
 def show_log(query: dict[str, Any], name: str) -> Any:
     """The last lines that a job's engine has of it"""
-    return _coordinator().log(name, query["lines"])
+    return _coordinator().views.log(name, query["lines"])
 
 
 @blueprint.route("/jobs/<name>", methods=["DELETE"])
-@blueprint.arguments(schemas.ChangeQuery, location="query")
+@blueprint.arguments(parameters.ChangeQuery, location="query")
 @blueprint.response(202, schemas.OperationSchema)
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
 @blueprint.alt_response(409, schema=schemas.ProblemSchema)
@@ -245,7 +245,7 @@ def delete_job(query: dict[str, Any], name: str) -> Any:
 @blueprint.response(200, schemas.RatesSchema)
 def show_rates() -> Any:
     """What each job does now: messages/s in and out, what waits for it, how long its batches take"""
-    return _coordinator().rates()
+    return _coordinator().views.rates()
 
 
 @blueprint.route("/operations/<identifier>", methods=["GET"])
@@ -287,7 +287,7 @@ def _follow(operation: Operation) -> Iterator[str]:
 
 
 @blueprint.route("/live", methods=["GET"])
-@blueprint.arguments(schemas.LiveHeaders, location="headers")
+@blueprint.arguments(parameters.LiveHeaders, location="headers")
 @blueprint.response(200, content_type="text/event-stream", description="what changes (docs/rest.md)")
 @blueprint.alt_response(503, schema=schemas.ProblemSchema, description="too many follow already")
 def follow_live(headers: dict[str, Any]) -> Response:
@@ -303,7 +303,7 @@ def follow_live(headers: dict[str, Any]) -> Response:
 
 
 @blueprint.route("/events", methods=["GET"])
-@blueprint.arguments(schemas.EventsQuery, location="query")
+@blueprint.arguments(parameters.EventsQuery, location="query")
 @blueprint.response(200, schemas.EventSchema(many=True))
 def list_events(query: dict[str, Any]) -> Any:
     """The audit log: what was to be done, for whom and why, and what came of it"""
@@ -314,14 +314,14 @@ def list_events(query: dict[str, Any]) -> Any:
 @blueprint.response(200, schemas.SiteViewSchema(many=True))
 def list_sites() -> Any:
     """The inventory, and what of it can be reached"""
-    return _coordinator().sites()
+    return _coordinator().views.sites()
 
 
 @blueprint.route("/sites/check", methods=["GET"])
 @blueprint.response(200, schemas.CheckupSchema(many=True))
 def check_sites() -> Any:
     """Each engine and broker of the inventory: version, limits, clock, what is wrong and what mends it"""
-    return _coordinator().checkups()
+    return _coordinator().views.checkups()
 
 
 @blueprint.route("/healthz", methods=["GET"])

@@ -1,0 +1,153 @@
+"""The query parameters and headers that the REST interface takes."""
+
+from __future__ import annotations
+
+from marshmallow import Schema, ValidationError, fields, validate
+
+from speck.schema.forms import check_name
+from speck.schema.report import show
+
+_LAST_NUMBER = 9_999_999_999  # what the store has digits for
+_NAME = {"pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"}
+
+
+def _name(value: str) -> None:
+    _valid(value, check_name(value))
+
+
+def _valid(value: str, fault: str | None) -> None:
+    if fault is not None:
+        raise ValidationError(f"{show(value)} {fault}")
+
+
+def _wait() -> fields.Float:
+    return fields.Float(
+        load_default=0.0,
+        validate=validate.Range(0, 3600),
+        metadata={"description": "wait up to so many seconds for the operation's end before answering"},
+    )
+
+
+def _printable(text: str) -> None:
+    if not all(each.isprintable() or each in "\n\t" for each in text):
+        raise ValidationError("holds control characters (expected plain text)")
+
+
+def _one_line(text: str) -> None:
+    if not text.isprintable():
+        raise ValidationError("holds control characters (expected one line of plain text)")
+
+
+class ChangeQuery(Schema):
+    """Query parameters of a request that begins an operation."""
+
+    wait = _wait()
+    author = fields.String(
+        load_default="",
+        validate=[validate.Length(max=200), _one_line],
+        metadata={"description": "who asks; kept in the history"},
+    )
+    message = fields.String(
+        load_default="",
+        validate=[validate.Length(max=1000), _printable],
+        metadata={"description": "why; kept in the history"},
+    )
+
+
+class JobQuery(ChangeQuery):
+    """Query parameters of the deployment of one job."""
+
+    composition = fields.String(
+        load_default="jobs", validate=_name, metadata={"description": "the composition it joins", **_NAME}
+    )
+
+
+class PlannedQuery(ChangeQuery):
+    """Query parameters of what is planned before it is carried out."""
+
+    dry_run = fields.Boolean(load_default=False, metadata={"description": "answer with the plan only"})
+    base_revision = fields.Integer(
+        load_default=None,
+        allow_none=True,
+        validate=validate.Range(0),
+        metadata={"description": "refuse when this is not the last revision"},
+    )
+
+
+class ApplyQuery(PlannedQuery):
+    """Query parameters of an apply."""
+
+    name = fields.String(
+        load_default="composition",
+        validate=_name,
+        metadata={"description": "the name of a composition that has none", **_NAME},
+    )
+    leave_behind = fields.List(
+        fields.String(),
+        load_default=list,
+        metadata={"description": "sites or engine addresses whose copies are left instead of stopped"},
+    )
+
+
+class RollbackQuery(PlannedQuery):
+    """Query parameters of a rollback."""
+
+    revision = fields.Integer(
+        load_default=None,
+        allow_none=True,
+        validate=validate.Range(1, _LAST_NUMBER),
+        metadata={"description": "the one to go back to; by default the one before the last"},
+    )
+
+
+class DifferenceQuery(Schema):
+    """Query parameters of a comparison of two revisions."""
+
+    before = fields.Integer(
+        load_default=None,
+        allow_none=True,
+        validate=validate.Range(0, _LAST_NUMBER),
+        metadata={"description": "by default the one before `after`; 0: before the first"},
+    )
+    after = fields.Integer(
+        load_default=None,
+        allow_none=True,
+        validate=validate.Range(1, _LAST_NUMBER),
+        metadata={"description": "by default the last one"},
+    )
+
+
+class LiveHeaders(Schema):
+    """Headers of a request to follow."""
+
+    last_event_id = fields.String(
+        data_key="Last-Event-ID",
+        load_default="",
+        metadata={"description": "the id of the last event that was received: what changed since is told"},
+    )
+
+
+class LogQuery(Schema):
+    """Query parameters of a job's log."""
+
+    lines = fields.Integer(
+        load_default=100,
+        validate=validate.Range(1, 10_000),
+        metadata={"description": "how many at most, the last ones"},
+    )
+
+
+class EventsQuery(Schema):
+    """Query parameters of the audit log."""
+
+    limit = fields.Integer(
+        load_default=100,
+        validate=validate.Range(1, 10_000),
+        metadata={"description": "how many, the last ones"},
+    )
+    composition = fields.String(load_default=None, metadata={"description": "of this composition only"})
+    job = fields.String(load_default=None, metadata={"description": "of this job only"})
+    operation = fields.String(load_default=None, metadata={"description": "of this operation only"})
+    since = fields.Float(
+        load_default=None, metadata={"description": "no older than this (Unix time, s)"}, allow_nan=False
+    )
