@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+
+import pytest
+
 pytest_plugins = [
     "tests.chromium",
     "tests.mosquitto_server",
@@ -12,3 +17,13 @@ pytest_plugins = [
     "tests.standalone_server",
     "tests.dashboards",
 ]
+
+
+@pytest.fixture(autouse=True)
+def no_log_left() -> Iterator[None]:
+    """Take away a log that a server begun in this process left where the test's standard error was."""
+    yield
+    root = logging.getLogger()
+    for handler in root.handlers.copy():
+        if type(handler) is logging.StreamHandler:
+            root.removeHandler(handler)

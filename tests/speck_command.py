@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,11 +33,8 @@ Speck = Callable[..., Said]
 @pytest.fixture(name="speck")
 def speck_fixture(
     rest: RestServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Speck]:
+) -> Speck:
     """Runs a command with these arguments."""
-    root = logging.getLogger()
-    before = root.handlers.copy()
-
     def run(*arguments: str) -> Said:
         monkeypatch.setattr(sys, "argv", ["speck", "--server", rest.url, *arguments])
         with pytest.raises(SystemExit) as ended:
@@ -46,8 +42,4 @@ def speck_fixture(
         captured = capsys.readouterr()
         return Said(int(ended.value.code or 0), captured.out, captured.err)
 
-    yield run
-    # A server that could not begin leaves the log of its process where this test's standard error was.
-    for handler in root.handlers.copy():
-        if type(handler) is logging.StreamHandler and handler not in before:
-            root.removeHandler(handler)
+    return run

@@ -21,7 +21,8 @@ SETTINGS = {
     ),
     # 100 by default, of which each is some files, and of a stateful job its changes too.
     "spark.sql.streaming.minBatchesToRetain": "10",
-    "spark.sql.streaming.numRecentProgressUpdates": "2",  # the last one is asked for
+    # What the log of a job tells; 100 by default, of some kilobytes each.
+    "spark.sql.streaming.numRecentProgressUpdates": "30",
     # A Connect server shows what it was asked on a page of its own: as the text of a protocol buffer, with
     # the options of source and sink.  This blots out the password among them.
     "spark.sql.redaction.string.regex": r'''(?<=key: "password"\s{1,40}value: )"(?:[^"\\]|\\.)*"''',
