@@ -95,6 +95,10 @@ class Client:
         """One operation."""
         return self._one("GET", f"/operations/{_quoted(identifier)}")
 
+    def operations(self, limit: int = 50, **filters: str) -> list[dict[str, Any]]:
+        """The last operations, newest first, without their actions (by ``composition``, ``before`` an id)."""
+        return self._many("/operations", limit=limit, **filters)
+
     def follow(self, identifier: str, pause: float = 0.25) -> Iterator[dict[str, Any]]:
         """The operation again and again, ``pause`` seconds apart, the last time when it has ended."""
         while True:
@@ -156,9 +160,16 @@ class Client:
         path = f"/compositions/{_quoted(name)}/rollback"
         return self._one("POST", path, revision=revision, base_revision=base_revision, wait=wait, **why)
 
-    def delete_composition(self, name: str, wait: float = 0, **why: str) -> dict[str, Any]:
+    def plan_deletion(self, name: str) -> dict[str, Any]:
+        """The plan of a composition's deletion."""
+        return self._one("DELETE", f"/compositions/{_quoted(name)}", dry_run="true")
+
+    def delete_composition(
+        self, name: str, *, base_revision: int | None = None, wait: float = 0, **why: str
+    ) -> dict[str, Any]:
         """Stop and forget all jobs of a composition; answers the operation."""
-        return self._one("DELETE", f"/compositions/{_quoted(name)}", wait=wait, **why)
+        path = f"/compositions/{_quoted(name)}"
+        return self._one("DELETE", path, base_revision=base_revision, wait=wait, **why)
 
     def sites(self) -> list[dict[str, Any]]:
         """The site inventory with what can be reached."""

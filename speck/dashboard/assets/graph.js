@@ -1,7 +1,8 @@
 // The graph as it is drawn: sites, topics, jobs, and the lines between them.
 import Panzoom from "./vendor/panzoom.js";
 import { html, names, steady, useEffect, useMemo, useRef, useState } from "./html.js";
-import { JOB, layout, topicWidth } from "./layout.js";
+import { laidOut } from "./layouter.js";
+import { JOB, topicWidth } from "./sizes.js";
 import { VERDICTS, jobLook } from "./states.js";
 import { shapeOf, throughput, topology } from "./topology.js";
 import { brief, count, known, rate } from "./words.js";
@@ -237,6 +238,27 @@ const reveal = (zoom, frame, element) => {
   if (x || y) zoom.current.pan(x / scale, y / scale, { relative: true, animate: true });
 };
 
+const BLANK = { width: 0, height: 0, sites: [], places: new Map(), paths: new Map() };
+
+// Everything's place, of the last shape that was laid out; while another is, the one before stays.
+const usePlan = (graph, width, narrow) => {
+  const [state, setState] = useState({ plan: BLANK, error: null });
+  const shape = useMemo(() => shapeOf(graph), [graph]);
+  const ratio = narrow ? 1 : Math.max(1.2, width / (window.innerHeight * 0.62));
+  const wide = Math.round(ratio * 5) / 5;
+  useEffect(() => {
+    if (!width) return undefined;
+    let current = true;
+    laidOut(graph, { down: narrow, ratio: wide }).then(({ plan, error }) => {
+      if (current) setState({ plan: plan ?? BLANK, error });
+    });
+    return () => {
+      current = false;
+    };
+  }, [shape, narrow, wide, width > 0]);
+  return state;
+};
+
 // `jobs` are jobs as GET /jobs has them, or those of a plan with their `verdict`; `rates` are by job name.
 export const GraphView = ({ jobs, sites, reach, rates, chosen, onChoose, label, least = 260 }) => {
   const frame = useRef(null);
@@ -245,10 +267,7 @@ export const GraphView = ({ jobs, sites, reach, rates, chosen, onChoose, label, 
   const width = useWidth(frame);
   const narrow = width > 0 && width < NARROW;
   const graph = useMemo(() => topology(jobs.map((job) => job.job), sites), [jobs, sites]);
-  const shape = useMemo(() => shapeOf(graph), [graph]);
-  const ratio = narrow ? 1 : Math.max(1.2, width / (window.innerHeight * 0.62));
-  const wide = Math.round(ratio * 5) / 5;
-  const plan = useMemo(() => (width ? layout(graph, { down: narrow, ratio: wide }) : layout(topology([], []))), [shape, narrow, wide, width > 0]);
+  const { plan, error } = usePlan(graph, width, narrow);
   const { zoom, fitAll } = useZoom(frame, canvas, plan, width, narrow, least);
   useNarrow(frame, canvas, plan, width, narrow);
   const [stop, setStop] = useState(null);
@@ -302,6 +321,7 @@ export const GraphView = ({ jobs, sites, reach, rates, chosen, onChoose, label, 
 
   return html`
     <div class="graph">
+      ${error && html`<p class="notice tone-bad" role="alert">The graph cannot be drawn: ${error}</p>`}
       <div
         class="frame"
         ref=${frame}
@@ -333,7 +353,7 @@ export const GraphView = ({ jobs, sites, reach, rates, chosen, onChoose, label, 
               })}
             </g>
             <g aria-hidden="true">
-              ${graph.edges.map((edge) => {
+              ${graph.edges.filter((edge) => plan.paths.has(edge.id)).map((edge) => {
                 const topic = edge.from.kind === "topic" ? edge.from : edge.to;
                 return html`<${Line} key=${edge.id} path=${plan.paths.get(edge.id)} tone=${toneOf(edge)} weight=${weightOf(flows.get(topic.id))} touched=${touched.has(edge.id)} />`;
               })}

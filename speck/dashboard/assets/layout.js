@@ -2,10 +2,9 @@
 //
 // In a site, what goes to or comes from other sites ends in a port at its edge, so that a line never goes through a
 // job of its own site.  Data flows to the right, or downwards where there is little width (`down`).
+import { JOB, TOPIC, topicWidth } from "./sizes.js";
 import { Graph, layout as dagre } from "./vendor/dagre.js";
 
-export const JOB = { width: 176, height: 52 };
-const TOPIC = { height: 24, least: 84, most: 210, letter: 6.7, room: 72 };
 const PORT = { width: 1, height: 1 };
 const TITLE = 38;
 const EDGE = 14; // between a site's border and what is in it
@@ -13,11 +12,6 @@ const APART = { sites: 48, parts: 16, nodes: 12, ranks: 24 };
 const MANY = 150; // nodes, from which on ranks are found the quick way
 const END = "end";
 const LANE = 12; // between sites and what flows back around them
-
-export const topicWidth = (name) => {
-  const width = TOPIC.room + TOPIC.letter * name.length;
-  return Math.round(Math.min(TOPIC.most, Math.max(TOPIC.least, width)));
-};
 
 const sizeOf = (node) =>
   node.kind === "job" ? JOB : { width: topicWidth(node.topic), height: TOPIC.height };

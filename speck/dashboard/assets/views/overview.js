@@ -4,8 +4,9 @@ import { html, useMemo, useState } from "../html.js";
 import { Empty } from "../parts.js";
 import { jobLook, troubled } from "../states.js";
 import { places } from "../topology.js";
+import { named } from "../rest.js";
 import { amount, count, known, rate } from "../words.js";
-import { items, now, world } from "../world.js";
+import { items, mayChange, now, world } from "../world.js";
 import { JobPanel, JobTable } from "./jobs.js";
 import { OperationStrip } from "./operations.js";
 
@@ -73,7 +74,9 @@ export const Overview = ({ name }) => {
   const all = items("composition");
   if (world.loaded && !all.length) {
     return html`<${Empty} title="Nothing is deployed yet">
-      Paste a composition under <a href="#/change">Change</a>, look at the plan, and apply it; or run <code>speck apply FILE</code>.
+      ${mayChange()
+        ? html`Paste a composition under <a href="#/change">Change</a>, look at the plan, and apply it; or run <code>speck apply FILE</code>.`
+        : "What others deploy is shown here. This token reads only."}
     <//>`;
   }
   const rows = rowsOf(name, place);
@@ -95,6 +98,7 @@ export const Overview = ({ name }) => {
       <h1 class="title">
         ${name ?? "All compositions"}
         <span class="quiet">${composition ? `revision ${composition.revision} · ${what}` : what}${composition?.deleting ? " · being deleted" : ""}</span>
+        ${composition && mayChange() && html`<a class="button title-end" href="#/delete/${named(name)}">Delete …</a>`}
       </h1>
       <${OperationStrip} composition=${name} />
       <${Figures} rows=${rows} sites=${here} />
