@@ -229,6 +229,7 @@ def test_openapi_describes_every_route_and_the_fields_of_a_job(rest: RestServer)
         ("GET", "/compositions/{name}/revisions/{number}"),
         ("GET", "/compositions/{name}/diff"),
         ("POST", "/compositions/{name}/rollback"),
+        ("GET", "/operations"),
         ("GET", "/operations/{identifier}"),
         ("GET", "/operations/{identifier}/events"),
         ("GET", "/store/check"),
@@ -239,6 +240,7 @@ def test_openapi_describes_every_route_and_the_fields_of_a_job(rest: RestServer)
         ("GET", "/sites"),
         ("GET", "/sites/check"),
         ("GET", "/healthz"),
+        ("GET", "/whoami"),
         ("GET", "/readyz"),
         ("GET", "/metrics"),
     }

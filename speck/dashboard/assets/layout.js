@@ -7,6 +7,7 @@ import { Graph, layout as dagre } from "./vendor/dagre.js";
 
 const PORT = { width: 1, height: 1 };
 const TITLE = 38;
+const HEAD = { room: 230, letter: 9, most: 24 }; // what a site's name and the note beside it take
 const EDGE = 14; // between a site's border and what is in it
 const APART = { sites: 48, parts: 16, nodes: 12, ranks: 24 };
 const MANY = 150; // nodes, from which on ranks are found the quick way
@@ -135,17 +136,30 @@ const partLayout = (ids, known, links, options) => {
   };
 };
 
+// Parts that only take from other sites first, those that give to others last: their lines then pass no other part.
+const inOrder = (parts) => {
+  const turn = (part) => {
+    const [takes, gives] = ["in ", "out "].map((start) => part.some((id) => id.startsWith(start)));
+    return gives ? (takes ? 2 : 3) : takes ? 0 : 1;
+  };
+  return [...parts].sort((one, other) => turn(one) - turn(other));
+};
+
+const headWidth = (group) => HEAD.room + HEAD.letter * Math.min(HEAD.most, group.length);
+
 const siteLayout = (group, nodes, edges, options) => {
   const known = new Map(nodes.map((node) => [node.id, node]));
   const { links, ports } = portsOf(edges, group);
   const ids = [...known.keys(), ...ports];
   const parts = partsOf(ids, links.map(({ from, to }) => [from, to]));
-  const boxes = parts.map((part) => partLayout(part, known, links, options));
-  const { placed, width, height } = packed(boxes, APART.parts, options.down ? 0 : 1.2);
+  const boxes = inOrder(parts).map((part) => partLayout(part, known, links, options));
+  const { placed, width: inside, height } = packed(boxes, APART.parts, options.down ? 0 : 1.2);
+  const width = Math.max(inside, headWidth(group) - 2 * EDGE);
+  const aside = (width - inside) / 2;
   const places = new Map();
   const lines = new Map();
   for (const box of placed) {
-    const [byX, byY] = [EDGE + box.x - box.left, TITLE + box.y - box.top];
+    const [byX, byY] = [EDGE + aside + box.x - box.left, TITLE + box.y - box.top];
     for (const [id, at] of box.places) places.set(id, { ...at, x: at.x + byX, y: at.y + byY });
     for (const [id, points] of box.lines) lines.set(id, points.map(({ x, y }) => ({ x: x + byX, y: y + byY })));
   }
@@ -294,12 +308,15 @@ const pathOf = (edge, boxes, down) => {
   const piece = (box, from, to) =>
     shifted(bends(box.site.lines.get(`${from} > ${to}`), box.site.places.get(from), box.site.places.get(to), down), box);
   if (one === other) return lineThrough(rounded(piece(one, edge.from.id, edge.to.id)), down);
-  const leaving = piece(one, edge.from.id, `out ${edge.from.id}`);
-  const reaching = piece(other, `in ${edge.to.id}`, edge.to.id);
-  const [last, first] = [leaving.at(-1), reaching[0]];
+  const whole = [piece(one, edge.from.id, `out ${edge.from.id}`), piece(other, `in ${edge.to.id}`, edge.to.id)];
+  const [last, first] = [whole[0].at(-1), whole[1][0]];
   const border = down
     ? [{ x: last.x, y: one.y + one.site.height }, { x: first.x, y: other.y }]
     : [{ x: one.x + one.site.width, y: last.y }, { x: other.x, y: first.y }];
+  // A port may lie beyond the border: the line would go out there, and back.
+  const along = down ? "y" : "x";
+  const leaving = last[along] < border[0][along] ? whole[0] : whole[0].slice(0, -1);
+  const reaching = first[along] > border[1][along] ? whole[1] : whole[1].slice(1);
   const back = down ? border[1].y < border[0].y : border[1].x < border[0].x;
   const ends = rounded(border);
   if (!back && !(down && isBetween(boxes, one, other))) {

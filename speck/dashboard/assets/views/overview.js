@@ -27,13 +27,14 @@ const Figures = ({ rows, sites }) => {
   const tone = isBad ? "bad" : wrong.length || running < wanted ? "warn" : "good";
   const reaches = sites.map((site) => world.kinds.reach.get(site)).filter(Boolean);
   const reached = reaches.filter((each) => each.broker.reached && each.engines.every((engine) => engine.reached));
+  const note = wrong.length ? `${wrong.length} to look at` : running < wanted ? `${wanted - running} not running yet` : "all as wanted";
   const waiting = total(rows.map(({ rates }) => rates?.waiting));
   return html`
     <dl class="figures">
-      <${Figure} name="Jobs running" value="${running} / ${wanted}" note=${wrong.length ? `${wrong.length} to look at` : "all as wanted"} tone=${tone} />
+      <${Figure} name="Jobs running" value="${running} / ${wanted}" note=${note} tone=${tone} />
       <${Figure} name="Messages in" value=${rate(total(rows.map(({ rates }) => rates?.input_rate)))} note="read by all jobs" />
       <${Figure} name="Messages out" value=${rate(total(rows.map(({ rates }) => rates?.output_rate)))} note="written by all jobs" />
-      <${Figure} name="Waiting" value=${amount(waiting)} note="messages not yet worked off" />
+      <${Figure} name="Waiting" value=${amount(waiting)} note="not yet worked off" />
       <${Figure} name="Sites" value=${reaches.length ? `${reached.length} / ${reaches.length}` : sites.length} note=${reaches.length ? (reached.length < reaches.length ? "not all in reach" : "all in reach") : world.kinds.site.size ? "not asked yet" : "no inventory"} tone=${reached.length < reaches.length ? "bad" : ""} />
     </dl>
   `;

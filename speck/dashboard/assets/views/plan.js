@@ -21,7 +21,7 @@ const verdictJobs = (plan) => {
 };
 
 const inWords = (counts) =>
-  KINDS.filter((kind) => kind !== "keep" && counts[kind]).map((kind) => count(counts[kind], kind)).join(", ");
+  KINDS.filter((kind) => kind !== "keep" && counts[kind]).map((kind) => `${counts[kind]} to ${kind}`).join(", ");
 
 const Counts = ({ counts }) => html`
   <ul class="counts" aria-label="The plan in figures">
@@ -52,7 +52,7 @@ const Confirm = ({ plan, what, verb, onApply, onClose }) => {
   const stopped = plan.actions.filter((each) => each.kind === "stop").map((each) => each.job);
   return html`
     <${Dialog} title="${what} ${plan.composition}?" onClose=${onClose}>
-      <p>${inWords(plan.counts) || "Nothing changes at any engine."}. ${plan.counts.keep > 0 ? `${count(plan.counts.keep, "job is", "jobs are")} not touched.` : ""}</p>
+      <p>${inWords(plan.counts) || "Nothing changes at any engine"}. ${plan.counts.keep > 0 ? `${count(plan.counts.keep, "job is", "jobs are")} not touched.` : ""}</p>
       ${stopped.length > 0 && html`<p class="notice tone-warn">${stopped.length === 1 ? "This job stops and is" : "These jobs stop and are"} forgotten, with the messages that wait: <strong>${named(stopped)}</strong></p>`}
       <${Trouble} error=${state.error} />
       ${stale && html`<p>Somebody else was faster, or is at work. Go back and plan again.</p>`}
