@@ -19,6 +19,7 @@ from speck.model import JOB_NAME
 DEFAULT_URL = "http://127.0.0.1:8180"
 _CONNECT = 5.0  # s
 _PIECE = 256 * 1024  # bytes read at once
+_OPERATIONS = 200  # that the server lists at once
 _READ = 60.0  # s, beyond what the server was asked to wait
 
 
@@ -95,9 +96,17 @@ class Client:
         """One operation."""
         return self._one("GET", f"/operations/{_quoted(identifier)}")
 
-    def operations(self, limit: int = 50, **filters: str) -> list[dict[str, Any]]:
-        """The last operations, newest first, without their actions (by ``composition``, ``before`` an id)."""
-        return self._many("/operations", limit=limit, **filters)
+    def operations(self, limit: int = 50, composition: str = "") -> list[dict[str, Any]]:
+        """The last operations (on a composition), newest first, without their actions."""
+        found: list[dict[str, Any]] = []
+        while len(found) < limit:
+            asked = min(_OPERATIONS, limit - len(found))
+            before = found[-1]["id"] if found else ""
+            page = self._many("/operations", limit=asked, composition=composition, before=before)
+            found += page
+            if len(page) < asked:
+                break
+        return found
 
     def follow(self, identifier: str, pause: float = 0.25) -> Iterator[dict[str, Any]]:
         """The operation again and again, ``pause`` seconds apart, the last time when it has ended."""

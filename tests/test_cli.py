@@ -182,7 +182,10 @@ def test_events_are_filtered(speck: Speck, two: str) -> None:
     assert "'yesterday' is no time (expected 90s, 15m" in said_wrong.err
 
 
-def test_operations_are_listed_newest_first(speck: Speck, two: str, tmp_path: Path) -> None:
+def test_operations_are_listed_newest_first(
+    speck: Speck, two: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("speck.client._OPERATIONS", 2)  # so that three are asked for twice
     other = tmp_path / "other.yaml"
     other.write_text(yaml_of("c t5 t6"))
     speck("apply", two, "-m", "the first")

@@ -142,7 +142,7 @@ class OperationsQuery(Schema):
 
     limit = fields.Integer(
         load_default=50,
-        validate=validate.Range(1, 1000),
+        validate=validate.Range(1, 200),
         metadata={"description": "how many, the last ones"},
     )
     composition = fields.String(load_default="", metadata={"description": "on this composition only"})
