@@ -154,3 +154,24 @@ def test_no_line_to_another_site_passes_over_a_job(
     _, page = at
     page.open("#/change")
     assert page.ask(script("crossings"), 7, toward, down) == {"edges": 28, "crossed": []}
+
+
+def test_a_chosen_job_of_a_wide_graph_can_be_read(at: tuple[RestServer, Page]) -> None:
+    rest, page = at
+    deploy(
+        rest, composition(*(f"job-{number} A measured/{number} measured/{number + 1}" for number in range(8)))
+    )
+    page.open()
+    page.job_is("job-7", "running")
+    box = (
+        "const at = (what) => document.querySelector(what).getBoundingClientRect();"
+        "const [card, frame] = [at('[data-job=job-7] .card'), at('.frame')];"
+        "return [card.width, card.left >= frame.left && card.right <= frame.right]"
+    )
+    assert page.run(box)[0] < 100  # px; all eight are in sight
+    page.click(".jobs button", "job-7")
+    page.one(".job-panel h2", "job-7")
+    page.until(lambda: page.run(box)[0] > 110, "the job to come near")
+    page.until(lambda: page.run(box)[1], "the job to be in sight")
+    page.click(".job-panel button", "✕")
+    page.until(lambda: page.run(box)[0] < 100, "all to be in sight again")
