@@ -39,7 +39,7 @@ const shortened = (text, font, width) => {
 // As in graph.css; `letter` is the width of a figure of a topic's rate, px.
 const FONTS = {
   near: { name: "600 13px system-ui, sans-serif", detail: "11.5px system-ui, sans-serif", topic: "11px ui-monospace, monospace", letter: 6.7 },
-  middle: { name: "600 17px system-ui, sans-serif", detail: "15px system-ui, sans-serif", topic: "14.5px ui-monospace, monospace", letter: 8.9 },
+  middle: { name: "600 17px system-ui, sans-serif", detail: "15px system-ui, sans-serif", topic: "12px ui-monospace, monospace", letter: 7.3 },
 };
 const SITE_FONT = "700 15px system-ui, sans-serif";
 const NOTE_LETTER = 6.5; // px
