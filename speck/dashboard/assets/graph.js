@@ -36,20 +36,32 @@ const shortened = (text, font, width) => {
   return `${text.slice(0, length)}…`;
 };
 
-// As in graph.css; `letter` is the width of a figure of a topic's rate, px.
+// As in graph.css; `letter` and `noteLetter` are the widths of a figure of a topic's rate, and of a site's note, px.
 const FONTS = {
-  near: { name: "600 13px system-ui, sans-serif", detail: "11.5px system-ui, sans-serif", topic: "11px ui-monospace, monospace", letter: 6.7 },
-  middle: { name: "600 17px system-ui, sans-serif", detail: "15px system-ui, sans-serif", topic: "12px ui-monospace, monospace", letter: 7.3 },
+  near: {
+    site: "700 15px system-ui, sans-serif",
+    noteLetter: 6.5,
+    name: "600 13px system-ui, sans-serif",
+    detail: "11.5px system-ui, sans-serif",
+    topic: "11px ui-monospace, monospace",
+    letter: 6.7,
+  },
+  middle: {
+    site: "700 19px system-ui, sans-serif",
+    noteLetter: 8.1,
+    name: "600 17px system-ui, sans-serif",
+    detail: "15px system-ui, sans-serif",
+    topic: "12px ui-monospace, monospace",
+    letter: 7.3,
+  },
 };
-const SITE_FONT = "700 15px system-ui, sans-serif";
-const NOTE_LETTER = 6.5; // px
 
 // --- the pieces
 
-const SiteBox = steady(({ box, title, note, tone }) => html`
+const SiteBox = steady(({ box, title, note, tone, level }) => html`
   <g class=${names("site", tone && `tone-${tone}`)} transform="translate(${box.x} ${box.y})">
     <rect class="site-box" width=${box.width} height=${box.height} rx="14" />
-    <text class="site-name" x="14" y="25">${fit(title, SITE_FONT, box.width - 44 - NOTE_LETTER * note.length)}</text>
+    <text class="site-name" x="14" y="25">${fit(title, FONTS[level].site, box.width - 44 - FONTS[level].noteLetter * note.length)}</text>
     <text class="site-note" x=${box.width - 14} y="24" text-anchor="end">${note}</text>
   </g>
 `);
@@ -234,8 +246,10 @@ const useZoom = (frame, canvas, plan, width, narrow, least, chosen) => {
       zoom.current = null;
     };
   }, [plan, width, narrow, least]);
-  return { zoom, fitAll, level: narrow || level === "far" ? "near" : level };
+  return { zoom, fitAll, level: narrow ? narrowLevel(plan, width) : level === "far" ? "near" : level };
 };
+
+const narrowLevel = (plan, width) => (plan.width && width / plan.width < NEAR ? "middle" : "near");
 
 // On a narrow page all of it stands in the page, as wide as that is, and scrolls with it.
 const useNarrow = (frame, canvas, plan, width, narrow) => {
@@ -243,7 +257,7 @@ const useNarrow = (frame, canvas, plan, width, narrow) => {
     if (!narrow || !width || !plan.width) return undefined;
     const scale = Math.min(1, width / plan.width);
     frame.current.style.height = `${Math.ceil(plan.height * scale) + 8}px`;
-    frame.current.dataset.level = "near";
+    frame.current.dataset.level = narrowLevel(plan, width);
     frame.current.style.setProperty("--scale", scale.toFixed(3));
     canvas.current.style.transform = `scale(${scale})`;
     canvas.current.style.transformOrigin = "0 0";
@@ -381,6 +395,7 @@ export const GraphView = ({ jobs, sites, reach, rates, chosen, onChoose, label, 
                   title=${box.group}
                   note=${noteOf(inSite.get(box.group) ?? [], told)}
                   tone=${told && !reachedOf(told) ? "bad" : ""}
+                  level=${level}
                 />`;
               })}
             </g>

@@ -7,7 +7,7 @@ import { Graph, layout as dagre } from "./vendor/dagre.js";
 
 const PORT = { width: 1, height: 1 };
 const TITLE = 38;
-const HEAD = { room: 230, letter: 9, most: 24 }; // what a site's name and the note beside it take
+const HEAD = { room: 270, letter: 11, most: 20 }; // what a site's name and the note beside it take
 const EDGE = 14; // between a site's border and what is in it
 const APART = { sites: 48, parts: 16, nodes: 12, ranks: 24 };
 const MANY = 150; // nodes, from which on ranks are found the quick way
