@@ -285,7 +285,18 @@ def test_every_command_that_reads_an_inventory_takes_values(
     )
     assert speck("validate", "line.yaml", "--sites", "sites.yaml", "--env", "prod.env").code == 0
     assert "A" in speck("graph", "line.yaml", "--sites", "sites.yaml", "--env", "prod.env").out
-    said = speck("sites", "check", "--sites", "sites.yaml", "--env", "prod.env", "--set", "PORT=1", "--set", "CLOUD=127.0.0.1:1")
+    said = speck(
+        "sites",
+        "check",
+        "--sites",
+        "sites.yaml",
+        "--env",
+        "prod.env",
+        "--set",
+        "PORT=1",
+        "--set",
+        "CLOUD=127.0.0.1:2",
+    )
     assert "A, broker tcp://127.0.0.1:1: " in said.out
     assert "cloud, broker" in said.out
     assert "are for the file that --sites names" in speck("sites", "check", "--env", "prod.env").err
