@@ -16,7 +16,7 @@ JAR := binders/jars/spark-mqtt.jar
 FLINK_JAR := $(FLINK_JOBS)/speck-flink-jobs.jar
 BUILT := $(JAR) binders/jars/flink-mqtt.jar $(FLINK_JAR) $(FLINK_JOBS)/speck-flink-jobs-all.jar
 JAVA_SOURCES := $(shell find $(CONNECTORS) $(FLINK_JOBS) -name target -prune -o -type f \( -name '*.java' -o -name pom.xml -o -path '*/resources/*' \) -print)
-PIP := $(BIN)/pip --disable-pip-version-check -q install -c constraints.txt
+PIP := $(BIN)/pip --disable-pip-version-check -q install --use-pep517 -c constraints.txt
 MAVEN := mvn -q -B -f $(CONNECTORS)/pom.xml
 
 .PHONY: help demo test check docs pictures bench jars setup pyflink classes browser shells assets clean
@@ -65,14 +65,14 @@ jars: $(BUILT)
 
 # One run of Maven builds all.
 $(BUILT) &: $(JAVA_SOURCES) | system
-	@echo "building the connectors and the Flink programs (Maven)" >&2
+	@echo "building the connectors and the Flink programs (Maven; half a minute, and more the first time)" >&2
 	@$(MAVEN) -DskipTests package >&2
 	@touch $(BUILT)
 
 setup: $(VENV)/run
 
 $(VENV)/run: setup.cfg pyproject.toml constraints.txt | system
-	@echo "making the virtual environment" >&2
+	@echo "making the virtual environment (a minute or two)" >&2
 	@[ -x $(BIN)/pip ] || $(PYTHON) -m venv $(VENV) >&2
 	@$(PIP) -e '.[flink]' >&2
 	@touch $@

@@ -339,11 +339,21 @@ class Prepares(LocalServer, Protocol):
 
 
 @dataclass(frozen=True)
+class Parameter:
+    """An argument that a job's code takes: whether it must be given, and its types (empty: any)."""
+
+    name: str
+    needed: bool
+    types: tuple[type, ...] = ()
+
+
+@dataclass(frozen=True)
 class EngineKind:
     """A kind of engine: ``name`` is its own (``spark-connect``), ``engine`` what a job calls it (``spark``).
 
     ``check_code(path, entry_class)`` says in a sentence what is wrong with a job's file without running
-    it, or ``None``.  ``connect(address, inventory)`` makes the binder and opens no connection yet.
+    it, or ``None``; ``parameters``, of code with nothing wrong, which arguments it takes (``None``: not
+    known, or any).  ``connect(address, inventory)`` makes the binder and opens no connection yet.
     ``local`` starts one on a developer's machine, where that is possible.
     """
 
@@ -355,6 +365,7 @@ class EngineKind:
     bound: int = 4  # actions at a time on one engine
     settle: float = 0.0  # s, for which a new copy must have run before it counts as come up
     local: LocalServer | None = None
+    parameters: Callable[[Path, str], Sequence[Parameter] | None] | None = None
 
 
 @dataclass(frozen=True)
