@@ -70,6 +70,7 @@ class Client:
         ca: Path | None = None,
     ) -> None:
         self.url = url.rstrip("/")
+        self.patience = _READ  # s, for an answer, beyond what the server was asked to wait
         self._session = requests.Session()
         self._session.auth = _Login(token if callable(token) else lambda: token)
         self._session.headers["X-Requested-By"] = "speck"
@@ -206,8 +207,8 @@ class Client:
 
     def back_up(self) -> Iterator[bytes]:
         """A backup of the server's store, in pieces; whole when it ends without an error."""
-        timeout = (_CONNECT, _READ)
-        with self._translated(_READ):
+        timeout = (_CONNECT, self.patience)
+        with self._translated(self.patience):
             answer = self._send("GET", "/store/backup", timeout=timeout, stream=True)
             if not answer.ok:
                 self._body(answer)
@@ -224,9 +225,10 @@ class Client:
 
     def _ask(self, method: str, path: str, *, query: Mapping[str, Any], **kwargs: Any) -> Any:
         sent = {key: value for key, value in query.items() if value is not None and value != ""}
-        wait = _READ + float(query.get("wait") or 0)
+        wait = self.patience + float(query.get("wait") or 0)
+        timeout = (min(_CONNECT, wait), wait)
         with self._translated(wait):
-            return self._body(self._send(method, path, params=sent, timeout=(_CONNECT, wait), **kwargs))
+            return self._body(self._send(method, path, params=sent, timeout=timeout, **kwargs))
 
     def _send(self, method: str, path: str, **kwargs: Any) -> requests.Response:
         if self._ca is not None:

@@ -182,7 +182,7 @@ def _rates(coordinator: Coordinator) -> Items:
 
 
 def _compositions(coordinator: Coordinator) -> Items:
-    sites = coordinator.inventory.sites.values()
+    sites = coordinator.inventory.places()
     return {
         "composition": {each["name"]: each for each in coordinator.views.compositions()},
         "site": {

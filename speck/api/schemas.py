@@ -305,10 +305,13 @@ class BrokerViewSchema(_ReachedSchema):
 
 
 class SiteViewSchema(Schema):
-    """A site of the inventory, and whether its engines and its broker can be reached now."""
+    """A site of the inventory, or a broker of none, and whether it can be reached now."""
 
-    name = _text("the site's name")
-    engines = fields.List(fields.Nested(EngineViewSchema), metadata={"description": "its engines"})
+    name = _text("the site's name, or that of a broker that belongs to no site")
+    engines = fields.List(
+        fields.Nested(EngineViewSchema),
+        metadata={"description": "its engines; none: it is a broker that belongs to no site"},
+    )
     broker = fields.Nested(BrokerViewSchema, metadata={"description": "its broker"})
 
 
@@ -322,7 +325,7 @@ class ComplaintSchema(Schema):
 class CheckupSchema(Schema):
     """An engine or a broker of the inventory, as it was found just now."""
 
-    site = _text("the site's name")
+    site = _text("the site's name, or that of a broker that belongs to no site")
     role = fields.String(
         validate=validate.OneOf(("engine", "broker")), metadata={"description": "engine or broker"}
     )
