@@ -19,7 +19,7 @@ JAVA_SOURCES := $(shell find $(CONNECTORS) $(FLINK_JOBS) -name target -prune -o 
 PIP := $(BIN)/pip --disable-pip-version-check -q install --use-pep517 -c constraints.txt
 MAVEN := mvn -q -B -f $(CONNECTORS)/pom.xml
 
-.PHONY: help demo test check docs pictures bench jars setup pyflink browser assets clean
+.PHONY: help demo test check docs pictures bench jars setup pyflink classes browser shells assets clean
 
 help:
 	@echo "make demo [ARGS='...']   the road-traffic demo (ARGS: see speck demo --help)"
@@ -35,7 +35,9 @@ demo: setup jars
 
 test: $(VENV)/dev jars
 	@$(MAKE) pyflink || echo "no PyFlink: its tests are skipped" >&2
+	@$(MAKE) classes || echo "no archive of classes: engines start as slowly as ever" >&2
 	@$(MAKE) browser || echo "no Chromium: the tests of the dashboard are skipped" >&2
+	@$(MAKE) shells || echo "no zsh or fish: the tests of their completion are skipped" >&2
 	@$(MAVEN) verify
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --durations=30 $(ARGS)
 
@@ -88,8 +90,18 @@ $(PYFLINK)/made: requirements-pyflink.txt
 	@$(PYFLINK)/bin/pip --disable-pip-version-check -q install --no-deps -r requirements-pyflink.txt >&2
 	@touch $@
 
+# Engines start in half the processor time.
+classes: $(VENV)/share/speck/spark.jsa
+
+$(VENV)/share/speck/spark.jsa: $(VENV)/run | system
+	@echo "archiving the classes that the engines load" >&2
+	@$(BIN)/speck local prepare
+
 browser:
 	@scripts/system-packages.sh browser
+
+shells:
+	@scripts/system-packages.sh shells
 
 assets:
 	@$(PYTHON) scripts/assets.py

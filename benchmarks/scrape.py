@@ -2,8 +2,9 @@
 
 A composition of 500 jobs runs on engines in memory, each of which tells rates.  ``metrics_seconds`` and
 ``rates_seconds`` are the processor time that an answer to ``GET /metrics`` and ``GET /rates`` takes,
-``metrics_bytes`` and ``metrics_series`` what the former holds.  ``sampling_seconds`` is that of asking all
-engines once, which is done every 5 s while somebody looks.
+``metrics_bytes`` and ``metrics_series`` what the former holds, every route having been asked for, with and
+without success.  ``sampling_seconds`` is that of asking all engines once, which is done every 5 s while
+somebody looks, ``counting_seconds`` that of counting one request.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.common import Figure
-from speck.api import metrics
+from speck.api import create_app, metrics
 from speck.coordinator import Coordinator
 from speck.model import JobMetrics
 from speck.store import Store
@@ -25,6 +26,7 @@ from tests.doubles import World, double_kinds
 from tests.jobs_by_hand import composition, make_job, write_code
 
 ENGINES = 10
+REQUESTS = 10_000
 
 
 def measure(jobs: int, runs: int) -> dict[str, Any]:
@@ -37,6 +39,8 @@ def measure(jobs: int, runs: int) -> dict[str, Any]:
             operation, _ = coordinator.apply(composition(*_jobs(world, jobs)))
             assert operation.wait(600) and operation.state == "succeeded"
             coordinator.loop.round()
+            routes = [rule.rule for rule in create_app(coordinator).url_map.iter_rules()]
+            counting = [_time(lambda: _count(coordinator, routes)) / REQUESTS for _ in range(runs)]
             coordinator.telemetry.period = 0.0  # each engine is due at once
             sampling = [_time(lambda: _sample(coordinator)) for _ in range(runs)]
             coordinator.telemetry.period = 3600.0  # and none any more
@@ -50,6 +54,7 @@ def measure(jobs: int, runs: int) -> dict[str, Any]:
         **dict(Figure.of(answers).named("metrics_seconds")),
         **dict(Figure.of(rates).named("rates_seconds")),
         **dict(Figure.of(sampling).named("sampling_seconds")),
+        **dict(Figure.of(counting).named("counting_seconds")),
         "metrics_bytes": len(text.encode()),
         "metrics_series": sum(not line.startswith("#") for line in text.splitlines()),
     }
@@ -70,6 +75,13 @@ def _sample(coordinator: Coordinator) -> None:
     coordinator.telemetry.settle()
 
 
+def _count(coordinator: Coordinator, routes: Sequence[str]) -> None:
+    """Requests of every route, as if they had been answered."""
+    for number in range(REQUESTS):
+        status = "2xx" if number % 2 else "4xx"
+        coordinator.gauges.requested(routes[number // 2 % len(routes)], "GET", status, 0.01)
+
+
 def _time(work: Callable[[], object]) -> float:
     begun = time.process_time()
     work()
@@ -88,7 +100,7 @@ def main() -> None:
         print(json.dumps({"scrape": row}))
         return
     for name, value in row.items():
-        print(f"{name:>24}  {value:.4f}" if isinstance(value, float) else f"{name:>24}  {value}")
+        print(f"{name:>24}  {value:.3g}" if isinstance(value, float) else f"{name:>24}  {value}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes sure of what does not come from pip: Java 17 with its compiler, Maven, Mosquitto, Python's venv; with the
-# argument `browser`, of Chromium and its driver instead, which only the tests of the dashboard need.
+# argument `browser`, of Chromium and its driver instead, which only the tests of the dashboard need, or with `shells`
+# of zsh and fish, which only the tests of their completion need.
 # Installs what is missing by the system's package manager, or says exactly what to install.
 # All output goes to standard error.
 set -euo pipefail
@@ -25,6 +26,10 @@ if [ "${1:-}" = browser ]; then
     command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ||
         missing+=(chromium)
     command -v chromedriver >/dev/null || missing+=(chromedriver)
+elif [ "${1:-}" = shells ]; then
+    all="zsh and fish"
+    command -v zsh >/dev/null || missing+=(zsh)
+    command -v fish >/dev/null || missing+=(fish)
 else
     if ! python_new_enough; then
         found=$("$PYTHON" --version 2>&1 || true)

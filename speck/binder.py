@@ -327,6 +327,17 @@ class LocalServer(Protocol):
         """What an inventory says of it beside its address, by field of :class:`~speck.model.Engine`."""
 
 
+@runtime_checkable
+class Prepares(LocalServer, Protocol):
+    """A :class:`LocalServer` whose later starts can be made quicker, once and for all."""
+
+    def prepare(self, ports: Sequence[int], directory: Path) -> None:
+        """Do so, with these loopback ports and a folder of its own to work in; takes up to a minute.
+
+        Raises :class:`~speck.errors.LocalError`.
+        """
+
+
 @dataclass(frozen=True)
 class Parameter:
     """An argument that a job's code takes: whether it must be given, and its types (empty: any)."""

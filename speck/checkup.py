@@ -25,7 +25,10 @@ _SIDE_BY_SIDE = 32
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """One engine or broker of a site as it was found; ``role`` is ``engine`` or ``broker``."""
+    """One engine or broker of a site as it was found; ``role`` is ``engine`` or ``broker``.
+
+    ``site`` is the name of the site, or of a broker that belongs to none.
+    """
 
     site: str
     role: str
@@ -61,9 +64,11 @@ class _Question:
 def examine(inventory: Inventory, pool: BinderPool, patience: float = PATIENCE) -> list[Examined]:
     """Every engine and every broker, site by site; all are asked side by side.  Raises nothing of theirs.
 
+    Brokers that belong to no site come last.
+
     Of those that do not answer within ``patience`` (s) that is said.
     """
-    questions = [each for site in inventory.sites.values() for each in _questions(site, pool)]
+    questions = [each for site in inventory.places() for each in _questions(site, pool)]
     if not questions:
         return []
     threads = ThreadPoolExecutor(min(_SIDE_BY_SIDE, len(questions)), thread_name_prefix="checkup")

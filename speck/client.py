@@ -19,6 +19,7 @@ from speck.model import JOB_NAME
 DEFAULT_URL = "http://127.0.0.1:8180"
 _CONNECT = 5.0  # s
 _PIECE = 256 * 1024  # bytes read at once
+_OPERATIONS = 200  # that the server lists at once
 _READ = 60.0  # s, beyond what the server was asked to wait
 
 
@@ -69,6 +70,7 @@ class Client:
         ca: Path | None = None,
     ) -> None:
         self.url = url.rstrip("/")
+        self.patience = _READ  # s, for an answer, beyond what the server was asked to wait
         self._session = requests.Session()
         self._session.auth = _Login(token if callable(token) else lambda: token)
         self._session.headers["X-Requested-By"] = "speck"
@@ -94,6 +96,18 @@ class Client:
     def operation(self, identifier: str) -> dict[str, Any]:
         """One operation."""
         return self._one("GET", f"/operations/{_quoted(identifier)}")
+
+    def operations(self, limit: int = 50, composition: str = "") -> list[dict[str, Any]]:
+        """The last operations (on a composition), newest first, without their actions."""
+        found: list[dict[str, Any]] = []
+        while len(found) < limit:
+            asked = min(_OPERATIONS, limit - len(found))
+            before = found[-1]["id"] if found else ""
+            page = self._many("/operations", limit=asked, composition=composition, before=before)
+            found += page
+            if len(page) < asked:
+                break
+        return found
 
     def follow(self, identifier: str, pause: float = 0.25) -> Iterator[dict[str, Any]]:
         """The operation again and again, ``pause`` seconds apart, the last time when it has ended."""
@@ -156,9 +170,16 @@ class Client:
         path = f"/compositions/{_quoted(name)}/rollback"
         return self._one("POST", path, revision=revision, base_revision=base_revision, wait=wait, **why)
 
-    def delete_composition(self, name: str, wait: float = 0, **why: str) -> dict[str, Any]:
+    def plan_deletion(self, name: str) -> dict[str, Any]:
+        """The plan of a composition's deletion."""
+        return self._one("DELETE", f"/compositions/{_quoted(name)}", dry_run="true")
+
+    def delete_composition(
+        self, name: str, *, base_revision: int | None = None, wait: float = 0, **why: str
+    ) -> dict[str, Any]:
         """Stop and forget all jobs of a composition; answers the operation."""
-        return self._one("DELETE", f"/compositions/{_quoted(name)}", wait=wait, **why)
+        path = f"/compositions/{_quoted(name)}"
+        return self._one("DELETE", path, base_revision=base_revision, wait=wait, **why)
 
     def sites(self) -> list[dict[str, Any]]:
         """The site inventory with what can be reached."""
@@ -186,8 +207,8 @@ class Client:
 
     def back_up(self) -> Iterator[bytes]:
         """A backup of the server's store, in pieces; whole when it ends without an error."""
-        timeout = (_CONNECT, _READ)
-        with self._translated(_READ):
+        timeout = (_CONNECT, self.patience)
+        with self._translated(self.patience):
             answer = self._send("GET", "/store/backup", timeout=timeout, stream=True)
             if not answer.ok:
                 self._body(answer)
@@ -204,9 +225,10 @@ class Client:
 
     def _ask(self, method: str, path: str, *, query: Mapping[str, Any], **kwargs: Any) -> Any:
         sent = {key: value for key, value in query.items() if value is not None and value != ""}
-        wait = _READ + float(query.get("wait") or 0)
+        wait = self.patience + float(query.get("wait") or 0)
+        timeout = (min(_CONNECT, wait), wait)
         with self._translated(wait):
-            return self._body(self._send(method, path, params=sent, timeout=(_CONNECT, wait), **kwargs))
+            return self._body(self._send(method, path, params=sent, timeout=timeout, **kwargs))
 
     def _send(self, method: str, path: str, **kwargs: Any) -> requests.Response:
         if self._ca is not None:

@@ -84,6 +84,19 @@ class Gauges:
         self._failures = Counter(
             "speck_round_failures", "Rounds of the loop that an error ended", registry=registry
         )
+        self._requests = Counter(
+            "speck_http_requests",
+            "Requests to the server that were answered, by the class of the status",
+            ("route", "method", "status"),
+            registry=registry,
+        )
+        self._answers = Histogram(
+            "speck_http_request_duration_seconds",
+            "How long requests took until their answer began, what they waited for included",
+            ("route", "method"),
+            buckets=_CALLS,
+            registry=registry,
+        )
         self._last_round = Gauge(
             "speck_round_timestamp_seconds",
             "When the last round of the loop ended well, in Unix time (0: none yet)",
@@ -123,6 +136,11 @@ class Gauges:
             self._actions.labels(each.kind, each.state).inc()
             if each.started is not None and each.ended is not None:
                 self._durations.labels(each.kind).observe(each.ended - each.started)
+
+    def requested(self, route: str, method: str, status: str, seconds: float) -> None:
+        """A request was answered; ``route`` is that of the application, not what was asked for."""
+        self._requests.labels(route, method, status).inc()
+        self._answers.labels(route, method).observe(seconds)
 
     def drifted(self, drift: Drift) -> None:
         """A job was found not to be as wanted."""

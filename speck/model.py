@@ -467,6 +467,24 @@ class Inventory:
         named = (each for each in known if each.broker_address == address)
         return next(named, None) or Broker(broker_address=address)
 
+    def places(self) -> list[Site]:
+        """The sites; after them the brokers that are those of no site, as sites without engines."""
+        of_sites = {site.broker_address for site in self.sites.values()}
+        return [
+            *self.sites.values(),
+            *(
+                Site(
+                    name=name,
+                    engines=(),
+                    broker_address=broker.broker_address,
+                    broker_login=broker.broker_login,
+                    job_login=broker.job_login,
+                )
+                for name, broker in self.brokers.items()
+                if broker.broker_address not in of_sites
+            ),
+        ]
+
     def broker_named(self, name: str) -> Broker | None:
         """The broker of the site with this name, or the one of no site that has it."""
         return self.sites.get(name) or self.brokers.get(name)

@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -28,7 +28,7 @@ from speck.errors import Fault, InvalidInput, SpeckError
 from speck.limits import Limits
 from speck.loop import PERIOD
 from speck.model import Inventory
-from speck.schema import load_inventory
+from speck.schema import NO_VARIABLES, load_inventory
 from speck.secrets import inventory_concerns
 from speck.store import Bounds, Store
 from speck.tls import Certificate
@@ -56,13 +56,14 @@ def serve(
     drain: float = BOUND,
     period: float | None = None,
     bounds: Bounds | None = None,
+    variables: Mapping[str, str] = NO_VARIABLES,
 ) -> None:
     """Serve until SIGINT, SIGTERM or SIGHUP.  ``ready`` is called with the address once it answers.
 
     ``advertise`` is the URL at which engines fetch files from here; by default the address listened on.
     ``drain`` is how long (s) a job that is to read elsewhere may take to work off what waits for it,
     ``period`` the time (s) between two rounds of the loop (0: none).
-    ``bounds`` says how much history the store keeps.
+    ``variables`` are the values of the inventory's; ``bounds`` says how much history the store keeps.
     ``state_limit`` is the size up to which a job's state is carried between sites, bytes.
     ``tokens`` are those that let in (none: everybody, on loopback), ``certificate`` makes it speak TLS,
     ``allowed_hosts`` are names under which it is reached besides its own, ``rate`` is how many requests/s one
@@ -73,7 +74,7 @@ def serve(
     """
     _refuse_open_door(host, tokens, certificate)
     scheme = "http" if certificate is None else "https"
-    inventory = read_inventory(sites) if sites is not None else Inventory()
+    inventory = read_inventory(sites, variables) if sites is not None else Inventory()
     for concern in inventory_concerns(inventory):
         _log.warning("%s: %s", sites, concern)
     with (
@@ -132,10 +133,10 @@ def _listen(host: str, port: int) -> socket.socket:
         raise SpeckError(f"cannot listen on {host}:{port}: {why}") from error
 
 
-def read_inventory(path: Path) -> Inventory:
+def read_inventory(path: Path, variables: Mapping[str, str] = NO_VARIABLES) -> Inventory:
     """The site inventory of a file.  Raises :class:`~speck.errors.InvalidInput`, which names the file."""
     try:
-        return load_inventory(path.read_bytes())
+        return load_inventory(path.read_bytes(), variables)
     except OSError as error:
         message = f"site inventory {str(path)!r} cannot be read: {error.strerror}"
         raise InvalidInput([Fault(message)], "sites") from error

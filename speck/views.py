@@ -209,8 +209,11 @@ class Views:
     # --- sites
 
     def sites(self) -> list[dict[str, Any]]:
-        """The inventory, and whether each engine and broker can be reached now."""
-        sites = list(self.inventory.sites.values())
+        """The inventory, and whether each engine and broker can be reached now.
+
+        Brokers that belong to no site come last, as sites without engines.
+        """
+        sites = self.inventory.places()
         if not sites:
             return []
         with ThreadPoolExecutor(min(16, len(sites))) as threads:
@@ -231,8 +234,8 @@ class Views:
         }
 
     def site_at(self, address: str) -> str:
-        """The site that has an engine or a broker at this address; of none, the address."""
-        for site in self.inventory.sites.values():
+        """The site, or the broker of no site, that is at this address; of none, the address."""
+        for site in self.inventory.places():
             if address in (site.broker_address, *(each.spe_address for each in site.engines)):
                 return site.name
         return address

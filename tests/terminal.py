@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.binder_contract import eventually
 
 COLOUR = "\x1b["
-_SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x07")
 _DECIDING = ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLORTERM", "SPECK_TOKEN")
 
 
@@ -50,10 +50,10 @@ def piped(
 class Terminal:
     """A command on a terminal of 160 columns; ``text`` is all that it has drawn so far."""
 
-    def __init__(self, arguments: list[str], variables: Mapping[str, str]) -> None:
+    def __init__(self, arguments: list[str], variables: Mapping[str, str], cwd: Path | None = None) -> None:
         self._controller, terminal = pty.openpty()
         self.process = subprocess.Popen(
-            arguments, stdin=terminal, stdout=terminal, stderr=terminal, env=variables
+            arguments, stdin=terminal, stdout=terminal, stderr=terminal, env=variables, cwd=cwd
         )
         os.close(terminal)
         self._parts: list[bytes] = []
@@ -66,12 +66,16 @@ class Terminal:
 
     @property
     def words(self) -> str:
-        """The text without colours and movements."""
+        """The text without colours, movements and bells."""
         return _SEQUENCE.sub("", self.text)
 
     def shows(self, words: str) -> None:
         """Wait until these words have been drawn."""
         eventually(lambda: self.words, lambda shown: words in shown)
+
+    def type(self, text: str) -> None:
+        """What the keys send."""
+        os.write(self._controller, text.encode())
 
     def interrupt(self) -> None:
         """What Ctrl-C does."""

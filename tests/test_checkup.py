@@ -11,7 +11,7 @@ import pytest
 from speck import cli
 from speck.checkup import clock_complaint, examine
 from speck.errors import NoAnswer
-from speck.model import Checkup, Complaint, Inventory
+from speck.model import Broker, Checkup, Complaint, Inventory
 from tests.examples import one_site
 from tests.mosquitto_server import MosquittoServer, free_port
 from tests.rest_server import RestServer, rest_server
@@ -66,6 +66,22 @@ def test_what_is_wrong_is_told_with_what_mends_it(rest: RestServer, speck: Speck
         "    to mend it: see its own log; the address may be of something else",
         "5 wrong",
     ]
+
+
+def test_brokers_of_no_site_are_seen(tmp_path: Path) -> None:
+    near = one_site("near", NEAR, BROKERS[NEAR], slots=8)
+    brokers = {
+        "cloud": Broker(broker_address="tcp://cloud:1883"),
+        "same": Broker(broker_address=BROKERS[NEAR]),
+    }
+    with rest_server(tmp_path, Inventory({"near": near}, brokers)) as rest:
+        rest.world.down("tcp://cloud:1883")
+        found = rest.client.sites()
+        assert [(each["name"], len(each["engines"])) for each in found] == [("near", 1), ("cloud", 0)]
+        assert found[1]["broker"]["reached"] is False
+        last = rest.client.check_sites()[-1]
+        assert (last["site"], last["role"], last["reached"]) == ("cloud", "broker", False)
+        assert rest.coordinator.views.site_at("tcp://cloud:1883") == "cloud"
 
 
 def test_a_checkup_as_json(rest: RestServer, speck: Speck) -> None:

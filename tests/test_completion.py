@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,12 +15,15 @@ from click.shell_completion import ShellComplete
 
 from speck.cli import cli
 from speck.cli.completion import PROGRAM, VARIABLE
+from tests.binder_contract import eventually
 from tests.mosquitto_server import free_port
 from tests.rest_server import RestServer, yaml_of
 from tests.speck_command import Speck
-from tests.terminal import environment, piped
+from tests.terminal import Terminal, environment
 
 SPECK = Path(sys.executable).with_name(PROGRAM)
+SCRIPTS = {"bash": "speck.bash", "zsh": "_speck", "fish": "fish/completions/speck.fish"}
+WHOLE_LINE_AWAY = "\x05\x15"  # to its end, and all before it deleted
 
 
 @pytest.fixture
@@ -60,19 +65,101 @@ def test_each_shell_has_its_script(speck: Speck, shell: str) -> None:
     assert f"{VARIABLE}={shell}_complete" in said.out
 
 
-@pytest.mark.skipif(not (shutil.which("bash") and SPECK.exists()), reason="needs bash, and speck installed")
-def test_bash_completes_with_the_script(served: RestServer) -> None:
-    """As the script has it: the words typed so far go in by variables, what is offered comes out."""
-    script = piped(served.url, "completion", "bash").stdout
-    typed = f'COMP_WORDS=(speck --server "{served.url}" logs clean); COMP_CWORD=4; '
-    asked = f'{script}\n{typed}_speck_completion speck; printf "%s\\n" "${{COMPREPLY[@]}}"'
+# -- real shells, as a person at a terminal has them
+
+
+@pytest.fixture
+def home(tmp_path: Path, speck: Speck) -> Path:
+    """A directory with nothing but the script of each shell, where that shell looks for it."""
+    for shell, place in SCRIPTS.items():
+        (path := tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(speck("completion", shell).out)
+    return tmp_path
+
+
+def variables(home: Path) -> dict[str, str]:
+    """The environment of somebody who lives there; ``speck`` is that of these tests."""
     path = f"{SPECK.parent}{os.pathsep}{os.environ['PATH']}"
+    places = {
+        "HOME": str(home),
+        "ZDOTDIR": str(home),
+        "XDG_CONFIG_HOME": str(home),
+        "XDG_DATA_HOME": str(home),
+    }
+    return environment(PATH=path, PS1="> ", **places)
+
+
+def press_tab_until(shown: Terminal, completed: str) -> None:
+    """As a person does; a server that is too busy to answer soon is not waited for by a completion."""
+    for _ in range(4):
+        shown.type("\t")
+        with suppress(AssertionError):
+            eventually(lambda: shown.words, lambda words: completed in words, 15.0)
+            return
+    shown.shows(completed)
+
+
+def needs(shell: str) -> pytest.MarkDecorator:
+    missing = shutil.which(shell) is None or not SPECK.exists()
+    return pytest.mark.skipif(missing, reason=f"needs {shell} (make shells), and speck installed")
+
+
+@pytest.mark.parametrize(
+    ("shell", "begin"),
+    [
+        pytest.param(("bash", "--norc", "-i"), "source speck.bash; echo be''gun", marks=needs("bash")),
+        pytest.param(
+            ("zsh", "-f", "-i"),
+            "fpath=($HOME $fpath); autoload -Uz compinit; compinit -u -D; echo be''gun",
+            marks=needs("zsh"),
+        ),
+    ],
+)
+def test_a_line_is_completed_as_it_is_typed(
+    served: RestServer, home: Path, shell: tuple[str, ...], begin: str
+) -> None:
+    (home / "streets.yaml").touch()
+    shown = Terminal(list(shell), variables(home), cwd=home)
+    try:
+        shown.type(f"{begin}\r")
+        shown.shows("begun")
+        for typed, completed in (
+            ("speck completi", "speck completion "),
+            (f"speck --server {served.url} show cou", "show count "),
+            (f"speck --server={served.url} watch --int", "watch --interval "),
+            ("speck plan --env=str", "--env=streets.yaml "),
+        ):
+            shown.type(typed)
+            press_tab_until(shown, completed)
+            shown.type(WHOLE_LINE_AWAY)
+    finally:
+        shown.close()
+
+
+@needs("fish")
+def test_fish_completes(served: RestServer, home: Path) -> None:
+    lines = (
+        "speck completi",
+        f"speck --server={served.url} logs clean",
+        "speck logs --ta",
+        "speck serve --log-level=w",
+        "speck plan --env=spe",
+    )
     done = subprocess.run(
-        ["bash", "-c", asked],
+        ["fish", "-c", "; ".join(f"complete -C '{each}'" for each in lines)],
         capture_output=True,
         text=True,
         check=False,
-        env=environment(PATH=path),
-        timeout=60,
+        cwd=home,
+        env=variables(home),
+        timeout=120,
     )
-    assert done.stdout.split() == ["clean-a", "clean-b"], done.stderr
+    assert [line.partition("\t")[0] for line in done.stdout.splitlines()] == [
+        *("completion", "clean-a", "clean-b", "--tail", "--log-level=warning", "--env=speck.bash")
+    ], done.stderr
+
+
+def test_who_pressed_a_key_does_not_wait_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("speck.cli.completion._PATIENCE", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        assert offered(f"http://127.0.0.1:{silent.getsockname()[1]}", "logs", "") == []

@@ -207,3 +207,73 @@ def test_a_site_is_shown_with_the_reference_and_not_the_secret(monkeypatch: pyte
     assert engine["engine_login"]["token"] == "${SPARK_TOKEN}"
     assert engine["memory"] == 2**30
     assert "hunter2" not in json.dumps(shown)
+
+
+# -- variables
+
+PLACES = """\
+sites:
+  ${HOME_SITE:-A}:
+    spe_address: sc://${HOST}:${PORT:-15002}
+    broker_address: tcp://${HOST}
+    slots: ${SLOTS:-8}
+    checkpoint_dir: /var/lib/${REGION:-here}/$${job}
+    uplink: {bandwidth: "${LINK:-10 Mbit/s}"}
+    engine_login: {token: "${SPARK_TOKEN}"}
+    broker_login: &login
+      username: ${WHO:-speck}
+      password: file:/run/${REGION:-here}/broker
+    job_login: {username: jobs, password: &secret "${JOBS_PASSWORD}"}
+brokers:
+  cloud: {broker_address: "tcp://${CLOUD:-c}", broker_login: {username: me, password: *secret}}
+"""
+
+
+def test_variables_have_values_and_secrets_stay_references() -> None:
+    given = {"HOST": "edge", "SLOTS": "4", "SPARK_TOKEN": "hunter2", "JOBS_PASSWORD": "hunter2"}
+    found = load_inventory(PLACES, given)
+    site = found.sites["A"]
+    (engine,) = site.engines
+    assert (engine.spe_address, engine.slots) == ("sc://edge:15002", 4)
+    assert engine.checkpoint_dir == "/var/lib/here/${job}"
+    assert engine.engine_login.token == Secret("${SPARK_TOKEN}")
+    assert site.broker_login == Login(username="speck", password=Secret("file:/run/here/broker"))
+    assert site.job_login == JobLogin(username="jobs", password=Secret("${JOBS_PASSWORD}"))
+    assert site.uplink.bandwidth == 10e6
+    assert found.brokers["cloud"].broker_login.password == Secret("${JOBS_PASSWORD}")
+    assert "hunter2" not in json.dumps(InventorySchema().dump(found))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (SITE + "    slots: ${SLOTS}\n", "line 5: variable 'SLOTS' has no value (expected --set SLOTS=VALUE"),
+        (SITE + "    slots: ${SLOTS:-none}\n", "line 5: site 'A': slots 'none' is not a whole number"),
+        (SITE + "    slots: ${1}\n", "line 5: '${' is not the start of a variable"),
+        (
+            SITE + "    broker_login: {username: ${WHO}}\n",
+            "line 5: a variable inside of { } or [ ] has to be",
+        ),
+        (
+            SITE + "    broker_login: {username: '${BROKER_PASSWORD}'}\n",
+            "line 5: variable 'BROKER_PASSWORD' is a secret by its name, and what this field holds is shown",
+        ),
+        (
+            SITE + "    broker_login: {username: me, password: 'file:/${BROKER_PASSWORD}'}\n",
+            "line 5: variable 'BROKER_PASSWORD' is a secret by its name",
+        ),
+        (
+            SITE + "    broker_login: {username: me, password: '${BROKER_PASSWORD:-hunter2}'}\n",
+            "line 5: site 'A': broker_login.password is not a reference",
+        ),
+        (
+            SITE + "    engine_login: {ca_file: &it '${BROKER}'}\n    broker_login: {password: *it}\n",
+            "line 6: site 'A': broker_login.password is not a reference",
+        ),
+    ],
+)
+def test_bad_variables(text: str, message: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        load_inventory(text, {"BROKER_PASSWORD": "hunter2", "BROKER": "hunter2"})
+    assert message in str(caught.value)
+    assert "hunter2" not in str(caught.value)

@@ -142,7 +142,7 @@ def test_labels_hold_no_text_of_anybody(told: Families) -> None:
     """What may be anything, a message or a path, would make a new series of each."""
     allowed = {
         *("action", "address", "binder", "call", "composition", "drift", "error", "job", "kind", "le"),
-        *("outcome", "part", "site", "state", "version", "wanted"),
+        *("method", "outcome", "part", "route", "site", "state", "status", "version", "wanted"),
     }
     mine = [each for name, each in told.items() if name.startswith("speck_")]
     assert {label for each in mine for sample in each.samples for label in sample.labels} <= allowed
@@ -180,6 +180,35 @@ def test_calls_are_counted_by_binder_and_method(busy: RestServer) -> None:
     assert value(busy, "speck_call_errors_total", binder="spark-connect", call="submit", error="Refused") == 1
     fences = busy.world.counts()["fence"]
     assert value(busy, "speck_call_duration_seconds_count", binder="mqtt", call="fence") == fences
+
+
+def test_requests_are_counted_by_route_and_class(tmp_path: Path) -> None:
+    with rest_server(tmp_path) as rest:
+        for method, path in (
+            ("GET", "/jobs/nothing"),
+            ("GET", "/jobs/nobody"),
+            ("GET", "/no/such/path?at=all"),
+            ("DELETE", "/jobs"),
+            ("BREW", "/jobs"),
+            ("GET", "/jobs"),
+            ("GET", "/live"),
+        ):
+            requests.request(method, f"{rest.url}{path}", timeout=30, stream=True).close()
+        counted = {
+            (each.labels["method"], each.labels["route"], each.labels["status"]): each.value
+            for each in families(scrape(rest))["speck_http_requests"].samples
+        }
+        assert counted == {
+            ("GET", "/jobs/<name>", "4xx"): 2,
+            ("GET", "other", "4xx"): 1,
+            ("DELETE", "other", "4xx"): 1,
+            ("other", "other", "4xx"): 1,
+            ("GET", "/jobs", "2xx"): 1,
+            ("GET", "/live", "2xx"): 1,
+        }
+        timed = "speck_http_request_duration_seconds_count"
+        assert value(rest, timed, route="/jobs/<name>", method="GET") == 2
+        assert value(rest, "speck_http_requests_total", route="/metrics", status="2xx") == 2
 
 
 def test_rates_of_each_job(busy: RestServer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,13 +10,16 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speck.cli.variables import read_composition, read_env
+from speck.cli.variables import read_composition, read_env, values
+from speck.client import Client
 from speck.errors import InvalidInput
 from speck.schema import load_composition
 from speck.schema.document import read_document
 from speck.schema.variables import complete, put_in
 from tests.examples import REGISTRY, property_test
 from tests.rest_server import RestServer, rest_fixture, yaml_of  # noqa: F401
+from tests.served import served
+from tests.speck_command import Speck
 
 TEXT = """\
 # not ${THIS}
@@ -164,8 +168,8 @@ def test_the_nearest_value_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (last := tmp_path / "last.yaml").write_text("D: 4.5\nA: true\n")
     monkeypatch.setenv("A", "1")
     monkeypatch.setenv("B", "0")
-    assert read_composition(file, [], ["C=c", "D="]).decode() == "1 0 c  ${E:-5}"
-    assert read_composition(file, [first, last], ["C=x=y"]).decode() == "true 2 x=y 4.5 ${E:-5}"
+    assert read_composition(file, values([], ["C=c", "D="])).decode() == "1 0 c  ${E:-5}"
+    assert read_composition(file, values([first, last], ["C=x=y"])).decode() == "true 2 x=y 4.5 ${E:-5}"
 
 
 @pytest.mark.parametrize(
@@ -193,10 +197,9 @@ def test_a_file_that_is_none_of_variables(
 @pytest.mark.parametrize(
     ("setting", "words"), [("hunter2", "NAME=VALUE"), ("1A=hunter2", "'1A' is not the name")]
 )
-def test_a_setting_that_is_none(tmp_path: Path, setting: str, words: str) -> None:
-    (file := tmp_path / "c.yaml").write_text("a: 1")
+def test_a_setting_that_is_none(setting: str, words: str) -> None:
     with pytest.raises(InvalidInput, match=words) as caught:
-        read_composition(file, [], [setting])
+        values([], [setting])
     assert "hunter2" not in str(caught.value)
 
 
@@ -208,9 +211,92 @@ def test_a_composition_for_each_environment(
 ) -> None:
     (file := tmp_path / "c.yaml").write_text(yaml_of("a in-${REGION:-x} out parallelism: ${TASKS}"))
     (env := tmp_path / "test.env").write_text("TASKS=2\n")
-    text = read_composition(file, [env], ["REGION=north"])
+    text = read_composition(file, values([env], ["REGION=north"]))
     assert rest.client.apply(text, "c", wait=60)["state"] == "succeeded"
     wanted = rest.client.job("a")["job"]
     assert (wanted["source_topic"], wanted["parallelism"]) == ("in-north", 2)
-    again = rest.client.plan(read_composition(file, [env], ["REGION=north"]), "c", None)
+    again = rest.client.plan(read_composition(file, values([env], ["REGION=north"])), "c", None)
     assert [each["verdict"] if "verdict" in each else each["kind"] for each in again["actions"]] == ["keep"]
+
+
+# -- the site inventory
+
+SITES = """\
+sites:
+  A:
+    spe_address: sc://${EDGE}:15002
+    broker_address: tcp://${EDGE}:${PORT:-1883}
+    broker_login: {username: speck, password: "${BROKER_PASSWORD}"}
+brokers:
+  cloud: {broker_address: "tcp://${CLOUD:-cloud}"}
+"""
+
+
+def places(url: str) -> list[tuple[str, list[str], str]]:
+    """The sites that a server knows: name, engines, broker."""
+    return [
+        (each["name"], [engine["address"] for engine in each["engines"]], each["broker"]["address"])
+        for each in Client(url).sites()
+    ]
+
+
+def test_the_server_reads_its_inventory_with_variables(tmp_path: Path) -> None:
+    (tmp_path / "sites.yaml").write_text(SITES)
+    (env := tmp_path / "prod.env").write_text("EDGE=near\nBROKER_PASSWORD=hunter2\n")
+    options = ("--sites", "sites.yaml", "--env", "prod.env")
+    with served(tmp_path, *options, PORT="1884", BROKER_PASSWORD="hunter2") as first:
+        assert places(first.url) == [
+            ("A", ["sc://near:15002"], "tcp://near:1884"),
+            ("cloud", [], "tcp://cloud:1883"),
+        ]
+        assert "hunter2" not in json.dumps(Client(first.url).check_sites())
+        first.process.terminate()
+        assert first.process.wait(60) == 0
+    env.write_text("EDGE=far\n")
+    with served(tmp_path, *options, "--set", "CLOUD=mqtt.example.org") as again:
+        assert places(again.url) == [
+            ("A", ["sc://far:15002"], "tcp://far:1883"),
+            ("cloud", [], "tcp://mqtt.example.org:1883"),
+        ]
+
+
+def test_every_command_that_reads_an_inventory_takes_values(
+    speck: Speck, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sites.yaml").write_text(SITES)
+    (tmp_path / "prod.env").write_text("EDGE=127.0.0.1\nFROM=t0\n")
+    (tmp_path / "work.py").write_text("def work(messages):\n    return messages\n")
+    job = "job_name: a, site: A, sink_broker: cloud, source_topic: '${FROM}', sink_topic: t1"
+    (tmp_path / "line.yaml").write_text(f"jobs:\n- {{{job}, entry_class: work, job_path: work.py}}\n")
+    missing = "error: line 3: variable 'EDGE' has no value (expected --set EDGE=VALUE"
+    for command in (
+        ("validate", "sites.yaml"),
+        ("validate", "line.yaml", "--sites", "sites.yaml"),
+        ("graph", "line.yaml", "--sites", "sites.yaml"),
+        ("sites", "check", "--sites", "sites.yaml"),
+        ("serve", "--sites", "sites.yaml"),
+    ):
+        said = speck(*command)
+        assert (said.code, said.out) == (1, ""), command
+        assert said.err.startswith(missing), command
+    assert speck("validate", "sites.yaml", "--env", "prod.env").out.startswith(
+        "sites.yaml: sites A, brokers cloud"
+    )
+    assert speck("validate", "line.yaml", "--sites", "sites.yaml", "--env", "prod.env").code == 0
+    assert "A" in speck("graph", "line.yaml", "--sites", "sites.yaml", "--env", "prod.env").out
+    said = speck(
+        "sites",
+        "check",
+        "--sites",
+        "sites.yaml",
+        "--env",
+        "prod.env",
+        "--set",
+        "PORT=1",
+        "--set",
+        "CLOUD=127.0.0.1:2",
+    )
+    assert "A, broker tcp://127.0.0.1:1: " in said.out
+    assert "cloud, broker" in said.out
+    assert "are for the file that --sites names" in speck("sites", "check", "--env", "prod.env").err

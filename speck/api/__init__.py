@@ -9,7 +9,7 @@ from flask_smorest import Api
 from werkzeug.exceptions import HTTPException
 
 import speck
-from speck.api import access, browsers, document, patience, problems, queries, throttle
+from speck.api import access, browsers, document, measured, patience, problems, queries, throttle
 from speck.api.files import FILES
 from speck.api.live import Live
 from speck.api.patience import Patience
@@ -66,6 +66,7 @@ def create_app(coordinator: Coordinator, protection: Protection | None = None) -
     api.register_blueprint(blueprint)
     app.register_blueprint(FILES)
     app.register_blueprint(DASHBOARD)
+    measured.register(app, coordinator.gauges)
     # In this order: what is no business of this server, what is too much, who asks.
     browsers.register(app, protection.names)
     if protection.rate:

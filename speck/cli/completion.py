@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import click
-from click.shell_completion import get_completion_class
 
+from speck.cli.shells import SHELLS, register
 from speck.client import Client
 from speck.errors import SpeckError
 
+register()
+
 PROGRAM = "speck"
 VARIABLE = "_SPECK_COMPLETE"
+_PATIENCE = 5.0  # s; who pressed a key waits for it
 
 _INSTALL = """\b
 Where it goes:
@@ -22,13 +25,12 @@ Where it goes:
 
 
 @click.command(epilog=_INSTALL)
-@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
+@click.argument("shell", type=click.Choice(tuple(SHELLS)))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
     """Print the script that completes commands, options and names in a shell."""
-    made = get_completion_class(shell)
-    assert made is not None, shell  # noqa: S101 - click knows these three
-    click.echo(made(context.find_root().command, {}, PROGRAM, VARIABLE).source())
+    made = SHELLS[shell](context.find_root().command, {}, PROGRAM, VARIABLE)
+    click.echo(made.source(), nl=False)
 
 
 def _offered(context: click.Context, incomplete: str, ask: Callable[[Client], Iterable[str]]) -> list[str]:
@@ -38,6 +40,7 @@ def _offered(context: click.Context, incomplete: str, ask: Callable[[Client], It
     try:
         with root:
             root.invoke(root.command.callback, **root.params)
+        root.obj.patience = _PATIENCE
         known = list(ask(root.obj))
     except SpeckError:
         return []

@@ -20,7 +20,7 @@ from speck.cli.common import (
     why_options,
 )
 from speck.cli.completion import names
-from speck.cli.variables import read_composition, variables_options
+from speck.cli.variables import read_composition, values, variables_options
 from speck.client import Client
 
 
@@ -39,7 +39,7 @@ def plan(
     as_json: bool,
 ) -> None:
     """Show what an apply would do.  Exits 0 when that is nothing, 2 when there are changes."""
-    data = client.plan(read_composition(file, env_files, settings), file.stem, base_revision)
+    data = client.plan(read_composition(file, values(env_files, settings)), file.stem, base_revision)
     warn(data["warnings"])
     show_data(data, render.plan_lines(data), as_json)
     raise SystemExit(CHANGES if render.has_changes(data) else NOTHING_TO_DO)
@@ -71,7 +71,7 @@ def apply(
     as_json: bool,
 ) -> None:
     """Make what runs what the file says."""
-    text = read_composition(file, env_files, settings)
+    text = read_composition(file, values(env_files, settings))
     planned = client.plan(text, file.stem, base_revision)
     warn(planned["warnings"])
     if not as_json:
@@ -106,10 +106,19 @@ def compositions(client: Client, as_json: bool) -> None:
 @click.command()
 @click.argument("name", shell_complete=names)
 @click.option("--job", is_flag=True, help="NAME is a job, not a composition.")
+@click.option("--dry-run", is_flag=True, help="Show what would stop, of a composition; exits 2 if anything.")
 @why_options
 @json_option
 @click.pass_obj
-def delete(client: Client, name: str, job: bool, message: str, author: str, as_json: bool) -> None:
+def delete(
+    client: Client, name: str, job: bool, dry_run: bool, message: str, author: str, as_json: bool
+) -> None:
     """Stop and forget a composition with all of its jobs (or one job)."""
+    if dry_run and job:
+        raise click.UsageError("--dry-run is for compositions (expected it without --job)")
+    if dry_run:
+        planned = client.plan_deletion(name)
+        show_data(planned, render.plan_lines(planned), as_json)
+        raise SystemExit(CHANGES if render.has_changes(planned) else NOTHING_TO_DO)
     call = client.delete_job if job else client.delete_composition
     carry_out(client, lambda: call(name, message=message, author=author), as_json)

@@ -11,7 +11,7 @@ import click
 from speck import render
 from speck.cli.common import default_sites, file_argument, inventory_option, json_option, show_data, show_json
 from speck.cli.completion import job_argument
-from speck.cli.variables import read_composition, variables_options
+from speck.cli.variables import read_composition, values, variables_options
 from speck.client import Client
 from speck.graph import Graph
 from speck.model import Inventory, Job
@@ -57,8 +57,9 @@ def graph(
     from speck.server import read_inventory
 
     path = inventory or default_sites()
-    sites = read_inventory(path) if path else Inventory()
-    text = read_composition(file, env_files, settings)
+    variables = values(env_files, settings)
+    sites = read_inventory(path, variables) if path else Inventory()
+    text = read_composition(file, variables)
     loaded = load_composition(
         text, inventory=sites, registry=installed(), root=Path(), default_name=file.stem
     )

@@ -11,6 +11,7 @@ import click
 
 from speck.carry import STATE_LIMIT
 from speck.cli.common import DEFAULT_DIRECTORY, default_sites
+from speck.cli.variables import values, variables_options
 from speck.limits import Limits
 from speck.store import Bounds
 from speck.tls import Certificate
@@ -50,6 +51,7 @@ def _keep(name: str, default: int, text: str) -> Callable[[Any], Any]:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The site inventory [default: that of `speck local up`, if there].",
 )
+@variables_options
 @click.option(
     "--root",
     "roots",
@@ -64,8 +66,10 @@ def _keep(name: str, default: int, text: str) -> Callable[[Any], Any]:
     help="Where engines fetch files from this server [default: the address it listens on].",
 )
 @_keep("--keep-revisions", Bounds().revisions, "Revisions to keep of each composition.")
-@_keep("--keep-operations", Bounds().operations, "Operations to keep.")
-@_keep("--keep-events", Bounds().events, "Entries of the audit log to keep.")
+@_keep("--keep-operations", Bounds().operations, "Operations of users to keep.")
+@_keep("--keep-events", Bounds().events, "Entries of the audit log to keep, of what users did.")
+@_keep("--keep-loop-operations", Bounds().healings, "Operations of the loop by itself to keep, besides.")
+@_keep("--keep-loop-events", Bounds().loop_events, "Entries of the audit log to keep, of what the loop did.")
 @click.option(
     "--drain",
     type=click.FloatRange(min=0),
@@ -128,12 +132,16 @@ def serve(
     port: int,
     data_dir: Path,
     sites: Path | None,
+    env_files: tuple[Path, ...],
+    settings: tuple[str, ...],
     roots: tuple[Path, ...],
     advertise: str | None,
     state_limit: int,
     keep_revisions: int,
     keep_operations: int,
     keep_events: int,
+    keep_loop_operations: int,
+    keep_loop_events: int,
     drain: float,
     period: float | None,
     token_file: Path | None,
@@ -157,6 +165,7 @@ def serve(
     run(
         data_dir=data_dir,
         sites=sites or default_sites(),
+        variables=values(env_files, settings),
         roots=roots,
         host=host,
         port=port,
@@ -167,7 +176,7 @@ def serve(
         limits=Limits(max_operations, max_jobs, max_compositions),
         advertise=advertise,
         state_limit=state_limit << 20,
-        bounds=Bounds(keep_revisions, keep_operations, keep_events),
+        bounds=Bounds(keep_revisions, keep_operations, keep_events, keep_loop_operations, keep_loop_events),
         drain=drain,
         period=period,
         ready=lambda url: click.echo(f"SpecK serves {url}"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import click
 
 from speck import render
 from speck.cli.common import ERROR, file_path, json_option, show_data
+from speck.cli.variables import values, variables_options
 from speck.client import Client
 
 
@@ -29,25 +31,35 @@ def sites(context: click.Context, as_json: bool) -> None:
     type=file_path,
     help="Look at the sites of this inventory, from here [default: the server looks at its own].",
 )
+@variables_options
 @json_option
 @click.pass_obj
-def check(client: Client, inventory: Path | None, as_json: bool) -> None:
+def check(
+    client: Client,
+    inventory: Path | None,
+    env_files: tuple[Path, ...],
+    settings: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Look at each engine and each broker: reached, version, limits, clock, what is wrong, what mends it.
 
     Exits 1 when anything is wrong.
     """
-    found = client.check_sites() if inventory is None else _examined(inventory)
+    if inventory is None and (env_files or settings):
+        raise click.UsageError("--env and --set are for the file that --sites names.")
+    given = values(env_files, settings)
+    found = client.check_sites() if inventory is None else _examined(inventory, given)
     show_data(found, [render.checkup_table(found), *render.checkup_lines(found)], as_json)
     raise SystemExit(ERROR if any(each["wrong"] for each in found) else 0)
 
 
-def _examined(path: Path) -> list[dict[str, Any]]:
+def _examined(path: Path, variables: Mapping[str, str]) -> list[dict[str, Any]]:
     from speck.binder import installed
     from speck.checkup import examine
     from speck.pool import BinderPool
     from speck.server import read_inventory
 
-    inventory = read_inventory(path)
+    inventory = read_inventory(path, variables)
     pool = BinderPool(installed(), inventory)
     try:
         return [each.to_dict() for each in examine(inventory, pool)]

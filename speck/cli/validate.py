@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,11 @@ from speck.cli.common import (
     show_json,
     warn,
 )
-from speck.cli.variables import Variables, read_composition, variables_options
+from speck.cli.variables import read_composition, values, variables_options
 from speck.errors import Fault, InvalidInput
-from speck.model import Inventory, Site
+from speck.model import Inventory
+
+_SITES, _JOBS = re.compile(rb"^sites\s*:", re.MULTILINE), re.compile(rb"^jobs\s*:", re.MULTILINE)
 
 
 @click.command()
@@ -56,7 +59,7 @@ def validate(
     """
     said, warnings, faults = "", tuple[Fault, ...](), tuple[Fault, ...]()
     try:
-        said, warnings = _read(file, inventory, roots, Variables(env_files, settings))
+        said, warnings = _read(file, inventory, roots, values(env_files, settings))
     except InvalidInput as error:
         faults = error.faults
     valid = not faults and not (strict and warnings)
@@ -65,24 +68,23 @@ def validate(
 
 
 def _read(
-    file: Path, inventory: Path | None, roots: Sequence[Path], given: Variables
+    file: Path, inventory: Path | None, roots: Sequence[Path], variables: Mapping[str, str]
 ) -> tuple[str, tuple[Fault, ...]]:
     """What the file holds, in words, and what in it is worth a warning."""
     from speck.schema import load_composition, load_inventory
-    from speck.schema.yamltext import parse
     from speck.server import read_inventory
 
     text = file.read_bytes()
-    top = parse(text).value
-    if isinstance(top, dict) and "sites" in top and "jobs" not in top:
-        found = load_inventory(text).sites
-        if faults := list(_unserved(found.values(), installed())):
+    if _is_inventory(text):
+        found = load_inventory(text, variables)
+        if faults := list(_unserved(found, installed())):
             raise InvalidInput(faults, "inventory")
-        return f"sites {', '.join(found) or '(none)'}", ()
+        brokers = f", brokers {', '.join(found.brokers)}" if found.brokers else ""
+        return f"sites {', '.join(found.sites) or '(none)'}{brokers}", ()
     path = inventory or default_sites()
     loaded = load_composition(
-        read_composition(file, given.env_files, given.settings),
-        inventory=read_inventory(path) if path else Inventory(),
+        read_composition(file, variables),
+        inventory=read_inventory(path, variables) if path else Inventory(),
         registry=installed(),
         root=roots,
         default_name=file.stem,
@@ -91,19 +93,34 @@ def _read(
     return f"composition {composition.name}, jobs {', '.join(composition.jobs) or '(none)'}", loaded.warnings
 
 
-def _unserved(sites: Iterable[Site], registry: Registry) -> Iterator[Fault]:
+def _is_inventory(text: bytes) -> bool:
+    """Whether this is meant to be a site inventory, also where it is no YAML."""
+    from speck.schema.yamltext import parse
+
+    try:
+        top = parse(text).value
+    except InvalidInput:
+        return _SITES.search(text) is not None and _JOBS.search(text) is None
+    return isinstance(top, dict) and "sites" in top and "jobs" not in top
+
+
+def _unserved(inventory: Inventory, registry: Registry) -> Iterator[Fault]:
     """A fault for each address that no installed binder can reach."""
-    for site in sites:
+    for site in inventory.sites.values():
         for engine in site.engines:
             address = engine.spe_address
             if registry.engine_kind(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address) is None:
-                yield _unknown_kind(site, "spe_address", address, "sc://, spark:// or http(s)://")
-        if registry.broker_kind(site.broker_address) is None:
-            yield _unknown_kind(site, "broker_address", site.broker_address, "tcp:// or mqtts://")
+                subject = f"site {site.name!r}"
+                yield _unknown_kind(subject, "spe_address", address, "sc://, spark:// or http(s)://")
+    sites = ((f"site {site.name!r}", site.broker_address) for site in inventory.sites.values())
+    others = ((f"broker {name!r}", broker.broker_address) for name, broker in inventory.brokers.items())
+    for subject, address in (*sites, *others):
+        if registry.broker_kind(address) is None:
+            yield _unknown_kind(subject, "broker_address", address, "tcp:// or mqtts://")
 
 
-def _unknown_kind(site: Site, field: str, address: str, expected: str) -> Fault:
-    message = f"site {site.name!r}: no binder serves {field} {address!r} (expected {expected})"
+def _unknown_kind(subject: str, field: str, address: str, expected: str) -> Fault:
+    message = f"{subject}: no binder serves {field} {address!r} (expected {expected})"
     return Fault(message, field=field, value=address)
 
 

@@ -1,4 +1,4 @@
-"""What stands for the variables of a composition: options, files of an environment, and this process's own.
+"""What stands for the variables of a file: options, files of an environment, and this process's own.
 
 The first that has a value decides: ``--set``, then the files given by ``--env``, the last of them first,
 then the environment of the command.
@@ -10,7 +10,7 @@ import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import click
 from dotenv.parser import parse_stream
@@ -24,48 +24,45 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _YAML = (".yaml", ".yml", ".json")
 
 
-class Variables(NamedTuple):
-    """What was given by the options."""
-
-    env_files: tuple[Path, ...] = ()
-    settings: tuple[str, ...] = ()
-
-
 def variables_options(function: _Function) -> _Function:
-    """The options of every command that reads a composition."""
+    """The options of every command that reads a composition or a site inventory."""
     env = click.option(
         "--env",
         "env_files",
         multiple=True,
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="File with values for the composition's variables, NAME=VALUE in each line, or a flat YAML "
-        "mapping; may be given again, the last one decides.",
+        help="File with values for variables, NAME=VALUE in each line, or a flat YAML mapping; may be given "
+        "again, the last one decides.",
     )
     given = click.option(
         "--set",
         "settings",
         multiple=True,
         metavar="NAME=VALUE",
-        help="A value for a variable of the composition, before those of files and of the environment.",
+        help="A value for a variable, before those of files and of the environment; may be given again.",
     )
     return env(given(function))
 
 
-def read_composition(file: Path, env_files: Iterable[Path], settings: Iterable[str]) -> bytes:
-    """The text of a composition with the values that are known here.
-
-    Raises :class:`~speck.errors.InvalidInput` of what is no setting, and of what is no variable in the text.
-    """
+def values(env_files: Iterable[Path], settings: Iterable[str]) -> dict[str, str]:
+    """All values known here, by name.  Raises :class:`~speck.errors.InvalidInput` of what is none."""
     found = dict(os.environ)
     for path in env_files:
         found |= read_env(path)
-    found |= dict(_setting(each) for each in settings)
+    return found | dict(_setting(each) for each in settings)
+
+
+def read_composition(file: Path, variables: Mapping[str, str]) -> bytes:
+    """The text of a composition with the values that are known here.
+
+    Raises :class:`~speck.errors.InvalidInput` of what is no variable in the text.
+    """
     content = file.read_bytes()
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         return content  # for the server to refuse
-    return put_in(text, found).encode()
+    return put_in(text, variables).encode()
 
 
 def read_env(path: Path) -> dict[str, str]:

@@ -32,12 +32,13 @@ from speck.schema.forms import (
     SiteSchema,
     UplinkSchema,
 )
-from speck.schema.inventory import load_inventory
+from speck.schema.inventory import NO_VARIABLES, load_inventory
 from speck.schema.report import Report, kind_of_value
 from speck.schema.resolve import Resolver, Surroundings
 from speck.schema.yamltext import MAX_BYTES, line_of
 
 __all__ = [
+    "NO_VARIABLES",
     "BrokerSchema",
     "CompositionSchema",
     "InventorySchema",

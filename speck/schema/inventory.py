@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from speck.errors import Fault, InvalidInput
@@ -10,13 +11,30 @@ from speck.model import Broker, Engine, Inventory, JobLogin, Login, Site, Uplink
 from speck.schema.address import BadAddress, canonical, redacted
 from speck.schema.checked import checked, in_order, mapping_or_refuse, refuse_shape, unknown_beside
 from speck.schema.faults import Faults, quoted
-from speck.schema.fields import StrictSchema
-from speck.schema.forms import BrokerSchema, EngineSchema, InventorySchema, SiteSchema, check_name
+from speck.schema.fields import SecretReference, StrictSchema
+from speck.schema.forms import (
+    BrokerSchema,
+    EngineSchema,
+    InventorySchema,
+    JobLoginSchema,
+    LoginSchema,
+    SiteSchema,
+    check_name,
+)
 from speck.schema.logins import LoginFault, broker_login_faults, engine_login_faults, job_login_faults
 from speck.schema.report import Report, kind_of_value
-from speck.schema.yamltext import MAX_BYTES, line_of, parse
+from speck.schema.variables import complete_inventory
+from speck.schema.yamltext import MAX_BYTES, decode, line_of, parse
+
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 _ENGINE_FIELDS = tuple(EngineSchema().load_fields)
+_SECRETS = frozenset(
+    name
+    for schema in (LoginSchema(), JobLoginSchema())
+    for name, field in schema.load_fields.items()
+    if isinstance(field, SecretReference)
+)
 _NESTED: Mapping[str, Callable[..., Any]] = {
     "uplink": Uplink,
     "engine_login": Login,
@@ -25,9 +43,15 @@ _NESTED: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def load_inventory(text: str | bytes, *, format: str = "yaml", max_bytes: int = MAX_BYTES) -> Inventory:
-    """Read a site inventory.  Raises :class:`InvalidInput` with all faults; none repeats a secret."""
-    document = parse(text, format=format, max_bytes=max_bytes)
+def load_inventory(
+    text: str | bytes, variables: Mapping[str, str] = NO_VARIABLES, *, max_bytes: int = MAX_BYTES
+) -> Inventory:
+    """Read a site inventory, YAML (or JSON), with these values for its variables, or else their defaults.
+
+    Raises :class:`InvalidInput` with all faults; none repeats a secret.
+    """
+    written_out = complete_inventory(decode(text, max_bytes), variables, _SECRETS)
+    document = parse(written_out, max_bytes=max_bytes)
     faults = document.faults
     data = mapping_or_refuse(document.value, "site inventory", "sites")
     report = Report(faults, data)

@@ -1,8 +1,11 @@
-"""Variables in a composition: ``${NAME}``, ``${NAME:-what else}``, and ``$${`` for the two characters.
+"""Variables in a file: ``${NAME}``, ``${NAME:-what else}``, and ``$${`` for the two characters.
 
 The text is expanded before it is read, scalar by scalar, and every line stays where it was.  A value can
 change no structure: where it could, it is put in quotes.  Text that is no YAML is left as it is, for
 :func:`speck.schema.yamltext.parse` to complain of.
+
+A site inventory is completed by who reads it (:func:`complete_inventory`).  In it ``${NAME}`` as a password
+or token refers to a secret, and stays.
 
 Who sends a composition puts in what it knows (:func:`put_in`), and who takes one what is left
 (:func:`complete`): defaults, and never anything of its own environment.
@@ -28,14 +31,27 @@ _REFERENCE = re.compile(
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _FORMS = "expected ${NAME}, ${NAME:-what else}, or $${ for these two characters"
 _MERGE = "<<"
+_BETWEEN = (yaml.AnchorToken, yaml.TagToken)  # what may stand before a value
+_SECRET = {
+    "composition": f"a composition is stored and shown ({RIGHT}; a login to an engine or a broker belongs "
+    "into the site inventory)",
+    "inventory": "what this field holds is shown (expected it as password or token of a login alone: see "
+    "docs/secrets.md)",
+}
+_FILE = "file:"  # how a reference to a secret in a file begins; its path may have variables
 
 
 @dataclass
 class _Values:
-    """What stands for a reference, and the faults on the way; ``rest`` says whether nothing is left over."""
+    """What stands for a reference, and the faults on the way; ``rest`` says whether nothing is left over.
+
+    ``what`` is the kind of file, ``spared`` are the keys whose values refer to secrets.
+    """
 
     variables: Mapping[str, str]
     rest: bool
+    what: str = "composition"
+    spared: frozenset[str] = frozenset()
     faults: Faults = field(default_factory=Faults)
 
     def of(self, text: str, line: int | None) -> str:
@@ -49,11 +65,7 @@ class _Values:
         if match["bad"]:
             self._add(f"'${{' is not the start of a variable ({_FORMS})", line)
         elif names_secret(name):
-            self._add(
-                f"variable {name!r} is a secret by its name, and a composition is stored and shown ({RIGHT}; "
-                "a login to an engine or a broker belongs into the site inventory)",
-                line,
-            )
+            self._add(f"variable {name!r} is a secret by its name, and {_SECRET[self.what]}", line)
         elif value:
             return value if self.rest else value.replace("${", "$${")
         elif match["default"] is not None:
@@ -95,6 +107,15 @@ def completed(value: Any) -> Any:
     return found
 
 
+def complete_inventory(text: str, variables: Mapping[str, str], spared: frozenset[str]) -> str:
+    """The site inventory (YAML) with these values and defaults for all variables.
+
+    ``spared`` are the keys under which a reference to a secret stands; that stays as it is.
+    Raises :class:`InvalidInput` with all that have no value, and of what is no reference.
+    """
+    return _expanded(text, _Values(variables, rest=True, what="inventory", spared=spared))
+
+
 def _walked(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return change(value) if "${" in value else value
@@ -107,25 +128,30 @@ def _expanded(text: str, values: _Values) -> str:
     if "${" not in text:
         return text
     parts, end = [], 0
-    for token in _scalars(text):
+    for key, token in _scalars(text):
         first, last = token.start_mark.index, token.end_mark.index
         if token.plain and text[last - 1 : last + 1] == "${":
             values.unquoted(token.start_mark.line + 1)
-        if "${" in token.value:
+        if "${" in token.value and (key not in values.spared or token.value.startswith(_FILE)):
             value = values.of(token.value, token.start_mark.line + 1)
             written = text[first:last]
             parts += [text[end:first], written if value == token.value else _scalar(value, token, written)]
             end = last
     if values.faults:
-        raise InvalidInput(values.faults, "composition")
+        raise InvalidInput(values.faults, values.what)
     return "".join((*parts, text[end:]))
 
 
-def _scalars(text: str) -> Iterator[Any]:
+def _scalars(text: str) -> Iterator[tuple[str, Any]]:
+    """Each scalar, with the key that it is the value of (empty: it is none's)."""
+    key, place = "", None
     try:
         for token in yaml.scan(text, Loader=_LOADER):
             if isinstance(token, yaml.ScalarToken):
-                yield token
+                yield key if place is yaml.ValueToken else "", token
+                key = token.value
+            if not isinstance(token, _BETWEEN):
+                place = type(token)
     except yaml.YAMLError:
         return
 

@@ -1,0 +1,27 @@
+"""Counts and times requests by the route that they took: what a client wrote makes no series of its own."""
+
+from __future__ import annotations
+
+import time
+
+from flask import Flask, Response, g, request
+
+from speck.gauges import Gauges
+
+OTHER = "other"  # a path that no route has, a method that is none of these
+_METHODS = frozenset(("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"))
+
+
+def register(app: Flask, gauges: Gauges) -> None:
+    """Have the application count its requests.  To come before all else that may refuse one."""
+
+    @app.before_request
+    def begin() -> None:
+        g.begun = time.monotonic()
+
+    @app.after_request
+    def end(response: Response) -> Response:
+        route = OTHER if request.url_rule is None else request.url_rule.rule
+        method = request.method if request.method in _METHODS else OTHER
+        gauges.requested(route, method, f"{response.status_code // 100}xx", time.monotonic() - g.begun)
+        return response
