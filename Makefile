@@ -23,6 +23,7 @@ MAVEN := mvn -q -B -f $(CONNECTORS)/pom.xml
 
 help:
 	@echo "make demo [ARGS='...']   the road-traffic demo (ARGS: see speck demo --help)"
+	@echo "make setup jars          what the command speck needs, in .venv/bin, without a demo"
 	@echo "make test [ARGS='...']   all tests (ARGS: for pytest)"
 	@echo "make check               lint, strict types, import direction, documentation, dependency audit"
 	@echo "make docs                the documentation, as a site in build/docs"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import ipaddress
 import logging
 import os
@@ -116,12 +117,20 @@ def _end(coordinator: Coordinator, server: WebServer) -> None:
         server.end()
 
 
+_NO_PORT = {
+    errno.EADDRINUSE: "another program listens there (choose a port with --port)",
+    errno.EACCES: "this user may not (choose a port from 1024 on with --port)",
+    errno.EADDRNOTAVAIL: "this machine has no such address (choose one with --host)",
+}
+
+
 def _listen(host: str, port: int) -> socket.socket:
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=1024)
     except OSError as error:
-        raise SpeckError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+        why = _NO_PORT.get(error.errno or 0, error.strerror or str(error))
+        raise SpeckError(f"cannot listen on {host}:{port}: {why}") from error
 
 
 def read_inventory(path: Path, variables: Mapping[str, str] = NO_VARIABLES) -> Inventory:

@@ -39,7 +39,7 @@ _VARYING = tuple(
         (r"\b(running|stopped) +\d+$", r"\1 PID"),
         (r"@[0-9a-f]{6,8}\b", "@ID"),
         # What a Spark query says that it does at this moment.
-        (r"(Getting offsets from \S+|Waiting for [\w ]+|Processing new data|No new data[\w ]*)$", "-"),
+        (r"(Looking for new messages|Waiting for [\w ]+|Processing new data|No new data[\w ]*)$", "-"),
         (r"[─━═]+", "-"),
         (r"\s{2,}", " "),
     )

@@ -341,6 +341,15 @@ def test_wrong_input_is_told_at_once(
     assert "is up" not in said.err + said.out
 
 
+def test_a_port_that_is_taken(speck: Speck, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        said = speck("serve", "--port", port, "--data-dir", str(tmp_path / "another"))
+    assert said.code == 1
+    told = f"cannot listen on 127.0.0.1:{port}: another program listens there (choose a port with --port)"
+    assert said.err == f"error: {told}\n"
+
+
 def test_every_command_has_help() -> None:
     groups = [("speck", cli.cli)]
     for name, group in groups:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from binders.spark import CONNECT
-from binders.spark.signature import parameters
+from binders.flink.code import parameters as flink_parameters
+from binders.spark import CONNECT, parameters
 from speck.binder import Parameter
 from speck.model import Scalar
 from speck.schema.arguments import argument_faults
@@ -145,6 +145,8 @@ def test_arguments_that_code_takes(tmp_path: Path, entry: str, taken: list[Param
         package.writestr("streets/takes.py", TAKES)
     for found in (parameters(path, entry), parameters(archive, f"streets.takes.{entry}")):
         assert (found if found is None else list(found)) == taken
+    assert flink_parameters(path, entry) == parameters(path, entry)
+    assert flink_parameters(path, "__main__") is None
 
 
 @pytest.mark.parametrize(

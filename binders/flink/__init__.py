@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from binders.flink.code import check_code
+from binders.flink.code import check_code, parameters
 from binders.flink.engine import connect_engine
 from binders.flink.local import FLINK_CLUSTER
 from speck.binder import EngineKind
@@ -21,4 +21,5 @@ FLINK = EngineKind(
     bound=BOUND,
     settle=SETTLE,
     local=FLINK_CLUSTER,
+    parameters=parameters,
 )

@@ -8,6 +8,8 @@ import zipfile
 from pathlib import Path
 
 from binders.flink.parcel import PYTHON
+from binders.signature import parameters_of
+from speck.binder import Parameter
 
 JAR = ".jar"
 SCRIPT = "__main__"  # the entry class of a Python file that is run as a script
@@ -24,6 +26,13 @@ def check_code(path: Path, entry_class: str) -> str | None:
     if path.suffix.lower() == PYTHON:
         return _check_python(path, entry_class)
     return f"job_path {path.name!r} is no Flink job (expected a .jar or a .py file)"
+
+
+def parameters(path: Path, entry_class: str) -> tuple[Parameter, ...] | None:
+    """Which arguments a Python function takes; of a script, and of what is in a jar, that is not known."""
+    if path.suffix.lower() != PYTHON or entry_class == SCRIPT:
+        return None
+    return parameters_of(path.read_bytes(), entry_class)
 
 
 def _check_python(path: Path, entry_class: str) -> str | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from binders.spark.code import check_code
+from pathlib import Path
+
+from binders.signature import parameters_of
+from binders.spark.code import check_code, source_of, split_entry
 from binders.spark.local import CONNECT_SERVER
-from binders.spark.signature import parameters
 from binders.spark.standalone_local import STANDALONE_CLUSTER
-from speck.binder import EngineBinder, EngineKind
+from speck.binder import EngineBinder, EngineKind, Parameter
 from speck.model import Inventory
 
 
@@ -22,6 +24,11 @@ def connect_standalone(address: str, inventory: Inventory) -> EngineBinder:
     from binders.spark.standalone import StandaloneEngine
 
     return StandaloneEngine(address, inventory)
+
+
+def parameters(path: Path, entry_class: str) -> tuple[Parameter, ...] | None:
+    """Which arguments a job's function takes; see :attr:`speck.binder.EngineKind.parameters`."""
+    return parameters_of(source_of(path, entry_class), split_entry(entry_class)[1])
 
 
 SETTLE = 2.0  # s; the first batch of a query has begun by then

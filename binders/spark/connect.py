@@ -32,7 +32,7 @@ from binders.spark.wiring import (
     sink_options,
     source_options,
 )
-from binders.spark.words import first_line
+from binders.spark.words import query_says
 from speck.binder import Snapshot
 from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, Unreachable
 from speck.model import (
@@ -210,7 +210,7 @@ class ConnectEngine:
         session, query = handle.engine_id, _query_of(handle)
         status = self._client.query_status(session, query)
         said = [report_line(each) for each in self._client.recent_progress(session, query)]
-        said.append(f"{'active' if status.active else 'ended'}: {first_line(status.message)}")
+        said.append(f"{'active' if status.active else 'ended'}: {query_says(status.message)}")
         if not status.active:
             said += (self._client.query_exception(session, query) or "").splitlines()
         return said[-lines:]
@@ -389,7 +389,7 @@ class ConnectEngine:
         status = self._client.query_status(session, query)
         if status.active:
             starting = status.message.startswith(_STARTING)
-            return JobState.STARTING if starting else JobState.RUNNING, status.message
+            return JobState.STARTING if starting else JobState.RUNNING, query_says(status.message)
         failure = self._client.query_exception(session, query)
         if failure is not None:
             return JobState.FAILED, failure_line(failure)

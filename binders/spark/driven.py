@@ -25,6 +25,7 @@ from binders.spark.claim import Claims, OwnerUnknown
 from binders.spark.observe import failure_line
 from binders.spark.orders import Orders
 from binders.spark.userjob import JobFault, explain
+from binders.spark.words import query_says
 
 DONE, AGAIN = 0, 1  # exit codes: supervised drivers are started again after any but 0
 
@@ -148,7 +149,7 @@ class Driver:
         progress, now = self._last_progress(), time.monotonic()
         if more or progress != self._progress or now - self._told_at > _SIGN_OF_LIFE:
             self._progress, self._told_at = progress, now
-            message = self._query.status["message"]
+            message = query_says(self._query.status["message"])
             self._account.tell("running", message, ran=True, progress=progress, **more)
 
     def _last_progress(self) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -41,6 +42,8 @@ def draw_image(jobs: Iterable[Job], inventory: Inventory, path: str | Path) -> N
         message = f"picture {str(path)!r} is of no known kind (expected {' or '.join(PICTURE_SUFFIXES)})"
         raise InvalidInput([Fault(message, value=str(path))], "picture")
     graph = Graph.of(jobs)
+    # It warns of a home without a place for its cache, which is nothing to whoever draws one picture.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     from speck.draw.picture import paint  # matplotlib takes a second to import, and few commands draw
 
     try:

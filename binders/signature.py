@@ -1,4 +1,4 @@
-"""Which arguments a Spark job's function takes, told without running it.
+"""Which arguments a job's function in Python takes, told without running it.
 
 Only what the source says plainly is told: a function with a decorator, a class with bases, and a name
 that comes from elsewhere may take anything.
@@ -9,9 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from itertools import chain, repeat
-from pathlib import Path
 
-from binders.spark.code import source_of, split_entry
 from speck.binder import Parameter
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -24,13 +22,9 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
-def parameters(path: Path, entry_class: str) -> tuple[Parameter, ...] | None:
-    """The arguments that a job's code takes beside the messages; ``None`` when it may take anything.
-
-    The file holds the function or class (see :func:`binders.spark.code.check_code`).
-    """
-    tree = ast.parse(source_of(path, entry_class))
-    function = _called(tree, split_entry(entry_class)[1])
+def parameters_of(source: bytes, name: str) -> tuple[Parameter, ...] | None:
+    """The arguments of a function or class beside the messages; ``None`` when it may take anything."""
+    function = _called(ast.parse(source), name)
     if function is None or function.decorator_list or function.args.kwarg is not None:
         return None
     return tuple(_parameters(function.args))
