@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from speck import render
-from speck.cli.common import ERROR, file_path, json_option, show_data
+from speck.cli.common import ERROR, err, file_path, json_option, show_data
 from speck.cli.variables import values, variables_options
 from speck.client import Client
 
@@ -22,6 +22,8 @@ def sites(context: click.Context, as_json: bool) -> None:
     if context.invoked_subcommand is None:
         data = context.obj.sites()
         show_data(data, [render.sites_table(data)], as_json)
+        if not data and not as_json:
+            err.print("the server has no site inventory (speck serve --sites FILE)")
 
 
 @sites.command()
