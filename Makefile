@@ -16,10 +16,10 @@ JAR := binders/jars/spark-mqtt.jar
 FLINK_JAR := $(FLINK_JOBS)/speck-flink-jobs.jar
 BUILT := $(JAR) binders/jars/flink-mqtt.jar $(FLINK_JAR) $(FLINK_JOBS)/speck-flink-jobs-all.jar
 JAVA_SOURCES := $(shell find $(CONNECTORS) $(FLINK_JOBS) -name target -prune -o -type f \( -name '*.java' -o -name pom.xml -o -path '*/resources/*' \) -print)
-PIP := $(BIN)/pip --disable-pip-version-check -q install -c constraints.txt
+PIP := $(BIN)/pip --disable-pip-version-check -q install --use-pep517 -c constraints.txt
 MAVEN := mvn -q -B -f $(CONNECTORS)/pom.xml
 
-.PHONY: help demo test check docs pictures bench jars setup pyflink browser shells assets clean
+.PHONY: help demo test check docs pictures bench jars setup pyflink classes browser shells assets clean
 
 help:
 	@echo "make demo [ARGS='...']   the road-traffic demo (ARGS: see speck demo --help)"
@@ -35,6 +35,7 @@ demo: setup jars
 
 test: $(VENV)/dev jars
 	@$(MAKE) pyflink || echo "no PyFlink: its tests are skipped" >&2
+	@$(MAKE) classes || echo "no archive of classes: engines start as slowly as ever" >&2
 	@$(MAKE) browser || echo "no Chromium: the tests of the dashboard are skipped" >&2
 	@$(MAKE) shells || echo "no zsh or fish: the tests of their completion are skipped" >&2
 	@$(MAVEN) verify
@@ -64,14 +65,14 @@ jars: $(BUILT)
 
 # One run of Maven builds all.
 $(BUILT) &: $(JAVA_SOURCES) | system
-	@echo "building the connectors and the Flink programs (Maven)" >&2
+	@echo "building the connectors and the Flink programs (Maven; half a minute, and more the first time)" >&2
 	@$(MAVEN) -DskipTests package >&2
 	@touch $(BUILT)
 
 setup: $(VENV)/run
 
 $(VENV)/run: setup.cfg pyproject.toml constraints.txt | system
-	@echo "making the virtual environment" >&2
+	@echo "making the virtual environment (a minute or two)" >&2
 	@[ -x $(BIN)/pip ] || $(PYTHON) -m venv $(VENV) >&2
 	@$(PIP) -e '.[flink]' >&2
 	@touch $@
@@ -88,6 +89,13 @@ $(PYFLINK)/made: requirements-pyflink.txt
 	@[ -x $(PYFLINK)/bin/pip ] || $(PYTHON) -m venv $(PYFLINK) >&2
 	@$(PYFLINK)/bin/pip --disable-pip-version-check -q install --no-deps -r requirements-pyflink.txt >&2
 	@touch $@
+
+# Engines start in half the processor time.
+classes: $(VENV)/share/speck/spark.jsa
+
+$(VENV)/share/speck/spark.jsa: $(VENV)/run | system
+	@echo "archiving the classes that the engines load" >&2
+	@$(BIN)/speck local prepare
 
 browser:
 	@scripts/system-packages.sh browser

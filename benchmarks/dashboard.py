@@ -2,7 +2,8 @@
 
 A real server over engines in memory, jobs in chains at 25 sites that feed a 26th, and the page in a real
 Chromium.  ``first_graph_seconds`` is from the beginning of the navigation until every job is in the graph and
-a frame was drawn.  Then jobs change their state some times a second; ``frame_ms`` are the times between two
+a frame was drawn; ``first_frame_ms_worst`` is the longest time between two frames until then.
+Then jobs change their state some times a second; ``frame_ms`` are the times between two
 frames meanwhile (16.7 at best), ``delay_seconds`` from a job's death to its mark in the graph, and
 ``server_cpu_percent`` is the processor time of the server's process, of one core.
 """
@@ -35,12 +36,12 @@ const look = () => document.querySelectorAll("[data-job]").length === arguments[
   ? requestAnimationFrame(() => done(performance.now())) : requestAnimationFrame(look);
 look();
 """
-_FRAMES = """
+_FRAMES = """{
 window.frames = [];
 let last = performance.now();
 const next = (at) => { window.frames.push(at - last); last = at; requestAnimationFrame(next); };
 requestAnimationFrame(next);
-"""
+}"""
 _SEEN = """
 const [name, done] = arguments;
 const look = () => document.querySelector(`[data-job="${name}"].tone-bad`)
@@ -86,17 +87,20 @@ def measure(chrome: Chrome, rest: RestServer, jobs: int, seconds: float, runs: i
     observe(rest)
     page = Page(chrome, rest.url)
     chrome.set_script_timeout(120)
-    first = []
+    chrome.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": _FRAMES})
+    first, stalls = [], []
     for _ in range(runs):
         page.open()
         first.append(chrome.execute_async_script(_FIRST, jobs) / 1000)
-    page.run(_FRAMES)
+        stalls.append(max(page.run("return window.frames")))
+    page.run("window.frames.length = 0")
     cpu, delays = _changes(chrome, rest, jobs, seconds)
     frames = sorted(page.run("return window.frames"))
     return {
         "jobs": jobs,
         "sites": SITES + 1,
         **dict(Figure.of(first).named("first_graph_seconds")),
+        **dict(Figure.of(stalls).named("first_frame_ms_worst")),
         **dict(Figure.of(delays).named("delay_seconds")),
         "frames": len(frames),
         **{f"frame_ms_p{part}": round(frames[len(frames) * part // 100], 1) for part in (50, 95, 99)},

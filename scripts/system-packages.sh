@@ -16,6 +16,10 @@ java_new_enough() {
     [ "${major:-0}" -ge 17 ]
 }
 
+python_new_enough() {
+    "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1
+}
+
 missing=()
 if [ "${1:-}" = browser ]; then
     all="Chromium and chromedriver"
@@ -27,6 +31,11 @@ elif [ "${1:-}" = shells ]; then
     command -v zsh >/dev/null || missing+=(zsh)
     command -v fish >/dev/null || missing+=(fish)
 else
+    if ! python_new_enough; then
+        found=$("$PYTHON" --version 2>&1 || true)
+        echo "SpecK needs Python 3.11 or newer, and $PYTHON is: ${found:-not there}. Name another:  make PYTHON=python3.11 ..."
+        exit 1
+    fi
     all="Java 17 or newer with javac, Maven 3.8, Mosquitto 2, Python's venv"
     java_new_enough || missing+=(java)
     command -v mvn >/dev/null || missing+=(maven)
@@ -35,11 +44,19 @@ else
 fi
 [ ${#missing[@]} -eq 0 ] && exit 0
 
+apt_java() {  # the compiler of a Java that Spark and Flink know; releases of Debian and Ubuntu have different ones
+    local version
+    for version in 17 21; do
+        apt-cache show "openjdk-$version-jdk-headless" >/dev/null 2>&1 && break
+    done
+    echo "openjdk-$version-jdk-headless"
+}
+
 packages() {  # the manager's own names of what is missing
     local name
     for name in "${missing[@]}"; do
         case "$1:$name" in
-            apt-get:java) echo openjdk-17-jdk-headless ;;
+            apt-get:java) apt_java ;;
             dnf:java) echo java-17-openjdk-devel ;;
             apt-get:venv) echo python3-venv ;;
             apt-get:chromedriver) echo chromium-driver ;;
@@ -51,17 +68,19 @@ packages() {  # the manager's own names of what is missing
 
 for manager in apt-get dnf; do
     command -v "$manager" >/dev/null || continue
-    mapfile -t wanted < <(packages "$manager")
     if [ "$(id -u)" -eq 0 ]; then
         rights=()
     elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
         rights=(sudo -n)
     else
+        mapfile -t wanted < <(packages "$manager")
         echo "SpecK needs: ${missing[*]}. Install them first, as root:  $manager install ${wanted[*]}"
         exit 1
     fi
-    echo "installing ${wanted[*]}"
+    # Which packages there are is known only after this.
     [ "$manager" = apt-get ] && "${rights[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -qq
+    mapfile -t wanted < <(packages "$manager")
+    echo "installing ${wanted[*]}"
     "${rights[@]}" env DEBIAN_FRONTEND=noninteractive "$manager" install -y -q "${wanted[@]}" </dev/null
     exit 0
 done

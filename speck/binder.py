@@ -327,12 +327,33 @@ class LocalServer(Protocol):
         """What an inventory says of it beside its address, by field of :class:`~speck.model.Engine`."""
 
 
+@runtime_checkable
+class Prepares(LocalServer, Protocol):
+    """A :class:`LocalServer` whose later starts can be made quicker, once and for all."""
+
+    def prepare(self, ports: Sequence[int], directory: Path) -> None:
+        """Do so, with these loopback ports and a folder of its own to work in; takes up to a minute.
+
+        Raises :class:`~speck.errors.LocalError`.
+        """
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An argument that a job's code takes: whether it must be given, and its types (empty: any)."""
+
+    name: str
+    needed: bool
+    types: tuple[type, ...] = ()
+
+
 @dataclass(frozen=True)
 class EngineKind:
     """A kind of engine: ``name`` is its own (``spark-connect``), ``engine`` what a job calls it (``spark``).
 
     ``check_code(path, entry_class)`` says in a sentence what is wrong with a job's file without running
-    it, or ``None``.  ``connect(address, inventory)`` makes the binder and opens no connection yet.
+    it, or ``None``; ``parameters``, of code with nothing wrong, which arguments it takes (``None``: not
+    known, or any).  ``connect(address, inventory)`` makes the binder and opens no connection yet.
     ``local`` starts one on a developer's machine, where that is possible.
     """
 
@@ -344,6 +365,7 @@ class EngineKind:
     bound: int = 4  # actions at a time on one engine
     settle: float = 0.0  # s, for which a new copy must have run before it counts as come up
     local: LocalServer | None = None
+    parameters: Callable[[Path, str], Sequence[Parameter] | None] | None = None
 
 
 @dataclass(frozen=True)

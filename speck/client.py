@@ -19,7 +19,8 @@ from speck.model import JOB_NAME
 DEFAULT_URL = "http://127.0.0.1:8180"
 _CONNECT = 5.0  # s
 _PIECE = 256 * 1024  # bytes read at once
-_READ = 60.0  # s
+_OPERATIONS = 200  # that the server lists at once
+_READ = 60.0  # s, beyond what the server was asked to wait
 
 
 # What requests raises for an address before it connects to anything.
@@ -96,6 +97,18 @@ class Client:
         """One operation."""
         return self._one("GET", f"/operations/{_quoted(identifier)}")
 
+    def operations(self, limit: int = 50, composition: str = "") -> list[dict[str, Any]]:
+        """The last operations (on a composition), newest first, without their actions."""
+        found: list[dict[str, Any]] = []
+        while len(found) < limit:
+            asked = min(_OPERATIONS, limit - len(found))
+            before = found[-1]["id"] if found else ""
+            page = self._many("/operations", limit=asked, composition=composition, before=before)
+            found += page
+            if len(page) < asked:
+                break
+        return found
+
     def follow(self, identifier: str, pause: float = 0.25) -> Iterator[dict[str, Any]]:
         """The operation again and again, ``pause`` seconds apart, the last time when it has ended."""
         while True:
@@ -157,9 +170,16 @@ class Client:
         path = f"/compositions/{_quoted(name)}/rollback"
         return self._one("POST", path, revision=revision, base_revision=base_revision, wait=wait, **why)
 
-    def delete_composition(self, name: str, wait: float = 0, **why: str) -> dict[str, Any]:
+    def plan_deletion(self, name: str) -> dict[str, Any]:
+        """The plan of a composition's deletion."""
+        return self._one("DELETE", f"/compositions/{_quoted(name)}", dry_run="true")
+
+    def delete_composition(
+        self, name: str, *, base_revision: int | None = None, wait: float = 0, **why: str
+    ) -> dict[str, Any]:
         """Stop and forget all jobs of a composition; answers the operation."""
-        return self._one("DELETE", f"/compositions/{_quoted(name)}", wait=wait, **why)
+        path = f"/compositions/{_quoted(name)}"
+        return self._one("DELETE", path, base_revision=base_revision, wait=wait, **why)
 
     def sites(self) -> list[dict[str, Any]]:
         """The site inventory with what can be reached."""

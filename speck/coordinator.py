@@ -325,11 +325,19 @@ class Coordinator:
                     transaction.put_attempt(replace(attempts[name], revision=revision.number))
             self.operations.put_intent(transaction, operation, plan)
 
-    def delete_composition(self, name: str, author: str = "", message: str = "") -> Operation:
-        """Stop all of a composition's jobs, then forget it."""
+    def plan_deletion(self, name: str, base_revision: int | None = None) -> Plan:
+        """The plan of :meth:`delete_composition`.  Nothing is changed."""
+        head = self.deployments.known_head(name)
+        _refuse_stale(head, base_revision)
+        return self._plan(self.deployments.snapshot(head), {})
+
+    def delete_composition(
+        self, name: str, author: str = "", message: str = "", *, base_revision: int | None = None
+    ) -> Operation:
+        """Stop all of a composition's jobs, then forget it; refused when it has another revision by now."""
         with self.operations.turn(name):
             head = self.deployments.known_head(name)
-            plan = self._plan(self.deployments.snapshot(head), {})
+            plan = self.plan_deletion(name, base_revision)
             operation = self.operations.new(name, head.revision, "delete", author, message)
             operation.plan(plan)
             with self.operations.lock:

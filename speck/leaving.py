@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from speck.binder import LeavesState
-from speck.errors import Fault, InvalidInput, NoAnswer, Refused, SpeckError
+from speck.binder import DisposesStates, EngineBinder, LeavesState
+from speck.errors import BinderError, Fault, InvalidInput, NoAnswer, Refused, SpeckError, Unreachable
 from speck.model import Attempt, Handle, Inventory, Job, JobState, State
 from speck.pool import BinderPool
 from speck.store import AttemptRecord, Event, Store
@@ -152,10 +152,33 @@ class Leaver:
             self.count("stop")
             # With its state, for a copy that was stopped without may have its last checkpoint deleted, from
             # which the new copy began.
-            engine.stop(handle, True)
+            self._drop(engine, copy, engine.stop(handle, True))
         if self.store.job(name) is None:
             self.pool.broker(copy.source_broker).delete_session(copy.attempt.session)
         message = f"job {name!r}: attempt {copy.attempt.number}, left behind at {copy.address}, has ended"
         with self.store.transaction() as transaction:
             transaction.delete_left_behind(copy.key)
             transaction.add_event(replace(self.event("stopped", name, message), composition=copy.composition))
+
+    def _drop(self, engine: EngineBinder, copy: LeftCopy, state: State | None) -> None:
+        """Delete the state that a copy has left in the end, which nobody will start from.
+
+        Asked again after a crash, or no answer, a stop may answer what the copy itself began from: that is
+        not its own.
+        """
+        if state is None or not isinstance(engine, DisposesStates) or self._is_needed(copy, state):
+            return
+        self.count("dispose_state")
+        try:
+            engine.dispose_state(state)
+        except (Unreachable, NoAnswer):
+            raise  # the copy stays in the store, and is asked about again
+        except BinderError as error:
+            _log.warning("the state of attempt %s is left at %s: %s", copy.key, state.location, error)
+
+    def _is_needed(self, copy: LeftCopy, state: State) -> bool:
+        name = copy.attempt.job_name
+        job = self.store.job(name)
+        begun = [copy.attempt.state, *(each.attempt.state for each in self.store.attempts(name))]
+        known = [*begun, *((job.state, *job.saved, *job.left) if job else ())]
+        return state.location in [each.location for each in known if each is not None]

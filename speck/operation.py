@@ -69,6 +69,12 @@ def plan_data(plan: Plan) -> dict[str, Any]:
     }
 
 
+def summary_data(data: Mapping[str, Any]) -> dict[str, Any]:
+    """An operation (as plain data) without its actions, but for how many there are in each state."""
+    rest = {name: value for name, value in data.items() if name != "actions"}
+    return rest | {"counts": dict(Counter(each["state"] for each in data["actions"]))}
+
+
 @dataclass
 class Operation:
     """An apply, a rollback, a delete or a healing.

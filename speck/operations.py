@@ -15,7 +15,7 @@ from speck.errors import Busy, NotFound, SpeckError, StoreError
 from speck.limits import Limits
 from speck.logs import about
 from speck.model import Job
-from speck.operation import Operation, end_state
+from speck.operation import Operation, end_state, summary_data
 from speck.plan import Plan, kind_of
 from speck.reconcile import Observer
 from speck.retention import Retention
@@ -66,6 +66,17 @@ class Operations:
         if data is None:
             raise NotFound(f"there is no operation {identifier!r}")
         return data
+
+    def last(self, limit: int, before: str = "", composition: str = "") -> list[dict[str, Any]]:
+        """The last ``limit`` operations (on a composition) that began before one by its id, newest first.
+
+        They are as plain data without their actions (:func:`~speck.operation.summary_data`).
+        """
+        stored = self.store.last_operations(
+            limit, before, lambda data: composition in ("", data["composition"])
+        )
+        lives = [(data, self._operations.get(data["id"])) for data in stored]
+        return [summary_data(data if live is None else live.to_dict()) for data, live in lives]
 
     def live(self, identifier: str) -> Operation | None:
         """An operation that is, or lately was, at work in this process."""

@@ -95,11 +95,12 @@ class Runner:
 
     def _tasks(self, actions: Mapping[str, Action]) -> Iterable[Task]:
         wanted = Graph.of(self.wanted.values())
-        for broker in sorted({address for action in actions.values() for address in _brokers(action)}):
+        brokers = {name: self._brokers(action) for name, action in actions.items()}
+        for broker in sorted(set().union(*brokers.values())):
             yield self._broker_task(broker)
         for name, action in actions.items():
             prepare, act = ("prepare", name), ("act", name)
-            needs = {("broker", address) for address in _brokers(action)}
+            needs = {("broker", address) for address in brokers[name]}
             yield self._task(prepare, action, self._prepare, frozenset(needs))
             after: set[Hashable] = {prepare}
             if not isinstance(action, Stop):
@@ -110,6 +111,15 @@ class Runner:
             yield self._task(act, action, self._act, frozenset(after))
             if isinstance(action, Update | Move) or name in self._on_trial:
                 yield self._up_task(action, {act})
+
+    def _brokers(self, action: Action) -> set[str]:
+        """The brokers without which an action waits."""
+        job = action.job
+        if not isinstance(action, Stop):
+            return {job.source_broker, job.sink_broker}
+        # One that never came as far as its broker (a wrong address, say) can go without it.
+        reached = self._ledger.record(job.job_name).sessions or self.store.attempts(job.job_name)
+        return {job.source_broker} if reached else set()
 
     def _broker_task(self, address: str) -> Task:
         def check() -> None:
@@ -413,9 +423,3 @@ class Runner:
         self._leaver.keep_out(name)
         with self.store.transaction() as transaction:
             transaction.delete_job(name)
-
-
-def _brokers(action: Action) -> set[str]:
-    if isinstance(action, Stop):
-        return {action.job.source_broker}
-    return {action.job.source_broker, action.job.sink_broker}

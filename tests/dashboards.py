@@ -11,6 +11,7 @@ import pytest
 from selenium.webdriver import Chrome
 
 from speck.model import Inventory
+from speck.tokens import Tokens
 from tests.chromium import Page
 from tests.examples import one_site
 from tests.rest_server import RestServer, rest_server
@@ -47,7 +48,9 @@ def script(name: str) -> str:
 
 
 @contextlib.contextmanager
-def dashboard(directory: Path, chrome: Chrome, token: str | None = None) -> Iterator[tuple[RestServer, Page]]:
+def dashboard(
+    directory: Path, chrome: Chrome, token: str | Tokens | None = None
+) -> Iterator[tuple[RestServer, Page]]:
     with rest_server(directory, SITES, token) as rest:
         page = Page(chrome, rest.url)
         page.size(1440, 900)
@@ -87,6 +90,12 @@ def paste(page: Page, text: str) -> None:
     page.click("form button", "Plan")
 
 
-def confirm(page: Page, button: str) -> None:
+def confirm(page: Page, button: str, word: str = "Apply") -> None:
     page.click(".plan .panel-head button", button)
-    page.click("dialog button", "Apply")
+    page.click("dialog button", word)
+
+
+def enter(page: Page, token: str) -> None:
+    """Show a token in the dialog that asks for one."""
+    page.one("dialog input").send_keys(token)
+    page.click("dialog button", "Go on")

@@ -43,7 +43,7 @@ class RestServer:
 def rest_server(
     directory: Path,
     inventory: Inventory | None = None,
-    token: str | None = None,
+    token: str | Tokens | None = None,
     patience: float = PATIENCE,
     certificate: Certificate | None = None,
 ) -> Iterator[RestServer]:
@@ -58,7 +58,8 @@ def rest_server(
         coordinator = Coordinator(
             store, double_kinds(world), inventory or Inventory(), [root], period=0, advertise=url
         )
-        tokens = Tokens([Owner("", Role.WRITE, digest(token.encode()))]) if token else None
+        one = [Owner("", Role.WRITE, digest(token.encode()))] if isinstance(token, str) else []
+        tokens = Tokens(one) if one else token if isinstance(token, Tokens) else None
         app = create_app(coordinator, Protection(tokens))
         server = WebServer(app, listener, patience, certificate)
         thread = threading.Thread(target=server.run)

@@ -35,6 +35,7 @@ def speck_fixture(
     rest: RestServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Speck:
     """Runs a command with these arguments."""
+
     def run(*arguments: str) -> Said:
         monkeypatch.setattr(sys, "argv", ["speck", "--server", rest.url, *arguments])
         with pytest.raises(SystemExit) as ended:

@@ -88,6 +88,45 @@ def test_jobs_tell_wanted_and_real(rest: RestServer) -> None:
     assert get(rest, "/compositions/demo")["jobs"][0]["state"] == "failed"
 
 
+def test_a_deletion_is_planned_and_refused_when_somebody_was_faster(rest: RestServer) -> None:
+    post(rest, TWO, wait=30)
+    planned = requests.delete(f"{rest.url}/compositions/demo?dry_run=true", timeout=30).json()
+    assert (planned["base_revision"], planned["counts"]["stop"]) == (1, 2)
+    assert [each["job_name"] for each in planned["jobs"]] == ["a", "b"]
+    post(rest, yaml_of("a t0 t1"), wait=30)
+    stale = requests.delete(f"{rest.url}/compositions/demo?base_revision=1&wait=30", timeout=60)
+    assert (stale.status_code, "the last revision is 2" in stale.json()["detail"]) == (409, True)
+    assert list(rest.world.where()) == ["a"]
+    ended = requests.delete(f"{rest.url}/compositions/demo?base_revision=2&wait=30", timeout=60)
+    assert (ended.status_code, ended.json()["state"]) == (200, "succeeded")
+    assert get(rest, "/compositions") == []
+
+
+def test_operations_are_told_from_before_the_server_was_started(tmp_path: Path) -> None:
+    with rest_server(tmp_path) as rest:
+        for number in range(3):
+            post(rest, yaml_of(f"a t{number} t9"), wait=30, message=f"the {number}.")
+        requests.post(
+            f"{rest.url}/compositions?name=other&wait=30", yaml_of("b x y"), headers=YAML, timeout=60
+        )
+    with rest_server(tmp_path) as rest:
+        hold = rest.world.hold("submit")
+        begun = post(rest, yaml_of("a t3 t9", "c t4 t5")).json()
+        assert hold.reached.wait(60)
+        told = get(rest, "/operations")
+        hold.release()
+        assert [each["composition"] for each in told] == ["demo", "other", "demo", "demo", "demo"]
+        assert (told[0]["id"], told[0]["state"]) == (begun["id"], "running")
+        assert told[0]["counts"]["running"] >= 1
+        assert [each["message"] for each in told[2:]] == ["the 2.", "the 1.", "the 0."]
+        assert (told[2]["counts"], "actions" in told[2]) == ({"done": 1}, False)
+        page = get(rest, f"/operations?composition=demo&limit=2&before={told[2]['id']}")
+        assert page == told[3:]
+        assert get(rest, "/operations?limit=1") != []
+        assert get(rest, "/operations?composition=nothing") == []
+        assert requests.get(f"{rest.url}/operations?limit=0", timeout=30).status_code == 422
+
+
 def test_one_job_is_deployed_and_deleted(rest: RestServer) -> None:
     fields = {
         "job_name": "solo",
@@ -190,6 +229,7 @@ def test_openapi_describes_every_route_and_the_fields_of_a_job(rest: RestServer)
         ("GET", "/compositions/{name}/revisions/{number}"),
         ("GET", "/compositions/{name}/diff"),
         ("POST", "/compositions/{name}/rollback"),
+        ("GET", "/operations"),
         ("GET", "/operations/{identifier}"),
         ("GET", "/operations/{identifier}/events"),
         ("GET", "/store/check"),
@@ -200,6 +240,7 @@ def test_openapi_describes_every_route_and_the_fields_of_a_job(rest: RestServer)
         ("GET", "/sites"),
         ("GET", "/sites/check"),
         ("GET", "/healthz"),
+        ("GET", "/whoami"),
         ("GET", "/readyz"),
         ("GET", "/metrics"),
     }

@@ -182,6 +182,36 @@ def test_events_are_filtered(speck: Speck, two: str) -> None:
     assert "'yesterday' is no time (expected 90s, 15m" in said_wrong.err
 
 
+def test_operations_are_listed_newest_first(
+    speck: Speck, two: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("speck.client._OPERATIONS", 2)  # so that three are asked for twice
+    other = tmp_path / "other.yaml"
+    other.write_text(yaml_of("c t5 t6"))
+    speck("apply", two, "-m", "the first")
+    speck("apply", str(other))
+    speck("delete", "two", "-m", "enough")
+    told = speck("operations", "--json").data
+    assert [(each["kind"], each["composition"], each["counts"]) for each in told] == [
+        ("delete", "two", {"done": 2}),
+        ("apply", "other", {"done": 1}),
+        ("apply", "two", {"done": 2}),
+    ]
+    assert speck("operations", "two", "-n", "1", "--json").data == told[:1]
+    shown = speck("operations", "two").out
+    assert [line.split()[-1] for line in shown.splitlines()] == ["MESSAGE", "enough", "first"]
+    assert shown.splitlines()[1].startswith(told[0]["id"])
+
+
+def test_a_deletion_is_shown_before_it_is_done(speck: Speck, rest: RestServer, two: str) -> None:
+    speck("apply", two)
+    said = speck("delete", "two", "--dry-run")
+    assert (said.code, sorted(rest.world.where())) == (2, ["a", "b"])
+    assert "2 to stop" in said.out
+    assert speck("delete", "a", "--job", "--dry-run").code == 1
+    assert sorted(rest.world.where()) == ["a", "b"]
+
+
 def test_tables_name_what_is_there(speck: Speck, two: str) -> None:
     speck("apply", two, "-m", "the first one")
     speck("show", "a")

@@ -151,6 +151,15 @@ def test_broker_that_is_down_fails_only_who_needs_it(coordinator: Coordinator, w
     assert "tcp://b2:1883 cannot be reached" in operation.actions["far"].error
 
 
+def test_job_whose_broker_never_answered_can_be_deleted(coordinator: Coordinator, world: World) -> None:
+    world.down(BROKER)
+    assert carry_out(coordinator, composition(A)).state == "waiting"
+    operation = coordinator.delete_composition(composition(A).name)
+    assert operation.wait(30)
+    assert outcome(operation) == {"a": ("stop", "done")}
+    assert coordinator.store.job("a") is None
+
+
 def test_update_that_fails_puts_the_old_version_back(coordinator: Coordinator, world: World) -> None:
     carry_out(coordinator, composition(A))
     world.fail("submit", Refused("NameError in jobs.py:3", address=ENGINE), name="a")

@@ -6,10 +6,12 @@ from pathlib import Path
 
 from selenium.webdriver import Chrome
 
+from speck.client import Client
 from speck.errors import Refused
 from speck.model import JobState
+from speck.tokens import Owner, Role, Tokens, digest
 from tests.chromium import Page
-from tests.dashboards import THREE, composition, confirm, dashboard, deploy, observe, paste, script
+from tests.dashboards import THREE, composition, confirm, dashboard, deploy, enter, observe, paste, script
 from tests.rest_server import RestServer
 
 MARKUP = "<img src=x onerror='window.broken=1'>"
@@ -130,7 +132,84 @@ def test_a_rollback_brings_the_former_form_back(at: tuple[RestServer, Page]) -> 
     page.one(".revisions li", "rollback to revision 1")
 
 
+def test_a_composition_is_deleted_after_saying_what_stops(at: tuple[RestServer, Page]) -> None:
+    rest, page = at
+    deploy(rest, THREE)
+    page.open()
+    page.click("h1 a", "Delete")
+    page.sees("3 stop")
+    for name in ("clean", "count", "join"):
+        page.job_is(name, "verdict-stop")
+    page.click(".plan .panel-head button", "Delete")
+    page.one(
+        "dialog .notice", "These jobs stop and are forgotten, with the messages that wait: clean, count, join"
+    )
+    deploy(rest, composition("clean A raw clean"))
+    page.click("dialog button", "Delete")
+    page.sees("Somebody else was faster")
+    assert set(rest.world.where()) == {"clean"}
+    page.click("dialog button", "Back")
+    page.click("button", "Plan again")
+    page.sees("1 stop")
+    confirm(page, "Delete", "Delete")
+    page.sees("succeeded")
+    assert rest.world.where() == {}
+    page.click("nav a", "Graph")
+    page.sees("Nothing is deployed yet")
+
+
 # --- what is seen
+
+
+def test_operations_of_before_the_start_are_listed_as_far_back_as_they_go(
+    tmp_path: Path, chrome: Chrome
+) -> None:
+    with dashboard(tmp_path, chrome) as (rest, _):
+        for number in range(26):
+            deploy(rest, composition(f"one A raw t{number}"), f"edit {number}.")
+    with dashboard(tmp_path, chrome) as (rest, page):
+        deploy(rest, composition("two B raw t1", name="other"), "the newest")
+        page.open("#/operations")
+        page.one(".cards li", "the newest")
+        page.one(".cards li", "edit 25.")
+        assert len(page.all(".cards li")) == 24
+        page.click("button", "Show older ones")
+        page.one(".cards li", "edit 0.")
+        assert len(page.all(".cards li")) == 27
+        page.until(lambda: not page.all("main .row button"), "nothing older to be offered")
+        deploy(rest, composition("two B raw t2", name="other"), "newer still")
+        page.one(".cards li", "newer still")
+        assert len(page.all(".cards li")) == 28
+        page.all(".cards a")[-1].click()
+        page.one(".action", "new in the composition")
+
+
+def test_a_page_beyond_the_limit_asks_now_and_then_until_there_is_room(at: tuple[RestServer, Page]) -> None:
+    rest, page = at
+    deploy(rest, THREE, "the first")
+    live = rest.app.extensions["live"]
+    live.most = 0
+    page.open()
+    page.one(".live", "every 5 s")
+    assert "0 follow already" in str(page.one(".live").get_attribute("title"))
+    page.job_is("clean", "running")
+    page.until(
+        lambda: [each.text for each in page.all(".site-name")] == ["A", "B"], "jobs to lie at their sites"
+    )
+    rest.world.crash("clean", "out of memory", state=JobState.FAILED)
+    observe(rest)
+    page.job_is("clean", "failed")
+    page.click("nav a", "Operations")
+    page.click(".cards a", "apply of demo, revision 1")
+    page.one(".action", "new in the composition")
+    page.click("nav a", "Events")
+    lines = len(page.all(".log li"))
+    live.most = 1
+    page.run("window.dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")  # back at it
+    page.one(".live", "live")
+    assert len(page.all(".log li")) == lines  # none is told twice
+    said = page.one("[aria-live]").get_attribute("textContent")
+    assert "connection lost" not in str(said)
 
 
 def test_what_changes_is_shown_without_a_reload(at: tuple[RestServer, Page]) -> None:
@@ -219,11 +298,9 @@ def test_the_token_is_asked_for_and_kept_in_the_tab(tmp_path: Path, chrome: Chro
     with dashboard(tmp_path, chrome, "right") as (_, page):
         page.open()
         page.one("dialog", "asks for a token")
-        page.one("dialog input").send_keys("wrong")
-        page.click("dialog button", "Go on")
+        enter(page, "wrong")
         page.sees("The token was refused")
-        page.one("dialog input").send_keys("right")
-        page.click("dialog button", "Go on")
+        enter(page, "right")
         page.sees("Nothing is deployed yet")
         page.sees("live")
         session, local, where, cookies = page.run(
@@ -234,6 +311,35 @@ def test_the_token_is_asked_for_and_kept_in_the_tab(tmp_path: Path, chrome: Chro
         page.open("#/change")
         paste(page, THREE)
         page.sees("3 start")
+        page.run("sessionStorage.clear()")
+
+
+def test_who_may_only_read_is_offered_nothing_that_is_refused(tmp_path: Path, chrome: Chrome) -> None:
+    owners = (("anna", Role.WRITE), ("screen", Role.READ))
+    tokens = Tokens([Owner(name, role, digest(name.encode())) for name, role in owners])
+    with dashboard(tmp_path, chrome, tokens) as (rest, page):
+        writer = Client(rest.url, "anna")
+        for text in (THREE, composition("clean A raw clean")):
+            assert writer.apply(text.encode(), "demo", wait=60)["state"] == "succeeded"
+        page.open()
+        enter(page, "screen")
+        page.one(".head", "reads only")
+        page.complaints()  # of the request without a token
+        page.job_is("clean", "clean")
+        assert [each.text for each in page.all("a.button, .title a")] == []
+        page.open("#/history/demo")
+        page.one(".reader", "To go back takes a token that writes; that of screen reads only.")
+        page.one(".revisions li", "wanted now")
+        assert page.all(".revisions button") == []
+        for view in ("#/delete/demo", "#/change"):
+            page.open(view)
+            page.one(".reader", "takes a token that writes")
+            assert page.all("main form, .plan, textarea") == []
+        page.click(".reader button", "Show another one")
+        enter(page, "anna")
+        page.one("textarea")
+        page.one(".head a", "Change")
+        assert page.complaints() == []
         page.run("sessionStorage.clear()")
 
 

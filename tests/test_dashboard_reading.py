@@ -144,3 +144,13 @@ def test_nothing_lies_upon_anything_else(
         "outside": [],
         "odd": [],
     }
+
+
+@pytest.mark.parametrize("down", [False, True])
+@pytest.mark.parametrize("toward", ["out", "in"])
+def test_no_line_to_another_site_passes_over_a_job(
+    at: tuple[RestServer, Page], toward: str, down: bool
+) -> None:
+    _, page = at
+    page.open("#/change")
+    assert page.ask(script("crossings"), 7, toward, down) == {"edges": 28, "crossed": []}

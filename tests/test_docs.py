@@ -63,7 +63,7 @@ def make_code(path: Path, entry_class: str) -> None:
     """A file that has the class or function."""
     path.parent.mkdir(parents=True, exist_ok=True)
     module, _, function = entry_class.rpartition(".")
-    text = f"def {function}(messages):\n    return messages\n"
+    text = f"def {function}(messages, **arguments):\n    return messages\n"
     if path.suffix == ".py":
         with path.open("a", encoding="utf-8") as file:
             file.write(text)

@@ -11,8 +11,9 @@ import pytest
 from speck.attempts import KEPT_STATES
 from speck.binder import DisposesStates, EngineBinder, Registry, TellsBeginnings
 from speck.coordinator import Coordinator
-from speck.errors import NoAnswer
-from speck.model import Handle, Inventory, Job, State
+from speck.errors import NoAnswer, Refused
+from speck.leaving import left_copies
+from speck.model import Handle, Inventory, Job, JobState, JobStatus, State
 from speck.operation import Operation
 from speck.store import JobRecord, Store
 from tests.doubles import InMemoryEngine, World, double_kinds
@@ -23,13 +24,20 @@ A = make_job("a", spe_address=ENGINE, engine="flink")
 
 
 class SavingEngine(InMemoryEngine):
-    """One whose jobs leave a state with each stop, and keep nothing before ``World.states`` has something."""
+    """One whose jobs leave a state with each stop, and keep nothing before ``World.states`` has something.
+
+    It remembers what it has stopped.
+    """
+
+    def status(self, handle: Handle) -> JobStatus:
+        found = super().status(handle)
+        stopped = found.state is JobState.LOST and handle.engine_id in self.world.engine(self.address).ended
+        return replace(found, state=JobState.STOPPED) if stopped else found
 
     def stop(self, handle: Handle, keep_state: bool) -> State | None:
-        running = self.world.engine(self.address).jobs.get(handle.engine_id)
         if super().stop(handle, keep_state) is None:
             return None
-        location = f"memory:/{running.job.job_name if running else ''}/savepoint-{handle.engine_id}"
+        location = f"memory:/{handle.details['job']}/savepoint-{handle.engine_id}"
         self.world.states.add(location)
         return State("flink-savepoint", location)
 
@@ -139,6 +147,80 @@ def test_a_state_that_could_not_be_deleted_with_its_job_is_told(
     assert operation.wait(30)
     assert operation.state == "succeeded"
     assert place in operation.actions["a"].note
+
+
+# --- states of copies that were left behind
+
+OTHER = "http://e2:1"
+
+
+def leave_behind(coordinator: Coordinator, world: World) -> str:
+    """Move the job off a silent engine; answers where its copy there leaves a state when it is stopped."""
+    carry_out(coordinator, A)
+    (old,) = world.running("a")
+    world.down(ENGINE)
+    moved = replace(A, spe_address=OTHER)
+    operation, _ = coordinator.apply(composition(moved), leave_behind=[ENGINE])
+    assert operation.wait(30)
+    assert operation.state == "succeeded"
+    world.up(ENGINE)
+    return f"memory:/a/savepoint-{old.attempt.id}"
+
+
+def test_what_a_copy_left_behind_leaves_in_the_end_is_deleted(coordinator: Coordinator, world: World) -> None:
+    place = leave_behind(coordinator, world)
+    coordinator.loop.round()
+    assert left_copies(coordinator.store) == []
+    assert ("dispose_state", ENGINE, place) in world.calls
+    assert saved(world) == set()
+
+
+def test_what_a_copy_left_behind_leaves_is_deleted_when_its_job_has_gone(
+    coordinator: Coordinator, world: World
+) -> None:
+    leave_behind(coordinator, world)
+    world.down(ENGINE)
+    assert coordinator.delete_composition("traffic").wait(30)
+    world.up(ENGINE)
+    coordinator.loop.round()
+    assert left_copies(coordinator.store) == []
+    assert saved(world) == set()
+
+
+def test_a_state_that_gave_no_answer_is_deleted_with_the_next_look(
+    coordinator: Coordinator, world: World
+) -> None:
+    place = leave_behind(coordinator, world)
+    world.fail("dispose_state", NoAnswer("silence", address=ENGINE), times=1)
+    coordinator.loop.round()
+    assert [copy.address for copy in left_copies(coordinator.store)] == [ENGINE]
+    assert saved(world) == {place}
+    coordinator.loop.round()
+    assert left_copies(coordinator.store) == []
+    assert saved(world) == set()
+
+
+def test_a_state_that_cannot_be_deleted_is_left_and_the_copy_has_ended(
+    coordinator: Coordinator, world: World
+) -> None:
+    place = leave_behind(coordinator, world)
+    world.fail("dispose_state", Refused("no right to", address=ENGINE), times=None)
+    coordinator.loop.round()
+    assert left_copies(coordinator.store) == []
+    assert saved(world) == {place}
+
+
+def test_what_the_new_copy_began_from_is_not_deleted_with_the_old_one(
+    coordinator: Coordinator, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on Flink, where a copy that has ended answers its last checkpoint."""
+    monkeypatch.setattr(SavingEngine, "stop", InMemoryEngine.stop)
+    leave_behind(coordinator, world)
+    coordinator.loop.round()
+    assert left_copies(coordinator.store) == []
+    (running,) = world.running("a")
+    assert running.attempt.state is not None
+    assert running.attempt.state.location in world.states
 
 
 # --- beginnings that left none

@@ -120,6 +120,11 @@ def test_the_scheme_s_case_does_not_matter(door: Door) -> None:
     assert door.ask("GET", "/jobs", headers={"Authorization": f"bEARER  {door.anna}"}).ok
 
 
+def test_each_learns_who_it_is_and_what_it_may(door: Door) -> None:
+    assert door.ask("GET", "/whoami", door.anna).json() == {"name": "anna", "role": "write"}
+    assert door.ask("GET", "/whoami", door.reader).json() == {"name": "screen", "role": "read"}
+
+
 def test_who_may_read_reads_and_changes_nothing(door: Door) -> None:
     seen = set()
     for method, path in operations_of(door):

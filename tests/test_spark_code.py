@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 
 from binders.spark import CONNECT
+from binders.spark.signature import parameters
+from speck.binder import Parameter
+from speck.model import Scalar
+from speck.schema.arguments import argument_faults
 from tests.spark_bench import JOBS
 
 SOURCE = """\
@@ -94,3 +98,81 @@ def test_files_of_another_kind(tmp_path: Path) -> None:
 
 def test_the_jobs_of_these_tests() -> None:
     assert CONNECT.check_code(JOBS / "simple.py", "count") is None
+
+
+TAKES = """\
+from functools import cache
+
+def limited(messages, limit: float, /, room: "str", *, name: str = "a", hours: int | None = None):
+    return messages
+
+def any_of(messages, **more):
+    return messages
+
+@cache
+def wrapped(messages):
+    return messages
+
+class Mean:
+    def __init__(self, window: str = "1 hour", late: bool = False):
+        self.window = window
+
+class Derived(Mean):
+    pass
+
+renamed = limited
+"""
+
+
+@pytest.mark.parametrize(
+    ("entry", "taken"),
+    [
+        (
+            "limited",
+            [Parameter("room", True), Parameter("name", False, (str,)), Parameter("hours", False)],
+        ),
+        ("Mean", [Parameter("window", False, (str,)), Parameter("late", False, (bool,))]),
+        ("any_of", None),
+        ("wrapped", None),
+        ("Derived", None),
+        ("renamed", None),
+    ],
+)
+def test_arguments_that_code_takes(tmp_path: Path, entry: str, taken: list[Parameter] | None) -> None:
+    path, archive = tmp_path / "takes.py", tmp_path / "takes.zip"
+    path.write_text(TAKES, encoding="utf-8")
+    with zipfile.ZipFile(archive, "w") as package:
+        package.writestr("streets/takes.py", TAKES)
+    for found in (parameters(path, entry), parameters(archive, f"streets.takes.{entry}")):
+        assert (found if found is None else list(found)) == taken
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"limit": 8}, []),
+        ({"limit": 8.5, "name": "x", "whole": 3, "strict": True}, []),
+        ({}, ["'alarms' needs an argument 'limit' (expected arguments: {limit: ...})"]),
+        (
+            {"limit": 8, "nam": "x"},
+            ["'alarms' takes no argument 'nam' (did you mean 'name'?)"],
+        ),
+        (
+            {"limit": 8, "other": "x"},
+            ["'alarms' takes no argument 'other' (it takes limit, name, whole, strict)"],
+        ),
+        ({"limit": "8"}, ["argument 'limit' is '8', and 'alarms' takes a number"]),
+        ({"limit": True}, ["argument 'limit' is True, and 'alarms' takes a number"]),
+        ({"limit": 8, "name": 12}, ["argument 'name' is 12, and 'alarms' takes text"]),
+        ({"limit": 8, "whole": 1.5}, ["argument 'whole' is 1.5, and 'alarms' takes a whole number"]),
+        ({"limit": 8, "strict": 1}, ["argument 'strict' is 1, and 'alarms' takes true or false"]),
+    ],
+)
+def test_arguments_that_are_given(given: dict[str, Scalar], told: list[str]) -> None:
+    taken = [
+        Parameter("limit", True, (int, float)),
+        Parameter("name", False, (str,)),
+        Parameter("whole", False, (int,)),
+        Parameter("strict", False, (bool,)),
+    ]
+    assert list(argument_faults("alarms", taken, given)) == told

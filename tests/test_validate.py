@@ -104,6 +104,57 @@ def test_what_is_no_composition(validate: Validate, text: str) -> None:
     assert said.err.startswith("error: ")
 
 
+SLIPS = {
+    "a tab": (
+        SITED.replace("  site:", "\tsite:"),
+        "line 4: not valid YAML: while scanning a plain scalar found a tab character that violates "
+        "indentation (indent with spaces, not with tabs)",
+    ),
+    "too far left": (
+        SITED.replace("  site:", " site:"),
+        "line 4: not valid YAML: while parsing a block mapping did not find expected key "
+        "(expected each key as deep as the first one beside it)",
+    ),
+    "too far right": (
+        SITED.replace("  source_topic", "    source_topic"),
+        "line 5: not valid YAML: mapping values are not allowed in this context "
+        "(expected each key as deep as the first one beside it, and text with ': ' in quotes)",
+    ),
+    "no space after the colon": (
+        SITED.replace("job_path: ", "job_path:"),
+        "line 8: not valid YAML: while scanning a simple key could not find expected ':' "
+        "(expected KEY: VALUE, with a space after the colon)",
+    ),
+    "a quote that is open": (
+        SITED.replace("t0", '"t0'),
+        "line 5: not valid YAML: while scanning a quoted scalar found unexpected end of stream "
+        "(expected the closing quote or bracket of what begins in this line)",
+    ),
+    "an argument too many": (
+        SITED + "  arguments: {limit: 8}\n",
+        "line 9: job 'a': 'work' takes no argument 'limit' (it takes none)",
+    ),
+    "a directory for a file": (
+        SITED.replace("work.py", "folder.py"),
+        "line 8: job 'a': job_path 'folder.py' is not an ordinary file",
+    ),
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_a_slip_is_told_with_what_is_right(validate: Validate, tmp_path: Path, slip: str) -> None:
+    (tmp_path / "sites.yaml").write_text(SITES)
+    (tmp_path / "folder.py").mkdir()
+    text, told = SLIPS[slip]
+    assert f"error: {told}" in validate(text, "--sites", "sites.yaml").err.splitlines()
+
+
+def test_files_of_other_systems(validate: Validate) -> None:
+    text = yaml_of("a t0 t1")
+    assert validate(text.replace("\n", "\r\n")).code == 0
+    assert validate("\N{BYTE ORDER MARK}" + text).code == 0
+
+
 def test_a_graph_as_json(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -134,6 +134,7 @@ def leave_site(rig: Rig, messages: int, rate: float = 500.0) -> Account:
             way.refuse(True)
             held = len(rig.counts)
             rig.apply(chain(rig.flink.address), "far", [there])
+            (left,) = left_copies(rig.coordinator.store)
             await_that(lambda: len(rig.counts), lambda count: count > held)
             far.thaw()
             way.refuse(False)
@@ -142,10 +143,21 @@ def leave_site(rig: Rig, messages: int, rate: float = 500.0) -> Account:
             rig.settle(load)
             account = rig.counts.account(load.texts)
         rig.apply(chain(rig.flink.address), "far")
-        if left := left_copies(rig.coordinator.store):
-            raise RuntimeError(f"left behind still: {left}")
+        if copies := left_copies(rig.coordinator.store):
+            raise RuntimeError(f"left behind still: {copies}")
+        if states := _states_of(rig, far, left.attempt.id):
+            raise RuntimeError(f"states that nobody needs are left: {states}")
         _delete(rig, "far")
         return account
+
+
+def _states_of(rig: Rig, far: FlinkServer, attempt: str) -> list[str]:
+    """The checkpoints and savepoints of an attempt at the far site, but for what its successor began from."""
+    checkpoints = (rig.flink.cluster.checkpoints / attempt).glob("chk-*/_metadata")
+    savepoints = far.cluster.savepoints.glob(f"*/{attempt}/*/_metadata")
+    found = {f"file:{each.parent}" for each in (*checkpoints, *savepoints)}
+    (now,) = rig.coordinator.store.attempts("count-3")
+    return sorted(found - {now.attempt.state.location if now.attempt.state else ""})
 
 
 def kill_worker(rig: Rig, messages: int, rate: float = 500.0) -> Account:

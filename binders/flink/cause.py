@@ -10,7 +10,8 @@ MOST = 500  # characters of a line
 _CAUSE = re.compile(r"\s*Caused by: (?P<text>.*)")
 _FRAME = re.compile(r"\s*at (?P<method>[\w.$/<>@-]+)\((?P<file>[\w$]+\.\w+):(?P<line>\d+)\)")
 _SKIPPED = re.compile(r"\s*(at |\.\.\. \d+ more|Suppressed: |\[CIRCULAR REFERENCE|<?End of exception|$)")
-_EXCEPTION = re.compile(r"(?P<package>(?:[a-z_][\w]*\.)+)(?P<name>[A-Z][\w$]*)(?=:|$|\s)")
+# Only where a word begins: elsewhere it takes the square of a long word.
+_EXCEPTION = re.compile(r"(?<![\w.$])(?P<package>(?:[a-z_][\w]*\.)+)(?P<name>[A-Z][\w$]*)(?=:|$|\s)")
 _PLATFORM = re.compile(r"(java\.|javax\.|jdk\.|sun\.|scala\.|app//|org\.apache\.(flink|pekko|kafka)\.)")
 
 _PYTHON_TRACE = "Traceback (most recent call last):"

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import yaml
 
+from binders import archive
 from binders.java import java
 from speck.errors import LocalError
 from speck.processes import heap_bytes
@@ -87,7 +88,11 @@ class LocalCluster:
         return self.directory / "savepoints"
 
     def programs(self) -> list[list[str]]:
-        """The command lines of the JobManager and of the TaskManager; writes their configuration.
+        """The command lines of the JobManager and of the TaskManager, as :meth:`bare_programs`."""
+        return [[java, *archive.options(name), *rest] for name, (java, *rest) in self.bare_programs().items()]
+
+    def bare_programs(self) -> dict[str, list[str]]:
+        """The same without an archive of classes, by the name of each's archive; writes their configuration.
 
         To be started with :func:`environment`.  Raises :class:`~speck.errors.LocalError` without Java or
         Flink.
@@ -95,8 +100,8 @@ class LocalCluster:
         program, home = java("Flink"), flink_home()
         direct = f"-XX:MaxDirectMemorySize={_NETWORK + 2 * _OFF_HEAP}"
         self._write_configuration()
-        return [
-            self._program(
+        return {
+            "flink-jobmanager": self._program(
                 program,
                 home,
                 JOBMANAGER,
@@ -104,14 +109,14 @@ class LocalCluster:
                 *("--executionMode", "cluster"),
                 jvm=(f"-Dlog.file={self.directory / 'jobmanager.log'}",),
             ),
-            self._program(
+            "flink-taskmanager": self._program(
                 program,
                 home,
                 TASKMANAGER,
                 heap_bytes(self.heap),
                 jvm=(direct, f"-Dlog.file={self.directory / 'taskmanager.log'}"),
             ),
-        ]
+        }
 
     def environment(self) -> dict[str, str]:
         """The environment of both: this process's, Flink's own variables replaced."""

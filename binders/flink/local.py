@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import requests
 
-from binders import together
+from binders import archive, together
 from binders.flink.cluster import PORTS, LocalCluster
 from speck.errors import LocalError
 
@@ -68,6 +69,13 @@ class FlinkCluster:
             "checkpoint_dir": cluster.checkpoints.as_uri(),
             "savepoint_dir": cluster.savepoints.as_uri(),
         }
+
+    def prepare(self, ports: Sequence[int], directory: Path) -> None:
+        """See :class:`speck.binder.Prepares`: archives of the classes of both programs."""
+        cluster = LocalCluster(tuple(ports), directory)
+        programs, environment = cluster.bare_programs(), cluster.environment()
+        ready = partial(self.ready, ports)
+        archive.make(programs, environment, directory, lambda: archive.await_ready("Flink", ready))
 
 
 FLINK_CLUSTER = FlinkCluster()

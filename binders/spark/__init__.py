@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from binders.spark.code import check_code
 from binders.spark.local import CONNECT_SERVER
+from binders.spark.signature import parameters
 from binders.spark.standalone_local import STANDALONE_CLUSTER
 from speck.binder import EngineBinder, EngineKind
 from speck.model import Inventory
@@ -26,7 +27,14 @@ def connect_standalone(address: str, inventory: Inventory) -> EngineBinder:
 SETTLE = 2.0  # s; the first batch of a query has begun by then
 
 CONNECT = EngineKind(
-    "spark-connect", "spark", ("sc",), check_code, connect_engine, settle=SETTLE, local=CONNECT_SERVER
+    "spark-connect",
+    "spark",
+    ("sc",),
+    check_code,
+    connect_engine,
+    settle=SETTLE,
+    local=CONNECT_SERVER,
+    parameters=parameters,
 )
 STANDALONE = EngineKind(
     "spark-standalone",
@@ -36,4 +44,5 @@ STANDALONE = EngineKind(
     connect_standalone,
     settle=SETTLE,
     local=STANDALONE_CLUSTER,
+    parameters=parameters,
 )

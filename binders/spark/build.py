@@ -17,11 +17,11 @@ from binders.spark.orders import Orders
 from binders.spark.userjob import JobFault, call, load, output_mode
 
 # Spark's analysed plan has one node a line behind marks of its depth, and a tilde before a streaming one.
-_STREAMING_NODE = re.compile(r"^[\s:+\-|]*~(\w+)", re.MULTILINE)
+_STREAMING_NODE = re.compile(r"^[ \t:+\-|]*~(\w+)", re.MULTILINE)
 _ANALYSED = re.compile(r"== Analyzed Logical Plan ==(.*?)== Optimized Logical Plan ==", re.DOTALL)
 
 # In the physical plan a node may have the number of its code stage before it: "*(2) Project [...]".
-_PYTHON_NODE = re.compile(r"^[\s:+\-|*()\d]*(\w*(?:Python|InPandas|InArrow|PySpark)\w*)", re.MULTILINE)
+_PYTHON_NODE = re.compile(r"^[ \t:+\-|*()\d]*(\w*(?:Python|InPandas|InArrow|PySpark)\w*)", re.MULTILINE)
 
 # What leaves the rows in the order of the messages.  Any other node may shuffle them.
 _IN_ORDER = frozenset(

@@ -37,6 +37,14 @@ def check_code(path: Path, entry_class: str) -> str | None:
     return f"job_path {path.name!r} is no Spark job (expected a .py file, a .zip or a .whl)"
 
 
+def source_of(path: Path, entry_class: str) -> bytes:
+    """The source of the module that holds the entry class, in a file in which nothing is wrong."""
+    if path.suffix not in ARCHIVES:
+        return path.read_bytes()
+    with zipfile.ZipFile(path) as archive:
+        return archive.read(_modules_in(archive)[split_entry(entry_class)[0]])
+
+
 def mentions_python_functions(path: Path) -> bool:
     """Whether a job's file may hand Python functions to Spark: told by words, and so at times for nothing."""
     if path.suffix not in ARCHIVES:
@@ -55,7 +63,7 @@ def split_entry(entry_class: str) -> tuple[str, str]:
 def _check_archive(path: Path, entry_class: str) -> str | None:
     module, name = split_entry(entry_class)
     with zipfile.ZipFile(path) as archive:
-        sources = {_module_of(member): member for member in archive.namelist() if member.endswith(".py")}
+        sources = _modules_in(archive)
         if not module:
             return (
                 f"entry_class {entry_class!r} names no module of {path.name!r} "
@@ -98,6 +106,10 @@ def _assigned(tree: ast.Module) -> set[str]:
         for alias in node.names
     }
     return assigned | imported
+
+
+def _modules_in(archive: zipfile.ZipFile) -> dict[str, str]:
+    return {_module_of(member): member for member in archive.namelist() if member.endswith(".py")}
 
 
 def _module_of(member: str) -> str:

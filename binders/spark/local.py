@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from binders.spark.archive import make
 from binders.spark.server import CONNECTOR, connect_server_command, connect_server_environment
 from speck.errors import LocalError
 from speck.processes import heap_bytes
@@ -59,6 +60,11 @@ class ConnectServer:
         checkpoints = directory / "checkpoints"
         checkpoints.mkdir(parents=True, exist_ok=True)
         return {"slots": _SLOTS, "memory": heap_bytes(heap), "checkpoint_dir": str(checkpoints)}
+
+    def prepare(self, ports: Sequence[int], directory: Path) -> None:
+        """See :class:`speck.binder.Prepares`: an archive of Spark's classes."""
+        (port,) = ports
+        make(port, directory, lambda: self.ready(ports))
 
 
 CONNECT_SERVER = ConnectServer()

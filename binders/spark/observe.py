@@ -12,7 +12,7 @@ from speck.model import JobMetrics, Scalar
 
 _PYTHON_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _PYTHON_ERROR = re.compile(r"^(?P<error>[A-Za-z_][\w.]*(?::\s.*)?)$")
-_CAUSE = re.compile(r"^\s*Caused by: (?P<cause>.+)$", re.MULTILINE)
+_CAUSE = re.compile(r"^[ \t]*Caused by: (?P<cause>.+)$", re.MULTILINE)
 _WRAPPER = "org.apache.spark.sql.streaming.StreamingQueryException: "
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/pyspark(?:\.zip)?/|^<")

@@ -12,9 +12,11 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from binders import archive
 from binders.java import java as java_for
 from speck.errors import LocalError
 
+ARCHIVE = "spark"  # of classes: see binders.archive
 SERVER_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 # The connector, where the build puts it and where the wheel carries it.
@@ -116,6 +118,7 @@ def java_command(
     return [
         java(),
         *options,
+        *archive.options(ARCHIVE),
         *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
         f"-Dlog4j2.configurationFile={_LOG_CONFIGURATION.as_uri()}",
         "-cp",
@@ -154,10 +157,14 @@ def _spark_home() -> Path:
 
 
 def _spark_jars() -> list[str]:
-    jars = sorted(str(jar) for jar in (_spark_home() / "jars").glob("*.jar"))
+    # As a worker has them on the class path of a driver and of an executor, so that they share an archive
+    # of classes: the jar of SLF4J first, then all as the file system lists them.
+    folder = _spark_home() / "jars"
+    jars = [str(jar) for jar in folder.iterdir() if jar.suffix == ".jar"] if folder.is_dir() else []
     if not jars:
         raise LocalError(f"{_spark_home()} holds no jars (expected the pyspark package with Spark inside)")
-    return jars
+    first = [jar for jar in jars if Path(jar).name.startswith("slf4j-api-")]
+    return first + jars
 
 
 def _made(directory: Path) -> Path:

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from binders import together
+from binders import archive, together
 from binders.spark.room import DRIVER_MEMORY, EXECUTOR_MEMORY
-from binders.spark.server import connect_server_environment, java_command, scala_version
+from binders.spark.server import ARCHIVE, connect_server_environment, java_command, scala_version
 
 JOBS = 4  # that a worker takes: it counts cores and memory, whatever the machine has
 _CORES = 4  # a job: one for the driver, up to three tasks
@@ -48,7 +48,7 @@ class StandaloneCluster:
             **connect_server_environment(),
             # The worker asks for it, and drivers and executors inherit the rest.
             "SPARK_SCALA_VERSION": scala_version(),
-            "JDK_JAVA_OPTIONS": _QUICK_START,
+            "JDK_JAVA_OPTIONS": " ".join((_QUICK_START, *archive.options(ARCHIVE))),
             # Drivers keep their scratch files below; what a killed one leaves goes with the directory.
             "SPARK_LOCAL_DIRS": str(directory / "scratch"),
         }

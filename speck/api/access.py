@@ -33,6 +33,12 @@ def author(given: str) -> str:
     return owner.name if owner is not None and owner.name else given
 
 
+def who() -> dict[str, str]:
+    """Who asks, and in which role; whoever asks may do all where no token is asked for."""
+    owner: Owner | None = g.get("owner")
+    return {"name": owner.name if owner else "", "role": (owner.role if owner else Role.WRITE).value}
+
+
 def register(app: Flask, tokens: Tokens) -> None:
     """Have the application ask for a token, and for one that may write where something is changed."""
     complaint = _Complaint()

@@ -19,7 +19,7 @@ from typing import Any
 from speck.api.feed import Feed, event
 from speck.coordinator import Coordinator
 from speck.errors import SpeckError
-from speck.operation import Operation
+from speck.operation import Operation, summary_data
 
 MOST = 32  # who may follow at once
 BEAT = 10.0  # s; who follows hears so often at least
@@ -207,10 +207,8 @@ def operations(recent: Sequence[Operation]) -> Items:
     actions: dict[str, Any] = {}
     for each in recent[-OPERATIONS:]:
         data = each.to_dict()
-        all_actions = data.pop("actions")
-        kept = [action for action in all_actions if action["state"] == "kept"]
-        found[each.id] = data | {"all": len(all_actions), "kept": len(kept)}
-        for action in all_actions:
+        found[each.id] = summary_data(data)
+        for action in data["actions"]:
             if action["state"] != "kept":
                 actions[f"{each.id} {action['job']}"] = action
     return {"operation": found, "action": actions}

@@ -137,6 +137,20 @@ class LogQuery(Schema):
     )
 
 
+class OperationsQuery(Schema):
+    """Query parameters of the list of operations."""
+
+    limit = fields.Integer(
+        load_default=50,
+        validate=validate.Range(1, 200),
+        metadata={"description": "how many, the last ones"},
+    )
+    composition = fields.String(load_default="", metadata={"description": "on this composition only"})
+    before = fields.String(
+        load_default="", metadata={"description": "the id of an operation: only what began before it"}
+    )
+
+
 class EventsQuery(Schema):
     """Query parameters of the audit log."""
 

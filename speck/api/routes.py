@@ -10,7 +10,7 @@ from flask import Response, current_app, request
 from flask_smorest import Blueprint
 from werkzeug.exceptions import UnsupportedMediaType
 
-from speck.api import metrics, parameters, problems, schemas
+from speck.api import access, metrics, parameters, problems, schemas
 from speck.api.access import author
 from speck.api.live import Live
 from speck.api.problems import fault_data
@@ -132,13 +132,19 @@ def show_composition(name: str) -> Any:
 
 
 @blueprint.route("/compositions/<name>", methods=["DELETE"])
-@blueprint.arguments(parameters.ChangeQuery, location="query")
-@blueprint.response(202, schemas.OperationSchema)
+@blueprint.arguments(parameters.PlannedQuery, location="query")
+@blueprint.response(202, schemas.OperationSchema, description="begun (200: ended within `wait`)")
+@blueprint.alt_response(200, schema=schemas.PlanSchema, description="the plan, for `dry_run`")
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
-@blueprint.alt_response(409, schema=schemas.ProblemSchema)
+@blueprint.alt_response(409, schema=schemas.ProblemSchema, description="stale base_revision, or busy")
 def delete_composition(query: dict[str, Any], name: str) -> Any:
-    """Stop and forget all jobs of a composition"""
-    return _answer(_coordinator().delete_composition(name, **_why(query)), query["wait"])
+    """Stop and forget all jobs of a composition, or plan it"""
+    base = query["base_revision"]
+    if query["dry_run"]:
+        plan = _coordinator().plan_deletion(name, base)
+        return current_app.json.response(plan_data(plan) | {"warnings": [], "jobs": forms(plan)})
+    operation = _coordinator().delete_composition(name, base_revision=base, **_why(query))
+    return _answer(operation, query["wait"])
 
 
 @blueprint.route("/compositions/<name>/revisions", methods=["GET"])
@@ -248,6 +254,14 @@ def show_rates() -> Any:
     return _coordinator().views.rates()
 
 
+@blueprint.route("/operations", methods=["GET"])
+@blueprint.arguments(parameters.OperationsQuery, location="query")
+@blueprint.response(200, schemas.OperationSummarySchema(many=True))
+def list_operations(query: dict[str, Any]) -> Any:
+    """The operations that are kept, newest first, without their actions"""
+    return _coordinator().operations.last(**query)
+
+
 @blueprint.route("/operations/<identifier>", methods=["GET"])
 @blueprint.response(200, schemas.OperationSchema)
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
@@ -322,6 +336,13 @@ def list_sites() -> Any:
 def check_sites() -> Any:
     """Each engine and broker of the inventory: version, limits, clock, what is wrong and what mends it"""
     return _coordinator().views.checkups()
+
+
+@blueprint.route("/whoami", methods=["GET"])
+@blueprint.response(200, schemas.OwnerSchema)
+def show_owner() -> Any:
+    """Who asks, by the token, and whether that may change things"""
+    return access.who()
 
 
 @blueprint.route("/healthz", methods=["GET"])

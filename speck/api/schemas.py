@@ -7,6 +7,7 @@ from typing import Any
 from marshmallow import Schema, fields, validate
 
 from speck.model import Drift
+from speck.tokens import Role
 
 _KINDS = ("start", "stop", "update", "move", "keep")
 _UNIX = {"description": "Unix time, s"}
@@ -79,9 +80,7 @@ class ProgressSchema(ActionSchema):
     ended = fields.Float(allow_none=True, metadata=_UNIX)
 
 
-class OperationSchema(Schema):
-    """One apply or delete at work, or ended."""
-
+class _OperationSchema(Schema):
     id = _text("32 hexadecimal digits")
     composition = _text("the composition's name")
     revision = fields.Integer(metadata={"description": "the revision that it brings about"})
@@ -107,8 +106,23 @@ class OperationSchema(Schema):
         values=fields.Integer(),
         metadata={"description": "calls made to engines, by method"},
     )
+
+
+class OperationSchema(_OperationSchema):
+    """One apply or delete at work, or ended."""
+
     actions = fields.List(
         fields.Nested(ProgressSchema), metadata={"description": "one for each job, and how far it is"}
+    )
+
+
+class OperationSummarySchema(_OperationSchema):
+    """An operation in a list."""
+
+    counts = fields.Dict(
+        keys=fields.String(),
+        values=fields.Integer(),
+        metadata={"description": "number of actions, by how far they are"},
     )
 
 
@@ -353,6 +367,16 @@ class EventSchema(Schema):
     operation = _text("the operation that it belongs to, if any")
     author = _text("who asked for what this belongs to")
     cause = _text("why, in the words of who asked")
+
+
+class OwnerSchema(Schema):
+    """Who asks, and what the token that was shown is good for."""
+
+    name = _text("whose token it is; empty where tokens have no names, or none is asked for")
+    role = fields.String(
+        validate=validate.OneOf([each.value for each in Role]),
+        metadata={"description": "read: looks only; write: changes things too"},
+    )
 
 
 class HealthSchema(Schema):

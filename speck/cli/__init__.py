@@ -70,6 +70,7 @@ for command in (
     history.history,
     history.diff,
     history.rollback,
+    history.operations,
     history.events,
     look.jobs,
     look.show,

@@ -106,10 +106,19 @@ def compositions(client: Client, as_json: bool) -> None:
 @click.command()
 @click.argument("name", shell_complete=names)
 @click.option("--job", is_flag=True, help="NAME is a job, not a composition.")
+@click.option("--dry-run", is_flag=True, help="Show what would stop, of a composition; exits 2 if anything.")
 @why_options
 @json_option
 @click.pass_obj
-def delete(client: Client, name: str, job: bool, message: str, author: str, as_json: bool) -> None:
+def delete(
+    client: Client, name: str, job: bool, dry_run: bool, message: str, author: str, as_json: bool
+) -> None:
     """Stop and forget a composition with all of its jobs (or one job)."""
+    if dry_run and job:
+        raise click.UsageError("--dry-run is for compositions (expected it without --job)")
+    if dry_run:
+        planned = client.plan_deletion(name)
+        show_data(planned, render.plan_lines(planned), as_json)
+        raise SystemExit(CHANGES if render.has_changes(planned) else NOTHING_TO_DO)
     call = client.delete_job if job else client.delete_composition
     carry_out(client, lambda: call(name, message=message, author=author), as_json)

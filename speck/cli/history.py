@@ -11,7 +11,7 @@ import click
 
 from speck import render
 from speck.cli.common import CHANGES, NOTHING_TO_DO, carry_out, json_option, show_data, why_options
-from speck.cli.completion import composition_argument
+from speck.cli.completion import composition_argument, composition_names
 from speck.client import Client
 
 _AGO = re.compile(r"(\d+)([smhd])\Z")
@@ -94,6 +94,24 @@ def rollback(
         lambda: client.rollback(name, target, base_revision=base, message=message, author=author),
         as_json,
     )
+
+
+@click.command()
+@click.argument("composition", default="", shell_complete=composition_names)
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(1, 1000),
+    default=20,
+    show_default=True,
+    help="How many, the last ones.",
+)
+@json_option
+@click.pass_obj
+def operations(client: Client, composition: str, limit: int, as_json: bool) -> None:
+    """List the operations that are kept (of a composition), newest first: what was done, for whom and why."""
+    data = client.operations(limit, composition=composition)
+    show_data(data, [render.operations_table(data)], as_json)
 
 
 @click.command()

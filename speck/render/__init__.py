@@ -50,6 +50,7 @@ __all__ = [
     "jobs_table",
     "operation_changes",
     "operation_summary",
+    "operations_table",
     "plan_lines",
     "rates_table",
     "revisions_table",
@@ -152,6 +153,26 @@ def revisions_table(revisions: Iterable[Data]) -> Table:
         for each in revisions
     )
     return table(("REVISION", "AT", "BY", "JOBS", "CHANGES", "MESSAGE"), rows)
+
+
+def operations_table(operations: Iterable[Data]) -> Table:
+    """Operations without their actions: one line each."""
+    rows = (
+        (
+            each["id"],
+            clock(each["started"]),
+            each["kind"],
+            each["composition"],
+            each["revision"],
+            each["state"],
+            ", ".join(f"{number} {state}" for state, number in sorted(each["counts"].items())),
+            each["author"],
+            _first_line(each["message"]),
+        )
+        for each in operations
+    )
+    columns = ("OPERATION", "BEGUN", "KIND", "COMPOSITION", "REVISION", "STATE", "JOBS", "BY", "MESSAGE")
+    return table(columns, rows)
 
 
 def _first_line(text: str) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from speck.binder import ENGINE_OF_SCHEME, EngineKind, Registry, scheme_of
+from speck.binder import ENGINE_OF_SCHEME, EngineKind, Parameter, Registry, scheme_of
 from speck.model import JOB_NAME, Inventory, Job, Site
 from speck.schema.address import SAME_SCHEME, BadAddress, canonical, redacted
+from speck.schema.arguments import argument_faults
 from speck.schema.jobfile import BadFile, content_hash, locate, type_fault
 from speck.schema.quantity import spark_interval
 from speck.schema.report import Report
@@ -40,6 +41,7 @@ class Resolver:
             lambda job_path: _find_code(job_path, surroundings.roots)
         )
         self._code_fault = cache(_code_fault)
+        self._parameters = cache(_parameters)
 
     def job(self, fields: Mapping[str, Any], report: Report) -> Job | None:
         """The job of these fields (each right by itself, some maybe absent); ``None`` when it has faults."""
@@ -143,9 +145,21 @@ class Resolver:
         if path is None:
             report.add("job_path", hash_or_fault)
             return ""
-        if entry_class is not None and (fault := self._code_fault(kind, path, entry_class)) is not None:
+        if entry_class is None:
+            return hash_or_fault
+        if (fault := self._code_fault(kind, path, entry_class)) is not None:
             report.say("entry_class", fault)
+        else:
+            self._check_arguments(fields, self._parameters(kind, path, entry_class), report)
         return hash_or_fault
+
+    def _check_arguments(
+        self, fields: Mapping[str, Any], taken: Sequence[Parameter] | None, report: Report
+    ) -> None:
+        told = "arguments" in report.data and "arguments" not in fields  # wrong by themselves
+        if taken is not None and not told:
+            for fault in argument_faults(fields["entry_class"], taken, fields.get("arguments", {})):
+                report.say("arguments", fault)
 
 
 # What is found out here; the other fields go into the job as written.
@@ -178,6 +192,10 @@ def _find_code(job_path: str, roots: tuple[Path, ...]) -> tuple[Path | None, str
 
 def _code_fault(kind: EngineKind, path: Path, entry_class: str) -> str | None:
     return kind.check_code(path, entry_class)
+
+
+def _parameters(kind: EngineKind, path: Path, entry_class: str) -> Sequence[Parameter] | None:
+    return kind.parameters(path, entry_class) if kind.parameters is not None else None
 
 
 def _forms(schemes: Iterable[str]) -> str:

@@ -11,7 +11,8 @@ _NAME = re.compile(
     re.IGNORECASE,
 )
 _PRIVATE_KEY = re.compile(r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----")
-_LOGIN_IN_URL = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s@]+@", re.IGNORECASE)
+# From the slashes on: to look for a whole scheme takes the square of the text's length.
+_LOGIN_IN_URL = re.compile(r"(?<=[a-z0-9+.-])://[^/\s:@]*:[^/\s@]+@", re.IGNORECASE)
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 RIGHT = "expected the path of a file at the job's site, such as password_file: see docs/secrets.md"

@@ -18,6 +18,7 @@ from yaml.resolver import Resolver
 
 from speck.errors import Fault, UnreadableInput
 from speck.schema.faults import Faults, quoted
+from speck.schema.yamlfaults import syntax_fault
 
 MAX_BYTES = 5 * 1024 * 1024
 MAX_DEPTH = 20
@@ -163,10 +164,7 @@ def _parse_yaml(text: str) -> Document:
         line = text.count("\n", 0, error.position) + 1
         raise UnreadableInput([Fault(f"not valid YAML: {error.reason}", line=line)], "document") from error
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        message = f"not valid YAML: {' '.join(filter(None, (error.context, error.problem)))}"
-        fault = Fault(message, line=mark.line + 1 if mark is not None else None)
-        raise UnreadableInput([fault], "document") from error
+        raise UnreadableInput([syntax_fault(error)], "document") from error
     except yaml.YAMLError as error:
         raise UnreadableInput([Fault(f"not valid YAML: {error}")], "document") from error
 

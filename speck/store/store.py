@@ -6,7 +6,7 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable, Container, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import islice
@@ -238,6 +238,24 @@ class Store:
             for kind in OPERATION_KINDS
         ]
         return list(merge(*kinds, key=lambda data: str(data.get("id", ""))))
+
+    def last_operations(
+        self, limit: int, before: str = "", accept: Callable[[dict[str, Any]], bool] | None = None
+    ) -> list[dict[str, Any]]:
+        """The last ``limit`` operations (of those that ``accept`` answers true for), newest first.
+
+        ``before`` is an id: only what began before that operation.
+        """
+        kinds = [key_of(kind, "") for kind in OPERATION_KINDS]
+        with ExitStack() as open_scans:
+            scans = [open_scans.enter_context(self._database.scan(kind, reverse=True)) for kind in kinds]
+            newest_first = merge(*scans, key=lambda record: record[0].rpartition(b"/")[2], reverse=True)
+            older = (
+                self._decoded(key, encoding.decode_operation, value)
+                for key, value in newest_first
+                if not before or key.rpartition(b"/")[2] < before.encode()
+            )
+            return list(islice((data for data in older if accept is None or accept(data)), max(limit, 1)))
 
     def tries(self) -> dict[str, Tries]:
         """What was tried of the jobs that do not come up, by job name."""

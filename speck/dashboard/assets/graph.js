@@ -1,13 +1,17 @@
 // The graph as it is drawn: sites, topics, jobs, and the lines between them.
 import Panzoom from "./vendor/panzoom.js";
 import { html, names, steady, useEffect, useMemo, useRef, useState } from "./html.js";
-import { JOB, layout, topicWidth } from "./layout.js";
+import { laidOut } from "./layouter.js";
+import { JOB, topicWidth } from "./sizes.js";
 import { VERDICTS, jobLook } from "./states.js";
 import { shapeOf, throughput, topology } from "./topology.js";
 import { brief, count, known, rate } from "./words.js";
 
 const NARROW = 640; // px
 const FAR = 0.45; // the scale below which single jobs are not read any more
+const NEAR = 0.8; // the scale below which text is drawn larger
+const READABLE = 0.65; // the scale at which a chosen job is shown
+const ASIDE = 12; // px between the graph and the edge of its frame
 const CLICK = 4; // px; who moves more is dragging
 
 // --- text that fits
@@ -32,16 +36,20 @@ const shortened = (text, font, width) => {
   return `${text.slice(0, length)}…`;
 };
 
-const NAME_FONT = "600 13px system-ui, sans-serif";
-const DETAIL_FONT = "11.5px system-ui, sans-serif";
-const TOPIC_FONT = "11px ui-monospace, monospace";
+// As in graph.css; `letter` is the width of a figure of a topic's rate, px.
+const FONTS = {
+  near: { name: "600 13px system-ui, sans-serif", detail: "11.5px system-ui, sans-serif", topic: "11px ui-monospace, monospace", letter: 6.7 },
+  middle: { name: "600 17px system-ui, sans-serif", detail: "15px system-ui, sans-serif", topic: "14.5px ui-monospace, monospace", letter: 8.9 },
+};
+const SITE_FONT = "700 15px system-ui, sans-serif";
+const NOTE_LETTER = 6.5; // px
 
 // --- the pieces
 
 const SiteBox = steady(({ box, title, note, tone }) => html`
   <g class=${names("site", tone && `tone-${tone}`)} transform="translate(${box.x} ${box.y})">
     <rect class="site-box" width=${box.width} height=${box.height} rx="14" />
-    <text class="site-name" x="14" y="25">${title}</text>
+    <text class="site-name" x="14" y="25">${fit(title, SITE_FONT, box.width - 44 - NOTE_LETTER * note.length)}</text>
     <text class="site-note" x=${box.width - 14} y="24" text-anchor="end">${note}</text>
   </g>
 `);
@@ -50,15 +58,15 @@ const Line = steady(({ path, tone, weight, touched }) => html`
   <path class=${names("line", tone && `tone-${tone}`, `weight-${weight}`, touched && "touched")} d=${path} marker-end="url(#arrow)" />
 `);
 
-const Topic = steady(({ place, topic, through, near }) => {
+const Topic = steady(({ place, topic, through, near, level }) => {
   const width = topicWidth(topic);
   const flow = known(through) ? rate(through) : "";
-  const room = width - 22 - flow.length * 6.7 - (flow ? 8 : 0);
+  const room = width - 22 - flow.length * FONTS[level].letter - (flow ? 6 : 0);
   return html`
     <g class=${names("topic", near && "near", through > 0 && "flowing")} transform="translate(${place.x - width / 2} ${place.y - 12})">
       <title>${topic}${flow && `: ${flow}`}</title>
       <rect width=${width} height="24" rx="12" />
-      <text class="topic-name" x="11" y="16">${fit(topic, TOPIC_FONT, room)}</text>
+      <text class="topic-name" x="11" y="16">${fit(topic, FONTS[level].topic, room)}</text>
       <text class="topic-rate" x=${width - 11} y="16" text-anchor="end">${flow}</text>
     </g>
   `;
@@ -84,10 +92,10 @@ const spoken = (job, detail, group) =>
     .join(", ");
 
 // `coming` and `waiting` are messages/s and messages.
-const JobNode = steady(({ job, coming, waiting, place, group, near, chosen, stop }) => {
+const JobNode = steady(({ job, coming, waiting, place, group, near, chosen, stop, level }) => {
   const detail = detailOf(job, coming, waiting);
   const seen = job.verdict ? VERDICTS[job.verdict] : jobLook(job);
-  const engine = job.job?.engine ?? job.engine ?? "";
+  const engine = level === "near" ? (job.job?.engine ?? job.engine ?? "") : "";
   const kind = names("job", `tone-${seen.tone}`, near && "near", chosen && "chosen", job.verdict && `verdict-${job.verdict}`);
   return html`
     <g
@@ -104,8 +112,8 @@ const JobNode = steady(({ job, coming, waiting, place, group, near, chosen, stop
       <rect class="card" width=${JOB.width} height=${JOB.height} rx="9" />
       <circle class="mark-ground" cx="18" cy="19" r="9" />
       <text class="mark" x="18" y="23.3" text-anchor="middle">${seen.mark}</text>
-      <text class="job-name" x="33" y="23.3">${fit(job.job_name, NAME_FONT, JOB.width - 41)}</text>
-      <text class="job-detail" x="12" y="42">${fit(detail, DETAIL_FONT, JOB.width - 22 - 6 * (engine.length + 1))}</text>
+      <text class="job-name" x="33" y="23.3">${fit(job.job_name, FONTS[level].name, JOB.width - 39)}</text>
+      <text class="job-detail" x="12" y="42">${fit(detail, FONTS[level].detail, JOB.width - 22 - 6 * (engine.length + 1))}</text>
       <text class="job-engine" x=${JOB.width - 10} y="42" text-anchor="end">${engine}</text>
     </g>
   `;
@@ -155,19 +163,39 @@ const whole = (plan, width, height) => {
   return { scale, x: (width - plan.width) / 2 / scale, y: (height - plan.height) / 2 / scale };
 };
 
+// As `whole`, but where that is too small to read, with a place in the middle, and nothing beyond the edges.
+const showing = (plan, width, height, place) => {
+  const all = whole(plan, width, height);
+  if (!place || all.scale >= READABLE) return all;
+  const shift = (at, size, frame) => {
+    const half = frame / 2 / READABLE;
+    const least = half - ASIDE / READABLE;
+    const middle = 2 * least >= size ? size / 2 : Math.min(Math.max(at, least), size - least);
+    return (frame - size) / 2 / READABLE - middle + size / 2;
+  };
+  return { scale: READABLE, x: shift(place.x, plan.width, width), y: shift(place.y, plan.height, height) };
+};
+
+const levelOf = (scale) => (scale < FAR ? "far" : scale < NEAR ? "middle" : "near");
+
 const heightFor = (plan, width, least) => {
   const wanted = plan.height * Math.min(1.1, (width - 24) / Math.max(1, plan.width)) + 40;
   return Math.round(Math.max(least, Math.min(wanted, window.innerHeight * 0.68)));
 };
 
-const useZoom = (frame, canvas, plan, width, narrow, least) => {
+// Answers how far away it is seen, too; `chosen` is the place of a job to show, if there is one.
+const useZoom = (frame, canvas, plan, width, narrow, least, chosen) => {
   const zoom = useRef(null);
+  const shown = useRef(null);
+  shown.current = chosen;
+  const [level, setLevel] = useState("near");
   const fitAll = useRef(() => {});
   useEffect(() => {
     if (narrow || !width || !plan.width) return undefined;
     const height = heightFor(plan, width, least);
     frame.current.style.height = `${height}px`;
     const fitting = whole(plan, width, height);
+    const first = showing(plan, width, height, shown.current);
     const made = Panzoom(canvas.current, {
       canvas: true,
       minScale: Math.min(0.1, fitting.scale),
@@ -175,15 +203,16 @@ const useZoom = (frame, canvas, plan, width, narrow, least) => {
       step: 0.35,
       duration: 180,
       handleStartEvent: () => {},
-      startScale: fitting.scale,
-      startX: fitting.x,
-      startY: fitting.y,
+      startScale: first.scale,
+      startX: first.x,
+      startY: first.y,
     });
-    const tell = () => {
-      const scale = made.getScale();
-      frame.current.dataset.far = String(scale < FAR);
+    const see = (scale) => {
+      frame.current.dataset.level = levelOf(scale);
       frame.current.style.setProperty("--scale", scale.toFixed(3));
+      setLevel(levelOf(scale));
     };
+    const tell = () => see(made.getScale());
     const turn = (event) => {
       if (event.ctrlKey || event.metaKey) made.zoomWithWheel(event);
     };
@@ -195,8 +224,7 @@ const useZoom = (frame, canvas, plan, width, narrow, least) => {
     canvas.current.addEventListener("panzoomchange", tell);
     frame.current.addEventListener("wheel", turn, { passive: false });
     const [held, drawn] = [frame.current, canvas.current];
-    frame.current.dataset.far = String(fitting.scale < FAR);
-    frame.current.style.setProperty("--scale", fitting.scale.toFixed(3));
+    see(first.scale);
     return () => {
       drawn.removeEventListener("panzoomchange", tell);
       held.removeEventListener("wheel", turn);
@@ -206,7 +234,7 @@ const useZoom = (frame, canvas, plan, width, narrow, least) => {
       zoom.current = null;
     };
   }, [plan, width, narrow, least]);
-  return { zoom, fitAll };
+  return { zoom, fitAll, level: narrow || level === "far" ? "near" : level };
 };
 
 // On a narrow page all of it stands in the page, as wide as that is, and scrolls with it.
@@ -215,7 +243,7 @@ const useNarrow = (frame, canvas, plan, width, narrow) => {
     if (!narrow || !width || !plan.width) return undefined;
     const scale = Math.min(1, width / plan.width);
     frame.current.style.height = `${Math.ceil(plan.height * scale) + 8}px`;
-    frame.current.dataset.far = "false";
+    frame.current.dataset.level = "near";
     frame.current.style.setProperty("--scale", scale.toFixed(3));
     canvas.current.style.transform = `scale(${scale})`;
     canvas.current.style.transformOrigin = "0 0";
@@ -237,6 +265,27 @@ const reveal = (zoom, frame, element) => {
   if (x || y) zoom.current.pan(x / scale, y / scale, { relative: true, animate: true });
 };
 
+const BLANK = { width: 0, height: 0, sites: [], places: new Map(), paths: new Map() };
+
+// Everything's place, of the last shape that was laid out; while another is, the one before stays.
+const usePlan = (graph, width, narrow) => {
+  const [state, setState] = useState({ plan: BLANK, error: null });
+  const shape = useMemo(() => shapeOf(graph), [graph]);
+  const ratio = narrow ? 1 : Math.max(1.2, width / (window.innerHeight * 0.62));
+  const wide = Math.round(ratio * 5) / 5;
+  useEffect(() => {
+    if (!width) return undefined;
+    let current = true;
+    laidOut(graph, { down: narrow, ratio: wide }).then(({ plan, error }) => {
+      if (current) setState({ plan: plan ?? BLANK, error });
+    });
+    return () => {
+      current = false;
+    };
+  }, [shape, narrow, wide, width > 0]);
+  return state;
+};
+
 // `jobs` are jobs as GET /jobs has them, or those of a plan with their `verdict`; `rates` are by job name.
 export const GraphView = ({ jobs, sites, reach, rates, chosen, onChoose, label, least = 260 }) => {
   const frame = useRef(null);
@@ -245,16 +294,18 @@ export const GraphView = ({ jobs, sites, reach, rates, chosen, onChoose, label, 
   const width = useWidth(frame);
   const narrow = width > 0 && width < NARROW;
   const graph = useMemo(() => topology(jobs.map((job) => job.job), sites), [jobs, sites]);
-  const shape = useMemo(() => shapeOf(graph), [graph]);
-  const ratio = narrow ? 1 : Math.max(1.2, width / (window.innerHeight * 0.62));
-  const wide = Math.round(ratio * 5) / 5;
-  const plan = useMemo(() => (width ? layout(graph, { down: narrow, ratio: wide }) : layout(topology([], []))), [shape, narrow, wide, width > 0]);
-  const { zoom, fitAll } = useZoom(frame, canvas, plan, width, narrow, least);
+  const { plan, error } = usePlan(graph, width, narrow);
+  const { zoom, fitAll, level } = useZoom(frame, canvas, plan, width, narrow, least, plan.places.get(`job ${chosen}`));
   useNarrow(frame, canvas, plan, width, narrow);
   const [stop, setStop] = useState(null);
   const byName = new Map(jobs.map((job) => [job.job_name, job]));
   const tabStop = byName.has(stop) ? stop : byName.has(chosen) ? chosen : jobs[0]?.job_name;
 
+  const elementOf = (name) => [...canvas.current.querySelectorAll("[data-job]")].find((each) => each.dataset.job === name);
+  useEffect(() => {
+    const element = chosen && elementOf(chosen);
+    if (element) reveal(zoom, frame, element);
+  }, [chosen]);
   const jobPlaces = () => graph.jobs.map((node) => [node.name, plan.places.get(node.id)]).filter(([, at]) => at);
   const onKey = (event) => {
     const name = event.target.closest?.("[data-job]")?.dataset.job;
@@ -266,7 +317,7 @@ export const GraphView = ({ jobs, sites, reach, rates, chosen, onChoose, label, 
       const next = nearest(places, plan.places.get(`job ${name}`), event.key);
       if (next) {
         setStop(next);
-        const element = [...canvas.current.querySelectorAll("[data-job]")].find((each) => each.dataset.job === next);
+        const element = elementOf(next);
         element.focus({ preventScroll: true });
         reveal(zoom, frame, element);
       }
@@ -302,6 +353,7 @@ export const GraphView = ({ jobs, sites, reach, rates, chosen, onChoose, label, 
 
   return html`
     <div class="graph">
+      ${error && html`<p class="notice tone-bad" role="alert">The graph cannot be drawn: ${error}</p>`}
       <div
         class="frame"
         ref=${frame}
@@ -333,13 +385,13 @@ export const GraphView = ({ jobs, sites, reach, rates, chosen, onChoose, label, 
               })}
             </g>
             <g aria-hidden="true">
-              ${graph.edges.map((edge) => {
+              ${graph.edges.filter((edge) => plan.paths.has(edge.id)).map((edge) => {
                 const topic = edge.from.kind === "topic" ? edge.from : edge.to;
                 return html`<${Line} key=${edge.id} path=${plan.paths.get(edge.id)} tone=${toneOf(edge)} weight=${weightOf(flows.get(topic.id))} touched=${touched.has(edge.id)} />`;
               })}
             </g>
             <g aria-hidden="true">
-              ${graph.topics.map((topic) => placed(topic) && html`<${Topic} key=${topic.id} place=${placed(topic)} topic=${topic.topic} through=${flows.get(topic.id)} near=${near.has(topic.id)} />`)}
+              ${graph.topics.map((topic) => placed(topic) && html`<${Topic} key=${topic.id} place=${placed(topic)} topic=${topic.topic} through=${flows.get(topic.id)} near=${near.has(topic.id)} level=${level} />`)}
             </g>
             <g>
               ${graph.jobs.map((node) => placed(node) && html`<${JobNode}
@@ -352,6 +404,7 @@ export const GraphView = ({ jobs, sites, reach, rates, chosen, onChoose, label, 
                 near=${near.has(node.name)}
                 chosen=${node.name === chosen}
                 stop=${node.name === tabStop}
+                level=${level}
               />`)}
             </g>
           </svg>

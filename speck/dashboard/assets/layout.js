@@ -2,22 +2,17 @@
 //
 // In a site, what goes to or comes from other sites ends in a port at its edge, so that a line never goes through a
 // job of its own site.  Data flows to the right, or downwards where there is little width (`down`).
+import { JOB, TOPIC, topicWidth } from "./sizes.js";
 import { Graph, layout as dagre } from "./vendor/dagre.js";
 
-export const JOB = { width: 176, height: 52 };
-const TOPIC = { height: 24, least: 84, most: 210, letter: 6.7, room: 72 };
 const PORT = { width: 1, height: 1 };
 const TITLE = 38;
+const HEAD = { room: 230, letter: 9, most: 24 }; // what a site's name and the note beside it take
 const EDGE = 14; // between a site's border and what is in it
 const APART = { sites: 48, parts: 16, nodes: 12, ranks: 24 };
 const MANY = 150; // nodes, from which on ranks are found the quick way
 const END = "end";
 const LANE = 12; // between sites and what flows back around them
-
-export const topicWidth = (name) => {
-  const width = TOPIC.room + TOPIC.letter * name.length;
-  return Math.round(Math.min(TOPIC.most, Math.max(TOPIC.least, width)));
-};
 
 const sizeOf = (node) =>
   node.kind === "job" ? JOB : { width: topicWidth(node.topic), height: TOPIC.height };
@@ -141,21 +136,40 @@ const partLayout = (ids, known, links, options) => {
   };
 };
 
+// Parts that only take from other sites first, those that give to others last: their lines then pass no other part.
+const inOrder = (parts) => {
+  const turn = (part) => {
+    const [takes, gives] = ["in ", "out "].map((start) => part.some((id) => id.startsWith(start)));
+    return gives ? (takes ? 2 : 3) : takes ? 0 : 1;
+  };
+  return [...parts].sort((one, other) => turn(one) - turn(other));
+};
+
+const headWidth = (group) => HEAD.room + HEAD.letter * Math.min(HEAD.most, group.length);
+
 const siteLayout = (group, nodes, edges, options) => {
   const known = new Map(nodes.map((node) => [node.id, node]));
   const { links, ports } = portsOf(edges, group);
   const ids = [...known.keys(), ...ports];
   const parts = partsOf(ids, links.map(({ from, to }) => [from, to]));
-  const boxes = parts.map((part) => partLayout(part, known, links, options));
-  const { placed, width, height } = packed(boxes, APART.parts, options.down ? 0 : 1.2);
+  const boxes = inOrder(parts).map((part) => partLayout(part, known, links, options));
+  const { placed, width: inside, height } = packed(boxes, APART.parts, options.down ? 0 : 1.2);
+  const width = Math.max(inside, headWidth(group) - 2 * EDGE);
+  const aside = (width - inside) / 2;
   const places = new Map();
   const lines = new Map();
+  const spans = new Map(); // where the part of each port begins and ends, along the flow
   for (const box of placed) {
-    const [byX, byY] = [EDGE + box.x - box.left, TITLE + box.y - box.top];
-    for (const [id, at] of box.places) places.set(id, { ...at, x: at.x + byX, y: at.y + byY });
+    const [byX, byY] = [EDGE + aside + box.x - box.left, TITLE + box.y - box.top];
+    const low = options.down ? byY + box.top : byX + box.left;
+    const span = { low, high: low + (options.down ? box.height : box.width) };
+    for (const [id, at] of box.places) {
+      places.set(id, { ...at, x: at.x + byX, y: at.y + byY });
+      if (!known.has(id)) spans.set(id, span);
+    }
     for (const [id, points] of box.lines) lines.set(id, points.map(({ x, y }) => ({ x: x + byX, y: y + byY })));
   }
-  return { group, width: width + 2 * EDGE, height: height + TITLE + EDGE, places, lines };
+  return { group, width: width + 2 * EDGE, height: height + TITLE + EDGE, places, lines, spans };
 };
 
 const LAID = new Map(); // sites as they were laid out, by what is in them
@@ -295,28 +309,85 @@ const bends = (points, from, to, down) => {
 
 const shifted = (points, by) => points.map(({ x, y }) => ({ x: x + by.x, y: y + by.y }));
 
+const lineFrom = (points, down) => lineThrough(rounded(points), down);
+const goingOn = (path) => path.replace(/^M[^C]*/, "");
+
+// From one lane across the flow to another, between two parts.
+const across = (from, to, down) =>
+  down
+    ? `C${from.x} ${to.y} ${to.x} ${from.y} ${to.x} ${to.y}`
+    : `C${to.x} ${from.y} ${from.x} ${to.y} ${to.x} ${to.y}`;
+
+const isBlocked = (site, from, to, at, down) => {
+  const [along, aside, size] = down ? ["y", "x", "width"] : ["x", "y", "height"];
+  return [...site.places.values()].some(
+    (place) => place.width > PORT.width && place[along] > from && place[along] < to && Math.abs(place[aside] - at) < place[size] / 2,
+  );
+};
+
+// The way from a node to its site's border, and where it reaches that: straight, or, where another part of the site
+// lies in the way, along the side that is on the right of (or below) all of them.
+const wayOut = ({ site, x, y }, id, down) => {
+  const [along, aside] = down ? ["y", "x"] : ["x", "y"];
+  const [port, span] = [site.places.get(`out ${id}`), site.spans.get(`out ${id}`)];
+  const points = bends(site.lines.get(`${id} > out ${id}`), site.places.get(id), port, down);
+  const edge = down ? site.height : site.width;
+  const spot = (way, over) => (down ? { x: over, y: way } : { x: way, y: over });
+  const to = (point) => ({ x: point.x + x, y: point.y + y });
+  if (!isBlocked(site, span.high, edge, port[aside], down)) {
+    const end = spot(edge, points.at(-1)[aside]);
+    // A port may lie beyond the border: the line would go out there, and back.
+    const within = points.at(-1)[along] < edge ? points : points.slice(0, -1);
+    return { path: lineFrom([...within, end].map(to), down), end: to(end) };
+  }
+  const lane = (down ? site.width : site.height) - EDGE / 2;
+  const inside = points.slice(0, -1).filter((point, index) => index === 0 || point[along] < span.high);
+  const out = spot(span.high, port[aside]);
+  const before = inside.at(-1)[along] < span.high - 1 ? [...inside, out] : inside;
+  const [from, turned, end] = rounded([before.at(-1), spot(before.at(-1)[along] + APART.parts, lane), spot(edge, lane)].map(to));
+  return { path: `${lineFrom(before.map(to), down)}${across(from, turned, down)}L${end.x} ${end.y}`, end };
+};
+
+// Likewise from the border to a node: along the left (or upper) side.
+const wayIn = ({ site, x, y }, id, down) => {
+  const [along, aside] = down ? ["y", "x"] : ["x", "y"];
+  const [port, span] = [site.places.get(`in ${id}`), site.spans.get(`in ${id}`)];
+  const points = bends(site.lines.get(`in ${id} > ${id}`), port, site.places.get(id), down);
+  const spot = (way, over) => (down ? { x: over, y: way } : { x: way, y: over });
+  const to = (point) => ({ x: point.x + x, y: point.y + y });
+  if (!isBlocked(site, 0, span.low, port[aside], down)) {
+    const start = spot(0, points[0][aside]);
+    const within = points[0][along] > 0 ? points : points.slice(1);
+    return { path: lineFrom([start, ...within].map(to), down), start: to(start) };
+  }
+  const lane = down ? EDGE / 2 : TITLE - 6;
+  const inside = points.slice(1).filter((point, index, all) => index === all.length - 1 || point[along] > span.low);
+  const into = spot(span.low, port[aside]);
+  const after = inside[0][along] > span.low + 1 ? [into, ...inside] : inside;
+  const [start, turned, first] = rounded([spot(0, lane), spot(after[0][along] - APART.parts, lane), after[0]].map(to));
+  const rest = goingOn(lineFrom(after.map(to), down));
+  return { path: `M${start.x} ${start.y}L${turned.x} ${turned.y}${across(turned, first, down)}${rest}`, start };
+};
+
 const pathOf = (edge, boxes, down) => {
   const [one, other] = [boxes.get(edge.from.group), boxes.get(edge.to.group)];
-  const piece = (box, from, to) =>
-    shifted(bends(box.site.lines.get(`${from} > ${to}`), box.site.places.get(from), box.site.places.get(to), down), box);
-  if (one === other) return lineThrough(rounded(piece(one, edge.from.id, edge.to.id)), down);
-  const leaving = piece(one, edge.from.id, `out ${edge.from.id}`);
-  const reaching = piece(other, `in ${edge.to.id}`, edge.to.id);
-  const [last, first] = [leaving.at(-1), reaching[0]];
-  const border = down
-    ? [{ x: last.x, y: one.y + one.site.height }, { x: first.x, y: other.y }]
-    : [{ x: one.x + one.site.width, y: last.y }, { x: other.x, y: first.y }];
-  const back = down ? border[1].y < border[0].y : border[1].x < border[0].x;
-  const ends = rounded(border);
-  if (!back && !(down && isBetween(boxes, one, other))) {
-    return lineThrough(rounded([...leaving, ...border, ...reaching]), down);
+  if (one === other) {
+    const { site } = one;
+    const points = bends(site.lines.get(`${edge.from.id} > ${edge.to.id}`), site.places.get(edge.from.id), site.places.get(edge.to.id), down);
+    return lineFrom(shifted(points, one), down);
   }
-  if (!back) return `${lineThrough(rounded([...leaving, ends[0]]), down)}${wayAlong(ends)}${lineThrough(rounded([ends[1], ...reaching]), down).replace(/^M[^C]*/, "")}`;
+  const [out, into] = [wayOut(one, edge.from.id, down), wayIn(other, edge.to.id, down)];
+  const ends = rounded([out.end, into.start]);
+  const isBack = down ? ends[1].y < ends[0].y : ends[1].x < ends[0].x;
   const lane = down
     ? Math.max(one.x + one.site.width, other.x + other.site.width) + LANE
     : Math.max(one.y + one.site.height, other.y + other.site.height) + LANE;
-  const [before, after] = [lineThrough(rounded([...leaving, ends[0]]), down), lineThrough(rounded([ends[1], ...reaching]), down)];
-  return `${before}${wayBack(ends, lane, down)}${after.replace(/^M[^C]*/, "")}`;
+  const between = isBack
+    ? wayBack(ends, lane, down)
+    : down && isBetween(boxes, one, other)
+      ? wayAlong(ends)
+      : goingOn(lineThrough(ends, down));
+  return `${out.path}${between}${into.path.replace(/^M[^CL]*/, "")}`;
 };
 
 // Everything's place.  `ratio` is how many times as wide as high it may become.

@@ -4,12 +4,13 @@ import { Dialog } from "./parts.js";
 import { hasToken, named, setToken, whenRefused } from "./rest.js";
 import { jobLook } from "./states.js";
 import { count } from "./words.js";
-import { changed, follow, items, whenChanged, world } from "./world.js";
+import { changed, follow, items, mayChange, whenChanged, world } from "./world.js";
 import { Change } from "./views/change.js";
 import { Events } from "./views/events.js";
 import { History } from "./views/history.js";
 import { OperationView, Operations } from "./views/operations.js";
 import { Overview } from "./views/overview.js";
+import { Remove } from "./views/remove.js";
 import { Sites } from "./views/sites.js";
 
 const TICK = 5000; // ms, between two drawings when nothing comes: ages grow
@@ -121,6 +122,7 @@ const Face = () => {
 const Connection = () => {
   const told = [...world.trouble.entries()];
   if (world.live && !told.length) return html`<span class="live tone-good" role="status"><span class="dot"></span>live</span>`;
+  if (world.polling) return html`<span class="live tone-warn" role="status" title="Asked for every few seconds: ${world.why}"><span class="dot"></span>every 5 s</span>`;
   const why = world.live ? told.map(([part, message]) => `${part}: ${message}`).join("; ") : world.why;
   return html`<span class=${names("live", world.live ? "tone-warn" : "tone-bad")} role="status" title=${why}><span class="dot"></span>${world.live ? "in part" : world.loaded ? "not live" : world.why}</span>`;
 };
@@ -151,7 +153,9 @@ const Head = ({ route, chosen }) => html`
       <${Chooser} chosen=${chosen} path=${route.path} />
       <${Connection} />
       <${Face} />
-      <a class="button main" href="#/change" aria-current=${route.path === "change" ? "page" : null}>Change</a>
+      ${mayChange()
+        ? html`<a class="button main" href="#/change" aria-current=${route.path === "change" ? "page" : null}>Change</a>`
+        : html`<span class="quiet" title="To change something takes a token that writes">reads only</span>`}
     </div>
   </header>
 `;
@@ -180,7 +184,7 @@ const Token = ({ wrong, onDone }) => {
 // --- what is said aloud: little, and only what somebody waits for or should know
 
 const useSpoken = () => {
-  const before = useRef({ operations: new Map(), bad: new Set(), live: true, first: true });
+  const before = useRef({ operations: new Map(), bad: new Set(), heard: true, first: true });
   const [said, setSaid] = useState("");
   useEffect(() =>
     whenChanged(() => {
@@ -193,11 +197,12 @@ const useSpoken = () => {
       }
       const fallen = [...bad].filter((name) => !last.bad.has(name));
       if (fallen.length) words.push(fallen.length > 3 ? `${count(fallen.length, "job")} failed or lost` : `${fallen.join(", ")} failed or lost`);
-      if (last.live !== world.live && world.loaded) words.push(world.live ? "connected" : "connection lost");
+      const heard = world.live || world.polling;
+      if (last.heard !== heard && world.loaded) words.push(heard ? "connected" : "connection lost");
       before.current = {
         operations: new Map([...operations].map(([id, each]) => [id, each.state])),
         bad,
-        live: world.live,
+        heard,
         first: !world.loaded,
       };
       if (words.length && !last.first) setSaid(words.join(". "));
@@ -212,6 +217,7 @@ const View = ({ route, chosen }) => {
   if (route.path === "history") return html`<${History} key=${chosen} name=${chosen} go=${go} />`;
   if (route.path === "events") return html`<${Events} />`;
   if (route.path === "change") return html`<${Change} go=${go} />`;
+  if (route.path === "delete") return html`<${Remove} key=${route.argument} name=${route.argument ?? ""} go=${go} />`;
   if (route.path === "operations") {
     return route.argument ? html`<${OperationView} id=${route.argument} />` : html`<${Operations} />`;
   }
@@ -229,11 +235,11 @@ const Page = () => {
     followWhileSeen();
   }, []);
   const compositions = items("composition").map((each) => each.name).sort();
-  const asked = ["graph", "history"].includes(route.path) ? route.argument : null;
+  const asked = ["graph", "history", "delete"].includes(route.path) ? route.argument : null;
   const first = compositions.length === 1 || route.path === "history" ? compositions[0] : null;
   const chosen = asked ?? first ?? null;
   useEffect(() => {
-    const view = VIEWS.find((each) => each.path === route.path)?.name ?? "Change";
+    const view = VIEWS.find((each) => each.path === route.path)?.name ?? (route.path === "delete" ? "Delete" : "Change");
     document.title = `${asked ?? view} · SpecK`;
   }, [route.path, asked]);
   const done = () => {
@@ -247,7 +253,7 @@ const Page = () => {
     }}>To the content</a>
     <${Head} route=${route} chosen=${chosen} />
     <main id="main" tabindex="-1" aria-busy=${world.loaded ? "false" : "true"}>
-      ${world.loaded || route.path === "change"
+      ${world.loaded || (route.path === "change" && world.owner)
         ? html`<${View} route=${route} chosen=${chosen} />`
         : html`<p class="quiet pad">${refused || !hasToken() ? "Waiting for the server …" : "Connecting …"}</p>`}
     </main>

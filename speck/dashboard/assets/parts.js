@@ -1,7 +1,9 @@
 // Small pieces that several views use.
 import { html, names, useEffect, useRef, useState } from "./html.js";
+import { askForToken } from "./rest.js";
 import { look } from "./states.js";
 import { shown } from "./words.js";
+import { world } from "./world.js";
 
 export const Badge = ({ table, word, text }) => {
   const { tone, mark, text: usual } = look(table, word);
@@ -88,6 +90,11 @@ export const useAnswer = (ask, keys) => {
   }, keys);
   return answer;
 };
+
+// Why something is not offered to who may only read; `what` begins a sentence.
+export const Reader = ({ what }) => html`
+  <p class="notice tone-still reader">${what} takes a token that writes; ${world.owner?.name ? html`that of <strong>${world.owner.name}</strong>` : "this one"} reads only. <button type="button" class="link" onClick=${askForToken}>Show another one</button></p>
+`;
 
 export const Empty = ({ title, children }) => html`
   <div class="empty"><h2>${title}</h2><p>${children}</p></div>

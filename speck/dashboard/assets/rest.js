@@ -20,6 +20,7 @@ export const hasToken = () => token !== "";
 export const whenRefused = (action) => {
   onToken = action;
 };
+export const askForToken = () => onToken(false);
 export const setToken = (value) => {
   token = value;
   if (value) sessionStorage.setItem(KEPT, value);

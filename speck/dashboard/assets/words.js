@@ -40,6 +40,7 @@ const DAY_TIME = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-
 const DATE = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
 
 export const clock = (at) => DAY_TIME.format(at * 1000);
+export const day = (at) => DATE.format(at * 1000);
 export const moment = (at) => `${DATE.format(at * 1000)}, ${clock(at)}`;
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];

@@ -1,7 +1,10 @@
 // What the server has told so far: items by kind and name, as of the last event; and whether it still tells.
-import { Refusal, read, stream } from "./rest.js";
+import { Refusal, named, read, stream } from "./rest.js";
 
 const RETRY = [500, 1000, 2000, 5000, 10_000]; // ms
+const POLL = 5000; // ms between two times that all is asked for
+const SITES = 10_000; // ms; to tell of sites, the server asks engines and brokers
+const OPERATIONS = 8; // as many as the stream tells
 
 const empty = () => ({
   job: new Map(),
@@ -20,11 +23,14 @@ export const world = {
   trouble: new Map(),
   loaded: false, // whether anything was told yet
   live: false,
+  polling: false, // whether it is asked for now and then, since it cannot be followed
+  owner: null, // whose token is shown, { name, role }, once that is known
   why: "connecting", // why it is not live
   ahead: 0, // s, by which the server's clock is ahead of this one
 };
 
 export const now = () => Date.now() / 1000 + world.ahead;
+export const mayChange = () => world.owner?.role !== "read";
 export const items = (kind) => [...world.kinds[kind].values()];
 
 let listeners = [];
@@ -63,6 +69,7 @@ const take = (data) => {
   world.ahead = data.now - Date.now() / 1000;
   world.loaded = true;
   world.live = true;
+  world.polling = false;
   changed();
 };
 
@@ -77,31 +84,69 @@ const pause = (milliseconds, signal) =>
 
 const byName = (all, key) => new Map(all.map((each) => [each[key], each]));
 
+const siteOf = ({ name, engines, broker }) => ({ name, engines: engines.map((each) => each.address), broker: broker.address });
+
+let sitesAsked = 0; // when, ms
+
+const askSites = async () => {
+  if (Date.now() - sitesAsked < SITES) return;
+  sitesAsked = Date.now();
+  const sites = await read("/sites");
+  world.kinds.site = byName(sites.map(siteOf), "name");
+  world.kinds.reach = byName(sites, "name");
+  changed();
+};
+
+// The operations, and the actions of those that have gone on since they were asked for.
+const askOperations = async () => {
+  const { operation: before, action } = world.kinds;
+  const operations = await read("/operations", { limit: OPERATIONS });
+  const moved = operations.filter((each) => each.state === "running" || before.get(each.id)?.state !== each.state);
+  const whole = await Promise.all(moved.map((each) => read(`/operations/${named(each.id)}`)));
+  const ids = new Set(operations.map((each) => each.id));
+  const kept = [...action].filter(([key]) => ids.has(key.split(" ")[0]));
+  const told = whole.flatMap(({ id, actions }) => actions.filter((each) => each.state !== "kept").map((each) => [`${id} ${each.job}`, each]));
+  return { operation: byName(operations, "id"), action: new Map([...kept, ...told]) };
+};
+
 // What the stream would tell, asked for: for a server that too many follow already.
 const ask = async () => {
-  const [jobs, compositions, rates, events] = await Promise.all([
+  const [jobs, compositions, rates, events, operations] = await Promise.all([
     read("/jobs"),
     read("/compositions"),
     read("/rates"),
     read("/events", { limit: 200 }),
+    askOperations(),
   ]);
-  const kinds = world.kinds;
-  kinds.job = byName(jobs, "job_name");
-  kinds.observed = new Map(jobs.map((each) => [each.job_name, each.observed_at]));
-  kinds.composition = byName(compositions, "name");
-  kinds.rate = byName(rates.jobs, "job_name");
-  kinds.event = new Map(events.map((each, index) => [`${each.at.toFixed(6).padStart(17, "0")}-${String(index).padStart(4, "0")}`, each]));
+  Object.assign(world.kinds, operations, {
+    job: byName(jobs, "job_name"),
+    observed: new Map(jobs.map((each) => [each.job_name, each.observed_at])),
+    composition: byName(compositions, "name"),
+    rate: byName(rates.jobs, "job_name"),
+    event: new Map(events.map((each, index) => [`${each.at.toFixed(6).padStart(17, "0")}-${String(index).padStart(4, "0")}`, each])),
+  });
+  world.trouble = new Map();
   world.loaded = true;
-  changed();
+  last = ""; // the stream names events in its own way: it begins anew
+  askSites().catch(() => {});
 };
 
 let last = ""; // the id of the last event
+
+// Instead of following: answers whether the server told something.
+const poll = () =>
+  ask().then(
+    () => true,
+    () => false,
+  );
 
 // Follow the server until `signal` says to stop; a stream that breaks is taken up where it was.
 export const follow = async (signal) => {
   let failures = 0;
   while (!signal.aborted) {
+    let polling = false;
     try {
+      world.owner = await read("/whoami"); // each time: a token may have got another role
       await stream("/live", last, (data, id) => {
         last = id;
         failures = 0;
@@ -116,11 +161,11 @@ export const follow = async (signal) => {
         changed();
         return;
       }
-      if (error.status === 503) await ask().catch(() => {});
+      polling = error.status === 503 && (await poll());
     }
-    world.live = false;
+    Object.assign(world, { live: false, polling });
     changed();
-    await pause(RETRY[Math.min(failures, RETRY.length - 1)], signal);
-    failures += 1;
+    await pause(polling ? POLL : RETRY[Math.min(failures, RETRY.length - 1)], signal);
+    failures = polling ? 0 : failures + 1;
   }
 };

@@ -1,7 +1,8 @@
 // A change: paste or pick a composition, look at its plan, apply it.
 import { html, useEffect, useRef, useState } from "../html.js";
-import { Trouble } from "../parts.js";
+import { Reader, Trouble } from "../parts.js";
 import { change, named } from "../rest.js";
+import { mayChange } from "../world.js";
 import { PlanView } from "./plan.js";
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
@@ -57,6 +58,7 @@ export const Change = ({ go }) => {
     if (state.plan || state.error) setState({ plan: null, error: null, busy: false });
   };
 
+  if (!mayChange()) return html`<h1 class="title">Change</h1><${Reader} what="To plan or change something" />`;
   return html`
     <h1 class="title">Change <span class="quiet">what is applied is only what differs</span></h1>
     <form class="panel" onSubmit=${ask}

@@ -1,7 +1,7 @@
 // The audit log, newest first.
 import { html, useState } from "../html.js";
 import { named } from "../rest.js";
-import { clock, moment } from "../words.js";
+import { clock, day, moment } from "../words.js";
 import { world } from "../world.js";
 
 const TONES = { failed: "bad", skipped: "warn", succeeded: "good", started: "good", waiting: "warn", stopped: "still" };
@@ -17,6 +17,7 @@ export const Events = () => {
   const [filter, setFilter] = useState("");
   const all = [...world.kinds.event.entries()].sort(([one], [other]) => (one < other ? 1 : -1));
   const found = all.filter(([, event]) => holds(event, filter.trim().toLowerCase()));
+  const days = new Set(found.map(([, event]) => day(event.at)));
   return html`
     <h1 class="title">Events <span class="quiet">the last ${all.length} of the audit log</span></h1>
     <section class="panel">
@@ -25,7 +26,8 @@ export const Events = () => {
         <input type="search" placeholder="Find in the log" aria-label="Find in the log" value=${filter} onInput=${(event) => setFilter(event.target.value)} />
       </header>
       <ol class="log" reversed>
-        ${found.map(([key, event]) => html`
+        ${found.map(([key, event], index) => html`
+          ${days.size > 1 && (index === 0 || day(event.at) !== day(found[index - 1][1].at)) && html`<li key="day ${key}" class="day">${day(event.at)}</li>`}
           <li key=${key}>
             <time datetime=${new Date(event.at * 1000).toISOString()} title=${moment(event.at)}>${clock(event.at)}</time>
             <span class="badge tone-${TONES[event.kind] ?? "still"}">${event.kind}</span>

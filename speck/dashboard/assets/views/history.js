@@ -1,9 +1,9 @@
 // The past of a composition: its revisions, what differs between two, and the way back to one.
 import { html, useState } from "../html.js";
-import { Badge, Changes, Empty, Trouble, useAnswer } from "../parts.js";
+import { Badge, Changes, Empty, Reader, Trouble, useAnswer } from "../parts.js";
 import { change, named, read } from "../rest.js";
 import { count, moment } from "../words.js";
-import { world } from "../world.js";
+import { mayChange, world } from "../world.js";
 import { PlanView } from "./plan.js";
 
 const KINDS = {
@@ -76,6 +76,7 @@ export const History = ({ name, go }) => {
   return html`
     <h1 class="title">History <span class="quiet">of ${name}</span></h1>
     <${Trouble} error=${error ?? back.error} />
+    ${!mayChange() && html`<${Reader} what="To go back" />`}
     ${back.plan && html`<${PlanView} plan=${back.plan} what="Go back to revision ${back.number} of" onApply=${apply} />`}
     <section class="panel">
       <ol class="revisions" reversed>
@@ -88,7 +89,7 @@ export const History = ({ name, go }) => {
             </div>
             ${index === 0
               ? html`<span class="badge tone-good">wanted now</span>`
-              : html`<button type="button" onClick=${() => ask(each.number)}>Go back to it …</button>`}
+              : mayChange() && html`<button type="button" onClick=${() => ask(each.number)}>Go back to it …</button>`}
           </li>
         `)}
       </ol>

@@ -1,13 +1,14 @@
 // Operations: those at work with their progress, and one in full.
-import { html, names, useState } from "../html.js";
+import { html, names, useEffect, useRef, useState } from "../html.js";
 import { Badge, Changes, Empty, Trouble, Warnings, useAnswer } from "../parts.js";
 import { named, read } from "../rest.js";
 import { OPERATIONS, PROGRESS, VERDICTS } from "../states.js";
 import { ago, count, moment, span } from "../words.js";
 import { items, now, world } from "../world.js";
 
-const ORDER = ["failed", "running", "waiting", "skipped", "pending", "done", "kept"];
+const ORDER = ["failed", "running", "waiting", "skipped", "pending", "done"];
 const OVER = ["done", "failed", "skipped", "waiting"];
+const PAGE = 24; // operations that are asked for at once
 const LINGER = 12; // s, for which the end of an operation is shown on a composition's page
 
 export const actionsOf = (id) =>
@@ -19,24 +20,22 @@ const counted = (actions) => {
   return found;
 };
 
-export const Progress = ({ actions }) => {
-  const states = counted(actions.filter(({ state }) => state !== "kept"));
-  const all = Object.values(states).reduce((sum, value) => sum + value, 0);
-  const over = OVER.reduce((sum, state) => sum + (states[state] ?? 0), 0);
+// `counts` are the numbers of actions by state; jobs that are kept are no work.
+export const Progress = ({ counts }) => {
+  const all = ORDER.reduce((sum, state) => sum + (counts[state] ?? 0), 0);
+  const over = OVER.reduce((sum, state) => sum + (counts[state] ?? 0), 0);
   if (!all) return null;
   return html`
     <div class="progress" role="progressbar" aria-valuemin="0" aria-valuemax=${all} aria-valuenow=${over} aria-label="Progress">
-      ${["done", "waiting", "skipped", "failed", "running"].map((state) => states[state] && html`
-        <span class="tone-${PROGRESS[state].tone} ${state}" style=${{ width: `${(100 * states[state]) / all}%` }}></span>
+      ${["done", "waiting", "skipped", "failed", "running"].map((state) => counts[state] && html`
+        <span class="tone-${PROGRESS[state].tone} ${state}" style=${{ width: `${(100 * counts[state]) / all}%` }}></span>
       `)}
     </div>
   `;
 };
 
-const summary = (actions) => {
-  const states = counted(actions);
-  return ORDER.filter((state) => states[state]).map((state) => `${states[state]} ${PROGRESS[state].text}`).join(", ");
-};
+const summary = (counts) => ORDER.filter((state) => counts[state]).map((state) => `${counts[state]} ${PROGRESS[state].text}`).join(", ");
+const keptInWords = ({ kept = 0 }) => (kept > 0 ? ` · ${count(kept, "job")} kept as ${kept === 1 ? "it is" : "they are"}` : "");
 
 const lasted = (operation) => span((operation.ended ?? now()) - operation.started);
 
@@ -48,12 +47,11 @@ export const OperationStrip = ({ composition }) => {
   if (!last || hidden === last.id) return null;
   const recent = last.state === "running" || last.state === "failed" || now() - last.ended < LINGER;
   if (!recent) return null;
-  const actions = actionsOf(last.id);
   return html`
     <section class="strip tone-${OPERATIONS[last.state]?.tone}" aria-label="Operation">
       <${Badge} table=${OPERATIONS} word=${last.state} />
-      <span class="strip-text"><strong>${last.kind}</strong> of ${last.composition}, revision ${last.revision}: ${summary(actions) || "nothing to do"}</span>
-      <${Progress} actions=${actions} />
+      <span class="strip-text"><strong>${last.kind}</strong> of ${last.composition}, revision ${last.revision}: ${summary(last.counts) || "nothing to do"}</span>
+      <${Progress} counts=${last.counts} />
       <span class="quiet">${lasted(last)}</span>
       <a href="#/operations/${last.id}">Details</a>
       ${last.state !== "running" && html`<button type="button" class="icon" aria-label="Hide" onClick=${() => setHidden(last.id)}>✕</button>`}
@@ -82,7 +80,7 @@ export const ActionList = ({ actions }) => {
   `;
 };
 
-const Whole = ({ operation, actions, kept }) => html`
+const Whole = ({ operation, actions, counts }) => html`
   <section class="panel">
     <header class="panel-head">
       <h2>${operation.kind} of <a href="#/graph/${named(operation.composition)}">${operation.composition}</a>, revision ${operation.revision}</h2>
@@ -93,8 +91,8 @@ const Whole = ({ operation, actions, kept }) => html`
         ${moment(operation.started)} · ${operation.state === "running" ? `at work for ${lasted(operation)}` : `took ${lasted(operation)}`}
         ${operation.author && ` · by ${operation.author}`}${operation.message && ` · ${operation.message}`}
       </p>
-      <${Progress} actions=${actions} />
-      <p aria-live="polite">${summary(actions) || "Nothing was to be done."}${kept > 0 && ` · ${count(kept, "job")} kept as they are`}</p>
+      <${Progress} counts=${counts} />
+      <p aria-live="polite">${summary(counts) || "Nothing was to be done."}${keptInWords(counts)}</p>
       ${operation.error && html`<p class="notice tone-bad">${operation.error}</p>`}
       <${Warnings} all=${operation.warnings} />
       <${ActionList} actions=${actions} />
@@ -107,7 +105,7 @@ const Former = ({ id }) => {
   if (error) return html`<${Trouble} error=${error} />`;
   if (!data) return html`<p class="quiet pad">Asking …</p>`;
   const actions = data.actions.filter((each) => each.state !== "kept");
-  return html`<${Whole} operation=${data} actions=${actions} kept=${data.actions.length - actions.length} />`;
+  return html`<${Whole} operation=${data} actions=${actions} counts=${counted(data.actions)} />`;
 };
 
 export const OperationView = ({ id }) => {
@@ -115,30 +113,76 @@ export const OperationView = ({ id }) => {
   return html`
     <h1 class="title">Operation <span class="quiet">${id}</span></h1>
     ${operation
-      ? html`<${Whole} operation=${operation} actions=${actionsOf(id)} kept=${operation.kept} />`
+      ? html`<${Whole} operation=${operation} actions=${actionsOf(id)} counts=${operation.counts} />`
       : world.loaded && html`<${Former} key=${id} id=${id} />`}
   `;
 };
 
+const Card = ({ operation }) => html`
+  <li class="panel">
+    <header class="panel-head">
+      <h2><a href="#/operations/${operation.id}">${operation.kind} of ${operation.composition}, revision ${operation.revision}</a></h2>
+      <${Badge} table=${OPERATIONS} word=${operation.state} />
+    </header>
+    <div class="pad">
+      <${Progress} counts=${operation.counts} />
+      <p>${summary(operation.counts) || "nothing to do"}${keptInWords(operation.counts)}</p>
+      <p class="quiet"><span title=${moment(operation.started)}>${ago(operation.started, now())}</span> · ${lasted(operation)}${operation.author && ` · by ${operation.author}`}${operation.message && ` · ${operation.message}`}</p>
+    </div>
+  </li>
+`;
+
+const NOTHING = { known: new Map(), more: false, error: null, busy: false };
+
+// What is known once a page of operations came: those before `before`, or the newest (undefined).
+const withPage = (last, found, before) => {
+  const joined = before !== undefined || found.length < PAGE || found.some((each) => last.known.has(each.id));
+  const known = new Map([...(joined ? last.known : []), ...found.map((each) => [each.id, each])]);
+  const told = before !== undefined || !joined || !last.known.size; // whether it tells if there are older ones
+  return { known, more: told ? found.length === PAGE : last.more, error: null, busy: false };
+};
+
+// Those that the server keeps, from the newest on, as far back as was asked for.
+const useKept = (composition, newest) => {
+  const [state, setState] = useState(NOTHING);
+  const asked = useRef(composition);
+  const ask = (before) => {
+    const set = (turn) => asked.current === composition && setState(turn);
+    set((last) => ({ ...last, busy: true }));
+    read("/operations", { composition, before, limit: PAGE }).then(
+      (found) => set((last) => withPage(last, found, before)),
+      (error) => set((last) => ({ ...last, error, busy: false })),
+    );
+  };
+  useEffect(() => {
+    if (asked.current !== composition) setState(NOTHING);
+    asked.current = composition;
+    ask();
+  }, [composition, newest]);
+  return { ...state, ask };
+};
+
 export const Operations = () => {
-  const all = items("operation").sort((one, other) => (one.id < other.id ? 1 : -1));
+  const [composition, setComposition] = useState("");
+  const live = items("operation");
+  const newest = live.map((each) => each.id).sort().at(-1);
+  const { known, more, error, busy, ask } = useKept(composition, newest);
+  const all = new Map([...known, ...live.map((each) => [each.id, each])]);
+  const shown = [...all.values()].filter((each) => !composition || each.composition === composition).sort((one, other) => (one.id < other.id ? 1 : -1));
+  const compositions = items("composition").map((each) => each.name).sort();
   return html`
-    <h1 class="title">Operations <span class="quiet">the last ones since the server was started</span></h1>
-    ${world.loaded && !all.length && html`<${Empty} title="None yet">What was done before stands under <a href="#/events">Events</a>.<//>`}
-    <ul class="cards">
-      ${all.map((each) => html`
-        <li key=${each.id} class="panel">
-          <header class="panel-head">
-            <h2><a href="#/operations/${each.id}">${each.kind} of ${each.composition}, revision ${each.revision}</a></h2>
-            <${Badge} table=${OPERATIONS} word=${each.state} />
-          </header>
-          <div class="pad">
-            <${Progress} actions=${actionsOf(each.id)} />
-            <p>${summary(actionsOf(each.id)) || "nothing to do"}</p>
-            <p class="quiet">${ago(each.started, now())} · ${lasted(each)}${each.author && ` · by ${each.author}`}${each.message && ` · ${each.message}`}</p>
-          </div>
-        </li>
-      `)}
-    </ul>
+    <h1 class="title">Operations <span class="quiet">newest first, from before the server was started too</span></h1>
+    ${compositions.length > 1 && html`
+      <label class="row"><span>Composition</span>
+        <select value=${composition} onChange=${(event) => setComposition(event.target.value)}>
+          <option value="">All</option>
+          ${compositions.map((name) => html`<option value=${name}>${name}</option>`)}
+        </select>
+      </label>
+    `}
+    <${Trouble} error=${error} />
+    ${world.loaded && !busy && !shown.length && html`<${Empty} title="None yet">What is applied, gone back to, deleted or healed is listed here.<//>`}
+    <ul class="cards">${shown.map((each) => html`<${Card} key=${each.id} operation=${each} />`)}</ul>
+    ${more && html`<div class="row"><button type="button" disabled=${busy} onClick=${() => ask(shown.at(-1).id)}>${busy ? "Asking …" : "Show older ones"}</button></div>`}
   `;
 };

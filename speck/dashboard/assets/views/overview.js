@@ -4,8 +4,9 @@ import { html, useMemo, useState } from "../html.js";
 import { Empty } from "../parts.js";
 import { jobLook, troubled } from "../states.js";
 import { places } from "../topology.js";
+import { named } from "../rest.js";
 import { amount, count, known, rate } from "../words.js";
-import { items, now, world } from "../world.js";
+import { items, mayChange, now, world } from "../world.js";
 import { JobPanel, JobTable } from "./jobs.js";
 import { OperationStrip } from "./operations.js";
 
@@ -26,13 +27,14 @@ const Figures = ({ rows, sites }) => {
   const tone = isBad ? "bad" : wrong.length || running < wanted ? "warn" : "good";
   const reaches = sites.map((site) => world.kinds.reach.get(site)).filter(Boolean);
   const reached = reaches.filter((each) => each.broker.reached && each.engines.every((engine) => engine.reached));
+  const note = wrong.length ? `${wrong.length} to look at` : running < wanted ? `${wanted - running} not running yet` : "all as wanted";
   const waiting = total(rows.map(({ rates }) => rates?.waiting));
   return html`
     <dl class="figures">
-      <${Figure} name="Jobs running" value="${running} / ${wanted}" note=${wrong.length ? `${wrong.length} to look at` : "all as wanted"} tone=${tone} />
+      <${Figure} name="Jobs running" value="${running} / ${wanted}" note=${note} tone=${tone} />
       <${Figure} name="Messages in" value=${rate(total(rows.map(({ rates }) => rates?.input_rate)))} note="read by all jobs" />
       <${Figure} name="Messages out" value=${rate(total(rows.map(({ rates }) => rates?.output_rate)))} note="written by all jobs" />
-      <${Figure} name="Waiting" value=${amount(waiting)} note="messages not yet worked off" />
+      <${Figure} name="Waiting" value=${amount(waiting)} note="not yet worked off" />
       <${Figure} name="Sites" value=${reaches.length ? `${reached.length} / ${reaches.length}` : sites.length} note=${reaches.length ? (reached.length < reaches.length ? "not all in reach" : "all in reach") : world.kinds.site.size ? "not asked yet" : "no inventory"} tone=${reached.length < reaches.length ? "bad" : ""} />
     </dl>
   `;
@@ -73,7 +75,9 @@ export const Overview = ({ name }) => {
   const all = items("composition");
   if (world.loaded && !all.length) {
     return html`<${Empty} title="Nothing is deployed yet">
-      Paste a composition under <a href="#/change">Change</a>, look at the plan, and apply it; or run <code>speck apply FILE</code>.
+      ${mayChange()
+        ? html`Paste a composition under <a href="#/change">Change</a>, look at the plan, and apply it; or run <code>speck apply FILE</code>.`
+        : "What others deploy is shown here. This token reads only."}
     <//>`;
   }
   const rows = rowsOf(name, place);
@@ -95,6 +99,7 @@ export const Overview = ({ name }) => {
       <h1 class="title">
         ${name ?? "All compositions"}
         <span class="quiet">${composition ? `revision ${composition.revision} · ${what}` : what}${composition?.deleting ? " · being deleted" : ""}</span>
+        ${composition && mayChange() && html`<a class="button title-end" href="#/delete/${named(name)}">Delete …</a>`}
       </h1>
       <${OperationStrip} composition=${name} />
       <${Figures} rows=${rows} sites=${here} />

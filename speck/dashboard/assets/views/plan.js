@@ -8,6 +8,7 @@ import { items } from "../world.js";
 
 const KINDS = ["start", "stop", "update", "move", "keep"];
 const NO_RATES = new Map();
+const NAMED = 12; // jobs that are named before the others are counted
 
 const verdictJobs = (plan) => {
   const forms = new Map(plan.jobs.map((job) => [job.job_name, job]));
@@ -20,7 +21,7 @@ const verdictJobs = (plan) => {
 };
 
 const inWords = (counts) =>
-  KINDS.filter((kind) => kind !== "keep" && counts[kind]).map((kind) => count(counts[kind], kind)).join(", ");
+  KINDS.filter((kind) => kind !== "keep" && counts[kind]).map((kind) => `${counts[kind]} to ${kind}`).join(", ");
 
 const Counts = ({ counts }) => html`
   <ul class="counts" aria-label="The plan in figures">
@@ -39,29 +40,33 @@ const Verdicts = ({ actions }) => html`
   </ul>
 `;
 
-const Confirm = ({ plan, what, onApply, onClose }) => {
+const named = (jobs) => `${jobs.slice(0, NAMED).join(", ")}${jobs.length > NAMED ? ` and ${jobs.length - NAMED} more` : ""}`;
+
+const Confirm = ({ plan, what, verb, onApply, onClose }) => {
   const [state, setState] = useState({ busy: false, error: null });
   const apply = () => {
     setState({ busy: true, error: null });
     onApply().catch((error) => setState({ busy: false, error }));
   };
   const stale = state.error?.status === 409;
+  const stopped = plan.actions.filter((each) => each.kind === "stop").map((each) => each.job);
   return html`
     <${Dialog} title="${what} ${plan.composition}?" onClose=${onClose}>
-      <p>${inWords(plan.counts) || "Nothing changes at any engine."}. ${plan.counts.keep > 0 ? `${count(plan.counts.keep, "job is", "jobs are")} not touched.` : ""}</p>
-      ${plan.counts.stop > 0 && html`<p class="notice tone-warn">What is stopped is forgotten, with the messages that wait for it.</p>`}
+      <p>${inWords(plan.counts) || "Nothing changes at any engine"}. ${plan.counts.keep > 0 ? `${count(plan.counts.keep, "job is", "jobs are")} not touched.` : ""}</p>
+      ${stopped.length > 0 && html`<p class="notice tone-warn">${stopped.length === 1 ? "This job stops and is" : "These jobs stop and are"} forgotten, with the messages that wait: <strong>${named(stopped)}</strong></p>`}
       <${Trouble} error=${state.error} />
       ${stale && html`<p>Somebody else was faster, or is at work. Go back and plan again.</p>`}
       <div class="row end">
         <button type="button" onClick=${onClose}>Back</button>
-        <button type="button" class="main" disabled=${state.busy} onClick=${apply}>${state.busy ? "Asking …" : "Apply"}</button>
+        <button type="button" class="main" disabled=${state.busy} onClick=${apply}>${state.busy ? "Asking …" : verb}</button>
       </div>
     <//>
   `;
 };
 
-// `what` is a verb ("Apply to"), `onApply` asks for it and throws what goes wrong.
-export const PlanView = ({ plan, what, onApply }) => {
+// `what` is a verb ("Apply this to"), `verb` the word on the button that does it, `always` whether there is something to
+// do though no job changes; `onApply` asks for it and throws what goes wrong.
+export const PlanView = ({ plan, what, verb = "Apply", always = false, onApply }) => {
   const [confirming, setConfirming] = useState(false);
   const [chosen, setChosen] = useState(null);
   const sites = items("site");
@@ -74,8 +79,8 @@ export const PlanView = ({ plan, what, onApply }) => {
     <section class="panel plan" aria-labelledby="plan-title">
       <header class="panel-head">
         <h2 id="plan-title" tabindex="-1">Plan for ${plan.composition} <span class="quiet">${plan.base_revision ? `from revision ${plan.base_revision}` : "new"}</span></h2>
-        <button type="button" class="main" disabled=${!changed.length && !noted.length} onClick=${() => setConfirming(true)}>
-          ${changed.length || noted.length ? `Apply ${count(changed.length + noted.length, "change")} …` : "Nothing to do"}
+        <button type="button" class="main" disabled=${!always && !changed.length && !noted.length} onClick=${() => setConfirming(true)}>
+          ${always ? `${verb} …` : changed.length || noted.length ? `${verb} ${count(changed.length + noted.length, "change")} …` : "Nothing to do"}
         </button>
       </header>
       <div class="pad">
@@ -94,7 +99,7 @@ export const PlanView = ({ plan, what, onApply }) => {
           </details>
         `}
       </div>
-      ${confirming && html`<${Confirm} plan=${plan} what=${what} onApply=${onApply} onClose=${() => setConfirming(false)} />`}
+      ${confirming && html`<${Confirm} plan=${plan} what=${what} verb=${verb} onApply=${onApply} onClose=${() => setConfirming(false)} />`}
     </section>
   `;
 };

@@ -1,0 +1,90 @@
+"""Archives of the classes that an engine loads at its start (Java's class data sharing).
+
+Loading them takes more than half of the processor time of a start.  An archive belongs to the jars of this
+environment and to its Java: Java itself holds it against both, and starts as ever when it does not fit.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from speck.errors import LocalError
+
+_PATIENCE = 180.0  # s
+_END = 300.0  # s, in which a program that was told to end has written its archive
+
+
+def place(name: str) -> Path:
+    """Where the archive of this name lies: it goes with the environment whose jars it was made of."""
+    return Path(sys.prefix) / "share" / "speck" / f"{name}.jsa"
+
+
+def options(name: str) -> tuple[str, ...]:
+    """Java's options to use the archive; none when there is no such archive."""
+    archive = place(name)
+    # Java would say on standard output that an archive does not fit.
+    return (f"-XX:SharedArchiveFile={archive}", "-Xlog:cds*=off") if archive.is_file() else ()
+
+
+def make(
+    programs: Mapping[str, Sequence[str]],
+    environment: Mapping[str, str],
+    directory: Path,
+    exercise: Callable[[], None],
+) -> None:
+    """Run programs, have them load what they load (``exercise``), and archive that as they end.
+
+    ``programs`` are command lines by the names of their archives, with the path of Java first, and without
+    :func:`options`.  Files go below ``directory``.  Raises :class:`~speck.errors.LocalError`.
+    """
+    running: dict[str, subprocess.Popen[bytes]] = {}
+    try:
+        for name, (java, *arguments) in programs.items():
+            with (directory / f"{name}.log").open("wb") as log:
+                running[name] = subprocess.Popen(
+                    [java, f"-XX:ArchiveClassesAtExit={directory / name}.jsa", *arguments],
+                    cwd=directory,
+                    env=dict(environment),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                )
+        exercise()
+        for process in running.values():
+            process.terminate()
+        for process in running.values():
+            process.wait(_END)
+    except subprocess.TimeoutExpired as error:
+        raise LocalError(f"an archive of classes was not written within {_END:.0f} s") from error
+    finally:
+        for process in running.values():
+            process.kill()
+            process.wait()
+    for name in programs:
+        _move(directory / f"{name}.jsa", place(name))
+
+
+def _move(written: Path, to: Path) -> None:
+    if not written.exists():
+        raise LocalError(f"no archive of classes at {to}: the program wrote none")
+    try:
+        to.parent.mkdir(parents=True, exist_ok=True)
+        # Under another name first: who starts meanwhile finds a whole archive or none.
+        shutil.move(written, to.with_suffix(".new"))
+        to.with_suffix(".new").replace(to)
+    except OSError as error:
+        raise LocalError(f"no archive of classes at {to}: {error.strerror}") from error
+
+
+def await_ready(what: str, ready: Callable[[], bool]) -> None:
+    """Wait until it is ready.  Raises :class:`~speck.errors.LocalError` after three minutes."""
+    deadline = time.monotonic() + _PATIENCE
+    while not ready():
+        if time.monotonic() > deadline:
+            raise LocalError(f"{what} does not come up within {_PATIENCE:.0f} s, so that nothing is archived")
+        time.sleep(0.1)
