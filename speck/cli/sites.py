@@ -49,7 +49,7 @@ def check(
     """
     if inventory is None and (env_files or settings):
         raise click.UsageError("--env and --set are for the file that --sites names.")
-    given = values(env_files, settings)
+    given = values(env_files, settings, inventory)
     found = client.check_sites() if inventory is None else _examined(inventory, given)
     show_data(found, [render.checkup_table(found), *render.checkup_lines(found)], as_json)
     raise SystemExit(ERROR if any(each["wrong"] for each in found) else 0)
