@@ -185,7 +185,8 @@ class Coordinator:
         self.limits.refuse_jobs(composition.name, composition.jobs, owners)
         faults = [
             Fault(
-                f"job_name {name!r} is a job of composition {owners[name]!r} already (choose another name)",
+                f"job_name {name!r} is a job of composition {owners[name]!r} already (expected another name; "
+                f"to change that composition, give this one its name: 'name: {owners[name]}')",
                 job=name,
                 field="job_name",
                 value=name,
@@ -193,7 +194,8 @@ class Coordinator:
             for name in composition.jobs
             if owners.get(name, composition.name) != composition.name
         ]
-        others = self._wanted_elsewhere(composition.name)
+        taken = {fault.job for fault in faults}
+        others = [job for job in self._wanted_elsewhere(composition.name) if job.job_name not in taken]
         faults += client_id_conflicts([*others, *composition.jobs.values()])
         if faults:
             raise InvalidInput(faults, f"composition {composition.name!r}")

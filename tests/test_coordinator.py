@@ -321,8 +321,10 @@ def test_second_apply_to_one_composition_is_refused_while_another_works(
 
 def test_job_name_of_another_composition_is_refused(coordinator: Coordinator) -> None:
     carry_out(coordinator, composition(A))
-    with pytest.raises(InvalidInput, match="'a' is a job of composition 'traffic' already"):
+    with pytest.raises(InvalidInput, match="'a' is a job of composition 'traffic' already") as caught:
         coordinator.plan(composition(make_job("a", "p", "q"), name="other"))
+    (fault,) = caught.value.faults
+    assert "to change that composition, give this one its name: 'name: traffic'" in fault.message
 
 
 def test_delete_stops_everything_and_forgets_it(coordinator: Coordinator, world: World) -> None:

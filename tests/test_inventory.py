@@ -111,7 +111,7 @@ SITE = "sites:\n  A:\n    spe_address: sc://a\n    broker_address: tcp://a\n"
         ),
         (SITE.replace("tcp://a", "tcp:/a"), "line 4: site 'A': broker_address 'tcp:/a' is not an address"),
         (SITE + "brokers: [a]\n", "line 5: brokers is a list (expected a mapping of names to brokers)"),
-        (SITE + "brokers: {c: 1}\n", "line 5: broker 'c': is a int (expected a mapping)"),
+        (SITE + "brokers: {c: 1}\n", "line 5: broker 'c': is a number (expected a mapping)"),
         (SITE + "brokers: {c: {}}\n", "line 5: broker 'c': broker_address is missing"),
         (SITE + "brokers: {c: {slots: 1, broker_address: tcp://c}}\n", "unknown field 'slots'"),
         (SITE + "brokers: {A: {broker_address: tcp://c}}\n", "line 5: broker 'A': is the name of a site too"),

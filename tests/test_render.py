@@ -197,3 +197,105 @@ def test_names_are_not_read_as_markup() -> None:
     console.print(table)
     assert "[red]x" in console.export_text()
     assert isinstance(render.change_line(next(render.job_changes({}, {"[b]": job("lost")}, 0))), Text)
+
+
+# -- tables on terminals
+
+EVENTS = [
+    {
+        "at": 0.0,
+        "kind": "started",
+        "message": "job 'a' runs at sc://e1:15002",
+        "author": "me@here",
+        "cause": "",
+    }
+]
+
+
+def drawn(what: Any, width: int, terminal: bool = True) -> list[str]:
+    """The lines as they are printed, without the spaces at their ends."""
+    console = Console(
+        file=StringIO(),
+        width=width,
+        force_terminal=terminal,
+        color_system=None,
+        soft_wrap=True,
+        highlight=False,
+    )
+    console.print(what)
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("width", "lines"),
+    [
+        (
+            90,
+            [
+                "AT                    EVENT    MESSAGE                        BY       WHY",
+                "1970-01-01 00:00:00Z  started  job 'a' runs at sc://e1:15002  me@here  -",
+            ],
+        ),
+        (
+            72,
+            [
+                "AT                    EVENT    MESSAGE                        BY",
+                "1970-01-01 00:00:00Z  started  job 'a' runs at sc://e1:15002  me@here",
+            ],
+        ),
+        (
+            46,
+            [
+                "AT           EVENT    MESSAGE          BY",
+                "1970-01-01   started  job 'a' runs at  me@here",
+                "00:00:00Z             sc://e1:15002",
+            ],
+        ),
+        (
+            30,
+            [
+                "AT 1970-01-01 00:00:00Z",
+                "  EVENT started",
+                "  MESSAGE job 'a' runs at",
+                "  sc://e1:15002   BY me@here",
+            ],
+        ),
+    ],
+    ids=["all of it", "what is filled", "between words", "lines of its own"],
+)
+def test_a_table_fits_its_terminal(width: int, lines: list[str]) -> None:
+    found = drawn(render.events_table(EVENTS), width)
+    assert found == lines
+    assert max(map(len, found)) <= width
+
+
+def test_a_table_in_a_pipe_has_all_columns_whatever_is_in_them() -> None:
+    head, *_ = drawn(render.events_table(EVENTS), 100_000, terminal=False)
+    assert head.split() == ["AT", "EVENT", "MESSAGE", "BY", "WHY"]
+    assert drawn(render.sites_table([]), 20) == ["SITE"]
+
+
+def test_one_thing_in_full_is_told_in_words_and_what_matters_first() -> None:
+    told = [
+        line.plain
+        for line in render.facts(
+            {
+                "attempt": 2,
+                "job_name": "a",
+                "left_behind": [],
+                "observed_at": 0.0,
+                "sessions": [{"broker": "tcp://b:1883", "topic": "t"}],
+                "state": "running",
+                "up_to_date": True,
+            }
+        )
+    ]
+    assert told == [
+        "job_name: a",
+        "state: running",
+        "attempt: 2",
+        "left_behind: -",
+        "observed_at: 1970-01-01 00:00:00Z",
+        "sessions: broker tcp://b:1883, topic t",
+        "up_to_date: yes",
+    ]

@@ -13,7 +13,9 @@ import pytest
 from speck import cli
 from speck.client import Client
 from speck.errors import Refused
+from tests.binder_contract import eventually
 from tests.rest_server import RestServer, yaml_of
+from tests.served import served
 from tests.speck_command import Speck
 from tests.terminal import COLOUR, command, environment, piped, terminal
 
@@ -130,6 +132,7 @@ SPEECHLESS = frozenset(
     (
         "serve",
         "local down",
+        "local prepare",
         "store backup",
         "store restore",
         "init",
@@ -156,3 +159,32 @@ def test_every_command_that_tells_something_has_json() -> None:
         if not any("--json" in parameter.opts for parameter in each.params)
     }
     assert without == SPEECHLESS
+
+
+def test_an_apply_outlives_a_server_that_is_killed_and_started_again(tmp_path: Path) -> None:
+    (file := tmp_path / "line.yaml").write_text(yaml_of("slow-a t0 t1"))
+    with served(tmp_path) as first:
+        applied = subprocess.Popen(
+            command(first.url, "apply", str(file)),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
+        )
+        try:
+            assert applied.stderr is not None
+            eventually(
+                lambda: [each["state"] for each in Client(first.url).jobs()], lambda all: all == ["starting"]
+            )
+            first.process.kill()
+            first.process.wait()
+            while "asking again" not in (line := applied.stderr.readline()):
+                assert line, "it ended"
+            first.go()
+            with served(tmp_path, "--port", first.url.rpartition(":")[2]):
+                out, err = applied.communicate(timeout=120)
+        finally:
+            applied.kill()
+    assert applied.returncode == 0
+    assert "the server answers again" in err
+    assert "apply of line succeeded: 1 done" in out

@@ -39,7 +39,7 @@ def plan(
     as_json: bool,
 ) -> None:
     """Show what an apply would do.  Exits 0 when that is nothing, 2 when there are changes."""
-    data = client.plan(read_composition(file, values(env_files, settings)), file.stem, base_revision)
+    data = client.plan(read_composition(file, values(env_files, settings, file)), file.stem, base_revision)
     warn(data["warnings"])
     show_data(data, render.plan_lines(data), as_json)
     raise SystemExit(CHANGES if render.has_changes(data) else NOTHING_TO_DO)
@@ -71,7 +71,7 @@ def apply(
     as_json: bool,
 ) -> None:
     """Make what runs what the file says."""
-    text = read_composition(file, values(env_files, settings))
+    text = read_composition(file, values(env_files, settings, file))
     planned = client.plan(text, file.stem, base_revision)
     warn(planned["warnings"])
     if not as_json:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
-from typing import Any
 
 import click
 
 from speck.cli.common import err, json_option, show_json
 from speck.cli.completion import job_argument
+from speck.cli.progress import passing
 from speck.cli.watch import interval_option
 from speck.client import Client
+from speck.errors import ServerError
 
 _FOLLOWED = 1000  # lines that are asked for each time; what comes between two times must be fewer
 
@@ -57,12 +58,20 @@ def _print(lines: Sequence[str]) -> None:
 
 
 def _news(client: Client, job: str, seen: list[str], interval: float) -> Iterator[list[str]]:
-    known: list[str] = seen
+    known, told = seen, ""
     while True:
         time.sleep(interval)
-        answer: dict[str, Any] = client.log(job, _FOLLOWED)
-        yield new_lines(known, answer["lines"])
-        known = answer["lines"]
+        try:
+            lines: list[str] = client.log(job, _FOLLOWED)["lines"]
+        except ServerError as error:
+            trouble = passing(error)
+            if not told:
+                err.print(f"{trouble}; asking again every {interval:g} s", style="yellow", markup=False)
+            told = trouble
+            continue
+        told = ""
+        yield new_lines(known, lines)
+        known = lines
 
 
 def new_lines(known: Sequence[str], lines: Sequence[str]) -> list[str]:

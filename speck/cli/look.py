@@ -57,7 +57,7 @@ def graph(
     from speck.server import read_inventory
 
     path = inventory or default_sites()
-    variables = values(env_files, settings)
+    variables = values(env_files, settings, file, path)
     sites = read_inventory(path, variables) if path else Inventory()
     text = read_composition(file, variables)
     loaded = load_composition(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,9 +20,14 @@ from rich.progress import (
 
 from speck import render
 from speck.cli.terminal import err, moves
-from speck.client import Client
+from speck.client import Client, RequestRefused
+from speck.errors import ServerError
 
 INTERRUPTED = 130
+
+_BUSY = frozenset((429, 503))  # a server that is there, and asks for patience
+_PATIENCE = 60.0  # s, for a server that has gone; what it began goes on when it is back
+_PAUSE = 0.25  # s between two looks
 
 
 @dataclass
@@ -70,17 +75,48 @@ class Bars:
         return Group(self._bar, *lines)
 
 
+def passing(error: ServerError) -> str:
+    """In words what may pass if one waits; raises the error that will not."""
+    if isinstance(error, RequestRefused) and error.status not in _BUSY:
+        raise error
+    return str(error)
+
+
+def _looks(client: Client, identifier: str) -> Iterator[dict[str, Any]]:
+    """The operation again and again, the last time when it has ended; a server may go and come back."""
+    gone_since: float | None = None
+    while True:
+        try:
+            operation = client.operation(identifier)
+        except ServerError as error:
+            trouble, now = passing(error), time.monotonic()
+            if gone_since is None:
+                err.print(f"{trouble}; asking again for {_PATIENCE:g} s", style="yellow", markup=False)
+                gone_since = now
+            elif now - gone_since > _PATIENCE:
+                again = f"once it is back: speck operation {identifier} --follow"
+                raise ServerError(f"the server at {client.url} went away ({again})") from error
+        else:
+            if gone_since is not None:
+                err.print("the server answers again", style="green")
+            gone_since = None
+            yield operation
+            if operation["state"] != "running":
+                return
+        time.sleep(_PAUSE)
+
+
 def follow(client: Client, identifier: str, *, quiet: bool) -> dict[str, Any]:
     """Show an operation's progress until it ends; Ctrl-C leaves it running."""
     bars = Bars(err, quiet)
     operation: dict[str, Any] = {}
     try:
         if quiet or not moves(err):
-            for operation in client.follow(identifier):
+            for operation in _looks(client, identifier):
                 bars.update(operation)
             return operation
         with Live(bars, console=err, transient=True, refresh_per_second=8):
-            for operation in client.follow(identifier):
+            for operation in _looks(client, identifier):
                 bars.update(operation)
     except KeyboardInterrupt:
         err.print(f"\nThe operation goes on.  Look at it with: speck operation {identifier} --follow")

@@ -161,11 +161,12 @@ def serve(
     from speck.logs import configure
     from speck.server import serve as run
 
+    sites = sites or default_sites()
     configure(log_format, log_level or ("info" if verbose else "warning"))
     run(
         data_dir=data_dir,
-        sites=sites or default_sites(),
-        variables=values(env_files, settings),
+        sites=sites,
+        variables=values(env_files, settings, sites),
         roots=roots,
         host=host,
         port=port,

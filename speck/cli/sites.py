@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from speck import render
-from speck.cli.common import ERROR, file_path, json_option, show_data
+from speck.cli.common import ERROR, err, file_path, json_option, show_data
 from speck.cli.variables import values, variables_options
 from speck.client import Client
 
@@ -22,6 +22,8 @@ def sites(context: click.Context, as_json: bool) -> None:
     if context.invoked_subcommand is None:
         data = context.obj.sites()
         show_data(data, [render.sites_table(data)], as_json)
+        if not data and not as_json:
+            err.print("the server has no site inventory (speck serve --sites FILE)")
 
 
 @sites.command()
@@ -47,7 +49,7 @@ def check(
     """
     if inventory is None and (env_files or settings):
         raise click.UsageError("--env and --set are for the file that --sites names.")
-    given = values(env_files, settings)
+    given = values(env_files, settings, inventory)
     found = client.check_sites() if inventory is None else _examined(inventory, given)
     show_data(found, [render.checkup_table(found), *render.checkup_lines(found)], as_json)
     raise SystemExit(ERROR if any(each["wrong"] for each in found) else 0)

@@ -13,8 +13,9 @@ from rich.text import Text
 from speck import render
 from speck.cli.common import json_option, out, show_data
 from speck.cli.completion import composition_names
+from speck.cli.progress import passing
 from speck.cli.terminal import moves
-from speck.cli.watch import interval_option, passing
+from speck.cli.watch import interval_option
 from speck.client import Client
 from speck.errors import ServerError
 

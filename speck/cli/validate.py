@@ -58,8 +58,10 @@ def validate(
     files.  Exits 0 when nothing is wrong, 1 otherwise.
     """
     said, warnings, faults = "", tuple[Fault, ...](), tuple[Fault, ...]()
+    inventory = inventory or default_sites()
     try:
-        said, warnings = _read(file, inventory, roots, values(env_files, settings))
+        given = values(env_files, settings, file, inventory)
+        said, warnings = _read(file, inventory, roots, given)
     except InvalidInput as error:
         faults = error.faults
     valid = not faults and not (strict and warnings)
@@ -81,10 +83,9 @@ def _read(
             raise InvalidInput(faults, "inventory")
         brokers = f", brokers {', '.join(found.brokers)}" if found.brokers else ""
         return f"sites {', '.join(found.sites) or '(none)'}{brokers}", ()
-    path = inventory or default_sites()
     loaded = load_composition(
         read_composition(file, variables),
-        inventory=read_inventory(path, variables) if path else Inventory(),
+        inventory=read_inventory(inventory, variables) if inventory else Inventory(),
         registry=installed(),
         root=roots,
         default_name=file.stem,

@@ -9,15 +9,17 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 from dotenv.parser import parse_stream
 
+from speck.cli.common import warn
 from speck.errors import Fault, InvalidInput
 from speck.schema.report import kind_of_value
-from speck.schema.variables import VARIABLE, misplaced, put_in
+from speck.schema.variables import VARIABLE, misplaced, named_in, put_in
 from speck.schema.yamltext import line_of, parse
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -44,12 +46,27 @@ def variables_options(function: _Function) -> _Function:
     return env(given(function))
 
 
-def values(env_files: Iterable[Path], settings: Iterable[str]) -> dict[str, str]:
-    """All values known here, by name.  Raises :class:`~speck.errors.InvalidInput` of what is none."""
+def values(env_files: Iterable[Path], settings: Iterable[str], *files: Path | None) -> dict[str, str]:
+    """All values known here, by name; warns of a setting that none of the ``files`` (``None``: none) names.
+
+    Raises :class:`~speck.errors.InvalidInput` of what is no value.
+    """
     found = dict(os.environ)
     for path in env_files:
         found |= read_env(path)
-    return found | dict(_setting(each) for each in settings)
+    given = dict(_setting(each) for each in settings)
+    if given:
+        _warn_of_unknown(given, [each for each in files if each is not None])
+    return found | given
+
+
+def _warn_of_unknown(given: Iterable[str], files: Iterable[Path]) -> None:
+    known = {name for each in files for name in named_in(each.read_text("utf-8", "replace"))}
+    for name in given:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            right = f"did you mean {near[0]}?" if near else f"there is {', '.join(sorted(known)) or 'none'}"
+            warn([{"message": f"--set {name}: no variable has this name ({right})"}])
 
 
 def read_composition(file: Path, variables: Mapping[str, str]) -> bytes:

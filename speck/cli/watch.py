@@ -16,8 +16,9 @@ from rich.text import Text
 from speck import render
 from speck.cli.common import err, out
 from speck.cli.completion import composition_names
+from speck.cli.progress import passing
 from speck.cli.terminal import moves
-from speck.client import Client, RequestRefused
+from speck.client import Client
 from speck.errors import ServerError
 
 _LAST_CHANGES = 12  # shown below the table
@@ -30,16 +31,6 @@ interval_option = click.option(
     metavar="SECONDS",
     help="Time between two looks.",
 )
-
-
-_BUSY = frozenset((429, 503))  # a server that is there, and asks for patience
-
-
-def passing(error: ServerError) -> str:
-    """In words what may pass if one waits; raises the error that will not."""
-    if isinstance(error, RequestRefused) and error.status not in _BUSY:
-        raise error
-    return str(error)
 
 
 @dataclass

@@ -28,7 +28,8 @@ from speck.render.plans import (
     operation_summary,
     plan_lines,
 )
-from speck.render.words import Data, clock, shown, table
+from speck.render.tables import table
+from speck.render.words import Data, clock, shown
 
 __all__ = [
     "SORTS",
@@ -94,9 +95,13 @@ def _says(job: Data) -> str:
     return "; ".join(told)
 
 
+_MOMENTS = ("observed_at", "counted_at", "at", "started", "ended", "drift_since", "next_try")
+_FIRST = ("job_name", "composition", "wanted", "state", "message", "error", "drift", "drift_message")
+
+
 def facts(data: Data) -> Iterable[Text]:
-    """One thing in full: a line for each of its members, nested ones indented."""
-    yield from _facts(data, "")
+    """One thing in full: a line for each of its members, what matters most first, nested ones indented."""
+    yield from _facts({name: data[name] for name in _FIRST if name in data} | dict(data), "")
 
 
 def _facts(data: Data, indent: str) -> Iterable[Text]:
@@ -104,12 +109,20 @@ def _facts(data: Data, indent: str) -> Iterable[Text]:
         if isinstance(value, Mapping) and value:
             yield Text(f"{indent}{key}:")
             yield from _facts(value, indent + "  ")
-        elif key in ("observed_at", "at", "started", "ended", "drift_since", "next_try") and isinstance(
-            value, float
-        ):
-            yield Text(f"{indent}{key}: {clock(value)}")
         else:
-            yield Text(f"{indent}{key}: {'-' if value in (None, '', {}) else value}")
+            yield Text(f"{indent}{key}: {_fact(key, value)}")
+
+
+def _fact(key: str, value: Any) -> str:
+    if key in _MOMENTS and isinstance(value, float):
+        return clock(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_fact(name, inner)}" for name, inner in value.items()) or "-"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "; ".join(_fact("", each) for each in value) or "-"
+    return "-" if value in (None, "") else str(value)
 
 
 def compositions_table(compositions: Iterable[Data]) -> Table:

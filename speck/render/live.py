@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from speck.render.plans import MARKS
-from speck.render.words import STATES, Data, clock, table
+from speck.render.tables import table
+from speck.render.words import STATES, Data, clock
 
 MOST_RUNNING = 8  # lines of actions at work; more are counted
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
-
-from rich.markup import escape
-from rich.table import Table
 
 Data = Mapping[str, Any]
 
@@ -25,22 +22,6 @@ STATES = {
     "unknown": "yellow",
     "waiting": "yellow",
 }
-
-
-def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
-    """Columns with nothing but space between them, so that other programs can read them too."""
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        made.add_column(column, overflow="fold")
-    for row in rows:
-        made.add_row(*(_cell(each) for each in row))
-    return made
-
-
-def _cell(value: Any) -> str:
-    text = "-" if value is None or value == "" else str(value)
-    style = STATES.get(text)
-    return f"[{style}]{text}[/]" if style else escape(text)
 
 
 def clock(at: float) -> str:

@@ -121,13 +121,23 @@ def unreadable(text: str, allowed: str = "") -> str | None:
     return "holds a control character, or one that is not Unicode text"
 
 
+_KINDS: Mapping[type, str] = {
+    dict: "a mapping",
+    list: "a list",
+    str: "text",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    datetime.date: "a date",
+}
+
+
 def kind_of_value(value: object) -> str:
     """What a value is, for people."""
     if value is None:
         return "empty"
-    if isinstance(value, Mapping):
-        return "a mapping"
-    return "a list" if isinstance(value, list) else f"a {type(value).__name__}"
+    known = (_KINDS[kind] for kind in type(value).__mro__ if kind in _KINDS)
+    return next(known, f"a {type(value).__name__}")
 
 
 class Suggestions:

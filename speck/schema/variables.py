@@ -182,6 +182,11 @@ def _stays_plain(value: str) -> bool:
     return len(tokens) == 3 and len(scalars) == 1 and bool(scalars[0].plain) and scalars[0].value == value
 
 
+def named_in(text: str) -> set[str]:
+    """The variables that a text names."""
+    return {match["name"] for match in _REFERENCE.finditer(text) if match["name"]}
+
+
 def misplaced(name: str) -> str:
     """What is wrong with a name that is no variable's."""
     return f"{quoted(name)} is not the name of a variable (expected letters, digits and '_', no digit first)"

@@ -1,0 +1,129 @@
+"""Tables that other programs can read in a pipe, and people on a terminal of any width.
+
+In a pipe all columns are there always.  On a terminal that is too narrow for them, columns that hold nothing
+are left out; where words would still have to be broken, each row is told in lines of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markup import escape
+from rich.measure import Measurement, measure_renderables
+from rich.table import Table
+from rich.text import Text
+
+from speck.render.words import STATES
+
+_NOTHING = "-"
+_UNBOUNDED = 100_000  # columns
+_BETWEEN = 2
+_INDENT, _APART = "  ", "   "
+
+
+class FittingTable(Table):
+    """A table that takes another form on a terminal which it does not fit."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = options.max_width
+        if not console.is_terminal or _sum(each.maximum for each in self._ranges(console)) <= width:
+            yield from super().__rich_console__(console, options)
+            return
+        filled = self._filled()
+        ranges = filled._ranges(console)
+        if _sum(each.minimum for each in ranges) <= width:
+            filled._share_out(width, ranges)
+            yield from Table.__rich_console__(filled, console, options)
+        else:
+            yield from filled._paragraphs(console, width)
+
+    def _ranges(self, console: Console) -> list[Measurement]:
+        """Of each column: from which width on no word is broken, and from which no line is."""
+        options = console.options.update_width(_UNBOUNDED)
+        return [
+            measure_renderables(console, options, [Text(str(each.header)), *map(_text, each.cells)])
+            for each in self.columns
+        ]
+
+    def _filled(self) -> FittingTable:
+        """The same without columns that hold nothing; the first one stays."""
+        kept = [
+            column
+            for number, column in enumerate(self.columns)
+            if number == 0 or any(cell != _NOTHING for cell in column.cells)
+        ]
+        made = _empty(str(column.header) for column in kept)
+        for column, new in zip(kept, made.columns, strict=True):
+            new.justify = column.justify
+        for cells in zip(*(column.cells for column in kept), strict=True):
+            made.add_row(*cells)
+        return made
+
+    def _share_out(self, width: int, ranges: Sequence[Measurement]) -> None:
+        """No word is broken; the room beyond that goes to all alike, as far as they need it."""
+        spare = width - _sum(each.minimum for each in ranges)
+        pairs = sorted(zip(self.columns, ranges, strict=True), key=lambda pair: pair[1].span)
+        for place, (column, (least, most)) in enumerate(pairs):
+            column.width = least + min(most - least, spare // (len(pairs) - place))
+            spare -= column.width - least
+
+    def _paragraphs(self, console: Console, width: int) -> Iterator[Text]:
+        first, *others = self.columns
+        for name, *cells in zip(*(column.cells for column in self.columns), strict=True):
+            yield Text.assemble((str(first.header), "bold"), " ", _text(name))
+            told = [
+                Text.assemble((f"{column.header} ", "dim"), _text(cell))
+                for column, cell in zip(others, cells, strict=True)
+                if cell != _NOTHING
+            ]
+            for line in _flowing(told, max(1, width - len(_INDENT)), console):
+                yield Text(_INDENT) + line
+
+
+def _flowing(parts: Iterable[Text], width: int, console: Console) -> Iterator[Text]:
+    """Lines of whole parts, as many as fit; one that fits into none is broken between words."""
+    line = Text()
+    for part in parts:
+        if line and cell_len(line.plain) + len(_APART) + cell_len(part.plain) <= width:
+            line = line + _APART + part
+            continue
+        if line:
+            yield line
+        *whole, line = part.wrap(console, width, overflow="fold", no_wrap=False)
+        yield from whole
+    if line:
+        yield line
+
+
+def _sum(widths: Iterable[int]) -> int:
+    """The width of columns with what stands between them."""
+    each = list(widths)
+    return sum(each) + _BETWEEN * (len(each) - 1)
+
+
+def _text(cell: Any) -> Text:
+    return Text.from_markup(str(cell))
+
+
+def table(columns: Iterable[str], rows: Iterable[Sequence[Any]]) -> FittingTable:
+    """Columns with nothing but space between them, so that other programs can read them too."""
+    made = _empty(columns)
+    for row in rows:
+        made.add_row(*(_cell(each) for each in row))
+    return made
+
+
+def _empty(columns: Iterable[str]) -> FittingTable:
+    made = FittingTable(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        made.add_column(column, overflow="fold")
+    return made
+
+
+def _cell(value: Any) -> str:
+    text = _NOTHING if value is None or value == "" else str(value)
+    style = STATES.get(text)
+    return f"[{style}]{text}[/]" if style else escape(text)
