@@ -13,6 +13,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from benchmarks.promises.rig import Account, await_that, paho_client
+from benchmarks.promises.witness import MosquittoWitness
 from binders.mqtt import MqttBroker
 from speck.model import Inventory
 from tests.mosquitto_server import MosquittoServer
@@ -23,12 +24,16 @@ SESSION = "speck-edge"
 def kill_edge_broker(messages: int, rate: float = 500.0) -> Account:
     """Publish at QoS 1 into a session, kill the broker, and read what the session still has.
 
-    Lost is what the broker acknowledged and does not have.  It saves every 5 s, as recommended.
+    Lost is what the broker acknowledged and does not have.  It saves every 5 s, as recommended, and has
+    saved the session before the first message, however few they are.
     """
     with tempfile.TemporaryDirectory(prefix="speck-edge-") as directory:
         broker = MosquittoServer(Path(directory), "autosave_interval 5")
         with broker:
             MqttBroker(broker.address, Inventory()).ensure_session(SESSION, "edge")
+            saved = MosquittoWitness(broker.address, broker.pid, Path(directory) / "mosquitto.db").look()
+            if SESSION not in saved.sessions:
+                raise RuntimeError(f"{broker.address} did not save the session {SESSION}")
             acknowledged = _publish(broker, messages, rate)
             broker.kill()
             broker.start()
