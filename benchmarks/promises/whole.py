@@ -1,4 +1,4 @@
-"""All sections, one after the other, and their figures in one object: a quarter of an hour, ``--long`` hours.
+"""All sections, one after the other, and their figures in one object: up to 20 minutes, ``--long`` hours.
 
 A section that ends without figures is named under ``failed``, and the others go on.
 """
