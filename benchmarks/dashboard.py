@@ -22,7 +22,8 @@ from typing import Any
 from selenium.webdriver import Chrome
 
 from benchmarks.common import Figure
-from speck.model import Inventory, JobState
+from speck.inventory import Inventory
+from speck.model import JobState
 from tests.chromium import Page, missing, start
 from tests.examples import one_site
 from tests.rest_server import RestServer, rest_server

@@ -38,8 +38,9 @@ from binders.mqtt import MQTT
 from binders.mqtt.mosquitto import MOSQUITTO
 from binders.spark import CONNECT
 from speck.binder import EngineBinder, EngineKind
-from speck.model import Attempt, Handle, Inventory, Job, Site, client_id
-from speck.model import Engine as EngineOfSite
+from speck.inventory import Engine as EngineOfSite
+from speck.inventory import Inventory, Site
+from speck.model import Attempt, Handle, Job, client_id
 
 HEAP = "600m"  # of the engine's server
 DIRECT = "direct/in"  # the topic of the runs without a hop

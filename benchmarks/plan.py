@@ -19,7 +19,8 @@ from typing import Any
 
 from benchmarks.common import Figure
 from speck.binder import installed
-from speck.model import Composition, Inventory, Job
+from speck.inventory import Inventory
+from speck.model import Composition, Job
 from speck.plan import Deployed, make_plan
 from speck.schema import load_composition
 

@@ -18,18 +18,8 @@ from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from speck.errors import BinderError
-from speck.model import (
-    Attempt,
-    Capacity,
-    Checkup,
-    Found,
-    Handle,
-    Inventory,
-    Job,
-    JobMetrics,
-    JobStatus,
-    State,
-)
+from speck.inventory import Inventory
+from speck.model import Attempt, Capacity, Checkup, Found, Handle, Job, JobMetrics, JobStatus, State
 
 ENTRY_POINT_GROUP = "speck.binders"
 

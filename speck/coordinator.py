@@ -26,10 +26,11 @@ from speck.drain import BOUND
 from speck.errors import Conflict, Fault, InvalidInput, StaleRevision
 from speck.gauges import Gauges
 from speck.history import History, count, differences
+from speck.inventory import Inventory
 from speck.leaving import addresses_of
 from speck.limits import Limits
 from speck.loop import PERIOD, Loop
-from speck.model import Composition, Inventory, Job
+from speck.model import Composition, Job
 from speck.operation import Operation
 from speck.operations import HEAL_PATIENCE, Operations
 from speck.plan import Action, Keep, Plan, Start, make_plan, stranded_state

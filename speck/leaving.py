@@ -15,7 +15,8 @@ from typing import Any
 
 from speck.binder import DisposesStates, EngineBinder, LeavesState
 from speck.errors import BinderError, Fault, InvalidInput, NoAnswer, Refused, SpeckError, Unreachable
-from speck.model import Attempt, Handle, Inventory, Job, JobState, State
+from speck.inventory import Inventory
+from speck.model import Attempt, Handle, Job, JobState, State
 from speck.pool import BinderPool
 from speck.store import AttemptRecord, Event, Store
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from speck.binder import ArtifactServer, BrokerBinder, EngineBinder, Registry, TakesArtifacts
 from speck.errors import BinderError
-from speck.model import Inventory, Job
+from speck.inventory import Inventory
+from speck.model import Job
 from speck.watched import Call, Listener, watched
 
 BROKER_BOUND = 4

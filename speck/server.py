@@ -25,9 +25,9 @@ from speck.carry import STATE_LIMIT
 from speck.coordinator import Coordinator
 from speck.drain import BOUND
 from speck.errors import Fault, InvalidInput, SpeckError
+from speck.inventory import Inventory
 from speck.limits import Limits
 from speck.loop import PERIOD
-from speck.model import Inventory
 from speck.schema import NO_VARIABLES, load_inventory
 from speck.secrets import inventory_concerns
 from speck.store import Bounds, Store

@@ -14,9 +14,10 @@ from speck.checkup import examine
 from speck.deployment import Deployments, Snapshot
 from speck.errors import BinderError, NotFound, SpeckError
 from speck.history import History
+from speck.inventory import Broker, Inventory, Site
 from speck.leaving import LeftCopy, left_copies
 from speck.loop import Loop
-from speck.model import Broker, Inventory, JobMetrics, JobState, JobStatus, Site
+from speck.model import JobMetrics, JobState, JobStatus
 from speck.pool import BinderPool
 from speck.rates import Rates
 from speck.reconcile import Observer

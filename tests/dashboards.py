@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from selenium.webdriver import Chrome
 
-from speck.model import Inventory
+from speck.inventory import Inventory
 from speck.tokens import Tokens
 from tests.chromium import Page
 from tests.examples import one_site

@@ -21,13 +21,13 @@ from pathlib import Path
 
 from speck.binder import BrokerKind, EngineKind, Registry
 from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, Unreachable
+from speck.inventory import Inventory
 from speck.model import (
     Attempt,
     Capacity,
     Checkup,
     Found,
     Handle,
-    Inventory,
     Job,
     JobMetrics,
     JobState,

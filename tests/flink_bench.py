@@ -11,7 +11,8 @@ from pathlib import Path
 from binders.flink.engine import FlinkEngine, connect_engine
 from binders.flink.rest import FlinkRest
 from speck.binder import EngineBinder
-from speck.model import Handle, Inventory, Job, JobState, Scalar
+from speck.inventory import Inventory
+from speck.model import Handle, Job, JobState, Scalar
 from tests.binder_contract import attempt_of, await_state, eventually
 from tests.examples import one_site
 from tests.flink_server import FlinkServer

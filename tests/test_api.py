@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import requests
 
-from speck.model import Inventory
+from speck.inventory import Inventory
 from tests.examples import one_site
 from tests.rest_server import RestServer, rest_server, yaml_of
 

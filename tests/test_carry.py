@@ -12,7 +12,8 @@ import pytest
 from speck.binder import CarriesState, EngineBinder, Registry, Snapshot, TellsState
 from speck.coordinator import Coordinator
 from speck.errors import BinderError, NoAnswer, Refused
-from speck.model import Attempt, Handle, Inventory, Job, State
+from speck.inventory import Inventory
+from speck.model import Attempt, Handle, Job, State
 from speck.operation import Operation
 from speck.store import Store
 from tests.doubles import InMemoryEngine, World, checkpoint, double_kinds

@@ -7,7 +7,6 @@ import shutil
 import socket
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from click.shell_completion import ShellComplete
 
 from speck.cli import cli
 from speck.cli.completion import PROGRAM, VARIABLE
-from tests.binder_contract import eventually
 from tests.mosquitto_server import free_port
 from tests.rest_server import RestServer, yaml_of
 from tests.speck_command import Speck
@@ -89,16 +87,6 @@ def variables(home: Path) -> dict[str, str]:
     return environment(PATH=path, PS1="> ", **places)
 
 
-def press_tab_until(shown: Terminal, completed: str) -> None:
-    """As a person does; a server that is too busy to answer soon is not waited for by a completion."""
-    for _ in range(4):
-        shown.type("\t")
-        with suppress(AssertionError):
-            eventually(lambda: shown.words, lambda words: completed in words, 15.0)
-            return
-    shown.shows(completed)
-
-
 def needs(shell: str) -> pytest.MarkDecorator:
     missing = shutil.which(shell) is None or not SPECK.exists()
     return pytest.mark.skipif(missing, reason=f"needs {shell} (make shells), and speck installed")
@@ -129,8 +117,8 @@ def test_a_line_is_completed_as_it_is_typed(
             (f"speck --server={served.url} watch --int", "watch --interval "),
             ("speck plan --env=str", "--env=streets.yaml "),
         ):
-            shown.type(typed)
-            press_tab_until(shown, completed)
+            shown.type(f"{typed}\t")
+            shown.shows(completed)
             shown.type(WHOLE_LINE_AWAY)
     finally:
         shown.close()

@@ -10,7 +10,8 @@ import pytest
 
 from speck.binder import EngineBinder
 from speck.errors import NoAnswer, NoCapacity, Refused, Unreachable
-from speck.model import Handle, Inventory, Job, JobState, client_id
+from speck.inventory import Inventory
+from speck.model import Handle, Job, JobState, client_id
 from tests.binder_contract import EngineContract, attempt_of
 from tests.doubles import InMemoryBroker, InMemoryEngine, World, double_kinds
 from tests.examples import one_site

@@ -10,7 +10,8 @@ from speck.draw.grouping import by_site
 from speck.draw.picture import lay_out
 from speck.errors import InvalidInput
 from speck.graph import Graph
-from speck.model import Inventory, Job
+from speck.inventory import Inventory
+from speck.model import Job
 from tests.examples import job, one_site
 
 INVENTORY = Inventory({name: one_site(name, f"sc://{name}:15002", f"tcp://{name}:1883") for name in "ABCD"})

@@ -26,7 +26,8 @@ from binders.flink.engine import FlinkEngine, connect_engine
 from binders.flink.states import local_path
 from speck.artifacts import hash_of
 from speck.errors import NoAnswer, NoCapacity, Refused, Unreachable
-from speck.model import Handle, Inventory, Job, JobState, Login, Secret, State
+from speck.inventory import Inventory, Login, Secret
+from speck.model import Handle, Job, JobState, State
 from tests.binder_contract import EngineContract, attempt_of, await_state, eventually
 from tests.examples import job, one_site
 from tests.flink_bench import BROKER, FlinkBench
@@ -677,7 +678,8 @@ def test_a_version_that_is_too_old(job_name: str) -> None:
 FIND = """
 import sys
 from binders.flink import connect_engine
-from speck.model import Attempt, Inventory
+from speck.inventory import Inventory
+from speck.model import Attempt
 address, attempt_id, name = sys.argv[1:]
 engine = connect_engine(address, Inventory())
 handle = engine.find(Attempt(id=attempt_id, job_name=name, number=1, session=f"speck-{name}"))

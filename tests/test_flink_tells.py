@@ -7,7 +7,7 @@ import pytest
 from binders.flink.account import checkup_of, clock_of, is_known
 from binders.flink.logs import Entry, entries, failures, merged, names_any, names_of
 from binders.flink.rest import Overview
-from speck.model import Engine
+from speck.inventory import Engine
 
 LOG = """\
  at a.frame.of.an.entry(That.java:1)

@@ -10,7 +10,7 @@ import pytest
 import requests
 
 from speck.draw import draw_image
-from speck.model import Inventory
+from speck.inventory import Inventory
 from tests.examples import job, one_site
 from tests.rest_server import RestServer
 

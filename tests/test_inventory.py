@@ -5,7 +5,7 @@ import json
 import pytest
 
 from speck.errors import InvalidInput
-from speck.model import Broker, Engine, Inventory, JobLogin, Login, Secret, Site, Uplink
+from speck.inventory import Broker, Engine, Inventory, JobLogin, Login, Secret, Site, Uplink
 from speck.schema import InventorySchema, load_inventory
 
 SITES_YAML = """\

@@ -20,7 +20,7 @@ from speck.api import live
 from speck.api.feed import Feed
 from speck.api.live import Part, Watcher, lines
 from speck.errors import StoreError
-from speck.model import Inventory
+from speck.inventory import Inventory
 from tests.examples import one_site, property_test
 from tests.rest_server import RestServer, rest_server, yaml_of
 

@@ -24,7 +24,8 @@ from binders.flink import connect_engine as flink_engine
 from binders.spark import connect_engine as spark_engine
 from binders.spark.server import CONNECTOR
 from speck.errors import BinderError, LocalError, Refused, Unreachable
-from speck.model import Broker, Engine, Inventory, Job, JobLogin, JobState, Login, Secret, Site
+from speck.inventory import Broker, Engine, Inventory, JobLogin, Login, Secret, Site
+from speck.model import Job, JobState
 from tests.binder_contract import attempt_of, eventually
 from tests.guarded_broker import USER, GuardedBroker, guarded_broker
 from tests.guarded_flink import GuardedFlink

@@ -14,7 +14,8 @@ from binders.spark.wire import ConnectClient, Query, endpoint_of
 from speck.backoff import Backoff
 from speck.binder import installed
 from speck.coordinator import Coordinator
-from speck.model import Composition, Handle, Inventory, Job
+from speck.inventory import Inventory
+from speck.model import Composition, Handle, Job
 from speck.store import Store
 from tests.binder_contract import eventually
 from tests.examples import one_site

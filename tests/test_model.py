@@ -8,19 +8,8 @@ from typing import Any
 import pytest
 
 from speck.errors import InvalidInput, NoSecret
-from speck.model import (
-    JOB_FIELDS,
-    Broker,
-    Change,
-    Engine,
-    FieldChange,
-    Inventory,
-    Job,
-    JobLogin,
-    Login,
-    Secret,
-    changed_fields,
-)
+from speck.inventory import Broker, Engine, Inventory, JobLogin, Login, Secret
+from speck.model import JOB_FIELDS, Change, FieldChange, Job, changed_fields
 from tests.examples import job, one_site
 
 FULL: dict[str, Any] = {

@@ -23,7 +23,8 @@ from binders.mqtt.limits import PROBED_MESSAGES
 from binders.mqtt.mosquitto import CONFIGURATION, site_configuration
 from speck.binder import MOST_COUNTED, BrokerBinder, Registry
 from speck.errors import InvalidInput, NoAnswer, NoSecret, Refused, SpeckError, Unreachable
-from speck.model import Inventory, Login, Secret, fence_topic
+from speck.inventory import Inventory, Login, Secret
+from speck.model import fence_topic
 from tests.broker_contract import BrokerContract
 from tests.examples import one_site
 from tests.mosquitto_server import MosquittoServer, free_port

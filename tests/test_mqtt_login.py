@@ -10,7 +10,7 @@ import pytest
 
 from binders.mqtt import MqttBroker
 from speck.errors import BinderError, NoSecret, Refused, Unreachable
-from speck.model import Broker, Inventory, Login, Secret
+from speck.inventory import Broker, Inventory, Login, Secret
 from tests.certificates import Certificate
 from tests.guarded_broker import USER, GuardedBroker, guarded_broker
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from speck.errors import InvalidInput
-from speck.model import JOB_FIELDS, Change, FieldChange, Inventory, Job, JobState, JobStatus
+from speck.inventory import Inventory
+from speck.model import JOB_FIELDS, Change, FieldChange, Job, JobState, JobStatus
 from speck.plan import Action, Deployed, Keep, Move, Plan, Start, Stop, Update, kind_of, make_plan
 from speck.schema import load_composition
 from tests.examples import PIPELINES, REGISTRY, job, make_jar, property_test

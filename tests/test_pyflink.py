@@ -19,7 +19,8 @@ from binders.mqtt import MqttBroker
 from speck.binder import installed
 from speck.coordinator import Coordinator
 from speck.errors import Refused
-from speck.model import Inventory, Job, JobState, Login, Scalar, Secret, client_id
+from speck.inventory import Inventory, Login, Secret
+from speck.model import Job, JobState, Scalar, client_id
 from speck.operation import Operation
 from speck.schema import load_composition
 from speck.store import Store

@@ -9,7 +9,8 @@ from marshmallow import Schema
 
 from speck.binder import Registry
 from speck.errors import Fault, InvalidInput
-from speck.model import Engine, Inventory, Job, Site
+from speck.inventory import Engine, Inventory, Site
+from speck.model import Job
 from speck.schema import (
     CompositionSchema,
     InventorySchema,

@@ -22,7 +22,8 @@ from binders.spark.wiring import settings
 from speck.binder import CarriesState, Snapshot, installed
 from speck.coordinator import Coordinator
 from speck.errors import Refused
-from speck.model import Composition, Handle, Inventory, Job, State
+from speck.inventory import Inventory
+from speck.model import Composition, Handle, Job, State
 from speck.operation import Operation
 from speck.schema import load_composition
 from speck.store import Store

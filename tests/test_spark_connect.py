@@ -20,7 +20,8 @@ import pytest
 from binders.spark import CONNECT, connect_engine, wire
 from binders.spark.launcher import Launcher
 from speck.errors import NoAnswer, NoCapacity, Refused
-from speck.model import Handle, Inventory, Job, JobState, Login, Secret, client_id
+from speck.inventory import Inventory, Login, Secret
+from speck.model import Handle, Job, JobState, client_id
 from tests.binder_contract import EngineContract, attempt_of, await_state, eventually
 from tests.examples import one_site
 from tests.mosquitto_server import MosquittoServer
@@ -229,7 +230,8 @@ def test_twelve_jobs_side_by_side(site_bench: SparkBench, job_name: str) -> None
 FIND = """
 import sys
 from binders.spark import connect_engine
-from speck.model import Attempt, Inventory
+from speck.inventory import Inventory
+from speck.model import Attempt
 address, attempt_id, name = sys.argv[1:]
 engine = connect_engine(address, Inventory())
 handle = engine.find(Attempt(id=attempt_id, job_name=name, number=1, session=f"speck-{name}"))

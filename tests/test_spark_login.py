@@ -14,7 +14,8 @@ from binders.spark import connect_engine
 from binders.spark.connect import ConnectEngine
 from binders.spark.server import CONNECTOR
 from speck.errors import BinderError, NoSecret, Refused, Unreachable
-from speck.model import Handle, Inventory, Job, JobState, Login, Secret
+from speck.inventory import Inventory, Login, Secret
+from speck.model import Handle, Job, JobState
 from tests.binder_contract import attempt_of, eventually
 from tests.certificates import Authority
 from tests.examples import one_site

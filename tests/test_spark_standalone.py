@@ -22,7 +22,8 @@ from binders.spark.standalone_local import JOBS as JOBS_OF_A_CLUSTER
 from speck import local
 from speck.binder import Registry
 from speck.errors import NoAnswer, NoCapacity, Refused
-from speck.model import Attempt, Engine, Handle, Inventory, Job, JobState, Login, Secret, State
+from speck.inventory import Engine, Inventory, Login, Secret
+from speck.model import Attempt, Handle, Job, JobState, State
 from speck.schema import load_inventory
 from tests.binder_contract import EngineContract, attempt_of, await_state, eventually
 from tests.mosquitto_server import MosquittoServer

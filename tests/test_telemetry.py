@@ -13,7 +13,8 @@ import pytest
 
 from speck.coordinator import Coordinator
 from speck.errors import BinderError, NoAnswer, Refused
-from speck.model import Handle, Inventory, Job, JobMetrics
+from speck.inventory import Inventory
+from speck.model import Handle, Job, JobMetrics
 from speck.store import Store
 from speck.telemetry import Telemetry
 from tests.binder_contract import eventually

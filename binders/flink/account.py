@@ -7,7 +7,8 @@ from typing import Any
 
 from binders.flink.orders import SAVEPOINT_KEYS
 from binders.flink.rest import Overview
-from speck.model import Checkup, Complaint, Engine, Scalar
+from speck.inventory import Engine
+from speck.model import Checkup, Complaint, Scalar
 
 VERSIONS = ((1, 20), (2, 0))  # the oldest of each major version
 EXPECTED = "expected Flink 2, or 1.20"

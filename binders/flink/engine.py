@@ -23,19 +23,8 @@ from binders.flink.shared import shared_of
 from binders.flink.stopping import Stopper
 from binders.flink.tags import found
 from speck.errors import BinderError, NoAnswer, Refused, Unreachable
-from speck.model import (
-    Attempt,
-    Capacity,
-    Checkup,
-    Found,
-    Handle,
-    Inventory,
-    Job,
-    JobMetrics,
-    JobState,
-    JobStatus,
-    State,
-)
+from speck.inventory import Inventory
+from speck.model import Attempt, Capacity, Checkup, Found, Handle, Job, JobMetrics, JobState, JobStatus, State
 
 _GONE = ("CANCELED", "FINISHED")  # states of jobs that tell nothing more
 _STARTING = frozenset({"INITIALIZING", "CREATED", "RECONCILING"})

@@ -6,17 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from speck.model import (
-    Attempt,
-    Engine,
-    Inventory,
-    Job,
-    JobLogin,
-    Scalar,
-    fence_topic,
-    form_fingerprint,
-    session_fingerprint,
-)
+from speck.inventory import Engine, Inventory, JobLogin
+from speck.model import Attempt, Job, Scalar, fence_topic, form_fingerprint, session_fingerprint
 
 STATE_KIND = "flink-savepoint"
 

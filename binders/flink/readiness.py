@@ -16,7 +16,8 @@ from binders.flink.parcel import is_python, parcel_of
 from binders.flink.rest import FlinkRefused, FlinkRest, Overview
 from binders.flink.shared import Shared
 from speck.errors import NoCapacity, Refused
-from speck.model import Engine, Job, State
+from speck.inventory import Engine
+from speck.model import Job, State
 
 PYTHON_FRESH = 600.0  # s, for which a JobManager's Python is taken to be as it was seen
 

@@ -24,7 +24,7 @@ from urllib3.exceptions import ConnectTimeoutError, MaxRetryError, NewConnection
 from binders.flink.cause import root_cause
 from binders.tls import tls_words
 from speck.errors import BinderError, NoAnswer, Refused, Unreachable
-from speck.model import Login
+from speck.inventory import Login
 
 CONNECT = 5.0  # s, to open a connection
 QUICK = 30.0  # s, for an answer that Flink has at hand

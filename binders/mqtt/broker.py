@@ -19,7 +19,8 @@ from binders.mqtt.controls import Controls
 from binders.mqtt.limits import probe_warnings, refuse_unfit, stated_limits, stated_warnings
 from speck.binder import MOST_COUNTED
 from speck.errors import Fault, InvalidInput, Refused
-from speck.model import Checkup, Inventory, Login, fence_topic
+from speck.inventory import Inventory, Login
+from speck.model import Checkup, fence_topic
 
 # Locks for sessions, shared by hash: two calls for one session would take it from each other.
 _STRIPES = 32

@@ -26,7 +26,7 @@ from binders.mqtt.address import BrokerAddress
 from binders.mqtt.tls import ClosableContext, client_context
 from binders.tls import tls_words
 from speck.errors import BinderError, NoAnswer, Refused, Unreachable
-from speck.model import Login
+from speck.inventory import Login
 
 # MQTT 5, 3.1.2.11.2: a session that the server keeps until it is told to forget it.
 FOREVER = 0xFFFFFFFF

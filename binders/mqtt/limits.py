@@ -9,7 +9,8 @@ from paho.mqtt.properties import Properties
 from binders.mqtt.address import BrokerAddress
 from binders.mqtt.connection import Connection
 from speck.errors import BinderError
-from speck.model import Login, Scalar
+from speck.inventory import Login
+from speck.model import Scalar
 
 # Mosquitto queues 1,000 messages for a client by default: the probe must hold more.
 PROBED_MESSAGES = 1500

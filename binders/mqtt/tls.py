@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from binders.mqtt.address import BrokerAddress
 from speck.errors import Unreachable
-from speck.model import Login
+from speck.inventory import Login
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

@@ -35,19 +35,8 @@ from binders.spark.wiring import (
 from binders.spark.words import query_says
 from speck.binder import Snapshot
 from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, Unreachable
-from speck.model import (
-    Attempt,
-    Capacity,
-    Checkup,
-    Found,
-    Handle,
-    Inventory,
-    Job,
-    JobMetrics,
-    JobState,
-    JobStatus,
-    State,
-)
+from speck.inventory import Inventory
+from speck.model import Attempt, Capacity, Checkup, Found, Handle, Job, JobMetrics, JobState, JobStatus, State
 
 BUILD_TIMEOUT = 60.0  # s, for a job's code and the analysis of its DataFrame
 FIND_PATIENCE = 10.0  # s, for a query that another launch of the same attempt starts

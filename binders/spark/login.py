@@ -17,7 +17,7 @@ from pathlib import Path
 import grpc  # type: ignore[import-untyped]
 
 from speck.errors import Unreachable
-from speck.model import Login
+from speck.inventory import Login
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 

@@ -19,7 +19,7 @@ import requests
 
 from binders.spark.words import first_line
 from speck.errors import NoAnswer, Refused, Unreachable
-from speck.model import Engine
+from speck.inventory import Engine
 
 DEFAULT_PORT = 7077
 REST_PORT = 6066

@@ -22,7 +22,8 @@ from binders.spark.standalone_driver import VARIABLE
 from binders.spark.wiring import CONNECTOR_FORMAT, checkpoint_of, settings, sink_options, source_options
 from speck.binder import Artifact, ArtifactServer
 from speck.errors import Refused
-from speck.model import Attempt, Inventory, Job
+from speck.inventory import Inventory
+from speck.model import Attempt, Job
 
 MAIN_CLASS = "org.apache.spark.deploy.SparkSubmit"
 

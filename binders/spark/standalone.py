@@ -35,19 +35,8 @@ from binders.spark.room import DRIVER_CORES, DRIVER_MEMORY, EXECUTOR_MEMORY, has
 from binders.spark.wiring import STATE_KIND, checkpoint_of, checkpoints_of, same_storage
 from speck.binder import ArtifactServer
 from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, Unreachable
-from speck.model import (
-    Attempt,
-    Capacity,
-    Checkup,
-    Found,
-    Handle,
-    Inventory,
-    Job,
-    JobMetrics,
-    JobState,
-    JobStatus,
-    State,
-)
+from speck.inventory import Inventory
+from speck.model import Attempt, Capacity, Checkup, Found, Handle, Job, JobMetrics, JobState, JobStatus, State
 
 START_TIMEOUT = 120.0  # s, for a driver to start and the job's code to come to a started query
 FIND_PATIENCE = 5.0  # s, for a driver that has just been given to a worker to become known

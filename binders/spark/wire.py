@@ -29,7 +29,7 @@ from binders.spark.login import Keys, channel_credentials, connect_failure
 from binders.spark.observe import failure_line
 from binders.spark.words import first_line
 from speck.errors import BinderError, NoAnswer, Refused, Unreachable
-from speck.model import Login
+from speck.inventory import Login
 
 USER = "speck"
 DEFAULT_PORT = 15002

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
-from speck.model import Attempt, Engine, Inventory, Job, fence_topic
+from speck.inventory import Engine, Inventory
+from speck.model import Attempt, Job, fence_topic
 
 CONNECTOR_FORMAT = "mqtt"
 STATE_KIND = "spark-checkpoint"

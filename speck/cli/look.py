@@ -14,7 +14,8 @@ from speck.cli.completion import job_argument
 from speck.cli.variables import read_composition, values, variables_options
 from speck.client import Client
 from speck.graph import Graph
-from speck.model import Inventory, Job
+from speck.inventory import Inventory
+from speck.model import Job
 
 
 @click.command()

@@ -54,7 +54,8 @@ _ZSH = """\
     (( $#names )) && compadd -V names -a names
 }
 
-if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
+# From a directory of $fpath, all of this is the function _%(prog_name)s, and is run at each completion.
+if [[ $funcstack[1] == _%(prog_name)s ]]; then
     %(complete_func)s "$@"
 else
     compdef %(complete_func)s %(prog_name)s

@@ -24,7 +24,7 @@ from speck.cli.common import (
 )
 from speck.cli.variables import read_composition, values, variables_options
 from speck.errors import Fault, InvalidInput
-from speck.model import Inventory
+from speck.inventory import Inventory
 
 _SITES, _JOBS = re.compile(rb"^sites\s*:", re.MULTILINE), re.compile(rb"^jobs\s*:", re.MULTILINE)
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from speck.draw.grouping import SiteGroup, by_site
 from speck.errors import Fault, InvalidInput
 from speck.graph import Graph
-from speck.model import Inventory, Job
+from speck.inventory import Inventory
+from speck.model import Job
 
 __all__ = ["draw_image", "draw_text"]
 

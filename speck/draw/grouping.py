@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from speck.graph import Graph
-from speck.model import Inventory
+from speck.inventory import Inventory
 
 
 @dataclass(frozen=True)

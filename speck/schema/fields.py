@@ -12,7 +12,7 @@ from typing import Any
 from marshmallow import Schema, ValidationError, fields, pre_load
 
 from speck.errors import InvalidInput
-from speck.model import Secret
+from speck.inventory import Secret
 from speck.schema.quantity import Unit
 from speck.schema.report import not_scalar, not_text, show, unreadable
 from speck.schema.secretlike import secret_fault

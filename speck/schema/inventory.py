@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from speck.errors import Fault, InvalidInput
-from speck.model import Broker, Engine, Inventory, JobLogin, Login, Site, Uplink
+from speck.inventory import Broker, Engine, Inventory, JobLogin, Login, Site, Uplink
 from speck.schema.address import BadAddress, canonical, redacted
 from speck.schema.checked import checked, in_order, mapping_or_refuse, refuse_shape, unknown_beside
 from speck.schema.faults import Faults, quoted
