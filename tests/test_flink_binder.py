@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -10,9 +11,9 @@ import sys
 import uuid
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,7 +22,7 @@ from threading import Thread
 import pytest
 import requests
 
-from binders.flink import FLINK, cluster, orders
+from binders.flink import FLINK, cluster, launch, orders
 from binders.flink.engine import FlinkEngine, connect_engine
 from binders.flink.states import local_path
 from speck.artifacts import hash_of
@@ -654,11 +655,14 @@ def test_capacity(flink_bench: FlinkBench) -> None:
     assert 400 << 20 < capacity.memory < 2 << 30
 
 
-def test_a_version_that_is_too_old(job_name: str) -> None:
-    class Old(BaseHTTPRequestHandler):
+@contextmanager
+def answering(answers: Mapping[str, tuple[int, bytes]], other: tuple[int, bytes]) -> Iterator[str]:
+    """Whatever is asked for at a path that ends so is answered so (status, JSON); the address."""
+
+    class Answering(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            body = b'{"flink-version":"1.17.2","slots-total":1,"slots-available":1}'
-            self.send_response(200)
+            status, body = next((each for end, each in answers.items() if self.path.endswith(end)), other)
+            self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -666,13 +670,36 @@ def test_a_version_that_is_too_old(job_name: str) -> None:
         def log_message(self, format: str, *arguments: object) -> None:
             """Nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Old) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
         Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        engine = connect_engine(f"http://127.0.0.1:{server.server_port}", Inventory())
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_version_that_is_too_old(job_name: str) -> None:
+    old = (200, b'{"flink-version":"1.17.2","slots-total":1,"slots-available":1}')
+    with answering({}, old) as address:
+        engine = connect_engine(address, Inventory())
         with pytest.raises(Refused, match=r"is Flink 1\.17\.2 \(expected Flink 2, or 1\.20\)"):
             engine.check(job(job_name), None)
         engine.close()
-        server.shutdown()
+
+
+def test_a_job_that_begins_is_asked_for_again(job_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # What Flink 2.3 answers for a moment, when the job's main method has only just returned.
+    error = (
+        "org.apache.flink.runtime.dispatcher.UnavailableDispatcherOperationException: Unable to get "
+        "JobMasterGateway for initializing job. The requested operation is not available while the "
+        "JobManager is initializing."
+    )
+    begins = (500, json.dumps({"errors": [error]}).encode())
+    answers = {"/status": (200, b'{"status":"INITIALIZING"}'), "/checkpoints": begins}
+    monkeypatch.setattr(launch, "FIND_PATIENCE", 0.5)
+    with answering(answers, (200, b"[]")) as address:
+        engine = connect_engine(address, Inventory())
+        with pytest.raises(NoAnswer, match=r"JobManager is initializing.*\(try again\)"):
+            engine.find(attempt_of(job(job_name)))
+        engine.close()
 
 
 FIND = """

@@ -71,6 +71,7 @@ def test_a_cluster_that_is_not_there_is_not_ready() -> None:
 
 def test_without_flink_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "pyflink", raising=False)  # of a test that ran a job's file
     with pytest.raises(LocalError, match=r"Flink is not installed.*speck\[flink\]"):
         flink_home()
 

@@ -9,13 +9,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
+
 from binders.flink import python, states
 from binders.flink.belongings import Belongings
 from binders.flink.cause import root_cause
 from binders.flink.orders import job_parameters, run_body
 from binders.flink.parcel import Parcel, is_python, parcel_of
 from binders.flink.readiness import refusal
-from binders.flink.rest import FlinkRefused, FlinkRest
+from binders.flink.rest import FlinkRefused, FlinkRest, NotYet
 from binders.flink.shared import Shared
 from binders.flink.stopping import Stopper
 from binders.flink.tags import tag_of
@@ -74,8 +76,17 @@ class Launcher:
         if state == "CANCELED" or (state == "FINISHED" and self.stopper.savepoint_of(attempt.id)):
             return None
         handle = self.handle_of(attempt)
-        begun = states.restored(self.rest.checkpoints(attempt.id) or {}) if attempt.state is None else None
+        begun = self._begun_from(attempt.id) if attempt.state is None else None
         return replace(handle, details={**handle.details, "state": begun}) if begun else handle
+
+    def _begun_from(self, job: str) -> str | None:
+        """The state that a job began from; waits for one that is only beginning."""
+        patience = stop_after_delay(FIND_PATIENCE)
+        retry = retry_if_exception_type(NotYet)
+        for one_try in Retrying(stop=patience, wait=wait_fixed(_POLL), retry=retry, reraise=True):
+            with one_try:
+                found = states.restored(self.rest.checkpoints(job) or {})
+        return found
 
     def _run(self, job: Job, attempt: Attempt, parcel: Parcel) -> None:
         shelf = self.shared.shelf

@@ -25,6 +25,8 @@ from speck.model import Attempt, Job
 DRIVER = "org.apache.flink.client.python.PythonDriver"
 _LAUNCHER = "speck_flink.launcher"
 _MIXED_UP = "SPECK-MIXED-UP"
+# What Flink says of a program that has no context any more: another one that ended took it along.
+_NO_CONTEXT = "LocalStreamEnvironment cannot be used when submitting a program through a client"
 _FOUND = re.compile(r"^(?:.*\s)?SPECK-FOUND (?P<found>\{.*\})\s*$", re.MULTILINE)
 _NO_PROGRAM = re.compile(r"Cannot run program \"(?P<program>[^\"]*)\"")
 _NO_JAR = re.compile(r"Found 0 flink-python|ClassNotFoundException: org\.apache\.flink\.client\.python")
@@ -99,12 +101,12 @@ def fault_of(found: FoundPython, flink: str) -> str | None:
 
 def mixed_up(trace: str) -> bool:
     """Whether a program was not started since another one, which somebody else started, came between."""
-    return _MIXED_UP in trace
+    return _MIXED_UP in trace or _NO_CONTEXT in trace
 
 
 def reason(trace: str) -> str:
     """Why a Python program was not started, in a line."""
-    if mixed_up(trace):
+    if _MIXED_UP in trace:
         return "other programs were being started there by others, several times (try again)"
     if _NO_JAR.search(trace) is not None:
         return "there is no flink-python jar in the opt folder of its JobManager"

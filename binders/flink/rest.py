@@ -36,6 +36,7 @@ MOST_SENT = 256 << 20  # bytes
 _PIECE = 256 << 10  # bytes read at once
 _CONNECTIONS = 32  # kept open; more than actions at a time on one engine
 _UNKNOWN_JOB = "FlinkJobNotFoundException"
+_NOT_YET = "UnavailableDispatcherOperationException"
 ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})
 _PLACED = ("running", "initializing", "deploying", "finished")
 
@@ -52,6 +53,15 @@ class FlinkRefused(Refused):
     def of_unknown_job(self) -> bool:
         """Whether Flink does not know the job that it was asked for."""
         return _UNKNOWN_JOB in self.trace or (self.status == 404 and "not found" in self.trace.lower())
+
+    @property
+    def of_job_that_begins(self) -> bool:
+        """Whether Flink has the job that it was asked for, and cannot tell anything of it yet."""
+        return _NOT_YET in self.trace
+
+
+class NotYet(NoAnswer):
+    """Flink has the job that it was asked for, and cannot tell that of it before it has begun."""
 
 
 @dataclass(frozen=True)
@@ -299,6 +309,8 @@ class FlinkRest:
         except FlinkRefused as error:
             if error.of_unknown_job:
                 return None
+            if error.of_job_that_begins:
+                raise NotYet(f"{error} (try again)", address=self.address) from error
             raise
         if not isinstance(answer, dict):
             raise self._strange(f"/jobs/:id{path}")
