@@ -11,6 +11,7 @@ import pytest
 from selenium.webdriver import Chrome
 
 from speck.inventory import Inventory
+from speck.model import JobState
 from speck.tokens import Tokens
 from tests.chromium import Page
 from tests.examples import one_site
@@ -77,6 +78,12 @@ def deploy(rest: RestServer, text: str, message: str = "") -> dict[str, Any]:
 def observe(rest: RestServer) -> None:
     """Have the engines asked now, as a round of the loop does."""
     rest.coordinator.observer.observe(rest.coordinator.deployments.snapshots()[0].deployed())
+
+
+def fail(rest: RestServer, job: str, reason: str = "it crashed") -> None:
+    """Have a job fail, and the engines asked."""
+    rest.world.crash(job, reason, state=JobState.FAILED)
+    observe(rest)
 
 
 def paste(page: Page, text: str) -> None:

@@ -1,6 +1,8 @@
-"""What tests with the rig of :mod:`benchmarks.promises.rig` need on the machine."""
+"""What tests with real clusters and brokers need on the machine."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
@@ -12,16 +14,23 @@ from speck.errors import LocalError
 from tests.mosquitto_server import PROGRAM
 
 
-def lacking() -> str:
-    """What is not found; empty when nothing lacks."""
+def lacking(*built: Path) -> str:
+    """What is not found of Flink, Mosquitto and these files that are built; empty when nothing lacks."""
     try:
         flink_home()
     except LocalError as error:
         return str(error)
     if PROGRAM is None:
         return "mosquitto is not installed"
-    built = all(path.exists() for path in (SPARK_CONNECTOR, FLINK_CONNECTOR, ROOT / FLINK_CODE))
-    return "" if built else "the connectors are not built (make jars)"
+    missing = [path.name for path in built if not path.exists()]
+    return f"{', '.join(missing)} not built (make jars)" if missing else ""
 
 
-NEEDS_RIG = pytest.mark.skipif(bool(lacking()), reason=lacking() or "nothing lacks")
+def needs(*built: Path) -> pytest.MarkDecorator:
+    """The mark of a test that is skipped, with the reason, where something lacks."""
+    reason = lacking(*built)
+    return pytest.mark.skipif(bool(reason), reason=reason or "nothing lacks")
+
+
+# The rig of benchmarks.promises.rig.
+NEEDS_RIG = needs(SPARK_CONNECTOR, FLINK_CONNECTOR, ROOT / FLINK_CODE)

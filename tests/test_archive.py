@@ -30,13 +30,11 @@ def submit(directory: Path) -> list[str]:
 def make(directory: Path) -> None:
     said = directory / "some.log"
     programs = {"some": submit(directory)}
-    archive.make(
-        programs, connect_server_environment(), directory, lambda: void(eventually(said.read_bytes, bool))
-    )
 
+    def has_spoken() -> None:
+        eventually(said.read_bytes, bool)
 
-def void(_: object) -> None:
-    """What an exercise answers."""
+    archive.make(programs, connect_server_environment(), directory, has_spoken)
 
 
 def test_an_archive_is_made_and_used(tmp_path: Path) -> None:

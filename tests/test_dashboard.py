@@ -8,10 +8,20 @@ from selenium.webdriver import Chrome
 
 from speck.client import Client
 from speck.errors import Refused
-from speck.model import JobState
 from speck.tokens import Owner, Role, Tokens, digest
 from tests.chromium import Page
-from tests.dashboards import THREE, composition, confirm, dashboard, deploy, enter, observe, paste, script
+from tests.dashboards import (
+    THREE,
+    composition,
+    confirm,
+    dashboard,
+    deploy,
+    enter,
+    fail,
+    observe,
+    paste,
+    script,
+)
 from tests.rest_server import RestServer
 
 MARKUP = "<img src=x onerror='window.broken=1'>"
@@ -196,8 +206,7 @@ def test_a_page_beyond_the_limit_asks_now_and_then_until_there_is_room(at: tuple
     page.until(
         lambda: [each.text for each in page.all(".site-name")] == ["A", "B"], "jobs to lie at their sites"
     )
-    rest.world.crash("clean", "out of memory", state=JobState.FAILED)
-    observe(rest)
+    fail(rest, "clean", "out of memory")
     page.job_is("clean", "failed")
     page.click("nav a", "Operations")
     page.click(".cards a", "apply of demo, revision 1")
@@ -218,8 +227,7 @@ def test_what_changes_is_shown_without_a_reload(at: tuple[RestServer, Page]) -> 
     page.open()
     page.job_is("clean", "running")
     page.run("window.same = true")
-    rest.world.crash("clean", "out of memory", state=JobState.FAILED)
-    observe(rest)
+    fail(rest, "clean", "out of memory")
     page.job_is("clean", "failed")
     page.until(
         lambda: "clean failed" in page.one("[aria-live]").get_attribute("textContent"), "it to be said"
@@ -262,8 +270,7 @@ def test_markup_in_names_is_text(at: tuple[RestServer, Page]) -> None:
         ).replace("sink_topic: mark", f"sink_topic: '{quoted}'"),
         MARKUP,
     )
-    rest.world.crash("two", MARKUP, state=JobState.FAILED)
-    observe(rest)
+    fail(rest, "two", MARKUP)
     page.open()
     page.job_is("two", "failed")
     page.click("[data-job=two]")
@@ -285,8 +292,7 @@ def test_only_what_changed_is_drawn_again(at: tuple[RestServer, Page]) -> None:
     for number in range(12):
         page.job_is(f"job-{number}", "0/s in")  # what its engine tells has come
     page.run(script("watch_drawing"))
-    rest.world.crash("job-3", state=JobState.FAILED)
-    observe(rest)
+    fail(rest, "job-3")
     page.job_is("job-3", "failed")
     assert page.run("return [...window.drawn].filter(Boolean)") == ["job-3"]
 

@@ -8,37 +8,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 import requests
 
 from benchmarks.promises.flow import Listener, Sender, client
-from binders.flink.cluster import flink_home
 from speck import local
 from speck.binder import installed
 from speck.coordinator import Coordinator
-from speck.errors import LocalError
 from speck.operation import Operation
 from speck.schema import load_composition, load_inventory
 from speck.store import Store
 from tests.binder_contract import eventually
-from tests.mosquitto_server import PROGRAM
+from tests.rig_needs import needs
 
 ROOT = Path(__file__).resolve().parent.parent
 JAR = "jars_and_apps/flink/speck-flink-jobs.jar"
 
 
-def lacking() -> str:
-    """What the test needs and does not find."""
-    try:
-        flink_home()
-    except LocalError as error:
-        return str(error)
-    if PROGRAM is None:
-        return "mosquitto is not installed"
-    return "" if (ROOT / JAR).exists() else "the Flink programs are not built (make jars)"
-
-
-pytestmark = pytest.mark.skipif(bool(lacking()), reason=lacking() or "nothing lacks")
+pytestmark = needs(ROOT / JAR)
 
 # The paper's hosts on four sites: of those that figure 4 adds, one is the site of B, free then, one of A.
 SITE_OF = {

@@ -28,6 +28,16 @@ def _wait() -> fields.Float:
     )
 
 
+def _number(least: int, description: str) -> fields.Integer:
+    """The number of a revision, which may be left out."""
+    return fields.Integer(
+        load_default=None,
+        allow_none=True,
+        validate=validate.Range(least, _LAST_NUMBER),
+        metadata={"description": description},
+    )
+
+
 def _printable(text: str) -> None:
     if not all(each.isprintable() or each in "\n\t" for each in text):
         raise ValidationError("holds control characters (expected plain text)")
@@ -66,12 +76,7 @@ class PlannedQuery(ChangeQuery):
     """Query parameters of what is planned before it is carried out."""
 
     dry_run = fields.Boolean(load_default=False, metadata={"description": "answer with the plan only"})
-    base_revision = fields.Integer(
-        load_default=None,
-        allow_none=True,
-        validate=validate.Range(0),
-        metadata={"description": "refuse when this is not the last revision"},
-    )
+    base_revision = _number(0, "refuse when this is not the last revision")
 
 
 class ApplyQuery(PlannedQuery):
@@ -92,29 +97,14 @@ class ApplyQuery(PlannedQuery):
 class RollbackQuery(PlannedQuery):
     """Query parameters of a rollback."""
 
-    revision = fields.Integer(
-        load_default=None,
-        allow_none=True,
-        validate=validate.Range(1, _LAST_NUMBER),
-        metadata={"description": "the one to go back to; by default the one before the last"},
-    )
+    revision = _number(1, "the one to go back to; by default the one before the last")
 
 
 class DifferenceQuery(Schema):
     """Query parameters of a comparison of two revisions."""
 
-    before = fields.Integer(
-        load_default=None,
-        allow_none=True,
-        validate=validate.Range(0, _LAST_NUMBER),
-        metadata={"description": "by default the one before `after`; 0: before the first"},
-    )
-    after = fields.Integer(
-        load_default=None,
-        allow_none=True,
-        validate=validate.Range(1, _LAST_NUMBER),
-        metadata={"description": "by default the last one"},
-    )
+    before = _number(0, "by default the one before `after`; 0: before the first")
+    after = _number(1, "by default the last one")
 
 
 class LiveHeaders(Schema):

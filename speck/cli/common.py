@@ -39,6 +39,18 @@ def json_option(function: _Function) -> _Function:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
 
 
+def limit_option(most: int, default: int) -> Callable[[_Function], _Function]:
+    """How many of a list that only its end is shown of."""
+    return click.option(
+        "-n",
+        "--limit",
+        type=click.IntRange(1, most),
+        default=default,
+        show_default=True,
+        help="How many, the last ones.",
+    )
+
+
 def _user() -> str:
     """Who asks, for the history: the user and the machine."""
     try:

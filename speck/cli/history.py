@@ -10,7 +10,15 @@ from typing import Any
 import click
 
 from speck import render
-from speck.cli.common import CHANGES, NOTHING_TO_DO, carry_out, json_option, show_data, why_options
+from speck.cli.common import (
+    CHANGES,
+    NOTHING_TO_DO,
+    carry_out,
+    json_option,
+    limit_option,
+    show_data,
+    why_options,
+)
 from speck.cli.completion import composition_argument, composition_names
 from speck.client import Client
 
@@ -98,14 +106,7 @@ def rollback(
 
 @click.command()
 @click.argument("composition", default="", shell_complete=composition_names)
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(1, 1000),
-    default=20,
-    show_default=True,
-    help="How many, the last ones.",
-)
+@limit_option(1000, 20)
 @json_option
 @click.pass_obj
 def operations(client: Client, composition: str, limit: int, as_json: bool) -> None:
@@ -115,9 +116,7 @@ def operations(client: Client, composition: str, limit: int, as_json: bool) -> N
 
 
 @click.command()
-@click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="How many, the last ones."
-)
+@limit_option(10_000, 100)
 @click.option("--composition", metavar="NAME", help="Of this composition only.")
 @click.option("--job", metavar="NAME", help="Of this job only.")
 @click.option("--operation", metavar="ID", help="Of this operation only.")
