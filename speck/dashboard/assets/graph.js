@@ -12,6 +12,7 @@ const FAR = 0.45; // the scale below which single jobs are not read any more
 const NEAR = 0.8; // the scale below which text is drawn larger
 const READABLE = 0.65; // the scale at which a chosen job is shown
 const ASIDE = 12; // px between the graph and the edge of its frame
+const ZOOM = 44; // px; the buttons below the graph, and as much above it
 const CLICK = 4; // px; who moves more is dragging
 
 // --- text that fits
@@ -191,7 +192,7 @@ const showing = (plan, width, height, place) => {
 const levelOf = (scale) => (scale < FAR ? "far" : scale < NEAR ? "middle" : "near");
 
 const heightFor = (plan, width, least) => {
-  const wanted = plan.height * Math.min(1.1, (width - 24) / Math.max(1, plan.width)) + 40;
+  const wanted = plan.height * Math.min(1.1, (width - 24) / Math.max(1, plan.width)) + 2 * ZOOM;
   return Math.round(Math.max(least, Math.min(wanted, window.innerHeight * 0.68)));
 };
 
