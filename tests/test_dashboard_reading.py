@@ -27,6 +27,23 @@ def test_it_is_readable_on_a_phone(at: tuple[RestServer, Page]) -> None:
     assert width > 120  # px; its name can be read
     page.click(".jobs button", "count")
     page.one(".job-panel h2", "count")
+    deploy(rest, composition(*(f"job-{number} A t{number} t{number + 1}" for number in range(50))))
+    page.job_is("job-49", "running")
+    page.until(lambda: bottom(page, ".frame") - top(page, ".frame") < 740, "the graph to have a frame")
+    page.click(".jobs button", "job-49")
+    card = "[data-job=job-49] .card"
+    page.until(
+        lambda: top(page, ".frame") <= top(page, card) < bottom(page, card) <= bottom(page, ".frame"),
+        "the chosen job to be in sight",
+    )
+
+
+def top(page: Page, what: str) -> float:
+    return float(page.run("return document.querySelector(arguments[0]).getBoundingClientRect().top", what))
+
+
+def bottom(page: Page, what: str) -> float:
+    return float(page.run("return document.querySelector(arguments[0]).getBoundingClientRect().bottom", what))
 
 
 def test_the_face_follows_the_reader_and_the_switch(at: tuple[RestServer, Page]) -> None:
