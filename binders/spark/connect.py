@@ -22,6 +22,7 @@ from binders.spark.login import Keys
 from binders.spark.observe import failure_line, metrics_of, report_line
 from binders.spark.orders import CHECKPOINT_SETTING, QUERY_SETTING, RUN_SETTING, ConnectOrders
 from binders.spark.probe import ServerProbe
+from binders.spark.slots import Slots
 from binders.spark.wire import ConnectClient, Query, ServerRefused, endpoint_of
 from binders.spark.wiring import (
     CONNECTOR_FORMAT,
@@ -41,6 +42,8 @@ from speck.model import Attempt, Capacity, Checkup, Found, Handle, Job, JobMetri
 BUILD_TIMEOUT = 60.0  # s, for a job's code and the analysis of its DataFrame
 FIND_PATIENCE = 10.0  # s, for a query that another launch of the same attempt starts
 STOP_GRACE = 30.0  # s, for the batch in hand
+# A server takes 66 ms of processor time to tell what runs there, 7 ms to tell of one job.
+_FEW = 8
 
 _CALM = ("Getting offsets from", "Waiting for")  # of a query's status message: no batch is in hand
 _WAITING = ("Waiting for data",)
@@ -66,6 +69,7 @@ class ConnectEngine:
         self._launcher = SHARED.acquire()
         self._closed = False
         self._probe = ServerProbe(address, self._client)
+        self._slots = Slots(self._names_at_work)
         self._files = CheckpointFiles(address, self._client, self._probe, checkpoints_of(self._known))
         self._guard = threading.Lock()
         self._attempts: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
@@ -94,8 +98,13 @@ class ConnectEngine:
         """
         with self._guard:
             one_at_a_time = self._attempts.setdefault(attempt.id, threading.Lock())
-        with one_at_a_time:
-            return self.find(attempt) or self._launch(job, attempt)
+        self._slots.started(job.job_name)
+        try:
+            with one_at_a_time:
+                return self.find(attempt) or self._launch(job, attempt)
+        except BinderError:
+            self._slots.freed(job.job_name)
+            raise
 
     def find(self, attempt: Attempt) -> Handle | None:
         """The query of the attempt, also one that has failed; asks nothing but the attempt's session."""
@@ -125,11 +134,11 @@ class ConnectEngine:
     def statuses(self, handles: Iterable[Handle]) -> dict[str, JobStatus]:
         """The statuses of many jobs by ``engine_id``.
 
-        One question where the server can say what runs, and three more for each job that does not.
+        Of many jobs one question, where the server can say what runs, and three more for each that does not.
         """
         asked = list(handles)
         try:
-            running = self._probe.running() if len(asked) > 1 else None
+            running = self._probe.running() if len(asked) > _FEW else None
         except BinderError as error:
             unknown = JobStatus(JobState.UNKNOWN, time.time(), str(error))
             return {each.engine_id: unknown for each in asked}
@@ -157,6 +166,7 @@ class ConnectEngine:
         if self._client.session_exists(handle.engine_id):
             self._end_query(handle)
             self._client.release(handle.engine_id)
+        self._slots.freed(handle.details["job"])
         if not keep_state:
             return None
         state = State(STATE_KIND, handle.details["checkpoint"])
@@ -356,15 +366,17 @@ class ConnectEngine:
 
     def _check_room(self, job: Job) -> None:
         slots = self._known.slots
-        running = self._probe.running() if slots is not None else None
-        if slots is None or running is None:
-            return
-        others = [query for query in running if query.name != job.job_name]  # its own slot comes free first
-        if len(others) >= slots:
+        others = self._slots.promise(job.job_name, slots) if slots is not None else None
+        if others is not None:
             raise NoCapacity(
-                f"{self.address} has no room for job {job.job_name!r}: {slots} slots, {len(others)} in use",
+                f"{self.address} has no room for job {job.job_name!r}: "
+                f"{slots} slots, {others} in use, or for others that are about to start",
                 address=self.address,
             )
+
+    def _names_at_work(self) -> list[str]:
+        """The names of what runs there; of a server that cannot say, none."""
+        return [query.name for query in self._probe.running() or ()]
 
     # -- observing and stopping
 
