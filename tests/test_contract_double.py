@@ -64,10 +64,10 @@ class DoubleBench:
         if behaviour == "fails_at_build":
             error = Refused(f"{ENGINE}: ValueError: no such street", address=ENGINE)
             self.world.fail("submit", error, name=name, times=None)
-        elif behaviour == "corrupt":
-            self.world.fail("submit", Refused(f"{ENGINE}: job.py cannot be read"), name=name, times=None)
-        elif behaviour == "missing":
-            self.world.fail("submit", Refused(f"{ENGINE} finds no missing"), name=name, times=None)
+        elif behaviour in ("corrupt", "missing"):
+            words = "job.py cannot be read" if behaviour == "corrupt" else "finds no missing"
+            for method in ("check", "submit"):
+                self.world.fail(method, Refused(f"{ENGINE} {words}"), name=name, times=None)
         return Job(
             job_name=name,
             spe_address=ENGINE,

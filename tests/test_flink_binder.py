@@ -23,6 +23,7 @@ import pytest
 import requests
 
 from binders.flink import FLINK, cluster, launch, orders
+from binders.flink import engine as flink_engine
 from binders.flink.engine import FlinkEngine, connect_engine
 from binders.flink.states import local_path
 from speck.artifacts import hash_of
@@ -748,8 +749,13 @@ def test_no_place_for_savepoints(spare_server: FlinkServer, flink_jobs: Path, jo
 
 
 def test_a_killed_cluster_and_counts_that_go_on(
-    spare_server: FlinkServer, flink_jobs: Path, job_name: str, tmp_path: Path
+    spare_server: FlinkServer,
+    flink_jobs: Path,
+    job_name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """It comes back without the jars that were uploaded, and with the places for state that it lacked."""
     out = tmp_path / "out"
     bench = FlinkBench(spare_server, flink_jobs)
     places = {"checkpoint_dir": str(tmp_path / "checkpoints"), "savepoint_dir": str(tmp_path / "savepoints")}
@@ -763,9 +769,17 @@ def test_a_killed_cluster_and_counts_that_go_on(
     has_counted(out, 100)
     await_state(engine, stopped, JobState.RUNNING)
     kept = engine.stop(stopped, keep_state=True)
+    placeless = bench.binder()
+    with pytest.raises(Refused, match="no place for savepoints"):
+        placeless.check(job, None)
     spare_server.kill()
     assert engine.status(handle).state is JobState.UNKNOWN
+    shutil.rmtree(spare_server.directory / "uploads")
+    settings = {name: value for name, value in (spare_server.cluster.extra or {}).items() if value}
+    spare_server.cluster = replace(spare_server.cluster, extra=settings)
     spare_server.start()
+    monkeypatch.setattr(flink_engine, "SETTINGS_FRESH", 0.0)
+    placeless.check(replace(job, job_name="placed"), None)
     assert engine.status(handle).state is JobState.LOST
     assert engine.find(attempt) is None
     assert bench.binder(site(bench, **places)).stop(stopped, keep_state=True) == kept

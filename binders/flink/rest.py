@@ -19,10 +19,11 @@ from urllib.parse import urlsplit
 import requests
 from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase, HTTPBasicAuth
-from urllib3.exceptions import ConnectTimeoutError, MaxRetryError, NewConnectionError
 
+from binders.bearer import checked_token
 from binders.flink.cause import root_cause
 from binders.tls import tls_words
+from binders.unasked import FAILURES, never_asked
 from speck.errors import BinderError, NoAnswer, Refused, Unreachable
 from speck.inventory import Login
 
@@ -236,7 +237,7 @@ class FlinkRest:
                     kept, size = (kept + piece)[-MOST_OF_LOG:], size + len(piece)
                     if size > MOST_SENT:
                         raise Refused(f"{self.address}{path} is too large to look at", address=self.address)
-        except requests.RequestException as error:
+        except FAILURES as error:
             raise self._unanswered(error, self.quick) from error
         return kept.decode(errors="replace")
 
@@ -326,7 +327,7 @@ class FlinkRest:
                 allow_redirects=False,  # a login is for this address alone
                 **content,
             )
-        except requests.RequestException as error:
+        except FAILURES as error:
             raise self._unanswered(error, patience) from error
         return self._read(response)
 
@@ -376,7 +377,7 @@ class FlinkRest:
         )
         return NoAnswer(message, address=self.address)
 
-    def _unanswered(self, error: requests.RequestException, patience: float) -> BinderError:
+    def _unanswered(self, error: Exception, patience: float) -> BinderError:
         why = _innermost(error)
         fault = _tls_fault(error)
         if fault is not None:
@@ -385,7 +386,7 @@ class FlinkRest:
             return Unreachable(f"{self.address}: no TLS connection: {words}", address=self.address)
         if isinstance(error, requests.exceptions.SSLError):
             return Unreachable(f"{self.address}: no TLS connection: {why}", address=self.address)
-        if isinstance(error, requests.ConnectTimeout) or _never_connected(error):
+        if never_asked(error):
             return Unreachable(f"{self.address} cannot be reached: {why}", address=self.address)
         if isinstance(error, requests.Timeout):
             return NoAnswer(f"{self.address} did not answer in {patience:g} s", address=self.address)
@@ -423,20 +424,21 @@ def _session(address: str, login: Login) -> requests.Session:
     session.verify = _file(address, login, "ca_file") or True
     certificate, key = _file(address, login, "certificate_file"), _file(address, login, "key_file")
     session.cert = (certificate, key) if certificate is not None and key is not None else None
-    session.auth = _Shown(login)
+    session.auth = _Shown(address, login)
     return session
 
 
 class _Shown(AuthBase):
     """What is shown with each request, as it is at that moment."""
 
-    def __init__(self, login: Login) -> None:
-        self._login = login
+    def __init__(self, address: str, login: Login) -> None:
+        self._address, self._login = address, login
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         login = self._login
         if login.token is not None:
-            request.headers["Authorization"] = f"Bearer {login.token.reveal()}"
+            token = checked_token(self._address, login.token.reveal())
+            request.headers["Authorization"] = f"Bearer {token}"
         elif login.username is not None:
             password = login.password.reveal() if login.password else ""
             HTTPBasicAuth(login.username.encode(), password.encode())(request)
@@ -449,13 +451,6 @@ def _file(address: str, login: Login, name: str) -> str | None:
         message = f"{address}: {name} {path!r} of engine_login is not there (expected a PEM file)"
         raise Refused(message, address=address)
     return path
-
-
-def _never_connected(error: requests.RequestException) -> bool:
-    reason = error.args[0] if error.args else None
-    if isinstance(reason, MaxRetryError):
-        return isinstance(reason.reason, (NewConnectionError, ConnectTimeoutError))
-    return False
 
 
 def _tls_fault(error: BaseException | None) -> ssl.SSLError | None:
