@@ -22,6 +22,7 @@ from binders.flink.rest import FlinkRest, JobLine
 from binders.flink.shared import shared_of
 from binders.flink.stopping import Stopper
 from binders.flink.tags import found
+from binders.flink.told import total
 from speck.errors import BinderError, NoAnswer, Refused, Unreachable
 from speck.inventory import Inventory
 from speck.model import Attempt, Capacity, Checkup, Found, Handle, Job, JobMetrics, JobState, JobStatus, State
@@ -184,18 +185,12 @@ class FlinkEngine:
         """Slots, and the processors and the memory of the TaskManagers (memory they do not use is free)."""
         seen = self.rest.overview()
         managers = self.rest.task_managers()
-        try:
-            hosts = [(each["hardware"], each["memoryConfiguration"]) for each in managers]
-            return Capacity(
-                slots=seen.slots,
-                slots_free=seen.slots_free,
-                cores=sum(int(hardware["cpuCores"]) for hardware, _ in hosts) if hosts else None,
-                memory=sum(int(memory["totalProcessMemory"]) for _, memory in hosts) if hosts else None,
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise NoAnswer(
-                f"{self.address} does not tell of its TaskManagers as Flink does", address=self.address
-            ) from error
+        return Capacity(
+            slots=seen.slots,
+            slots_free=seen.slots_free,
+            cores=total(managers, "hardware", "cpuCores"),
+            memory=total(managers, "memoryConfiguration", "totalProcessMemory"),
+        )
 
     def log_tail(self, handle: Handle, lines: int) -> list[str]:
         """See :mod:`binders.flink.logs`."""

@@ -21,6 +21,7 @@ from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase, HTTPBasicAuth
 
 from binders.bearer import checked_token
+from binders.flink import told
 from binders.flink.cause import root_cause
 from binders.tls import tls_words
 from binders.unasked import FAILURES, never_asked
@@ -122,12 +123,14 @@ class FlinkRest:
         """Version and slots."""
         with self._shape("/overview"):
             found = self._get("/overview")
-            return Overview(found["flink-version"], int(found["slots-total"]), int(found["slots-available"]))
+            return Overview(
+                told.text(found["flink-version"]), int(found["slots-total"]), int(found["slots-available"])
+            )
 
     def settings(self) -> dict[str, str]:
         """The settings of the cluster; a value that names a secret is starred out by Flink."""
         with self._shape("/jobmanager/config"):
-            return {each["key"]: each["value"] for each in self._get("/jobmanager/config")}
+            return {told.text(each["key"]): str(each["value"]) for each in self._get("/jobmanager/config")}
 
     def refresh_interval(self) -> float:
         """How old what Flink tells of a job's checkpoints may be, s."""
@@ -137,14 +140,14 @@ class FlinkRest:
     def task_managers(self) -> list[dict[str, Any]]:
         """The TaskManagers with their hardware and memory."""
         with self._shape("/taskmanagers"):
-            return list(self._get("/taskmanagers")["taskmanagers"])
+            return told.managers(self._get("/taskmanagers")["taskmanagers"])
 
     # -- jars
 
     def jars(self) -> dict[str, str]:
         """The names of the jars that were uploaded, by id."""
         with self._shape("/jars"):
-            return {each["id"]: each["name"] for each in self._get("/jars")["files"]}
+            return {told.text(each["id"]): told.text(each["name"]) for each in self._get("/jars")["files"]}
 
     def upload(self, content: Path | bytes, name: str) -> str:
         """Upload a file, or bytes, as a jar of this name (``*.jar``); answers its id."""
@@ -165,7 +168,7 @@ class FlinkRest:
         """Run a jar's main method, which starts one job; answers the job's id."""
         answer = self._ask("POST", f"/jars/{jar}/run", patience=self.slow, json=body)
         with self._shape("/jars/:id/run"):
-            return str(answer["jobid"])
+            return told.text(answer["jobid"])
 
     def plan(self, jar: str, body: Mapping[str, Any]) -> None:
         """Run a jar's main method without starting a job."""
@@ -184,34 +187,38 @@ class FlinkRest:
         if answer is None:
             return None
         with self._shape("/jobs/:id/status"):
-            return str(answer["status"])
+            return told.text(answer["status"])
 
     def job_parameters(self, job: str) -> dict[str, str]:
         """The global parameters of a job (none of one that the cluster does not know)."""
         answer = self._get_of_job(job, "/config") or {}
         with self._shape("/jobs/:id/config"):
-            return dict(answer.get("execution-config", {}).get("user-config", {}))
+            return told.parameters(answer)
 
     def job_details(self, job: str) -> dict[str, Any] | None:
         """The job with its vertices and its plan; up to some seconds old."""
-        return self._get_of_job(job, "")
+        answer = self._get_of_job(job, "")
+        with self._shape("/jobs/:id"):
+            return None if answer is None else told.details(answer)
 
     def checkpoints(self, job: str) -> dict[str, Any] | None:
         """The statistics of a job's checkpoints and savepoints, as old as :meth:`refresh_interval`."""
-        return self._get_of_job(job, "/checkpoints")
+        answer = self._get_of_job(job, "/checkpoints")
+        with self._shape("/jobs/:id/checkpoints"):
+            return None if answer is None else told.statistics(answer)
 
     def root_exception(self, job: str) -> str:
         """The stack trace of what failed the job last; empty when nothing did."""
         with self._shape("/jobs/:id/exceptions"):
             answer = self._get_of_job(job, "/exceptions?maxExceptions=1") or {}
-            entries = answer.get("exceptionHistory", {}).get("entries", [])
+            entries = told.failures(answer)
             return str(entries[0]["stacktrace"]) if entries else str(answer.get("root-exception") or "")
 
     def failures(self, job: str, most: int) -> list[dict[str, Any]]:
         """The last failures of a job, the newest first (``timestamp``, ms; ``stacktrace``, ``taskName``)."""
         with self._shape("/jobs/:id/exceptions"):
             answer = self._get_of_job(job, f"/exceptions?maxExceptions={most}") or {}
-            return [dict(each) for each in answer.get("exceptionHistory", {}).get("entries", [])]
+            return told.failures(answer)
 
     def task_managers_of(self, job: str, vertex: str) -> set[str]:
         """The ids of the TaskManagers that run a vertex, or ran it last."""
@@ -245,12 +252,13 @@ class FlinkRest:
         """The sums over a vertex's subtasks of these metrics (with commas), of those that are known yet."""
         answer = self._get(f"/jobs/{job}/vertices/{vertex}/subtasks/metrics?get={names}&agg=sum")
         with self._shape("/subtasks/metrics"):
-            return {each["id"]: float(each["sum"]) for each in answer}
+            return told.sums(answer)
 
     def vertex_metrics(self, job: str, vertex: str) -> list[str]:
         """The names of a vertex's metrics."""
         with self._shape("/subtasks/metrics"):
-            return [each["id"] for each in self._get(f"/jobs/{job}/vertices/{vertex}/subtasks/metrics")]
+            metrics = self._get(f"/jobs/{job}/vertices/{vertex}/subtasks/metrics")
+            return [told.text(each["id"]) for each in metrics]
 
     def cancel(self, job: str) -> None:
         """Ask for the end of a job, now."""
@@ -368,7 +376,7 @@ class FlinkRest:
     def _shape(self, what: str) -> Iterator[None]:
         try:
             yield
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        except told.ODD as error:
             raise self._strange(what) from error
 
     def _strange(self, what: str) -> NoAnswer:
@@ -394,7 +402,9 @@ class FlinkRest:
 
 
 def _line(job: Mapping[str, Any]) -> JobLine:
-    return JobLine(job["jid"], job["name"], job["state"], job["duration"] / 1000, job["tasks"])
+    tasks = {state: told.whole(count) for state, count in job["tasks"].items()}
+    name, state = told.text(job["name"]), told.text(job["state"])
+    return JobLine(told.text(job["jid"]), name, state, told.number(job["duration"]) / 1000, tasks)
 
 
 def _base_of(address: str) -> str:

@@ -1,0 +1,340 @@
+"""Engines that speak HTTP, and whose answers are JSON of another form than they should be.
+
+A server gives answers as the engines give them, but for one piece of one answer.  Whatever that piece is, a
+binder comes to a result or raises an error of SpecK's own, in one line.  ``SPECK_ROUNDS`` (1) is how many
+odd pieces are tried in each place.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import random
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pyspark
+import pytest
+
+from binders.flink import belongings, launch, room, stopping
+from binders.flink.engine import FlinkEngine
+from binders.spark import standalone
+from binders.spark.server import CONNECTOR
+from binders.spark.standalone import StandaloneEngine
+from speck.artifacts import ServedFiles
+from speck.binder import EngineBinder
+from speck.errors import SpeckError
+from speck.inventory import Inventory
+from speck.model import Attempt, Handle, Job, State
+from tests.examples import make_jar, one_site
+
+ROUNDS = int(os.environ.get("SPECK_ROUNDS", "1"))
+ODD: list[Any] = [None, 7, "odd", [], [None], {}, {"odd": 1}, -1.5, float("inf"), [[]] * 3, "9" * 30, True]
+
+JOB, VERTEX, MANAGER = "0" * 32, "1" * 32, "127.0.0.1:1-a"
+BROKER = "tcp://127.0.0.1:1883"
+
+Answers = dict[str, Any]
+
+
+@dataclass
+class OddServer:
+    """Answers by path: the first of ``answers`` whose pattern fits; ``asked`` are the patterns asked for."""
+
+    answers: Answers
+    asked: set[str] = field(default_factory=set)
+
+    def answer(self, path: str) -> tuple[int, bytes]:
+        for pattern, answer in self.answers.items():
+            if re.fullmatch(pattern, path):
+                self.asked.add(pattern)
+                return 200, answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
+        return 404, b'{"errors": ["Not found."]}'
+
+
+@contextmanager
+def serving(server: OddServer) -> Iterator[int]:
+    """Serve on a free loopback port; answers the port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = -1  # head and body in one packet: the other side puts off what it says to the first
+
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", "0")))
+            status, body = server.answer(self.path)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815 - the names of http.server
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        Thread(target=http.serve_forever, args=(0.05,), daemon=True).start()
+        yield http.server_port
+        http.shutdown()
+
+
+def places(answer: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where in an answer something can be odd: the whole, and each piece of it."""
+    yield path
+    if isinstance(answer, dict | list):
+        for key, value in answer.items() if isinstance(answer, dict) else enumerate(answer):
+            yield from places(value, (*path, key))
+
+
+def with_odd(answer: Any, path: tuple[Any, ...], odd: Any) -> Any:
+    """The answer with something odd in one place."""
+    if not path:
+        return odd
+    changed = copy.deepcopy(answer)
+    at = changed
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = odd
+    return changed
+
+
+def try_all(server: OddServer, calls: Callable[[], Mapping[str, Callable[[], object]]]) -> None:
+    """Make each call with good answers, then with each answer that it asked for made odd."""
+    needs = defaultdict(set)
+    for name, call in calls().items():
+        server.asked.clear()
+        with suppress(SpeckError):  # a job that is always at work is not stopped, for example
+            call()
+        for pattern in server.asked:
+            needs[pattern].add(name)
+    assert len(needs) > 3
+    good, chance = dict(server.answers), random.Random(7)
+    leaks: list[str] = []
+    for pattern, answer in good.items():
+        for place in places(answer):
+            for odd in chance.sample(ODD, min(ROUNDS, len(ODD))):
+                server.answers = {**good, pattern: with_odd(answer, place, odd)}
+                made = calls()
+                leaks += [
+                    f"{name} with {odd!r} at {place} of {pattern}: {leak!r}"
+                    for name in sorted(needs[pattern])
+                    if (leak := _leak_of(made[name])) is not None
+                ]
+    assert leaks == []
+
+
+def _leak_of(call: Callable[[], object]) -> Exception | None:
+    """What a call raises that is no error of SpecK's in one line."""
+    try:
+        call()
+    except Exception as error:
+        return None if isinstance(error, SpeckError) and "\n" not in str(error) else error
+    return None
+
+
+# -- Flink
+
+
+def flink_answers() -> Answers:
+    metrics = ["numRecordsIn", "numRecordsOut", "accumulateBusyTimeMs", "accumulateIdleTimeMs"]
+    metrics += ["accumulateBackPressuredTimeMs", "Source__a.numRecordsOut", "b.numRecordsSend"]
+    checkpoint = {
+        "id": 3,
+        "end_to_end_duration": 12,
+        "state_size": 9,
+        "checkpointed_size": 9,
+        "external_path": f"file:/nowhere/{JOB}/chk-3",
+        "discarded": False,
+        "checkpoint_type": "CHECKPOINT",
+    }
+    vertex = {"id": VERTEX, "parallelism": 1, "name": "a"}
+    tasks = {"total": 1, "running": 1}
+    line = {"jid": JOB, "name": "a", "state": "RUNNING", "duration": 5000, "tasks": tasks}
+    failed = {"jid": "f" * 32, "name": "f", "state": "FAILED", "duration": 5000, "tasks": tasks}
+    failure = {"timestamp": 1, "stacktrace": "java.lang.Error: no", "taskName": "a"}
+    manager = {
+        "id": MANAGER,
+        "timeSinceLastHeartbeat": 1_700_000_000_000,
+        "hardware": {"cpuCores": 2},
+        "memoryConfiguration": {"totalProcessMemory": 1 << 30},
+    }
+    directories = {
+        "execution.checkpointing.dir": "file:///c",
+        "execution.checkpointing.savepoint-dir": "file:///s",
+    }
+    job = f"/jobs/{JOB}"
+    any_job = "/jobs/[0-9a-f]{32}"
+    return {
+        "/overview": {"flink-version": "2.3.0", "slots-total": 4, "slots-available": 3},
+        "/jobmanager/config": [{"key": key, "value": value} for key, value in directories.items()],
+        "/config": {"refresh-interval": 10},
+        "/taskmanagers": {"taskmanagers": [manager]},
+        "/jars": {"files": [{"id": "x_a.jar", "name": "a.jar"}]},
+        "/jars/upload": {"filename": "/tmp/x_b.jar"},
+        "/jars/x_b.jar/run": {"jobid": JOB},
+        "/jobs/overview": {"jobs": [line, failed]},
+        f"{any_job}/status": {"status": "FAILED"},
+        f"{job}": {"vertices": [vertex], "plan": {"nodes": [{"id": VERTEX, "inputs": []}]}},
+        f"{any_job}/config": {"execution-config": {"user-config": {"speck.job": "a", "speck.number": "1"}}},
+        f"{any_job}/checkpoints": {
+            "counts": {"completed": 1, "failed": 0},
+            "latest": {
+                "completed": checkpoint,
+                "savepoint": {**checkpoint, "checkpoint_type": "SYNC_SAVEPOINT"},
+                "restored": {"external_path": "file:/nowhere/chk-1"},
+            },
+        },
+        rf"{any_job}/exceptions\?maxExceptions=\d+": {"exceptionHistory": {"entries": [failure]}},
+        f"{job}/vertices/{VERTEX}": {"subtasks": [{"taskmanager-id": MANAGER}]},
+        rf"{job}/vertices/{VERTEX}/subtasks/metrics\?get=.*": [{"id": each, "sum": 5} for each in metrics],
+        f"{job}/vertices/{VERTEX}/subtasks/metrics": [{"id": each} for each in metrics],
+        f"{job}/stop": {"request-id": "r"},
+        f"{job}/savepoints/.*": {"status": {"id": "COMPLETED"}, "operation": {"location": "file:/nowhere/s"}},
+        "/savepoint-disposal": {"request-id": "r"},
+        "/savepoint-disposal/r": {"status": {"id": "COMPLETED"}, "operation": {}},
+        f"/taskmanagers/{MANAGER}/log": "2026-01-01 00:00:00,000 INFO a\n",
+        "/jobmanager/log": f"2026-01-01 00:00:00,000 INFO {JOB}\n",
+    }
+
+
+def test_flink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name in (
+        *((room, "PATIENCE"), (launch, "FIND_PATIENCE"), (belongings, "_POLL")),
+        *((stopping, "_SHORT"), (stopping, "_CANCEL")),
+    ):
+        monkeypatch.setattr(module, name, 0.0)
+    jar = make_jar(tmp_path / "a.jar", "streets.A")
+    server = OddServer(flink_answers())
+    with serving(server) as port:
+        address = f"http://127.0.0.1:{port}/"
+        job = _job(address, str(jar), "streets.A", "flink")
+        attempt = Attempt(id=JOB, job_name="a", number=1, session="speck-a")
+
+        def calls() -> Mapping[str, Callable[[], object]]:
+            engine = FlinkEngine(address, Inventory())
+            engine.stopper.savepoint_patience = engine.stopper.come_up_patience = 0.0
+            engine.stopper.end_patience = 0.0
+            handle = Handle(address, JOB, {"job": "a", "savepoints": "file:/s", "checkpoints": "file:/c"})
+            failed = Handle(address, "f" * 32, {"job": "f"})
+            state = State("flink-savepoint", "s3://states/s", address)
+            return {
+                **_common(engine, job, attempt, handle, state),
+                "status of a failed one": lambda: engine.status(failed),
+                "state_fault": lambda: engine.state_fault(state),
+                "kept_nothing": lambda: engine.kept_nothing(handle),
+                "dispose_state": lambda: engine.dispose_state(state),
+            }
+
+        try_all(server, calls)
+
+
+# -- Spark standalone
+
+
+def standalone_answers(port: int) -> Answers:
+    worker = {
+        "id": "w",
+        "state": "ALIVE",
+        "webuiaddress": f"http://127.0.0.1:{port}",
+        "cores": 4,
+        "coresfree": 4,
+        "memory": 4096,
+        "memoryfree": 4096,
+    }
+    driver = {
+        "id": "driver-20260101000000-0001",
+        "state": "RUNNING",
+        "worker": "w",
+        "mainclass": "org.apache.spark.deploy.SparkSubmit",
+    }
+    created = {"success": True, "submissionId": driver["id"], "serverSparkVersion": pyspark.__version__}
+    head = f"-Dspark.speck.attempt={JOB} -Dspark.speck.job=a\n{'=' * 40}\nthe log\n"
+    account = {"kind": "running", "message": "m", "at": 0.0, "starts": 1, "crashes": 0, "ran": True}
+
+    def log(text: str) -> str:
+        return f"==== Bytes 0-{len(text)} of {len(text)} of a ====\n{text}"
+
+    return {
+        "/v1/submissions/.*": created,
+        "/json/": {
+            "url": f"spark://127.0.0.1:{port}",
+            "workers": [worker],
+            "activedrivers": [driver],
+            "completeddrivers": [{**driver, "id": "driver-20260101000000-0000", "state": "FAILED"}],
+            "activeapps": [{"name": "speck b 1", "state": "WAITING"}],
+        },
+        "/log/.*logType=out.*": log(json.dumps(account)),
+        "/log/.*": log(head),
+    }
+
+
+@pytest.mark.skipif(not CONNECTOR.exists(), reason="the connector is not built (make jars)")
+def test_spark_standalone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FIND_PATIENCE", "END_TIMEOUT", "_POLL"):
+        monkeypatch.setattr(standalone, name, 0.0)
+    (tmp_path / "a.py").write_text("def a(messages): return messages\n")
+    server = OddServer({})
+    with serving(server) as port:
+        server.answers = standalone_answers(port)
+        address = f"spark://127.0.0.1:{port}"
+        known: dict[str, Any] = {
+            "rest_port": port,
+            "ui_port": port,
+            "checkpoint_dir": str(tmp_path),
+            "slots": 4,
+        }
+        inventory = Inventory({"A": one_site("A", address, BROKER, **known)})
+        job = _job(address, str(tmp_path / "a.py"), "a", "spark")
+        attempt = Attempt(id=JOB, job_name="a", number=1, session="speck-a")
+
+        def calls() -> Mapping[str, Callable[[], object]]:
+            engine = StandaloneEngine(address, inventory)
+            engine.start_timeout = 0.0
+            engine.take_artifacts(ServedFiles(tmp_path, "http://127.0.0.1:1"))
+            handle = Handle(address, JOB, {"job": "a", "checkpoint": str(tmp_path / "c")})
+            return _common(engine, job, attempt, handle, None)
+
+        try_all(server, calls)
+
+
+def _job(address: str, path: str, entry: str, engine: str) -> Job:
+    return Job(
+        job_name="a",
+        spe_address=address,
+        source_broker=BROKER,
+        source_topic="in",
+        sink_broker=BROKER,
+        sink_topic="out",
+        entry_class=entry,
+        job_path=path,
+        engine=engine,
+    )
+
+
+def _common(
+    engine: FlinkEngine | StandaloneEngine, job: Job, attempt: Attempt, handle: Handle, state: State | None
+) -> dict[str, Callable[[], object]]:
+    binder: EngineBinder = engine
+    return {
+        "check": lambda: binder.check(job, state),
+        "submit": lambda: binder.submit(job, attempt),
+        "find": lambda: binder.find(attempt),
+        "status": lambda: binder.status(handle),
+        "running": engine.running,
+        "metrics": lambda: binder.metrics(handle),
+        "measure": lambda: engine.measure([handle]),
+        "capacity": binder.capacity,
+        "log_tail": lambda: engine.log_tail(handle, 10),
+        "checkup": engine.checkup,
+        "stop": lambda: binder.stop(handle, keep_state=True),
+        "stop at once": lambda: binder.stop(handle, keep_state=False),
+    }
