@@ -30,7 +30,8 @@ from speck.model import Attempt, Capacity, Checkup, Found, Handle, Job, JobMetri
 SETTINGS_FRESH = 10.0  # s, for which a cluster's settings are taken to be as they were seen
 
 _GONE = ("CANCELED", "FINISHED")  # states of jobs that tell nothing more
-_STARTING = frozenset({"INITIALIZING", "CREATED", "RECONCILING"})
+# Suspended: its JobManager is no more, and another one is to take it up.
+_STARTING = frozenset({"INITIALIZING", "CREATED", "RECONCILING", "SUSPENDED"})
 _FALTERING = frozenset({"RESTARTING", "FAILING"})
 
 
