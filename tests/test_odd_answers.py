@@ -26,13 +26,13 @@ import pytest
 
 from binders.flink import belongings, launch, room, stopping
 from binders.flink.engine import FlinkEngine
-from binders.spark import standalone
+from binders.spark import connect_engine, standalone
 from binders.spark.server import CONNECTOR
 from binders.spark.standalone import StandaloneEngine
 from speck.artifacts import ServedFiles
-from speck.binder import EngineBinder
-from speck.errors import SpeckError
-from speck.inventory import Inventory
+from speck.binder import EngineBinder, TellsOfItself
+from speck.errors import SpeckError, Unreachable
+from speck.inventory import Inventory, Login, Secret
 from speck.model import Attempt, Handle, Job, State
 from tests.examples import make_jar, one_site
 
@@ -338,3 +338,45 @@ def _common(
         "stop": lambda: binder.stop(handle, keep_state=True),
         "stop at once": lambda: binder.stop(handle, keep_state=False),
     }
+
+
+# -- what is never asked, since no library would take it
+
+NOWHERE = f"{'a' * 64}.example"  # no name server can be asked for a label of 64 letters
+
+CONNECT: Mapping[str, Callable[[str, Inventory], EngineBinder]] = {
+    "http": FlinkEngine,
+    "https": FlinkEngine,
+    "spark": StandaloneEngine,
+    "sc": connect_engine,
+}
+
+
+@pytest.mark.parametrize("scheme", CONNECT)
+def test_a_host_that_cannot_be_looked_for(scheme: str) -> None:
+    engine = CONNECT[scheme](f"{scheme}://{NOWHERE}:1", Inventory())
+    with pytest.raises(Unreachable, match=NOWHERE) as caught:
+        engine.capacity()
+    assert "\n" not in str(caught.value)
+    engine.close()
+
+
+@pytest.mark.parametrize("scheme", CONNECT)
+@pytest.mark.parametrize("token", ["two\nlines", "tök€n"])
+def test_a_token_that_no_header_can_carry(scheme: str, token: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", token)
+    login = Login(token=Secret("${TOKEN}"))
+    server = OddServer(flink_answers())
+    with serving(server) as port:
+        address = f"{scheme}://127.0.0.1:{port}"
+        ports = {"rest_port": port, "ui_port": port} if scheme == "spark" else {}
+        site = one_site("A", address, BROKER, None, engine_login=login, **ports)
+        engine = CONNECT[scheme](address, Inventory({"A": site}))
+        assert isinstance(engine, TellsOfItself)
+        with pytest.raises(
+            Unreachable, match=r"is no token \(expected one line of printable ASCII\)$"
+        ) as told:
+            engine.checkup()
+        engine.close()
+    assert token not in str(told.value)
+    assert server.asked == set()
