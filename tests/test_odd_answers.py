@@ -11,14 +11,10 @@ import copy
 import json
 import os
 import random
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import suppress
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pyspark
@@ -34,57 +30,14 @@ from speck.binder import EngineBinder, TellsOfItself
 from speck.errors import SpeckError, Unreachable
 from speck.inventory import Inventory, Login, Secret
 from speck.model import Attempt, Handle, Job, State
+from tests.engine_answers import FLINK_JOB, Answers, AnswerServer, flink_answers, serving
 from tests.examples import make_jar, one_site
 
 ROUNDS = int(os.environ.get("SPECK_ROUNDS", "1"))
 ODD: list[Any] = [None, 7, "odd", [], [None], {}, {"odd": 1}, -1.5, float("inf"), [[]] * 3, "9" * 30, True]
 
-JOB, VERTEX, MANAGER = "0" * 32, "1" * 32, "127.0.0.1:1-a"
+
 BROKER = "tcp://127.0.0.1:1883"
-
-Answers = dict[str, Any]
-
-
-@dataclass
-class OddServer:
-    """Answers by path: the first of ``answers`` whose pattern fits; ``asked`` are the patterns asked for."""
-
-    answers: Answers
-    asked: set[str] = field(default_factory=set)
-
-    def answer(self, path: str) -> tuple[int, bytes]:
-        for pattern, answer in self.answers.items():
-            if re.fullmatch(pattern, path):
-                self.asked.add(pattern)
-                return 200, answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
-        return 404, b'{"errors": ["Not found."]}'
-
-
-@contextmanager
-def serving(server: OddServer) -> Iterator[int]:
-    """Serve on a free loopback port; answers the port."""
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        wbufsize = -1  # head and body in one packet: the other side puts off what it says to the first
-
-        def do_GET(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", "0")))
-            status, body = server.answer(self.path)
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815 - the names of http.server
-
-        def log_message(self, format: str, *arguments: object) -> None:
-            """Nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        Thread(target=http.serve_forever, args=(0.05,), daemon=True).start()
-        yield http.server_port
-        http.shutdown()
 
 
 def places(answer: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -107,7 +60,7 @@ def with_odd(answer: Any, path: tuple[Any, ...], odd: Any) -> Any:
     return changed
 
 
-def try_all(server: OddServer, calls: Callable[[], Mapping[str, Callable[[], object]]]) -> None:
+def try_all(server: AnswerServer, calls: Callable[[], Mapping[str, Callable[[], object]]]) -> None:
     """Make each call with good answers, then with each answer that it asked for made odd."""
     needs = defaultdict(set)
     for name, call in calls().items():
@@ -144,68 +97,6 @@ def _leak_of(call: Callable[[], object]) -> Exception | None:
 # -- Flink
 
 
-def flink_answers() -> Answers:
-    metrics = ["numRecordsIn", "numRecordsOut", "accumulateBusyTimeMs", "accumulateIdleTimeMs"]
-    metrics += ["accumulateBackPressuredTimeMs", "Source__a.numRecordsOut", "b.numRecordsSend"]
-    checkpoint = {
-        "id": 3,
-        "end_to_end_duration": 12,
-        "state_size": 9,
-        "checkpointed_size": 9,
-        "external_path": f"file:/nowhere/{JOB}/chk-3",
-        "discarded": False,
-        "checkpoint_type": "CHECKPOINT",
-    }
-    vertex = {"id": VERTEX, "parallelism": 1, "name": "a"}
-    tasks = {"total": 1, "running": 1}
-    line = {"jid": JOB, "name": "a", "state": "RUNNING", "duration": 5000, "tasks": tasks}
-    failed = {"jid": "f" * 32, "name": "f", "state": "FAILED", "duration": 5000, "tasks": tasks}
-    failure = {"timestamp": 1, "stacktrace": "java.lang.Error: no", "taskName": "a"}
-    manager = {
-        "id": MANAGER,
-        "timeSinceLastHeartbeat": 1_700_000_000_000,
-        "hardware": {"cpuCores": 2},
-        "memoryConfiguration": {"totalProcessMemory": 1 << 30},
-    }
-    directories = {
-        "execution.checkpointing.dir": "file:///c",
-        "execution.checkpointing.savepoint-dir": "file:///s",
-    }
-    job = f"/jobs/{JOB}"
-    any_job = "/jobs/[0-9a-f]{32}"
-    return {
-        "/overview": {"flink-version": "2.3.0", "slots-total": 4, "slots-available": 3},
-        "/jobmanager/config": [{"key": key, "value": value} for key, value in directories.items()],
-        "/config": {"refresh-interval": 10},
-        "/taskmanagers": {"taskmanagers": [manager]},
-        "/jars": {"files": [{"id": "x_a.jar", "name": "a.jar"}]},
-        "/jars/upload": {"filename": "/tmp/x_b.jar"},
-        "/jars/x_b.jar/run": {"jobid": JOB},
-        "/jobs/overview": {"jobs": [line, failed]},
-        f"{any_job}/status": {"status": "FAILED"},
-        f"{job}": {"vertices": [vertex], "plan": {"nodes": [{"id": VERTEX, "inputs": []}]}},
-        f"{any_job}/config": {"execution-config": {"user-config": {"speck.job": "a", "speck.number": "1"}}},
-        f"{any_job}/checkpoints": {
-            "counts": {"completed": 1, "failed": 0},
-            "latest": {
-                "completed": checkpoint,
-                "savepoint": {**checkpoint, "checkpoint_type": "SYNC_SAVEPOINT"},
-                "restored": {"external_path": "file:/nowhere/chk-1"},
-            },
-        },
-        rf"{any_job}/exceptions\?maxExceptions=\d+": {"exceptionHistory": {"entries": [failure]}},
-        f"{job}/vertices/{VERTEX}": {"subtasks": [{"taskmanager-id": MANAGER}]},
-        rf"{job}/vertices/{VERTEX}/subtasks/metrics\?get=.*": [{"id": each, "sum": 5} for each in metrics],
-        f"{job}/vertices/{VERTEX}/subtasks/metrics": [{"id": each} for each in metrics],
-        f"{job}/stop": {"request-id": "r"},
-        f"{job}/savepoints/.*": {"status": {"id": "COMPLETED"}, "operation": {"location": "file:/nowhere/s"}},
-        "/savepoint-disposal": {"request-id": "r"},
-        "/savepoint-disposal/r": {"status": {"id": "COMPLETED"}, "operation": {}},
-        f"/taskmanagers/{MANAGER}/log": "2026-01-01 00:00:00,000 INFO a\n",
-        "/jobmanager/log": f"2026-01-01 00:00:00,000 INFO {JOB}\n",
-    }
-
-
 def test_flink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in (
         *((room, "PATIENCE"), (launch, "FIND_PATIENCE"), (belongings, "_POLL")),
@@ -213,17 +104,19 @@ def test_flink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         monkeypatch.setattr(module, name, 0.0)
     jar = make_jar(tmp_path / "a.jar", "streets.A")
-    server = OddServer(flink_answers())
+    server = AnswerServer(flink_answers())
     with serving(server) as port:
         address = f"http://127.0.0.1:{port}/"
         job = _job(address, str(jar), "streets.A", "flink")
-        attempt = Attempt(id=JOB, job_name="a", number=1, session="speck-a")
+        attempt = Attempt(id=FLINK_JOB, job_name="a", number=1, session="speck-a")
 
         def calls() -> Mapping[str, Callable[[], object]]:
             engine = FlinkEngine(address, Inventory())
             engine.stopper.savepoint_patience = engine.stopper.come_up_patience = 0.0
             engine.stopper.end_patience = 0.0
-            handle = Handle(address, JOB, {"job": "a", "savepoints": "file:/s", "checkpoints": "file:/c"})
+            handle = Handle(
+                address, FLINK_JOB, {"job": "a", "savepoints": "file:/s", "checkpoints": "file:/c"}
+            )
             failed = Handle(address, "f" * 32, {"job": "f"})
             state = State("flink-savepoint", "s3://states/s", address)
             return {
@@ -257,7 +150,7 @@ def standalone_answers(port: int) -> Answers:
         "mainclass": "org.apache.spark.deploy.SparkSubmit",
     }
     created = {"success": True, "submissionId": driver["id"], "serverSparkVersion": pyspark.__version__}
-    head = f"-Dspark.speck.attempt={JOB} -Dspark.speck.job=a\n{'=' * 40}\nthe log\n"
+    head = f"-Dspark.speck.attempt={FLINK_JOB} -Dspark.speck.job=a\n{'=' * 40}\nthe log\n"
     account = {"kind": "running", "message": "m", "at": 0.0, "starts": 1, "crashes": 0, "ran": True}
 
     def log(text: str) -> str:
@@ -282,7 +175,7 @@ def test_spark_standalone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     for name in ("FIND_PATIENCE", "END_TIMEOUT", "_POLL"):
         monkeypatch.setattr(standalone, name, 0.0)
     (tmp_path / "a.py").write_text("def a(messages): return messages\n")
-    server = OddServer({})
+    server = AnswerServer({})
     with serving(server) as port:
         server.answers = standalone_answers(port)
         address = f"spark://127.0.0.1:{port}"
@@ -294,13 +187,13 @@ def test_spark_standalone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         }
         inventory = Inventory({"A": one_site("A", address, BROKER, **known)})
         job = _job(address, str(tmp_path / "a.py"), "a", "spark")
-        attempt = Attempt(id=JOB, job_name="a", number=1, session="speck-a")
+        attempt = Attempt(id=FLINK_JOB, job_name="a", number=1, session="speck-a")
 
         def calls() -> Mapping[str, Callable[[], object]]:
             engine = StandaloneEngine(address, inventory)
             engine.start_timeout = 0.0
             engine.take_artifacts(ServedFiles(tmp_path, "http://127.0.0.1:1"))
-            handle = Handle(address, JOB, {"job": "a", "checkpoint": str(tmp_path / "c")})
+            handle = Handle(address, FLINK_JOB, {"job": "a", "checkpoint": str(tmp_path / "c")})
             return _common(engine, job, attempt, handle, None)
 
         try_all(server, calls)
@@ -366,7 +259,7 @@ def test_a_host_that_cannot_be_looked_for(scheme: str) -> None:
 def test_a_token_that_no_header_can_carry(scheme: str, token: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN", token)
     login = Login(token=Secret("${TOKEN}"))
-    server = OddServer(flink_answers())
+    server = AnswerServer(flink_answers())
     with serving(server) as port:
         address = f"{scheme}://127.0.0.1:{port}"
         ports = {"rest_port": port, "ui_port": port} if scheme == "spark" else {}

@@ -51,7 +51,7 @@ def details(answer: dict[str, Any]) -> dict[str, Any]:
 def statistics(answer: dict[str, Any]) -> dict[str, Any]:
     """A job's checkpoints: their counts, and the latest of each kind."""
     counts = answer.get("counts") or {}
-    _each(whole, counts, "completed", "failed")
+    _each(whole, counts, "completed", "failed", "restored")
     latest = answer.get("latest") or {}
     for kind in ("completed", "savepoint", "restored"):
         found = latest.get(kind) or {}
