@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import requests
 
 from binders.mqtt import MQTT
 from binders.spark import CONNECT, STANDALONE, connect_engine, parcel, standalone
@@ -110,10 +111,13 @@ def test_a_function_does_the_same_on_both(
 
 
 def test_a_python_function_runs_in_the_executor(bench: StandaloneBench, job_name: str) -> None:
-    job = bench.job(job_name, "reverse")
+    job = replace(bench.job(job_name, "reverse"), parallelism=2)
     bench.mqtt.send(job.source_topic, ["abc"])
     handle = start(bench, job)
     eventually(lambda: bench.mqtt.got(job), lambda got: got == ["cba"])
+    apps = requests.get(f"{bench.master.ui}/json/", timeout=30).json()["activeapps"]
+    (cores,) = [app["cores"] for app in apps if f" {job_name} " in app["name"]]
+    assert cores == 2  # and not all that there are
     bench.binder().stop(handle, keep_state=False)
 
 
@@ -281,7 +285,10 @@ def test_arguments_that_are_too_long(bench: StandaloneBench, job_name: str) -> N
         bench.binder().submit(job, attempt_of(job))
 
 
-@pytest.mark.parametrize("address", ["spark://", "spark://host:port", "http://127.0.0.1:1", "spark://a:1/b"])
+@pytest.mark.parametrize(
+    "address",
+    ["spark://", "spark://host:port", "http://127.0.0.1:1", "spark://a:1/b", "spark://a:7077,b:7077"],
+)
 def test_what_is_no_address(address: str) -> None:
     with pytest.raises(Refused, match="expected spark://HOST:PORT"):
         STANDALONE.connect(address, Inventory())
