@@ -13,7 +13,7 @@ import os
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,10 @@ from tests.engine_answers import FLINK_JOB, Answers, AnswerServer, flink_answers
 from tests.examples import make_jar, one_site
 
 ROUNDS = int(os.environ.get("SPECK_ROUNDS", "1"))
-ODD: list[Any] = [None, 7, "odd", [], [None], {}, {"odd": 1}, -1.5, float("inf"), [[]] * 3, "9" * 30, True]
+ODD: list[Any] = [
+    *(None, 7, -1.5, float("inf"), True, "odd", "9" * 30),
+    *([], [None], [[]], {}, {"odd": 1}),
+]
 
 
 BROKER = "tcp://127.0.0.1:1883"
@@ -105,13 +108,14 @@ def test_flink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, 0.0)
     jar = make_jar(tmp_path / "a.jar", "streets.A")
     server = AnswerServer(flink_answers())
-    with serving(server) as port:
+    with serving(server) as port, ExitStack() as used:
         address = f"http://127.0.0.1:{port}/"
         job = _job(address, str(jar), "streets.A", "flink")
         attempt = Attempt(id=FLINK_JOB, job_name="a", number=1, session="speck-a")
 
         def calls() -> Mapping[str, Callable[[], object]]:
             engine = FlinkEngine(address, Inventory())
+            used.callback(engine.close)
             engine.stopper.savepoint_patience = engine.stopper.come_up_patience = 0.0
             engine.stopper.end_patience = 0.0
             handle = Handle(
@@ -176,7 +180,7 @@ def test_spark_standalone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(standalone, name, 0.0)
     (tmp_path / "a.py").write_text("def a(messages): return messages\n")
     server = AnswerServer({})
-    with serving(server) as port:
+    with serving(server) as port, ExitStack() as used:
         server.answers = standalone_answers(port)
         address = f"spark://127.0.0.1:{port}"
         known: dict[str, Any] = {
@@ -191,6 +195,7 @@ def test_spark_standalone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
         def calls() -> Mapping[str, Callable[[], object]]:
             engine = StandaloneEngine(address, inventory)
+            used.callback(engine.close)
             engine.start_timeout = 0.0
             engine.take_artifacts(ServedFiles(tmp_path, "http://127.0.0.1:1"))
             handle = Handle(address, FLINK_JOB, {"job": "a", "checkpoint": str(tmp_path / "c")})

@@ -348,7 +348,7 @@ class FlinkRest:
     def _read(self, response: requests.Response) -> Any:
         try:
             body = response.json()
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             body = None
             cause: Exception | None = error
         else:
