@@ -29,7 +29,7 @@ from speck.artifacts import ServedFiles
 from speck.binder import EngineBinder, TellsOfItself
 from speck.errors import SpeckError, Unreachable
 from speck.inventory import Inventory, Login, Secret
-from speck.model import Attempt, Handle, Job, State
+from speck.model import Attempt, Handle, Job, JobState, State
 from tests.engine_answers import FLINK_JOB, Answers, AnswerServer, flink_answers, serving
 from tests.examples import make_jar, one_site
 
@@ -202,6 +202,24 @@ def test_spark_standalone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
             return _common(engine, job, attempt, handle, None)
 
         try_all(server, calls)
+
+
+def test_a_standby_master_does_not_make_jobs_lost(tmp_path: Path) -> None:
+    """It lists no driver: taken at its word, each job would be started once more."""
+    server = AnswerServer({})
+    with serving(server) as port:
+        nothing = dict.fromkeys(("workers", "activedrivers", "completeddrivers", "activeapps"), ())
+        address = f"spark://127.0.0.1:{port}"
+        site = one_site("A", address, BROKER, None, rest_port=port, ui_port=port)
+        engine = StandaloneEngine(address, Inventory({"A": site}))
+        handle = Handle(address, FLINK_JOB, {"job": "a"})
+        states = []
+        for state in ("STANDBY", "COMPLETING_RECOVERY", "ALIVE"):
+            server.answers = {"/json/": {**nothing, "status": state}}
+            states.append(engine.status(handle))
+        engine.close()
+    assert [each.state for each in states] == [JobState.UNKNOWN, JobState.UNKNOWN, JobState.LOST]
+    assert "does not lead: it is completing recovery (expected the address" in states[1].message
 
 
 def _job(address: str, path: str, entry: str, engine: str) -> Job:

@@ -32,6 +32,8 @@ ANSWER_TIMEOUT = 10.0  # s
 
 ACTIVE = frozenset({"SUBMITTED", "RUNNING"})  # of a driver's states: it runs, or will
 
+_LEADS = "ALIVE"  # of a master's states (RecoveryState of Spark)
+
 # What would be right where nobody is there.
 _RIGHT = {
     "(rest_port)": "spark.master.rest.enabled of the master to be true, and rest_port to be its port",
@@ -156,8 +158,15 @@ class Master:
         self._ask("GET", f"{worker.url}/json/", f"worker {worker.id} of Spark master")
 
     def cluster(self) -> Cluster:
-        """Workers, drivers and applications as they are now."""
+        """Workers, drivers and applications as they are now; of a master that does not lead: no answer.
+
+        A standby knows of no driver, and one that takes over not of all yet.
+        """
         told = self._json("GET", f"{self.ui}/json/", "web interface (ui_port)")
+        state = str(told.get("status", _LEADS))
+        if state != _LEADS:
+            message = f"Spark master {self.address} does not lead: it is {state.lower().replace('_', ' ')}"
+            raise NoAnswer(f"{message} (expected the address of the one that does)", address=self.address)
         try:
             return _cluster(told)
         except _ERRORS as error:
