@@ -468,7 +468,9 @@ class InMemoryBroker:
 
     def drained(self, session: str, marker: str, seconds: float) -> bool | None:
         with self._call("drained", session):
-            return None if self._state.deaf else not self._state.backlog.get(session)
+            if self._state.deaf or not self._is_read(session):
+                return None
+            return not self._state.backlog.get(session)
 
     def waiting(self, session: str) -> int:
         with self._call("waiting", session):
@@ -480,6 +482,10 @@ class InMemoryBroker:
 
     def close(self) -> None:
         """Nothing is held."""
+
+    def _is_read(self, session: str) -> bool:
+        reading = [(each.job.source_broker, each.attempt.session) for each in self.world.running()]
+        return (self.address, session) in reading
 
     @property
     def _state(self) -> BrokerState:
