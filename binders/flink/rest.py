@@ -40,6 +40,7 @@ _CONNECTIONS = 32  # kept open; more than actions at a time on one engine
 _UNKNOWN_JOB = "FlinkJobNotFoundException"
 _NOT_YET = "UnavailableDispatcherOperationException"
 ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})
+_DOUBT = "is it a JobManager's REST address?"
 _PLACED = ("running", "initializing", "deploying", "finished")
 
 
@@ -115,6 +116,7 @@ class FlinkRest:
         self._base = _base_of(address)
         self._login = login
         self._session: requests.Session | None = None
+        self._heard = False
         self._guard = threading.Lock()
 
     # -- the cluster
@@ -354,6 +356,7 @@ class FlinkRest:
         else:
             cause = None
         if response.ok and cause is None:
+            self._heard = True
             return body
         if response.status_code in (401, 403):
             raise Refused(
@@ -380,9 +383,7 @@ class FlinkRest:
             raise self._strange(what) from error
 
     def _strange(self, what: str) -> NoAnswer:
-        message = (
-            f"{self.address} answers, but not as Flink does ({what}; is it a JobManager's REST address?)"
-        )
+        message = f"{self.address} answers, but not as Flink does ({what}; {_DOUBT})"
         return NoAnswer(message, address=self.address)
 
     def _unanswered(self, error: Exception, patience: float) -> BinderError:
@@ -396,9 +397,10 @@ class FlinkRest:
             return Unreachable(f"{self.address}: no TLS connection: {why}", address=self.address)
         if never_asked(error):
             return Unreachable(f"{self.address} cannot be reached: {why}", address=self.address)
+        doubt = "" if self._heard else f" ({_DOUBT})"
         if isinstance(error, requests.Timeout):
-            return NoAnswer(f"{self.address} did not answer in {patience:g} s", address=self.address)
-        return NoAnswer(f"{self.address}: the connection broke: {why}", address=self.address)
+            return NoAnswer(f"{self.address} did not answer in {patience:g} s{doubt}", address=self.address)
+        return NoAnswer(f"{self.address}: the connection broke: {why}{doubt}", address=self.address)
 
 
 def _line(job: Mapping[str, Any]) -> JobLine:

@@ -79,10 +79,15 @@ def connect_failure(details: str, host: str, login: Login) -> str:
         return "its TLS does not offer HTTP/2 (expected ALPN h2)"
     if "WRONG_VERSION_NUMBER" in details:
         return "it does not speak TLS (with a ca_file, and for a token to another machine, it has to)"
+    if "Failed parsing HTTP/2" in details:
+        return "it does not speak HTTP/2 (expected a Spark Connect server's port, which is 15002 by default)"
     if not any(words in details for words in _CLOSED):
         return details
     if login.ca_file is None:
-        return "it closes the connection (if it speaks TLS, engine_login needs a ca_file)"
+        return (
+            "it closes the connection (expected a Spark Connect server; "
+            "if it speaks TLS, engine_login needs a ca_file)"
+        )
     # gRPC does not tell what the server said of us (RFC 8446, section 6.2).
     if login.certificate_file is None:
         return "it ends the TLS connection (if it asks for a certificate: certificate_file and key_file)"

@@ -34,7 +34,7 @@ ACTIVE = frozenset({"SUBMITTED", "RUNNING"})  # of a driver's states: it runs, o
 
 _LEADS = "ALIVE"  # of a master's states (RecoveryState of Spark)
 
-# What would be right where nobody is there.
+# What would be right where nobody is there, or somebody else.
 _RIGHT = {
     "(rest_port)": "spark.master.rest.enabled of the master to be true, and rest_port to be its port",
     "(ui_port)": "ui_port of the inventory to be the port of its web interface",
@@ -223,8 +223,8 @@ class Master:
             told = error
         if isinstance(told, dict):
             return told
-        message = f"the {what} of Spark master {self.address} at {_origin(url)} answers no JSON object"
-        raise NoAnswer(message, address=self.address)
+        where = f"the {what} of Spark master {self.address} at {_origin(url)}"
+        raise NoAnswer(f"{where} answers no JSON object{_advice(where)}", address=self.address)
 
     def _ask(self, method: str, url: str, what: str, **more: Any) -> requests.Response:
         where = f"the {what} {self.address} at {_origin(url)}"
@@ -238,15 +238,15 @@ class Master:
         if answer.status_code >= requests.codes.internal_server_error:
             raise NoAnswer(f"{where} answered {answer.status_code}", address=self.address)
         if answer.status_code != requests.codes.ok:
-            raise Refused(f"{where} answered {answer.status_code}{_reason(answer)}", address=self.address)
+            reason = _reason(answer) or _advice(where)
+            raise Refused(f"{where} answered {answer.status_code}{reason}", address=self.address)
         return answer
 
     def _unanswered(self, where: str, error: Exception) -> Unreachable | NoAnswer:
         if never_asked(error):
-            advice = next((f" (expected {right})" for what, right in _RIGHT.items() if what in where), "")
-            return Unreachable(f"{where} cannot be reached{advice}", address=self.address)
+            return Unreachable(f"{where} cannot be reached{_advice(where)}", address=self.address)
         if isinstance(error, requests.ConnectionError):
-            return NoAnswer(f"{where} broke the connection", address=self.address)
+            return NoAnswer(f"{where} broke the connection{_advice(where)}", address=self.address)
         return NoAnswer(f"{where} did not answer in {ANSWER_TIMEOUT:g} s", address=self.address)
 
 
@@ -315,6 +315,10 @@ def _date(answer: requests.Response) -> float:
         return parsedate_to_datetime(answer.headers["Date"]).timestamp()
     except _ERRORS:
         return 0.0
+
+
+def _advice(where: str) -> str:
+    return next((f" (expected {right})" for what, right in _RIGHT.items() if what in where), "")
 
 
 def _reason(answer: requests.Response) -> str:
