@@ -403,3 +403,13 @@ def test_orders_that_cannot_be_read_are_answered() -> None:
     finally:
         launcher.close()
     assert launcher.pid is None
+
+
+def test_a_machine_that_starts_no_more_processes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    launcher = Launcher()
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    launcher.warm_up()
+    answer = launcher.launch("no matter", 30.0)
+    launcher.close()
+    assert answer["kind"] == "refused"
+    assert "no process can be started for its code: No such file" in answer["message"]
