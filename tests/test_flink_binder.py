@@ -26,6 +26,8 @@ from binders.flink import FLINK, cluster, launch, orders
 from binders.flink import engine as flink_engine
 from binders.flink.engine import FlinkEngine, connect_engine
 from binders.flink.states import local_path
+from binders.mqtt import MqttBroker
+from binders.spark import connect_engine as connect_spark
 from speck.artifacts import hash_of
 from speck.errors import NoAnswer, NoCapacity, Refused, Unreachable
 from speck.inventory import Inventory, Login, Secret
@@ -618,6 +620,21 @@ def test_a_missing_ca_file_is_named(tmp_path: Path) -> None:
 def test_what_is_no_address(address: str) -> None:
     with pytest.raises(Refused, match="expected http://HOST:PORT"):
         connect_engine(address, Inventory())
+
+
+def test_another_service_at_the_address(flink_bench: FlinkBench, job_name: str) -> None:
+    """What stands at one of the cluster's ports is told in one line, with what would be right."""
+    rest, rpc, *_ = flink_bench.server.ports
+    engine = connect_engine(f"http://127.0.0.1:{rpc}", Inventory())
+    with pytest.raises(NoAnswer, match="is it a JobManager's REST address"):
+        engine.check(flink_bench.job(job_name), None)
+    engine.close()
+    connect = connect_spark(f"sc://127.0.0.1:{rest}", Inventory())
+    with pytest.raises(Unreachable, match="expected a Spark Connect server's port"):
+        connect.capacity()
+    connect.close()
+    with pytest.raises(NoAnswer, match="is it a broker, and does it speak MQTT 5 without TLS"):
+        MqttBroker(f"tcp://127.0.0.1:{rest}", Inventory(), timeout=1).check()
 
 
 def test_an_address_with_a_login_in_it_is_not_repeated() -> None:

@@ -493,4 +493,6 @@ def _innermost(error: BaseException) -> str:
         error = inner
     if isinstance(error, OSError) and error.strerror:
         return str(error.strerror)
-    return " ".join(str(error).split())[:300] or type(error).__name__
+    # Another program's bytes may be quoted in it.
+    words = "".join(each if each.isprintable() else " " for each in str(error)).split()
+    return " ".join(words)[:300] or type(error).__name__

@@ -24,6 +24,9 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 _UNTRUSTED = re.compile(r"CERTIFICATE_VERIFY_FAILED: (?P<why>[^:]+)")
 
+# HTTP/2 begins with such a frame: one that says something else, or nothing.
+_OTHERS = ("Failed parsing HTTP/2", "before receiving SETTINGS frame")
+
 # A server that speaks TLS does so to a client that does not.
 _CLOSED = ("Socket closed", "Connection reset by peer", "Broken pipe", "TSI_DATA_CORRUPTED")
 
@@ -79,7 +82,7 @@ def connect_failure(details: str, host: str, login: Login) -> str:
         return "its TLS does not offer HTTP/2 (expected ALPN h2)"
     if "WRONG_VERSION_NUMBER" in details:
         return "it does not speak TLS (with a ca_file, and for a token to another machine, it has to)"
-    if "Failed parsing HTTP/2" in details:
+    if any(words in details for words in _OTHERS):
         return "it does not speak HTTP/2 (expected a Spark Connect server's port, which is 15002 by default)"
     if not any(words in details for words in _CLOSED):
         return details

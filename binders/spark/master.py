@@ -170,7 +170,8 @@ class Master:
         try:
             return _cluster(told)
         except _ERRORS as error:
-            message = f"the web interface of Spark master {self.address} gave no state: {error!r}"
+            where = f"the web interface (ui_port) of Spark master {self.address} at {self.ui}"
+            message = f"{where} tells of no master{_advice(where)}"
             raise NoAnswer(message, address=self.address) from error
 
     def create(self, request: Mapping[str, Any]) -> str:
