@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from binders.flink import FLINK
 from binders.flink.code import parameters as flink_parameters
 from binders.spark import CONNECT, parameters
+from binders.spark.code import mentions_python_functions
 from speck.binder import Parameter
 from speck.model import Scalar
 from speck.schema.arguments import argument_faults
@@ -94,6 +96,34 @@ def test_files_of_another_kind(tmp_path: Path) -> None:
     assert "expected a .py file, a .zip or a .whl" in (CONNECT.check_code(jar, "clean") or "")
     assert "cannot be read" in (CONNECT.check_code(broken, "a.clean") or "")
     assert "cannot be read" in (CONNECT.check_code(tmp_path / "none.py", "clean") or "")
+
+
+def test_a_file_that_is_damaged_anywhere_is_told_as_unreadable(tmp_path: Path) -> None:
+    """Wherever a byte is wrong: some sentence, or none where it is no matter, and never another's error."""
+    with zipfile.ZipFile(tmp_path / "whole.zip", "w", zipfile.ZIP_DEFLATED) as package:
+        package.writestr("cleaning.py", SOURCE)
+        package.writestr("streets/Clean.class", "x" * 50)
+    whole = (tmp_path / "whole.zip").read_bytes()
+    damaged, jar, said = tmp_path / "damaged.zip", tmp_path / "damaged.jar", set()
+    for place in range(len(whole)):
+        for bits in (1, 0x80, 0xFF):
+            content = bytearray(whole)
+            content[place] ^= bits
+            damaged.write_bytes(content)
+            jar.write_bytes(content)
+            said |= {CONNECT.check_code(damaged, "cleaning.clean"), FLINK.check_code(jar, "streets.Clean")}
+            mentions_python_functions(damaged)
+    told = " ".join(filter(None, said))
+    assert "\n" not in told
+    for words in ("while decompressing data", "ends too early", "is encrypted", "zip file version"):
+        assert words in told
+
+
+@pytest.mark.parametrize("nested", ["-" * 100_000 + "1", "+".join(["1"] * 100_000), "a" + ".b" * 100_000])
+def test_a_file_that_is_nested_too_deeply(tmp_path: Path, nested: str) -> None:
+    (path := tmp_path / "deep.py").write_text(f"def clean(messages): pass\n{nested}\n")
+    for kind in (CONNECT, FLINK):
+        assert "nested too deeply" in (kind.check_code(path, "clean") or "")
 
 
 def test_the_jobs_of_these_tests() -> None:

@@ -7,6 +7,7 @@ import difflib
 import zipfile
 from pathlib import Path
 
+from binders.codefile import UNREADABLE, parsed, why_unreadable
 from binders.flink.parcel import PYTHON
 from binders.signature import parameters_of
 from speck.binder import Parameter
@@ -37,12 +38,11 @@ def parameters(path: Path, entry_class: str) -> tuple[Parameter, ...] | None:
 
 def _check_python(path: Path, entry_class: str) -> str | None:
     try:
-        tree = ast.parse(path.read_bytes(), path.name)
+        tree = parsed(path.read_bytes(), path.name)
     except OSError as error:
         return f"job_path {str(path)!r} cannot be read: {error}"
-    except (SyntaxError, ValueError) as error:
-        line = getattr(error, "lineno", None)
-        return f"{path.name!r} is not valid Python: {error.args[0]}" + (f" (line {line})" if line else "")
+    if isinstance(tree, str):
+        return tree
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     if entry_class == SCRIPT or entry_class in functions:
         return None
@@ -58,8 +58,8 @@ def _check_jar(path: Path, entry_class: str) -> str | None:
     try:
         with zipfile.ZipFile(path) as jar:
             names = {_class_of(member) for member in jar.namelist() if member.endswith(".class")}
-    except (OSError, zipfile.BadZipFile) as error:
-        return f"job_path {str(path)!r} cannot be read as a jar: {error}"
+    except UNREADABLE as error:
+        return f"job_path {str(path)!r} cannot be read as a jar: {why_unreadable(error)}"
     if entry_class in names:
         return None
     return f"{path.name!r} holds no class {entry_class!r}{_near(entry_class, names)}"

@@ -12,6 +12,8 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from binders.codefile import UNREADABLE, parsed, why_unreadable
+
 ARCHIVES = frozenset({".zip", ".whl"})
 
 # Whatever hands a Python function to Spark is called by one of these, or a longer word around it.
@@ -32,8 +34,8 @@ def check_code(path: Path, entry_class: str) -> str | None:
             return _check_source(path.name, path.read_bytes(), entry_class)
         if path.suffix in ARCHIVES:
             return _check_archive(path, entry_class)
-    except (OSError, zipfile.BadZipFile) as error:
-        return f"job_path {str(path)!r} cannot be read: {error}"
+    except UNREADABLE as error:
+        return f"job_path {str(path)!r} cannot be read: {why_unreadable(error)}"
     return f"job_path {path.name!r} is no Spark job (expected a .py file, a .zip or a .whl)"
 
 
@@ -49,9 +51,12 @@ def mentions_python_functions(path: Path) -> bool:
     """Whether a job's file may hand Python functions to Spark: told by words, and so at times for nothing."""
     if path.suffix not in ARCHIVES:
         return _PYTHON_FUNCTIONS.search(path.read_bytes()) is not None
-    with zipfile.ZipFile(path) as archive:
-        sources = [member for member in archive.namelist() if member.endswith(".py")]
-        return any(_PYTHON_FUNCTIONS.search(archive.read(member)) for member in sources)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            sources = [member for member in archive.namelist() if member.endswith(".py")]
+            return any(_PYTHON_FUNCTIONS.search(archive.read(member)) for member in sources)
+    except UNREADABLE:
+        return True  # as far as can be told: what is damaged need not be the module that is run
 
 
 def split_entry(entry_class: str) -> tuple[str, str]:
@@ -75,11 +80,9 @@ def _check_archive(path: Path, entry_class: str) -> str | None:
 
 
 def _check_source(where: str, source: bytes, entry_class: str) -> str | None:
-    try:
-        tree = ast.parse(source, where)
-    except (SyntaxError, ValueError) as error:
-        line = getattr(error, "lineno", None)
-        return f"{where!r} is not valid Python: {error.args[0]}" + (f" (line {line})" if line else "")
+    tree = parsed(source, where)
+    if isinstance(tree, str):
+        return tree
     names = {node.name for node in _definitions(tree)}
     if entry_class in names | _assigned(tree):
         return None
