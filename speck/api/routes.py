@@ -361,7 +361,7 @@ def healthz() -> Response:
 @blueprint.response(200, schemas.HealthSchema)
 @blueprint.alt_response(503, schema=schemas.ProblemSchema, description="not yet, or no more, and why")
 def readyz() -> Response:
-    """Whether what was interrupted is taken up again, and the engines were looked at"""
+    """Whether what was interrupted is taken up, the engines were looked at, the store can be written"""
     if reasons := [*_coordinator().faults(), *_coordinator().waits_for()]:
         return problems.problem(503, "; ".join(reasons), headers={"Retry-After": "2"})
     return Response(json.dumps({"status": "ok"}), content_type=_JSON)

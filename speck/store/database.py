@@ -181,6 +181,11 @@ class Database:
             self._db = self._open()
         self._failure = None
 
+    def retry(self) -> None:
+        """After a write that failed, see whether there is room again."""
+        with self._writing, contextlib.suppress(StoreError):
+            self._recover()
+
     @property
     def failure(self) -> StoreError | None:
         """What kept the last write from the disk, until one succeeds."""
