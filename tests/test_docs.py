@@ -159,6 +159,7 @@ NOT_RUN = [
     ("README.md", "Go on", 11),
     ("care.md", "Upgrade", 6),
     ("demo.md", "All of it at the cloud", 6),
+    ("flink.md", "Flink", 1),
     ("guarantees.md", "Moving off a site that does not answer", 1),
     ("history.md", "History: revisions, the way back, the audit log", 2),
     ("local.md", "Sites on one machine", 1),

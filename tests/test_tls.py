@@ -26,6 +26,7 @@ import requests
 from speck.client import Client
 from speck.errors import InvalidInput, ServerError
 from speck.tls import Certificate
+from tests.nginx_server import nginx_before_speck
 from tests.rest_server import RestServer, rest_server, yaml_of
 from tests.served import ROOT, served
 from tests.test_http import YAML, problem_of, read_all
@@ -113,6 +114,23 @@ def test_the_documented_way_to_let_others_in(tmp_path: Path) -> None:
             timeout=120,
         )
         assert named.ok
+
+
+def test_a_proxy_that_speaks_tls_before_it(tmp_path: Path) -> None:
+    """What it is sent and what it streams comes through, and comes at once."""
+    with rest_server(tmp_path, token="right") as rest, nginx_before_speck(tmp_path, rest.url) as proxy:
+        web = requests.Session()
+        web.verify = str(proxy.certificate)
+        problem_of(web.get(f"{proxy.address}/jobs", timeout=120), 401)
+        web.headers["Authorization"] = "Bearer right"
+        with web.get(f"{proxy.address}/live", timeout=120, stream=True) as stream:
+            events = stream.iter_lines()
+            assert b'"whole": true' in next(line for line in events if line.startswith(b"data"))
+            text = yaml_of("a x y labels: {note: " + "x" * 400 + "}") + "#" * 3_000_000
+            url = f"{proxy.address}/compositions?name=c&wait=60"
+            origin = {"Origin": proxy.address, "Sec-Fetch-Site": "same-origin"}
+            assert web.post(url, data=text, headers=YAML | origin, timeout=120).json()["state"] == "succeeded"
+            assert any(b'"a"' in line for line in events)
 
 
 def test_each_side_is_told_what_the_other_speaks(secured: Secured, rest: RestServer) -> None:
