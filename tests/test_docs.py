@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import html
+import importlib.metadata
 import importlib.util
 import json
 import re
@@ -20,6 +21,7 @@ import yaml
 
 from binders.flink.cluster import flink_home
 from docs.generate import commands, fields, rest
+from scripts import arm64_wheels
 from speck.binder import installed
 from speck.errors import LocalError
 from speck.schema import CompositionSchema, InventorySchema, load_composition, load_inventory
@@ -364,6 +366,29 @@ def test_units_are_sound(tmp_path: Path) -> None:
     )
     complaints = [line for line in done.stderr.splitlines() if str(tmp_path) in line or "speck" in line]
     assert (done.returncode, complaints) == (0, [])
+
+
+def test_the_coordinator_s_unit_starts_what_there_is() -> None:
+    text = (ROOT / "scripts" / "systemd" / "speck.service").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^ExecStart=(.+)", text, re.MULTILINE)
+    assert (words(command)[1], fault(words(command))) == ("serve", None)
+
+
+def test_the_packages_for_arm64_are_those_that_are_pinned() -> None:
+    page = (ROOT / "docs" / "raspberry-pi.md").read_text(encoding="utf-8")
+    listed = dict(re.findall(r"^\| ([a-z0-9-]+) \| ([\d.]+) \|", page, re.MULTILINE))
+    (others,) = re.findall(r"^\| (\d+) others \|", page, re.MULTILINE)
+    versions, names = arm64_wheels.pinned(), arm64_wheels.needed()
+    assert listed == {name: versions[name] for name in listed}
+    assert listed.keys() <= names
+    compiled = {name for name in names - listed.keys() if not is_python_alone(name)}
+    assert (compiled, len(names) - len(listed)) == (set(), int(others))
+
+
+def is_python_alone(package: str) -> bool:
+    """Whether the wheel that is installed of a package is for any machine."""
+    (wheel,) = (each for each in importlib.metadata.files(package) or () if each.name == "WHEEL")
+    return "-none-any" in wheel.read_text()
 
 
 def make_program(path: Path) -> None:

@@ -179,6 +179,7 @@ def test_no_token_is_kept_anywhere(door: Door) -> None:
     files = [each for each in door.served.directory.rglob("*") if each.is_file()]
     assert door.tokens in files
     assert any("store" in each.parts for each in files)
+    assert (door.served.directory / "store").stat().st_mode & 0o777 == 0o700  # others see no code either
     for file in files:
         for token in (door.anna, door.reader, door.stranger):
             assert token.encode() not in file.read_bytes(), file

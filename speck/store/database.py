@@ -85,7 +85,7 @@ class Database:
         self._failure: StoreError | None = None
         self._closed = False
         with self._troubles("cannot be opened"):
-            directory.mkdir(parents=True, exist_ok=True)
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # code and arguments are nobody else's
         self._db = self._open()
 
     def _open(self) -> Any:
