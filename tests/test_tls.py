@@ -135,7 +135,10 @@ def test_a_proxy_that_speaks_tls_before_it(tmp_path: Path) -> None:
 
 def test_each_side_is_told_what_the_other_speaks(secured: Secured, rest: RestServer) -> None:
     plainly = secured.rest.url.replace("https", "http")
-    problem_of(requests.get(f"{plainly}/jobs", timeout=120), 400)
+    answer = requests.get(f"{plainly}/jobs", timeout=120)
+    problem_of(answer, 400)
+    assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
     with pytest.raises(ServerError, match=r"speaks HTTPS only \(expected https://"):
         Client(plainly).jobs()
     with pytest.raises(ServerError, match=r"does not speak TLS \(expected http://"):
