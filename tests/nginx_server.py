@@ -59,7 +59,7 @@ def nginx_before_speck(directory: Path, target: str) -> Iterator[HttpsProxy]:
 def _nginx(directory: Path, page: str, listens: str, own: Mapping[str, str]) -> Iterator[HttpsProxy]:
     """Run one with the block of a page of the docs; what stands for the test's ``own`` there is replaced."""
     if PROGRAM is None:
-        pytest.skip("nginx is not installed (apt-get install nginx-light)")
+        pytest.skip("nginx is not installed (apt-get install nginx)")
     signed, key = certificate(directory, "proxy")
     port = free_port()
     (block,) = (each.text for each in blocks(ROOT / "docs" / page) if each.language == "nginx")
