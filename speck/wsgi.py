@@ -67,6 +67,7 @@ class _ProblemTask(ErrorTask):
         body = problem_body(error.code, _DETAILS.get(error.code, str(error.body))).encode()
         self.status = f"{error.code} {error.reason}"
         self.response_headers += [("Content-Type", "application/problem+json"), *HEADERS.items()]
+        self.request.headers.pop("CONNECTION", None)  # whatever it wanted, this is its last answer
         self.set_close_on_finish()
         self.content_length = len(body)
         self.write(body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -254,14 +255,15 @@ def test_no_request_is_hidden_in_another(server: RestServer, framing: bytes) -> 
     """A proxy that takes the end of the body to be elsewhere would pass the hidden one on unseen."""
     sent = b"POST /jobs " + framing + b"\r\nHost: 127.0.0.1\r\n\r\n0\r\n\r\n" + HIDDEN
     answer = raw(server, sent)
-    assert answer.count(b"HTTP/1.") == 1, answer
+    assert len(re.findall(rb"HTTP/1\.\d \d", answer)) == 1, answer
+    assert re.findall(rb"(?m)^Connection: (\w+)", answer) == [b"close"]
     assert answer.partition(b" ")[2][:3] in (b"400", b"501")
 
 
 def test_a_line_between_chunks_that_does_not_end(server: RestServer) -> None:
     begun = b"POST /jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
-    for line in (b"1;" + b"x" * LONGEST_LINE, b"0\r\n" + b"x" * LONGEST_LINE):
-        answer = raw(server, begun + line)
+    for line in (b"", b"0\r\n"):
+        answer = raw(server, begun + line + b"1" * (LONGEST_LINE + 1))
         assert b" 400 " in answer.partition(b"\r\n")[0]
         assert b"between chunks is too long" in answer
 

@@ -114,7 +114,8 @@ def test_a_broker_for_other_machines_as_its_configuration_has_it(
     kept = [
         line for line in sound.splitlines() if line and not line.startswith(("#", "persistence_location"))
     ]
-    with MosquittoServer(tmp_path / "mosquitto", "\n".join([*kept, *asked]), port=port):
+    plain = f"listener {(known := free_port())} 127.0.0.1"  # by which it is seen to have started
+    with MosquittoServer(tmp_path / "mosquitto", "\n".join([*kept, plain, *asked]), port=known):
         made = binder(f"mqtts://127.0.0.1:{port}", with_password(broker))
         works(made.address, with_password(broker))
         assert made.warnings() == []

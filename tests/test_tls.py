@@ -119,17 +119,18 @@ def test_the_documented_way_to_let_others_in(tmp_path: Path) -> None:
 def test_a_proxy_that_speaks_tls_before_it(tmp_path: Path) -> None:
     """What it is sent and what it streams comes through, and comes at once."""
     with rest_server(tmp_path, token="right") as rest, nginx_before_speck(tmp_path, rest.url) as proxy:
-        web = requests.Session()
-        web.verify = str(proxy.certificate)
-        problem_of(web.get(f"{proxy.address}/jobs", timeout=120), 401)
-        web.headers["Authorization"] = "Bearer right"
-        with web.get(f"{proxy.address}/live", timeout=120, stream=True) as stream:
+        ca = str(proxy.certificate)
+        problem_of(requests.get(f"{proxy.address}/jobs", verify=ca, timeout=120), 401)
+        known = {"Authorization": "Bearer right"}
+        live = f"{proxy.address}/live"
+        with requests.get(live, headers=known, verify=ca, timeout=120, stream=True) as stream:
             events = stream.iter_lines()
-            assert b'"whole": true' in next(line for line in events if line.startswith(b"data"))
+            assert b'"whole":true' in next(line for line in events if line.startswith(b"data"))
             text = yaml_of("a x y labels: {note: " + "x" * 400 + "}") + "#" * 3_000_000
             url = f"{proxy.address}/compositions?name=c&wait=60"
-            origin = {"Origin": proxy.address, "Sec-Fetch-Site": "same-origin"}
-            assert web.post(url, data=text, headers=YAML | origin, timeout=120).json()["state"] == "succeeded"
+            sent = known | YAML | {"Origin": proxy.address, "Sec-Fetch-Site": "same-origin"}
+            done = requests.post(url, data=text, headers=sent, verify=ca, timeout=120)
+            assert done.json()["state"] == "succeeded"
             assert any(b'"a"' in line for line in events)
 
 
