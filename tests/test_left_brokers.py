@@ -83,7 +83,7 @@ def test_a_job_moves_off_a_site_that_is_gone_with_its_broker(coordinator: Coordi
     assert asked(world, before) == []
     assert [each.attempt.number for each in left_copies(coordinator.store)] == [1]
     assert left_sessions(coordinator.store) == [SESSION]
-    (new,) = (each for each in world.running("b") if each.job == MOVED)
+    (new,) = (each for each in world.running("b") if each.job.spe_address == OTHER)
     assert (new.attempt.number, new.attempt.session) == (2, "speck-b.2")
     assert new.attempt.state is not None
     coordinator.loop.round()
@@ -237,6 +237,19 @@ def test_both_come_back_and_the_fence_is_first(coordinator: Coordinator, world: 
     assert [each["kind"] for each in coordinator.events()].count("drift") == 0
 
 
+def test_a_copy_that_comes_back_is_no_drift(coordinator: Coordinator, world: World) -> None:
+    other = make_job("c", source_broker=FAR, sink_broker=FAR)  # which keeps its place at that engine
+    carry_out(coordinator, composition(ALONE, other))
+    gone(world)
+    carry_out(coordinator, composition(MOVED, other), *SITE)
+    back(world)
+    coordinator.loop.round()
+    coordinator.loop.round()
+    assert nothing_left(coordinator)
+    assert world.where() == {"b": OTHER, "c": ENGINE}
+    assert [each["kind"] for each in coordinator.events()].count("drift") == 0
+
+
 def test_the_next_apply_ends_it_too(coordinator: Coordinator, world: World) -> None:
     leave(coordinator, world)
     back(world)
@@ -250,7 +263,7 @@ def test_the_job_comes_back_before_its_former_copy_was_told(coordinator: Coordin
     back(world)
     carry_out(coordinator, composition(ALONE))
     (running,) = world.running("b")
-    assert (running.job, running.attempt.number) == (ALONE, 3)
+    assert (running.job.spe_address, running.attempt.number) == (ENGINE, 3)
     assert running.attempt.session != "speck-b"
     assert nothing_left(coordinator)
     assert world.broker(BROKER).sessions == {running.attempt.session: "t1"}
