@@ -149,18 +149,22 @@ def test_an_engine_that_is_there_is_asked_to_stop_the_copy(coordinator: Coordina
     assert (world.broker(BROKER).sessions, world.broker(BROKER).fences) == ({}, {})
 
 
-def test_there_is_no_way_back_to_a_broker_that_is_gone(coordinator: Coordinator, world: World) -> None:
+@pytest.mark.parametrize("left", [(BROKER,), SITE], ids=["broker", "site"])
+def test_what_was_left_stays_left_when_the_new_copy_is_refused(
+    coordinator: Coordinator, world: World, left: Sequence[str]
+) -> None:
+    """There is no way back to a broker that is gone; nor need it be named again."""
     carry_out(coordinator, composition(ALONE))
-    world.down(BROKER)
-    since, elsewhere = len(world.calls), replace(ALONE, source_broker=FAR)
-    world.fail("submit", Refused("no such class", address=ENGINE))
-    operation = carry_out(coordinator, composition(elsewhere), BROKER)
-    assert (operation.state, operation.actions["b"].error) == (
-        "failed",
-        "job 'b' at sc://e1:1: no such class",
-    )
+    for address in left:
+        world.down(address)
+    since, wanted = len(world.calls), MOVED if ENGINE in left else replace(ALONE, source_broker=FAR)
+    world.fail("submit", Refused("no such class", address=wanted.spe_address), times=2)
+    assert carry_out(coordinator, composition(wanted), *left).actions["b"].error.endswith("no such class")
     assert [call for call in world.calls[since:] if call[1] == BROKER] == []
-    assert carry_out(coordinator, composition(elsewhere)).state == "succeeded"
+    assert carry_out(coordinator, composition(wanted)).actions["b"].error.endswith("no such class")
+    assert carry_out(coordinator, composition(wanted)).state == "succeeded"
+    asked_there = {method for method, address, _ in world.calls[since:] if address == BROKER}
+    assert asked_there == ({"fence"} if ENGINE in left else {"waiting"})  # to end what was left
 
 
 def test_jobs_that_would_use_it_are_refused_before_anything(coordinator: Coordinator, world: World) -> None:
