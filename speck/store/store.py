@@ -231,6 +231,10 @@ class Store:
         """The copies that were left behind, as plain data."""
         return self._scan(b"left/", lambda _, value: encoding.decode_operation(value))
 
+    def left_sessions(self) -> list[dict[str, Any]]:
+        """The sessions that were left behind, as plain data."""
+        return self._scan(b"left-session/", lambda _, value: encoding.decode_operation(value))
+
     def operations(self) -> list[dict[str, Any]]:
         """All operations, as plain data, oldest first."""
         kinds = [
