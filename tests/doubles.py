@@ -222,6 +222,12 @@ class World:
                 if job_name in (None, running.job.job_name)
             ]
 
+    def is_cut_off(self, copy: RunningJob) -> bool:
+        """Whether a copy is where nobody reaches it, nor the broker from which it reads."""
+        with self.lock:
+            engine = next(each for each in self.engines.values() if copy.attempt.id in each.jobs)
+            return not engine.reachable and not self.broker(copy.job.source_broker).reachable
+
     def where(self) -> dict[str, str]:
         """The engine's address of each running job, by job name."""
         with self.lock:
@@ -295,14 +301,17 @@ class InMemoryEngine:
 
     def __init__(self, world: World, address: str, kind: str = "spark") -> None:
         self.world, self.address, self.kind = world, address, kind
+        self._promised: set[str] = set()  # slots, to jobs that were asked about and not started
 
     def check(self, job: Job, state: State | None) -> None:
         with self.world.call("check", self.address, job.job_name):
             self._admit(job.job_name, state)
+            self._promised.add(job.job_name)
 
     def submit(self, job: Job, attempt: Attempt) -> Handle:
         with self.world.call("submit", self.address, job.job_name):
             engine = self.world.engine(self.address)
+            self._promised.discard(job.job_name)
             if attempt.id in engine.ended:
                 message = f"{self.address}: attempt {attempt.id} of job {job.job_name!r} has ended before"
                 raise Refused(message, address=self.address)
@@ -403,7 +412,8 @@ class InMemoryEngine:
 
     def _admit(self, job_name: str, state: State | None) -> None:
         engine = self.world.engine(self.address)
-        others = [running for running in engine.live() if running.job.job_name != job_name]
+        others = {running.job.job_name for running in engine.live()} | self._promised
+        others.discard(job_name)
         if engine.slots is not None and len(others) >= engine.slots:
             message = f"{self.address} has no room for job {job_name!r}: {engine.slots} slots, none free"
             raise NoCapacity(message, address=self.address)
@@ -419,6 +429,7 @@ class InMemoryEngine:
         world.violations.extend(
             f"job {job.job_name!r} started while attempt {other.attempt.id} of it runs"
             for other in world.running(job.job_name)
+            if not world.is_cut_off(other)
         )
         if attempt.session not in world.broker(job.source_broker).sessions:
             world.violations.append(f"job {job.job_name!r} started without its session {attempt.session!r}")
@@ -464,7 +475,9 @@ class InMemoryBroker:
 
     def drained(self, session: str, marker: str, seconds: float) -> bool | None:
         with self._call("drained", session):
-            return None if self._state.deaf else not self._state.backlog.get(session)
+            if self._state.deaf or not self._is_read(session):
+                return None
+            return not self._state.backlog.get(session)
 
     def waiting(self, session: str) -> int:
         with self._call("waiting", session):
@@ -476,6 +489,10 @@ class InMemoryBroker:
 
     def close(self) -> None:
         """Nothing is held."""
+
+    def _is_read(self, session: str) -> bool:
+        reading = [(each.job.source_broker, each.attempt.session) for each in self.world.running()]
+        return (self.address, session) in reading
 
     @property
     def _state(self) -> BrokerState:

@@ -179,6 +179,7 @@ ASKING = (
     "top",
     "sites",
     "sites check",
+    "left-behind",
     "store check",
     "store backup x.tgz",
 )
