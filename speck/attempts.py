@@ -181,7 +181,7 @@ class Attempts:
         return kept
 
     def stop_all(self, name: str, *, keep_state: bool) -> int | None:
-        """Stop whatever runs of a job; answers the revision of its last form that had been running."""
+        """Stop whatever runs of a job; answers the revision of its last form that can be put back."""
         former = None
         for record in self.ledger.store.attempts(name):
             form = self.ledger.form(record)
@@ -189,7 +189,8 @@ class Attempts:
                 self.leaver.leave(record, form)
                 continue
             with about(attempt=record.attempt.id):
-                if self._stop(record, form, keep_state=keep_state):
+                stopped = self._stop(record, form, keep_state=keep_state)
+                if stopped and not self.leaver.leaves_source(form):
                     former = record.revision
         return former
 
@@ -230,8 +231,9 @@ class Attempts:
         job = self.ledger.record(record.attempt.job_name)
         if state is not None and isinstance(self.ledger.pool.engine(form), DisposesStates):
             job = with_saved(job, state)
-        # A form that has not come up yet is no way back: the one before it is.
-        former = job.former or record.revision
+        # A form that has not come up yet is no way back: the one before it is.  Nor is one that read at a
+        # broker which is left behind.
+        former = 0 if self.leaver.leaves_source(form) else job.former or record.revision
         return replace(job, state=state or job.state, former=former, begun=None)
 
     def _begun(self, record: AttemptRecord, form: Job, handle: Handle) -> tuple[str, str] | None:
@@ -247,7 +249,7 @@ class Attempts:
         message = f"job {job.name!r} stopped (attempt {record.attempt.number})"
         with self.ledger.store.transaction() as transaction:
             transaction.delete_attempt(record.attempt)
-            transaction.put_job(job)
+            transaction.put_job(self.leaver.parted(transaction, job))
             transaction.add_event(self.ledger.event("stopped", job.name, message))
 
     def give_up_states(self, name: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -76,9 +76,12 @@ class Client:
         self._session.headers["X-Requested-By"] = "speck"
         self._ca = str(ca) if ca is not None else None
 
-    def plan(self, text: bytes, name: str, base_revision: int | None = None) -> dict[str, Any]:
+    def plan(
+        self, text: bytes, name: str, base_revision: int | None = None, leave_behind: Sequence[str] = ()
+    ) -> dict[str, Any]:
         """The plan of a composition's text."""
-        return self._apply(text, name, dry_run="true", base_revision=base_revision)
+        left = list(leave_behind)
+        return self._apply(text, name, dry_run="true", base_revision=base_revision, leave_behind=left)
 
     def apply(
         self, text: bytes, name: str, *, base_revision: int | None = None, wait: float = 0, **extra: Any
@@ -126,7 +129,7 @@ class Client:
         """One job."""
         return self._one("GET", f"/jobs/{_quoted(name)}")
 
-    def delete_job(self, name: str, wait: float = 0, **why: str) -> dict[str, Any]:
+    def delete_job(self, name: str, wait: float = 0, **why: Any) -> dict[str, Any]:
         """Stop and forget one job; answers the operation."""
         return self._one("DELETE", f"/jobs/{_quoted(name)}", wait=wait, **why)
 
@@ -170,12 +173,13 @@ class Client:
         path = f"/compositions/{_quoted(name)}/rollback"
         return self._one("POST", path, revision=revision, base_revision=base_revision, wait=wait, **why)
 
-    def plan_deletion(self, name: str) -> dict[str, Any]:
+    def plan_deletion(self, name: str, leave_behind: Sequence[str] = ()) -> dict[str, Any]:
         """The plan of a composition's deletion."""
-        return self._one("DELETE", f"/compositions/{_quoted(name)}", dry_run="true")
+        path = f"/compositions/{_quoted(name)}"
+        return self._one("DELETE", path, dry_run="true", leave_behind=list(leave_behind))
 
     def delete_composition(
-        self, name: str, *, base_revision: int | None = None, wait: float = 0, **why: str
+        self, name: str, *, base_revision: int | None = None, wait: float = 0, **why: Any
     ) -> dict[str, Any]:
         """Stop and forget all jobs of a composition; answers the operation."""
         path = f"/compositions/{_quoted(name)}"
@@ -188,6 +192,16 @@ class Client:
     def check_sites(self) -> list[dict[str, Any]]:
         """What each engine and each broker tells of itself, and what is wrong."""
         return self._many("/sites/check")
+
+    def left_behind(self) -> list[dict[str, Any]]:
+        """What was left behind at engines and brokers, and is ended when they answer."""
+        return self._many("/left-behind")
+
+    def forget_left_behind(self, places: Sequence[str], author: str = "") -> list[dict[str, Any]]:
+        """Forget what was left behind at places that never come back; answers what is left still."""
+        query = {"place": list(places), "author": author}
+        answer: list[dict[str, Any]] = self._ask("DELETE", "/left-behind", query=query)
+        return answer
 
     def log(self, name: str, lines: int = 100) -> dict[str, Any]:
         """The last lines that a job's engine has of it."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,15 @@ from speck.artifacts import Artifacts, ServedFiles, clear_scratch
 from speck.backoff import Backoff
 from speck.binder import Registry
 from speck.carry import STATE_LIMIT
+from speck.claims import refuse_taken
 from speck.deployment import Deployments, Snapshot
 from speck.drain import BOUND
-from speck.errors import Conflict, Fault, InvalidInput, StaleRevision
+from speck.errors import Conflict, InvalidInput, StaleRevision
 from speck.gauges import Gauges
 from speck.history import History, count, differences
 from speck.inventory import Inventory
-from speck.leaving import addresses_of
+from speck.leaving import addresses_of, refuse_use
+from speck.leftovers import Leftovers
 from speck.limits import Limits
 from speck.loop import PERIOD, Loop
 from speck.model import Composition, Job
@@ -38,7 +40,6 @@ from speck.pool import BinderPool
 from speck.reconcile import Observer
 from speck.retention import Retention
 from speck.runner import Runner
-from speck.schema import client_id_conflicts
 from speck.store import Head, JobRecord, Revision, Store
 from speck.store.backup import archive
 from speck.store.care import check
@@ -98,11 +99,13 @@ class Coordinator:
             self.heal_patience,
             self.limits,
         )
+        self.leftovers = Leftovers(self.store, self.pool, self.clock)
         self.loop = Loop(
             self.deployments,
             self.observer,
             self.pool,
             self.operations,
+            self.leftovers,
             self.clock,
             self.backoff,
             self.gauges,
@@ -155,59 +158,50 @@ class Coordinator:
         return [each for each in (self.loop.fault(),) if each]
 
     def waits_for(self) -> list[str]:
-        """What is to come before this coordinator does and knows all that it should, one sentence each."""
+        """What keeps this coordinator from knowing and doing all that it should, one sentence each."""
         reasons = {
             "what was interrupted is not taken up again yet": not self._recovered,
             "the engines were not looked at yet": not self.loop.has_looked,
             "the server is shutting down": self.operations.is_closing,
+            "the store cannot be written (GET /healthz says why)": self.store.failure is not None,
         }
         return [reason for reason, holds in reasons.items() if holds]
 
     # --- planning
 
-    def plan(self, composition: Composition, base_revision: int | None = None) -> Plan:
+    def plan(
+        self,
+        composition: Composition,
+        base_revision: int | None = None,
+        leave_behind: Iterable[str] = (),
+    ) -> Plan:
         """The plan from what runs to this composition.  Nothing is changed."""
         head = self.deployments.head(composition.name)
+        return self._planned(head, composition, base_revision, self._left(head, leave_behind))
+
+    def _planned(
+        self, head: Head, composition: Composition, base_revision: int | None, left: frozenset[str]
+    ) -> Plan:
         _refuse_stale(head, base_revision)
-        self._refuse_taken(composition)
+        refuse_taken(self.store, self.limits, composition)
+        refuse_use(composition.name, composition.jobs.values(), left)
         snapshot = self.deployments.snapshot(head)
         if faults := stranded_state(composition.jobs, snapshot.stored()):
             raise InvalidInput(faults, f"composition {composition.name!r}")
-        return self._plan(snapshot, composition.jobs)
+        return self._plan(snapshot, composition.jobs, left)
 
-    def _plan(self, snapshot: Snapshot, desired: Mapping[str, Job]) -> Plan:
-        head, observed = snapshot.head, self.observer.observe(snapshot.deployed())
+    def _plan(
+        self, snapshot: Snapshot, desired: Mapping[str, Job], left: Collection[str] = frozenset()
+    ) -> Plan:
+        """A plan; what is at engines that are left behind is taken to be as the store has it."""
+        asked = (each for each in snapshot.deployed() if each[0].spe_address not in left)
+        head, observed = snapshot.head, self.observer.observe(asked)
         return make_plan(head.name, head.revision, desired, snapshot.stored(), observed)
 
-    def _refuse_taken(self, composition: Composition) -> None:
-        """A job's name, and so its session, belongs to one composition."""
-        owners = {record.name: record.composition for record in self.store.jobs()}
-        self.limits.refuse_composition({head.name for head in self.store.heads()}, composition.name)
-        self.limits.refuse_jobs(composition.name, composition.jobs, owners)
-        faults = [
-            Fault(
-                f"job_name {name!r} is a job of composition {owners[name]!r} already (expected another name; "
-                f"to change that composition, give this one its name: 'name: {owners[name]}')",
-                job=name,
-                field="job_name",
-                value=name,
-            )
-            for name in composition.jobs
-            if owners.get(name, composition.name) != composition.name
-        ]
-        taken = {fault.job for fault in faults}
-        others = [job for job in self._wanted_elsewhere(composition.name) if job.job_name not in taken]
-        faults += client_id_conflicts([*others, *composition.jobs.values()])
-        if faults:
-            raise InvalidInput(faults, f"composition {composition.name!r}")
-
-    def _wanted_elsewhere(self, name: str) -> list[Job]:
-        return [
-            job
-            for head in self.store.heads()
-            if head.name != name and head.revision
-            for job in self.store.revision(head.name, head.revision).jobs.values()
-        ]
+    def _left(self, head: Head, names: Iterable[str]) -> frozenset[str]:
+        """The addresses that are to be left behind."""
+        used = self.deployments.snapshot(head).addresses() if names else ()
+        return addresses_of(names, self.inventory, used)
 
     # --- applying
 
@@ -226,23 +220,23 @@ class Coordinator:
 
         A composition that is as it is wanted already makes no revision.  ``author`` asks for it, ``message``
         is why, ``restored`` the number of the revision that it brings back.  ``leave_behind`` names sites, or
-        addresses of engines, that are not to be waited for: copies that run there and are wanted elsewhere,
-        or no more, are left instead of stopped (:mod:`speck.leaving`).  Raises
+        addresses of engines and brokers, that are not to be waited for: what jobs have there that are wanted
+        elsewhere, or no more, is left instead of stopped and deleted (:mod:`speck.leaving`).  Raises
         :class:`~speck.errors.StaleRevision`, :class:`~speck.errors.Busy`,
         :class:`~speck.errors.InvalidInput`.
         """
         name = composition.name
         with self.operations.turn(name):
             head = self._not_deleting(name)
-            plan = self.plan(composition, base_revision)
+            left = self._left(head, leave_behind)
+            plan = self._planned(head, composition, base_revision, left)
             found = differences(self._wanted(name), composition.jobs)
             same = bool(head.revision) and not found
             number = head.revision if same else head.revision + 1
             operation = self.operations.new(
                 name, number, "rollback" if restored else "apply", author, message, warnings
             )
-            deployed = self.deployments.snapshot(head).forms.values()
-            operation.left_behind = tuple(sorted(addresses_of(leave_behind, self.inventory, deployed)))
+            operation.left_behind = tuple(sorted(left))
             operation.plan(plan)
             added, removed, changed = count(found).values()
             revision = Revision(
@@ -257,7 +251,9 @@ class Coordinator:
             )
             with self.operations.lock:
                 self.operations.refuse_busy(name)
-                self._refuse_taken(composition)  # again: another composition may have come meanwhile
+                refuse_taken(
+                    self.store, self.limits, composition
+                )  # again: another composition may have come meanwhile
                 self.artifacts.keep(composition.jobs.values())
                 self.loop.begins(composition.jobs)
                 self._accept(operation, plan, None if same else revision)
@@ -326,20 +322,34 @@ class Coordinator:
                     transaction.put_attempt(replace(attempts[name], revision=revision.number))
             self.operations.put_intent(transaction, operation, plan)
 
-    def plan_deletion(self, name: str, base_revision: int | None = None) -> Plan:
+    def plan_deletion(
+        self, name: str, base_revision: int | None = None, leave_behind: Iterable[str] = ()
+    ) -> Plan:
         """The plan of :meth:`delete_composition`.  Nothing is changed."""
         head = self.deployments.known_head(name)
         _refuse_stale(head, base_revision)
-        return self._plan(self.deployments.snapshot(head), {})
+        return self._plan(self.deployments.snapshot(head), {}, self._left(head, leave_behind))
 
     def delete_composition(
-        self, name: str, author: str = "", message: str = "", *, base_revision: int | None = None
+        self,
+        name: str,
+        author: str = "",
+        message: str = "",
+        *,
+        base_revision: int | None = None,
+        leave_behind: Iterable[str] = (),
     ) -> Operation:
-        """Stop all of a composition's jobs, then forget it; refused when it has another revision by now."""
+        """Stop all of a composition's jobs, then forget it; refused when it has another revision by now.
+
+        ``leave_behind`` is as in :meth:`apply`.
+        """
         with self.operations.turn(name):
             head = self.deployments.known_head(name)
-            plan = self.plan_deletion(name, base_revision)
+            _refuse_stale(head, base_revision)
+            left = self._left(head, leave_behind)
+            plan = self._plan(self.deployments.snapshot(head), {}, left)
             operation = self.operations.new(name, head.revision, "delete", author, message)
+            operation.left_behind = tuple(sorted(left))
             operation.plan(plan)
             with self.operations.lock:
                 self.operations.refuse_busy(name)
@@ -358,12 +368,15 @@ class Coordinator:
             wanted = Composition(composition, {**self._wanted(composition), job.job_name: job})
             return self.apply(wanted, author=author, message=message)
 
-    def delete_job(self, name: str, author: str = "", message: str = "") -> Operation:
+    def delete_job(
+        self, name: str, author: str = "", message: str = "", leave_behind: Iterable[str] = ()
+    ) -> Operation:
         """Stop and forget one job: a revision of its composition without it."""
         composition = self.deployments.known_job(name).composition
         with self.operations.turn(composition):
             jobs = {key: job for key, job in self._wanted(composition).items() if key != name}
-            return self.apply(Composition(composition, jobs), author=author, message=message)[0]
+            wanted = Composition(composition, jobs)
+            return self.apply(wanted, author=author, message=message, leave_behind=leave_behind)[0]
 
     def _wanted(self, composition: str) -> Mapping[str, Job]:
         head = self.deployments.head(composition)
@@ -381,7 +394,7 @@ class Coordinator:
             self.operations.end_at_once(operation)
             return
         snapshot = self.deployments.snapshot(head)
-        plan = self._plan(snapshot, snapshot.wanted)
+        plan = self._plan(snapshot, snapshot.wanted, operation.left_behind)
         if operation.kind == "heal":  # the others had their reasons to wait
             names = {each["job"] for each in data["actions"]}
             plan = replace(plan, actions=tuple(each for each in plan.actions if each.job.job_name in names))
@@ -413,6 +426,7 @@ class Coordinator:
             left_behind=frozenset(operation.left_behind),
         )
         runner.run(plan)
+        self.leftovers.settle_after(operation)
 
     # --- looking
 

@@ -44,6 +44,15 @@ class Snapshot:
             for each in self.attempts.get(name, ())
         }
 
+    def addresses(self) -> set[str]:
+        """Of the engines and the brokers that its jobs use, or did before a change that is not through."""
+        used = {
+            address
+            for form in self.forms.values()
+            for address in (form.spe_address, form.source_broker, form.sink_broker)
+        }
+        return used | {each.broker for record in self.records.values() for each in record.sessions}
+
     def stored(self) -> dict[str, Deployed]:
         """The jobs as a plan takes them."""
         return {name: Deployed(self.forms[name], self._started(name)) for name in self.records}

@@ -9,11 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from speck.deployment import Snapshot
+from speck.leaving import LeftCopy
 from speck.model import (
     JOB_FIELDS,
     Change,
     Drift,
     Found,
+    Handle,
     Job,
     JobState,
     JobStatus,
@@ -59,12 +61,17 @@ class Sighting:
     found: Found
 
 
-def sightings(found: Mapping[str, Sequence[Found]]) -> dict[str, list[Sighting]]:
-    """What engines run, by job name."""
+def sightings(
+    found: Mapping[str, Sequence[Found]], left: Sequence[LeftCopy] = ()
+) -> dict[str, list[Sighting]]:
+    """What engines run, by job name, but for copies that were left behind, which are seen to apart."""
+    ids = {each.key for each in left}
+    handles = {(each.address, text) for each in left if each.handle for text in _texts(each.handle)}
     named: dict[str, list[Sighting]] = {}
     for address, jobs in found.items():
         for each in jobs:
-            named.setdefault(each.job_name, []).append(Sighting(address, each))
+            if each.attempt not in ids and (address, each.engine_id) not in handles:
+                named.setdefault(each.job_name, []).append(Sighting(address, each))
     return named
 
 
@@ -107,7 +114,7 @@ def _sorted_out(
     for each in attempts:
         ids.add(each.attempt.id)
         if each.handle is not None:
-            known.update((each.handle.address, text) for text in _ids(each))
+            known.update((each.handle.address, text) for text in _texts(each.handle))
     own: list[Sighting] = []
     others: list[Sighting] = []
     for sighting in seen:
@@ -117,10 +124,10 @@ def _sorted_out(
     return own, others
 
 
-def _ids(record: AttemptRecord) -> Iterable[str]:
-    assert record.handle is not None  # noqa: S101 - the caller looked
-    yield record.handle.engine_id
-    yield from record.handle.details.values()
+def _texts(handle: Handle) -> Iterable[str]:
+    """Among which is what the engine shows of the copy."""
+    yield handle.engine_id
+    yield from handle.details.values()
 
 
 def _strayed(

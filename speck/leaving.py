@@ -1,26 +1,24 @@
-"""Copies of jobs that are left behind at engines out of reach, because the user said so.
+"""What is left behind at engines and brokers out of reach, because the user said so.
 
-The copy may be at work there.  So its state is found without its engine, the fence at its source broker
-is raised above it, and its session is taken over: a copy that reads loses its connection, looks at the
-fence, and ends for good.  From then on it is no attempt of its job any more, but stays in the store until
-its engine has said that it runs no more; the loop asks, and every later apply.
+A copy may be at work at such an engine.  So its state is found without its engine, the fence at its source
+broker is raised above it, and its session is taken over: a copy that reads loses its connection, looks at the
+fence, and ends for good.  When its broker is left behind as well, that is still to be done, and the session
+still to be deleted.  What was left is no part of its job any more, but stays in the store until its engine
+has said that the copy runs no more, and its broker that the session is deleted (:mod:`speck.leftovers`).
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from speck.binder import DisposesStates, EngineBinder, LeavesState
-from speck.errors import BinderError, Fault, InvalidInput, NoAnswer, Refused, SpeckError, Unreachable
-from speck.inventory import Inventory
-from speck.model import Attempt, Handle, Job, JobState, State
+from speck.binder import MOST_COUNTED, LeavesState
+from speck.errors import Fault, InvalidInput, Refused
+from speck.inventory import Inventory, Site
+from speck.model import Attempt, Handle, Job, State, session_fingerprint
 from speck.pool import BinderPool
-from speck.store import AttemptRecord, Event, Store
-
-_log = logging.getLogger(__name__)
+from speck.store import AttemptRecord, Event, JobRecord, SessionRecord, Store, Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +37,11 @@ class LeftCopy:
         """What the store keeps it under."""
         return self.attempt.id
 
+    @property
+    def session(self) -> tuple[str, str]:
+        """The broker and the name of the session through which it reads."""
+        return self.source_broker, self.attempt.session
+
     def to_dict(self) -> dict[str, Any]:
         """The copy as plain data."""
         return asdict(self)
@@ -52,48 +55,150 @@ class LeftCopy:
         return cls(**{**data, **parts})
 
 
+@dataclass(frozen=True, slots=True)
+class LeftSession:
+    """A session that is to be deleted at a broker which nobody asked.
+
+    ``fenced`` says that its fence was raised above the copies that were left to read through it.
+    """
+
+    composition: str
+    job: str
+    broker: str
+    name: str
+    topic: str
+    fenced: bool = False
+
+    @property
+    def key(self) -> str:
+        """What the store keeps it under."""
+        return session_fingerprint(self.broker, self.name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The session as plain data."""
+        return asdict(self)
+
+
 def left_copies(store: Store) -> list[LeftCopy]:
     """All copies that were left behind and are not known to have ended."""
     return [LeftCopy.from_dict(each) for each in store.left_behind()]
 
 
-def addresses_of(names: Iterable[str], inventory: Inventory, deployed: Iterable[Job]) -> frozenset[str]:
-    """The engines' addresses that sites or addresses name; raises :class:`InvalidInput` for other names."""
-    known = {job.spe_address for job in deployed}
-    known |= {engine.spe_address for site in inventory.sites.values() for engine in site.engines}
+def left_sessions(store: Store) -> list[LeftSession]:
+    """All sessions that were left behind and are not known to be deleted."""
+    return [LeftSession(**each) for each in store.left_sessions()]
+
+
+def fence_above(store: Store, broker: str, session: str) -> int:
+    """The number that keeps all copies out which were left to read through a session; 0: there are none."""
+    numbers = (each.attempt.number for each in left_copies(store) if each.session == (broker, session))
+    return max((number + 1 for number in numbers), default=0)
+
+
+def names_left(store: Store, broker: str) -> set[str]:
+    """The names of sessions at a broker that were left, or that copies which were left read through.
+
+    What is left is deleted in the end, so that no other session may have its name before.
+    """
+    copies = {copy.attempt.session for copy in left_copies(store) if copy.source_broker == broker}
+    return copies | {session.name for session in left_sessions(store) if session.broker == broker}
+
+
+def shut_out(store: Store, pool: BinderPool, session: LeftSession) -> None:
+    """Make the copies that were left to read through a session lose it, and end."""
+    number = fence_above(store, session.broker, session.name)
+    if number:
+        broker = pool.broker(session.broker)
+        broker.fence(session.name, number)
+        broker.ensure_session(session.name, session.topic)
+
+
+def given_up(waiting: int, session: SessionRecord | LeftSession) -> str:
+    """How much goes with a session that is deleted, in words."""
+    # Engines acknowledge a batch when they begin the next one: the last may be among what is left.
+    some = f"at most {waiting} message{'s' * (waiting > 1)}"
+    many = f"{waiting} or more messages" if waiting == MOST_COUNTED else some
+    return f"given up: {many} that waited at {session.topic!r} of {session.broker}"
+
+
+def addresses_of(names: Iterable[str], inventory: Inventory, used: Iterable[str] = ()) -> frozenset[str]:
+    """The engines' and brokers' addresses that sites, brokers or addresses name.
+
+    A site's broker is among them unless another site has it too, that is not named.  ``used`` are addresses
+    that are known besides those of the inventory.  Raises :class:`InvalidInput` for other names.
+    """
+    wanted = list(names)
+    known = {*used, *(address for site in inventory.places() for address in _engines(site) | _broker(site))}
     found: set[str] = set()
     faults = []
-    for name in names:
-        site = inventory.sites.get(name)
+    for name in wanted:
+        site, broker = inventory.sites.get(name), inventory.brokers.get(name)
         if site is not None:
-            found |= {engine.spe_address for engine in site.engines}
+            others = (each for each in inventory.sites.values() if each.name not in wanted)
+            found |= _engines(site) | _broker(site) - {each.broker_address for each in others}
+        elif broker is not None:
+            found.add(broker.broker_address)
         elif name in known:
             found.add(name)
         else:
-            message = f"{name!r} is no site, and no address of an engine (see: speck sites)"
+            message = f"{name!r} is no site, and no address of an engine or a broker (see: speck sites)"
             faults.append(Fault(message, value=name))
     if faults:
         raise InvalidInput(faults, "what is to be left behind")
     return frozenset(found)
 
 
+def _engines(site: Site) -> set[str]:
+    return {engine.spe_address for engine in site.engines}
+
+
+def _broker(site: Site) -> set[str]:
+    return {site.broker_address}
+
+
+def refuse_use(composition: str, wanted: Iterable[Job], left: Collection[str]) -> None:
+    """Raise :class:`InvalidInput` when jobs are to read or write at brokers that are to be left behind.
+
+    A reader would lose its session there, and a writer would wait for nobody.
+    """
+    faults = [
+        Fault(
+            f"{field} {address} is to be left behind (write another broker for it; or, if this one answers, "
+            "name only what does not: the address of the engine)",
+            job=job.job_name,
+            field=field,
+            value=address,
+        )
+        for job in wanted
+        for field, address in (("source_broker", job.source_broker), ("sink_broker", job.sink_broker))
+        if address in left
+    ]
+    if faults:
+        raise InvalidInput(faults, f"composition {composition!r}")
+
+
 @dataclass(frozen=True)
 class Leaver:
-    """Leaves copies of one composition behind at the engines of ``addresses``, and stops those left before.
+    """Leaves behind what jobs of one composition have at the engines and brokers of ``addresses``.
 
-    ``count`` is told of each call to an engine; ``event`` makes an event of a kind, a job and a message.
+    ``event`` makes an event of a kind, a job and a message; ``note`` is told what the user should read about
+    a job.
     """
 
     store: Store
     pool: BinderPool
     composition: str
     addresses: frozenset[str]
-    count: Callable[[str], None]
     event: Callable[[str, str, str], Event]
+    note: Callable[[str, str], None]
 
     def leaves(self, form: Job) -> bool:
         """Whether what runs in this form is to be left behind."""
         return form.spe_address in self.addresses
+
+    def leaves_source(self, form: Job) -> bool:
+        """Whether the broker at which this form reads is to be left behind."""
+        return form.source_broker in self.addresses
 
     def state_of(self, record: AttemptRecord, form: Job) -> State | None:
         """The newest state of a copy, found without its engine; raises :class:`Refused` if that cannot be."""
@@ -107,79 +212,57 @@ class Leaver:
         return binder.left_state(record.handle)
 
     def leave(self, record: AttemptRecord, form: Job) -> None:
-        """Shut a copy out of its session, and keep it in the store as left behind."""
+        """Shut a copy out of its session, if its broker is there, and keep it in the store as left behind."""
         attempt = record.attempt
-        broker = self.pool.broker(form.source_broker)
-        broker.fence(attempt.session, attempt.number + 1)
-        broker.ensure_session(attempt.session, form.source_topic)
+        if not self.leaves_source(form):
+            broker = self.pool.broker(form.source_broker)
+            broker.fence(attempt.session, attempt.number + 1)
+            broker.ensure_session(attempt.session, form.source_topic)
         copy = LeftCopy(
             self.composition, form.engine, form.spe_address, form.source_broker, attempt, record.handle
         )
         message = f"job {form.job_name!r}: attempt {attempt.number} was left behind at {form.spe_address}"
+        job = self.store.job(attempt.job_name)
         with self.store.transaction() as transaction:
             transaction.delete_attempt(attempt)
             transaction.put_left_behind(copy.key, copy.to_dict())
             transaction.add_event(self.event("left", form.job_name, message))
+            if job is not None:
+                transaction.put_job(self.parted(transaction, job))
 
-    def keep_out(self, job_name: str) -> None:
-        """The fence of a job went with its session: raise it again where a copy may come back to read."""
-        for copy in left_copies(self.store):
-            if copy.attempt.job_name == job_name:
-                self.pool.broker(copy.source_broker).fence(copy.attempt.session, copy.attempt.number + 1)
+    def part(self, job: JobRecord, sessions: Iterable[SessionRecord]) -> list[SessionRecord]:
+        """Leave those of a job's sessions behind that it cannot delete itself; answers the others.
 
-    def settle(self) -> None:
-        """Stop what was left behind at engines that answer again; what cannot be stopped waits."""
-        silent = set(self.addresses)
-        for copy in left_copies(self.store):
-            if copy.address in silent:
-                continue
-            try:
-                self._end(copy)
-            except SpeckError as error:
-                silent.add(copy.address)
-                _log.info("attempt %s, left behind at %s: %s", copy.key, copy.address, error)
-
-    def _end(self, copy: LeftCopy) -> None:
-        name = copy.attempt.job_name
-        engine = self.pool.engine_at(copy.engine, copy.address)
-        handle = copy.handle
-        if handle is None:
-            self.count("find")
-            handle = engine.find(copy.attempt)
-        status = engine.status(handle) if handle is not None else None
-        if status is not None and status.state is JobState.UNKNOWN:
-            raise NoAnswer(status.message, address=copy.address)
-        if handle is not None and status is not None and status.state is not JobState.LOST:
-            self.count("stop")
-            # With its state, for a copy that was stopped without may have its last checkpoint deleted, from
-            # which the new copy began.
-            self._drop(engine, copy, engine.stop(handle, True))
-        if self.store.job(name) is None:
-            self.pool.broker(copy.source_broker).delete_session(copy.attempt.session)
-        message = f"job {name!r}: attempt {copy.attempt.number}, left behind at {copy.address}, has ended"
-        with self.store.transaction() as transaction:
-            transaction.delete_left_behind(copy.key)
-            transaction.add_event(replace(self.event("stopped", name, message), composition=copy.composition))
-
-    def _drop(self, engine: EngineBinder, copy: LeftCopy, state: State | None) -> None:
-        """Delete the state that a copy has left in the end, which nobody will start from.
-
-        Asked again after a crash, or no answer, a stop may answer what the copy itself began from: that is
-        not its own.
+        They are at brokers which are left behind, or copies that were left may come back to read there.
         """
-        if state is None or not isinstance(engine, DisposesStates) or self._is_needed(copy, state):
-            return
-        self.count("dispose_state")
-        try:
-            engine.dispose_state(state)
-        except (Unreachable, NoAnswer):
-            raise  # the copy stays in the store, and is asked about again
-        except BinderError as error:
-            _log.warning("the state of attempt %s is left at %s: %s", copy.key, state.location, error)
+        asked = list(sessions)
+        left = [each for each in asked if self._is_left(each) or fence_above(self.store, *_key(each))]
+        if left:
+            with self.store.transaction() as transaction:
+                transaction.put_job(self._without(transaction, job, left))
+        return [each for each in asked if each not in left]
 
-    def _is_needed(self, copy: LeftCopy, state: State) -> bool:
-        name = copy.attempt.job_name
-        job = self.store.job(name)
-        begun = [copy.attempt.state, *(each.attempt.state for each in self.store.attempts(name))]
-        known = [*begun, *((job.state, *job.saved, *job.left) if job else ())]
-        return state.location in [each.location for each in known if each is not None]
+    def parted(self, transaction: Transaction, job: JobRecord) -> JobRecord:
+        """The job without its sessions at brokers that are left behind; these are written as such."""
+        return self._without(transaction, job, [each for each in job.sessions if self._is_left(each)])
+
+    def _is_left(self, session: SessionRecord) -> bool:
+        return session.broker in self.addresses
+
+    def _without(
+        self, transaction: Transaction, job: JobRecord, sessions: Collection[SessionRecord]
+    ) -> JobRecord:
+        for session in sessions:
+            lost = self._is_left(session)
+            left = LeftSession(self.composition, job.name, *_key(session), session.topic, fenced=not lost)
+            transaction.put_left_session(left.key, left.to_dict())
+            if lost:
+                where = f"{session.topic!r} of {session.broker}"
+                text = f"given up: what waited at {where}, which was left behind (it cannot be counted now)"
+                self.note(job.name, text)
+                transaction.add_event(self.event("given up", job.name, f"job {job.name!r}: {text}"))
+        return replace(job, sessions=tuple(each for each in job.sessions if each not in sessions))
+
+
+def _key(session: SessionRecord) -> tuple[str, str]:
+    return session.broker, session.name

@@ -21,7 +21,8 @@ from speck.drift import GONE, Drifted, Sighting, drifts, sightings
 from speck.errors import SpeckError
 from speck.gauges import Gauges
 from speck.healing import Turn, brokers_of, engines_of, take_turns
-from speck.leaving import Leaver, left_copies
+from speck.leaving import left_copies
+from speck.leftovers import Leftovers
 from speck.model import Drift, JobState, JobStatus
 from speck.operation import Operation
 from speck.plan import Action, Keep, Move, Plan, Start, Update, make_plan
@@ -73,6 +74,7 @@ class Loop:
     observer: Observer
     pool: BinderPool
     healer: Healer
+    leftovers: Leftovers
     clock: Callable[[], float]
     backoff: Backoff = field(default_factory=Backoff)
     gauges: Gauges = field(default_factory=Gauges)
@@ -87,7 +89,7 @@ class Loop:
 
     def __post_init__(self) -> None:
         store, heal = self.deployments.store, self.healer.quietly
-        self._strays = Strays(store, self.pool, heal, self._left_event)
+        self._strays = Strays(store, self.pool, heal, self._stray_event)
 
     # --- the thread
 
@@ -101,6 +103,7 @@ class Loop:
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
+        self.leftovers.close()
 
     def _run(self, period: float) -> None:
         due = time_left = 0.0
@@ -178,17 +181,18 @@ class Loop:
             self._begun = None
 
     def _round(self) -> None:
+        self.deployments.store.retry()
         turns = self.healer.turns()
         snapshots = self.deployments.snapshots()
         look = self.observer.look([each for snapshot in snapshots for each in snapshot.deployed()])
-        seen = sightings(look.found)
+        seen = sightings(look.found, left_copies(self.deployments.store))
         self._forget_others(snapshots)
         for snapshot in snapshots:
             name = snapshot.head.name
             # What was seen while an operation was at work may be half of what it did.
             if self.healer.free(name) and self.healer.turns().get(name, 0) == turns.get(name, 0):
                 self._attend(snapshot, look, seen, turns.get(name, 0))
-        self._end_left(look)
+        self.leftovers.round(look.silent)
         self._strays.tell_unknown(seen)
 
     def _forget_others(self, snapshots: Sequence[Snapshot]) -> None:
@@ -335,14 +339,7 @@ class Loop:
             except SpeckError as error:
                 self._note_waits({name: str(error)})
 
-    def _end_left(self, look: Look) -> None:
-        """Stop what was left behind at engines that answer again."""
-        store = self.deployments.store
-        if left_copies(store):
-            silent = frozenset(look.silent)
-            Leaver(store, self.pool, "", silent, lambda _call: None, self._left_event).settle()
-
-    def _left_event(self, kind: str, job: str, message: str) -> Event:
+    def _stray_event(self, kind: str, job: str, message: str) -> Event:
         return Event(self.clock(), kind, message, "", job, by_loop=True)
 
 

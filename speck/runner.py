@@ -51,8 +51,8 @@ class Runner:
 
     ``placed`` answers a job with the path where its code is kept; ``mint`` makes attempt ids; ``clock``
     tells Unix time, s.  ``drain`` is how long (s) a job that is to read elsewhere may take to work off what
-    waits for it.  ``state_limit`` is the size up to which a state is carried over, bytes.  What runs at the
-    engines of ``left_behind`` (addresses) is not stopped but left.
+    waits for it.  ``state_limit`` is the size up to which a state is carried over, bytes.  What is at the
+    engines and brokers of ``left_behind`` (addresses) is not stopped or deleted but left: they are not asked.
     """
 
     store: Store
@@ -73,10 +73,12 @@ class Runner:
 
     def __post_init__(self) -> None:
         ledger = self._ledger = Ledger(self.store, self.pool, self.operation, self.clock)
-        composition, count = self.operation.composition, self.operation.count
-        self._carrier = Carrier(self.pool, self.state_limit, count)
-        self._leaver = Leaver(self.store, self.pool, composition, self.left_behind, count, ledger.event)
-        self._sessions = Sessions(ledger)
+        operation = self.operation
+        self._carrier = Carrier(self.pool, self.state_limit, operation.count)
+        self._leaver = Leaver(
+            self.store, self.pool, operation.composition, self.left_behind, ledger.event, operation.note
+        )
+        self._sessions = Sessions(ledger, self._leaver)
         self._attempts = Attempts(ledger, self._carrier, self._leaver, self.placed, self.mint)
 
     def run(self, plan: Plan) -> None:
@@ -90,7 +92,6 @@ class Runner:
             if not isinstance(each, Stop) and self._form_before(each.job) is not None
         }
         run_tasks([*self._tasks(actions), *self._watching(kept), *self._tidying(kept, actions)])
-        self._leaver.settle()
 
     # --- order
 
@@ -120,7 +121,7 @@ class Runner:
             return {job.source_broker, job.sink_broker}
         # One that never came as far as its broker (a wrong address, say) can go without it.
         reached = self._ledger.record(job.job_name).sessions or self.store.attempts(job.job_name)
-        return {job.source_broker} if reached else set()
+        return {job.source_broker} - self.left_behind if reached else set()
 
     def _broker_task(self, address: str) -> Task:
         def check() -> None:
@@ -253,10 +254,8 @@ class Runner:
 
     def _await_drained(self, name: str) -> None:
         for record in self.store.attempts(name):
-            if record.handle is not None and record.phase == "running":
-                form = self._ledger.form(record)
-                if self._leaver.leaves(form):
-                    continue
+            form = self._ledger.form(record)
+            if record.handle is not None and record.phase == "running" and not self._is_left(form):
                 engine, broker = self.pool.engine(form), self.pool.broker(form.source_broker)
                 copy = Copy(form, record.attempt.session, record.handle, engine, broker)
                 await_drained(copy, f"{self.operation.id}-{self.mint()[:8]}", self.drain)
@@ -265,7 +264,7 @@ class Runner:
         """Start a copy that died before it had drained once more as it was, to work off what it left."""
         for record in self.store.attempts(job.job_name):
             form = self._ledger.form(record)
-            if self.drain <= 0 or source_of(form) == source_of(job):
+            if self.drain <= 0 or source_of(form) == source_of(job) or self._is_left(form):
                 continue
             broker = self.pool.broker(form.source_broker)
             if again(partial(broker.waiting, record.attempt.session)):
@@ -278,6 +277,10 @@ class Runner:
                     _log.warning("job %r cannot work off what it left: %s", job.job_name, error)
                     continue
                 self._await_drained(job.job_name)
+
+    def _is_left(self, form: Job) -> bool:
+        """Whether nobody can work off what waits for a job in this form."""
+        return self._leaver.leaves(form) or self._leaver.leaves_source(form)
 
     # --- act
 
@@ -351,7 +354,9 @@ class Runner:
         """The form that was stopped to make place for this one, which is not up yet, and its revision."""
         former = self._ledger.record(job.job_name).former
         previous = self._ledger.wanted_in(former).get(job.job_name) if former else None
-        return None if previous is None or previous == job else (previous, former)
+        if previous is None or previous == job or self._leaver.leaves_source(previous):
+            return None
+        return previous, former
 
     def _put_back(self, previous: Job, former: int, error: BinderError) -> NoReturn:
         """Start the previous version again; the session of the new one goes on to collect for it."""
@@ -423,6 +428,5 @@ class Runner:
         for state in self._attempts.discard_left(name):
             self.operation.note(name, f"a state that nobody needs is left at {state.location}")
         self._sessions.delete(name, told=name in self._rewirings)
-        self._leaver.keep_out(name)
         with self.store.transaction() as transaction:
             transaction.delete_job(name)

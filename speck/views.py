@@ -15,7 +15,7 @@ from speck.deployment import Deployments, Snapshot
 from speck.errors import BinderError, NotFound, SpeckError
 from speck.history import History
 from speck.inventory import Broker, Inventory, Site
-from speck.leaving import LeftCopy, left_copies
+from speck.leaving import LeftCopy, left_copies, left_sessions
 from speck.loop import Loop
 from speck.model import JobMetrics, JobState, JobStatus
 from speck.pool import BinderPool
@@ -232,6 +232,7 @@ class Views:
                 for each in site.engines
             ],
             "broker": self._broker_data(site),
+            "uplink": asdict(site.uplink),
         }
 
     def site_at(self, address: str) -> str:
@@ -240,6 +241,34 @@ class Views:
             if address in (site.broker_address, *(each.spe_address for each in site.engines)):
                 return site.name
         return address
+
+    def left_behind(self) -> list[dict[str, Any]]:
+        """Every copy and every session that was left behind, by job name."""
+        store = self.deployments.store
+        sessions = left_sessions(store)
+        waiting = {(each.broker, each.name) for each in sessions if not each.fenced}
+        found = [
+            self._left_data("copy", each.attempt.job_name, each.composition, each.address)
+            | {"attempt": each.attempt.number, "session": each.attempt.session}
+            | {"fenced": each.session not in waiting}
+            for each in left_copies(store)
+        ]
+        found += [
+            self._left_data("session", each.job, each.composition, each.broker)
+            | {"attempt": None, "session": each.name, "fenced": each.fenced}
+            for each in sessions
+        ]
+        return sorted(found, key=lambda each: (each["job_name"], each["kind"], each["address"]))
+
+    def _left_data(self, kind: str, job: str, composition: str, address: str) -> dict[str, Any]:
+        site = self.site_at(address)
+        return {
+            "kind": kind,
+            "job_name": job,
+            "composition": composition,
+            "address": address,
+            "site": site,
+        }
 
     def _engine_data(self, address: str) -> dict[str, Any]:
         data: dict[str, Any] = {"address": address, "reached": True, "error": "", "capacity": None}

@@ -222,6 +222,12 @@ class World:
                 if job_name in (None, running.job.job_name)
             ]
 
+    def is_cut_off(self, copy: RunningJob) -> bool:
+        """Whether a copy is where nobody reaches it, nor the broker from which it reads."""
+        with self.lock:
+            engine = next(each for each in self.engines.values() if copy.attempt.id in each.jobs)
+            return not engine.reachable and not self.broker(copy.job.source_broker).reachable
+
     def where(self) -> dict[str, str]:
         """The engine's address of each running job, by job name."""
         with self.lock:
@@ -423,6 +429,7 @@ class InMemoryEngine:
         world.violations.extend(
             f"job {job.job_name!r} started while attempt {other.attempt.id} of it runs"
             for other in world.running(job.job_name)
+            if not world.is_cut_off(other)
         )
         if attempt.session not in world.broker(job.source_broker).sessions:
             world.violations.append(f"job {job.job_name!r} started without its session {attempt.session!r}")

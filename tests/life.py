@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from speck.errors import BinderError, Unreachable
+from speck.errors import BinderError, StoreError, Unreachable
+from speck.store.database import Database
+from speck.store.transaction import Change
 from tests.doubles import World
 
 
@@ -36,13 +38,40 @@ class Life:
         self._reach(method, True)
 
     def _reach(self, method: str, after: bool) -> None:
-        if self.kill_at == (method, after) and not self.dead:
+        if not self.dead and self._ends(method, after):
             self.dead = True
             shutil.copytree(self.store, self.left)
         if self.dead:
             raise self.error
 
+    def _ends(self, method: str, after: bool) -> bool:
+        return self.kill_at == (method, after)
+
+    def writes(self, database: Database) -> None:
+        """Count what is written down among the moments, as the method ``write``."""
+        write = database.write
+
+        def counted(changes: Sequence[Change]) -> None:
+            try:
+                self._reach("write", False)
+                write(changes)
+                self._reach("write", True)
+            except BinderError as error:
+                raise StoreError("killed") from error
+
+        database.write = counted  # type: ignore[method-assign]
+
     @property
     def left(self) -> Path:
         """The store as it was when the coordinator was killed."""
         return self.store.with_name(f"{self.store.name}-left")
+
+
+class ShortLife(Life):
+    """One that is killed at a moment counted from now: ``moments`` are those that it still has."""
+
+    moments = 1 << 30
+
+    def _ends(self, method: str, after: bool) -> bool:
+        self.moments -= 1
+        return self.moments < 0

@@ -212,6 +212,25 @@ def test_a_deletion_is_shown_before_it_is_done(speck: Speck, rest: RestServer, t
     assert sorted(rest.world.where()) == ["a", "b"]
 
 
+def test_what_was_left_behind_is_listed_and_forgotten(speck: Speck, rest: RestServer, two: str) -> None:
+    speck("apply", two)
+    site = ["sc://e1:15002", "tcp://b1:1883"]
+    for address in site:
+        rest.world.down(address)
+    options = [word for address in site for word in ("--leave-behind", address)]
+    said = speck("apply", two, *options)
+    assert said.code == 1
+    assert "source_broker tcp://b1:1883 is to be left behind (write another broker for it" in said.err
+    assert speck("delete", "two", *options).code == 0
+    lines = speck("left-behind").out.splitlines()
+    assert lines[0].split() == ["JOB", "COMPOSITION", "LEFT", "SITE", "ADDRESS", "SESSION", "FENCED"]
+    assert lines[1].split() == ["a", "two", "copy,", "attempt", "1", site[0], site[0], "speck-a", "no"]
+    assert len(lines) == 5
+    forgotten = speck("left-behind", "--forget", site[0], "--forget", site[1], "--json")
+    assert (forgotten.code, forgotten.data) == (0, [])
+    assert speck("left-behind", "--forget", site[0]).code == 1
+
+
 def test_tables_name_what_is_there(speck: Speck, two: str) -> None:
     speck("apply", two, "-m", "the first one")
     speck("show", "a")

@@ -11,9 +11,9 @@ import sys
 import uuid
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -36,7 +36,8 @@ from tests.binder_contract import EngineContract, attempt_of, await_state, event
 from tests.examples import job, one_site
 from tests.flink_bench import BROKER, FlinkBench
 from tests.flink_server import FlinkServer
-from tests.https_proxy import https_proxy
+from tests.https_proxy import HttpsProxy, https_proxy
+from tests.nginx_server import nginx_before_flink
 from tests.wire_trouble import Mischief, MischiefRelay
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "jars_and_apps" / "flink"
@@ -567,12 +568,25 @@ def login_value() -> str:
     return os.environ["BROKER_PASSWORD"]
 
 
+def padded(job: Job, path: Path) -> Job:
+    """The job, with a jar of 3 MB."""
+    shutil.copyfile(job.job_path, path)
+    with zipfile.ZipFile(path, "a") as jar:
+        jar.writestr("padding", os.urandom(3 << 20))
+    return replace(job, job_path=str(path))
+
+
+@pytest.mark.parametrize("before", [https_proxy, nginx_before_flink])
 def test_tls_and_a_password(
-    flink_bench: FlinkBench, job_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    flink_bench: FlinkBench,
+    job_name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    before: Callable[[Path, str, str, str], AbstractContextManager[HttpsProxy]],
 ) -> None:
     monkeypatch.setenv("FLINK_PASSWORD", "open-sesame")
     secret = Secret("${FLINK_PASSWORD}")
-    with https_proxy(tmp_path, flink_bench.server.address, "speck", "open-sesame") as proxy:
+    with before(tmp_path, flink_bench.server.address, "speck", "open-sesame") as proxy:
 
         def engine(login: Login) -> FlinkEngine:
             one = one_site("A", proxy.address, BROKER, engine_login=login)
@@ -580,7 +594,7 @@ def test_tls_and_a_password(
 
         trusted = str(proxy.certificate)
         good = engine(Login(username="speck", password=secret, ca_file=trusted))
-        job = flink_bench.job(job_name)
+        job = padded(flink_bench.job(job_name), tmp_path / "large.jar")
         good.check(job, None)
         handle = good.submit(job, attempt_of(job))
         await_state(good, handle, JobState.RUNNING)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from binders.flink import FLINK
 from binders.flink.code import parameters as flink_parameters
+from binders.source import LARGEST
 from binders.spark import CONNECT, parameters
 from binders.spark.code import mentions_python_functions
 from speck.binder import Parameter
@@ -88,6 +90,50 @@ def test_a_file_that_is_no_python(tmp_path: Path) -> None:
     path = tmp_path / "clean.py"
     path.write_text("def clean(:\n", encoding="utf-8")
     assert CONNECT.check_code(path, "clean") == "'clean.py' is not valid Python: invalid syntax (line 1)"
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (b"-" * 100_000 + b"1", "nested too deeply"),
+        (b"a" + b".b" * 100_000, "nested too deeply"),
+        (b"#" * (LARGEST + 1), "too large for a file of Python"),
+        (b"def clean(messages):\n    return '\0'", "null bytes"),
+        (b"# coding: nope\n", "unknown encoding"),
+    ],
+)
+def test_a_file_that_is_made_to_do_harm(tmp_path: Path, source: bytes, words: str) -> None:
+    (path := tmp_path / "clean.py").write_bytes(source)
+    assert words in (CONNECT.check_code(path, "clean") or "")
+    assert words in (FLINK.check_code(path, "clean") or "")
+    with zipfile.ZipFile(tmp_path / "clean.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("clean.py", source)
+    assert words in (CONNECT.check_code(tmp_path / "clean.zip", "clean.clean") or "")
+
+
+def test_an_archive_that_is_a_bomb(tmp_path: Path) -> None:
+    """Much in little: no more of it is unpacked than is looked at."""
+    with zipfile.ZipFile(path := tmp_path / "clean.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("clean.py", bytes(128 << 20))
+    tracemalloc.start()
+    try:
+        assert "too large for a file of Python" in (CONNECT.check_code(path, "clean.clean") or "")
+        assert mentions_python_functions(path)
+        assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_archive_that_cannot_be_unpacked(tmp_path: Path) -> None:
+    with zipfile.ZipFile(path := tmp_path / "clean.zip", "w") as archive:
+        archive.writestr("clean.py", "def clean(messages):\n    return messages\n")
+    whole = path.read_bytes()
+    central = whole.index(b"PK\1\2")
+    for place, value in ((8, 1), (10, 99)):  # encrypted; packed in a way that nobody knows
+        broken = bytearray(whole)
+        broken[central + place] = value
+        path.write_bytes(broken)
+        assert "cannot be read" in (CONNECT.check_code(path, "clean.clean") or "")
 
 
 def test_files_of_another_kind(tmp_path: Path) -> None:

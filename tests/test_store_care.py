@@ -111,6 +111,7 @@ def test_all_kinds_of_records_are_known_to_check(tmp_path: Path) -> None:
     with Store(tmp_path / "store") as store:
         with store.transaction() as transaction:
             transaction.put_left_behind("aa", {"job": "a"})
+            transaction.put_left_session("bb", {"job": "a"})
             transaction.put_tries("a", Tries(3, 5.0, "was refused"))
             transaction.put_operation("2", {"id": "2", "kind": "heal", "state": "succeeded"})
             transaction.add_event(Event(1.0, "drift", "it died", by_loop=True))

@@ -210,6 +210,7 @@ class Floor:
 def await_quiet(addresses: Sequence[str], wanted: int = 0) -> None:
     """Wait until so many jobs in all run, and none is on its way."""
     clusters = [FlinkRest(address) for address in addresses]
+    pause = 0.01 + 0.001 * wanted  # s; a cluster takes a millisecond of processor time to tell of a job
     deadline = time.monotonic() + _PATIENCE
     while True:
         states = [state for cluster in clusters for state in cluster.states()]
@@ -217,4 +218,4 @@ def await_quiet(addresses: Sequence[str], wanted: int = 0) -> None:
             return
         if time.monotonic() > deadline:
             raise RuntimeError(f"{len(states)} jobs, {wanted} wanted: {sorted(set(states))}")
-        time.sleep(0.02)
+        time.sleep(pause)

@@ -32,9 +32,13 @@ from benchmarks.promises.rig import (
     Rig,
     await_that,
     job,
+    paho_client,
 )
-from speck.leaving import left_copies
+from binders.mqtt import MqttBroker
+from speck.inventory import Inventory
+from speck.leaving import left_copies, left_sessions
 from tests.flink_server import FlinkServer
+from tests.mosquitto_server import MosquittoServer
 
 WAITING = 500  # messages that are sent while a reader is away
 
@@ -110,6 +114,7 @@ def leave_site(rig: Rig, messages: int, rate: float = 500.0) -> Account:
     """A job moves off a site that is cut off, and goes on there until the site comes back.
 
     The site's processes are held, so that they answer nobody, neither SpecK nor brokers, and know of nothing.
+    Then another job does the same, with the broker from which it reads (:func:`leave_with_broker`).
     """
     checkpoints = {"execution.checkpointing.dir": rig.flink.cluster.checkpoints.as_uri()}
     far = FlinkServer(rig.directory / f"far-{time.monotonic_ns()}", conf=checkpoints)
@@ -148,7 +153,56 @@ def leave_site(rig: Rig, messages: int, rate: float = 500.0) -> Account:
         if states := _states_of(rig, far, left.attempt.id):
             raise RuntimeError(f"states that nobody needs are left: {states}")
         _delete(rig, "far")
+        leave_with_broker(rig, far, way)
         return account
+
+
+def leave_with_broker(rig: Rig, far: FlinkServer, way: Link) -> None:
+    """A job leaves a site that is gone with the broker from which it reads; the broker comes back first.
+
+    What waits there is given up, so nothing is counted.  Raises :class:`RuntimeError` when something is left.
+    """
+    there = f"http://127.0.0.1:{way.port}/"
+    directory = rig.directory / f"corner-{time.monotonic_ns()}"
+    with MosquittoServer(directory) as corner, Link(corner.port) as wire:
+
+        def alone(engine: str, source: str) -> str:
+            count = (FLINK_CODE, "io.speck.flink.jobs.CountByKey")
+            return "jobs:\n" + job("count-5", engine, (source, "in/5"), (rig.edge.address, "out/5"), count)
+
+        rig.apply(alone(there, wire.address), "alone")
+        _await_counted(rig, corner, "before")
+        far.freeze()
+        way.refuse(True)
+        wire.refuse(True)
+        rig.apply(alone(rig.flink.address, rig.edge.address), "alone", [there, wire.address])
+        _await_counted(rig, rig.edge, "meanwhile")
+        (session,) = left_sessions(rig.coordinator.store)
+        far.thaw()
+        wire.refuse(False)
+        leftovers = rig.coordinator.leftovers
+        leftovers.settle()
+        await_that(lambda: far_states(far), lambda states: states == {"FAILED"})
+        leftovers.settle()
+        if MqttBroker(corner.address, Inventory()).session_exists(session.name):
+            raise RuntimeError(f"session {session.name} is there still")
+        way.refuse(False)
+        await_that(lambda: _left_after(leftovers.settle, rig), lambda left: left == [])
+        _delete(rig, "alone")
+
+
+def _await_counted(rig: Rig, broker: MosquittoServer, text: str) -> None:
+    """Send a text, and wait until it was counted."""
+    before, client = len(rig.counts), paho_client(broker)
+    client.publish("in/5", f"{text}-{time.monotonic_ns()}", 1).wait_for_publish(60)
+    await_that(lambda: len(rig.counts), lambda count: count > before)
+    client.disconnect()
+    client.loop_stop()
+
+
+def _left_after(settle: Callable[[], object], rig: Rig) -> list[object]:
+    settle()
+    return [*left_copies(rig.coordinator.store), *left_sessions(rig.coordinator.store)]
 
 
 def _states_of(rig: Rig, far: FlinkServer, attempt: str) -> list[str]:

@@ -7,9 +7,9 @@ import difflib
 import zipfile
 from pathlib import Path
 
-from binders.codefile import UNREADABLE, parsed, why_unreadable
 from binders.flink.parcel import PYTHON
 from binders.signature import parameters_of
+from binders.source import UNREADABLE, BadSource, parsed, read_source, why_unreadable
 from speck.binder import Parameter
 
 JAR = ".jar"
@@ -33,16 +33,16 @@ def parameters(path: Path, entry_class: str) -> tuple[Parameter, ...] | None:
     """Which arguments a Python function takes; of a script, and of what is in a jar, that is not known."""
     if path.suffix.lower() != PYTHON or entry_class == SCRIPT:
         return None
-    return parameters_of(path.read_bytes(), entry_class)
+    return parameters_of(read_source(path), entry_class)
 
 
 def _check_python(path: Path, entry_class: str) -> str | None:
     try:
-        tree = parsed(path.read_bytes(), path.name)
+        tree = parsed(read_source(path), path.name)
+    except BadSource as error:
+        return str(error)
     except OSError as error:
         return f"job_path {str(path)!r} cannot be read: {error}"
-    if isinstance(tree, str):
-        return tree
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     if entry_class == SCRIPT or entry_class in functions:
         return None

@@ -32,6 +32,7 @@ class Promises:
     def __init__(self) -> None:
         self._guard = threading.RLock()
         self._until: dict[str, float] = {}
+        self.ended = 0  # so many promises
 
     @contextmanager
     def deciding(self, name: str) -> Iterator[frozenset[str]]:
@@ -49,6 +50,7 @@ class Promises:
         """Note that the engine itself tells of the job now, or that it does not come."""
         with self._guard:
             self._until.pop(name, None)
+            self.ended += 1
 
 
 def slots_taken(known: Collection[str], unknown: int, promised: frozenset[str]) -> int:

@@ -30,12 +30,17 @@ def complete(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def query_parameters(document: dict[str, Any]) -> dict[tuple[str, str], frozenset[str]]:
-    """The names of the query parameters of each method (upper case) and path (as in the document)."""
+def query_parameters(document: dict[str, Any]) -> dict[tuple[str, str], dict[str, bool]]:
+    """The query parameters of each method (upper case) and path (as in the document), by name.
+
+    Each with whether it is a list, of which several may be given.
+    """
     return {
-        (method.upper(), path): frozenset(
-            each["name"] for each in operation.get("parameters", ()) if each.get("in") == "query"
-        )
+        (method.upper(), path): {
+            each["name"]: each.get("schema", {}).get("type") == "array"
+            for each in operation.get("parameters", ())
+            if each.get("in") == "query"
+        }
         for path, method, operation in _operations(document)
     }
 

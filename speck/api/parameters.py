@@ -64,6 +64,23 @@ class ChangeQuery(Schema):
     )
 
 
+def _leave_behind() -> fields.List[str]:
+    return fields.List(
+        fields.String(),
+        load_default=list,
+        metadata={
+            "description": "sites, or addresses of engines and brokers, that are not asked: what is there is "
+            "left instead of stopped and deleted, until they answer again"
+        },
+    )
+
+
+class JobDeletionQuery(ChangeQuery):
+    """Query parameters of the deletion of one job."""
+
+    leave_behind = _leave_behind()
+
+
 class JobQuery(ChangeQuery):
     """Query parameters of the deployment of one job."""
 
@@ -79,18 +96,34 @@ class PlannedQuery(ChangeQuery):
     base_revision = _number(0, "refuse when this is not the last revision")
 
 
-class ApplyQuery(PlannedQuery):
+class DeletionQuery(PlannedQuery):
+    """Query parameters of the deletion of a composition."""
+
+    leave_behind = _leave_behind()
+
+
+class ForgettingQuery(Schema):
+    """Query parameters of a request to forget what was left behind."""
+
+    place = fields.List(
+        fields.String(),
+        required=True,
+        metadata={"description": "sites, or addresses of engines and brokers, that never come back"},
+    )
+    author = fields.String(
+        load_default="",
+        validate=[validate.Length(max=200), _one_line],
+        metadata={"description": "who asks; kept in the history"},
+    )
+
+
+class ApplyQuery(DeletionQuery):
     """Query parameters of an apply."""
 
     name = fields.String(
         load_default="composition",
         validate=_name,
         metadata={"description": "the name of a composition that has none", **_NAME},
-    )
-    leave_behind = fields.List(
-        fields.String(),
-        load_default=list,
-        metadata={"description": "sites or engine addresses whose copies are left instead of stopped"},
     )
 
 

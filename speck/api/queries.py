@@ -11,7 +11,8 @@ from flask import Flask, Response, request
 from speck.api import problems
 from speck.schema.report import show
 
-Known = Mapping[tuple[str, str], frozenset[str]]
+# Of each method and path: the parameters by name, and whether each may be given several times.
+Known = Mapping[tuple[str, str], Mapping[str, bool]]
 
 
 def register(app: Flask, known: Known) -> None:
@@ -29,15 +30,15 @@ def register(app: Flask, known: Known) -> None:
         return problems.problem(422, "; ".join(each["message"] for each in wrong), faults=wrong)
 
 
-def _faults(names: frozenset[str]) -> list[dict[str, str]]:
+def _faults(names: Mapping[str, bool]) -> list[dict[str, str]]:
     given = request.args.to_dict(flat=False)
     unknown = [{"field": name, "message": _unknown(name, names)} for name in given if name not in names]
-    twice = [name for name, values in given.items() if name in names and len(values) > 1]
+    twice = [name for name, values in given.items() if not names.get(name, True) and len(values) > 1]
     twice_message = "query parameter {!r} is given twice (expected once)"
     return unknown + [{"field": name, "message": twice_message.format(name)} for name in twice]
 
 
-def _unknown(name: str, names: frozenset[str]) -> str:
+def _unknown(name: str, names: Mapping[str, bool]) -> str:
     near = get_close_matches(name, names, n=1)
     known = f"the parameters are {', '.join(sorted(names))}" if names else "this path takes none"
     right = f"did you mean {near[0]!r}?" if near else known

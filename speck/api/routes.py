@@ -102,7 +102,7 @@ def apply_composition(query: dict[str, Any]) -> Any:
     """Apply a composition, or plan it"""
     loaded = _load(query["name"])
     if query["dry_run"]:
-        plan = _coordinator().plan(loaded.composition, query["base_revision"])
+        plan = _coordinator().plan(loaded.composition, query["base_revision"], query["leave_behind"])
         warnings = [fault_data(each) for each in loaded.warnings]
         return current_app.json.response(plan_data(plan) | {"warnings": warnings, "jobs": forms(plan)})
     operation, _ = _coordinator().apply(
@@ -132,18 +132,18 @@ def show_composition(name: str) -> Any:
 
 
 @blueprint.route("/compositions/<name>", methods=["DELETE"])
-@blueprint.arguments(parameters.PlannedQuery, location="query")
+@blueprint.arguments(parameters.DeletionQuery, location="query")
 @blueprint.response(202, schemas.OperationSchema, description="begun (200: ended within `wait`)")
 @blueprint.alt_response(200, schema=schemas.PlanSchema, description="the plan, for `dry_run`")
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
 @blueprint.alt_response(409, schema=schemas.ProblemSchema, description="stale base_revision, or busy")
 def delete_composition(query: dict[str, Any], name: str) -> Any:
     """Stop and forget all jobs of a composition, or plan it"""
-    base = query["base_revision"]
+    base, left = query["base_revision"], query["leave_behind"]
     if query["dry_run"]:
-        plan = _coordinator().plan_deletion(name, base)
+        plan = _coordinator().plan_deletion(name, base, left)
         return current_app.json.response(plan_data(plan) | {"warnings": [], "jobs": forms(plan)})
-    operation = _coordinator().delete_composition(name, base_revision=base, **_why(query))
+    operation = _coordinator().delete_composition(name, base_revision=base, leave_behind=left, **_why(query))
     return _answer(operation, query["wait"])
 
 
@@ -238,13 +238,14 @@ def show_log(query: dict[str, Any], name: str) -> Any:
 
 
 @blueprint.route("/jobs/<name>", methods=["DELETE"])
-@blueprint.arguments(parameters.ChangeQuery, location="query")
+@blueprint.arguments(parameters.JobDeletionQuery, location="query")
 @blueprint.response(202, schemas.OperationSchema)
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
 @blueprint.alt_response(409, schema=schemas.ProblemSchema)
 def delete_job(query: dict[str, Any], name: str) -> Any:
     """Stop and forget one job"""
-    return _answer(_coordinator().delete_job(name, **_why(query)), query["wait"])
+    operation = _coordinator().delete_job(name, leave_behind=query["leave_behind"], **_why(query))
+    return _answer(operation, query["wait"])
 
 
 @blueprint.route("/rates", methods=["GET"])
@@ -278,8 +279,14 @@ def follow_operation(identifier: str) -> Response:
     operation = _coordinator().live_operation(identifier)
     if operation is None:
         ended = _coordinator().operation(identifier)
-        return Response(_event(ended), content_type="text/event-stream")
-    return Response(_follow(operation), content_type="text/event-stream")
+        return _stream(iter((_event(ended),)))
+    return _stream(_follow(operation))
+
+
+def _stream(events: Iterator[str]) -> Response:
+    """Events as they come; a proxy is told not to gather them first (nginx listens to this)."""
+    headers = {"X-Accel-Buffering": "no"}
+    return Response(events, content_type="text/event-stream", headers=headers)
 
 
 def _event(data: dict[str, Any]) -> str:
@@ -310,7 +317,7 @@ def follow_live(headers: dict[str, Any]) -> Response:
     if not live.enter():
         detail = f"{live.most} follow already (try again, or ask for what you need now and then)"
         return problems.problem(503, detail, headers={"Retry-After": "10"})
-    response = Response(live.follow(headers["last_event_id"]), content_type="text/event-stream")
+    response = _stream(live.follow(headers["last_event_id"]))
     response.headers["Cache-Control"] = "no-store"
     response.call_on_close(live.leave)
     return response
@@ -338,6 +345,24 @@ def check_sites() -> Any:
     return _coordinator().views.checkups()
 
 
+@blueprint.route("/left-behind", methods=["GET"])
+@blueprint.response(200, schemas.LeftoverSchema(many=True))
+def list_left_behind() -> Any:
+    """What was left behind, and is ended when its engine and its broker answer again"""
+    return _coordinator().views.left_behind()
+
+
+@blueprint.route("/left-behind", methods=["DELETE"])
+@blueprint.arguments(parameters.ForgettingQuery, location="query")
+@blueprint.response(200, schemas.LeftoverSchema(many=True), description="what is left still")
+@blueprint.alt_response(422, schema=schemas.ProblemSchema, description="nothing was left behind there")
+def forget_left_behind(query: dict[str, Any]) -> Any:
+    """Forget what was left behind at places that never come back"""
+    coordinator = _coordinator()
+    coordinator.leftovers.forget(query["place"], author(query["author"]))
+    return coordinator.views.left_behind()
+
+
 @blueprint.route("/whoami", methods=["GET"])
 @blueprint.response(200, schemas.OwnerSchema)
 def show_owner() -> Any:
@@ -361,7 +386,7 @@ def healthz() -> Response:
 @blueprint.response(200, schemas.HealthSchema)
 @blueprint.alt_response(503, schema=schemas.ProblemSchema, description="not yet, or no more, and why")
 def readyz() -> Response:
-    """Whether what was interrupted is taken up again, and the engines were looked at"""
+    """Whether what was interrupted is taken up, the engines were looked at, the store can be written"""
     if reasons := [*_coordinator().faults(), *_coordinator().waits_for()]:
         return problems.problem(503, "; ".join(reasons), headers={"Retry-After": "2"})
     return Response(json.dumps({"status": "ok"}), content_type=_JSON)

@@ -99,7 +99,7 @@ class _OperationSchema(Schema):
     error = _text("what went wrong with it as a whole, if anything did")
     warnings = fields.List(fields.String(), metadata={"description": "of the file that was applied"})
     left_behind = fields.List(
-        fields.String(), metadata={"description": "sites or engines that were not waited for"}
+        fields.String(), metadata={"description": "addresses of engines and brokers that were not asked"}
     )
     engine_calls = fields.Dict(
         keys=fields.String(),
@@ -139,6 +139,21 @@ class LeftCopySchema(Schema):
 
     address = _text("the engine's")
     attempt = fields.Integer(metadata={"description": "number of the attempt that it is"})
+
+
+class LeftoverSchema(Schema):
+    """What was left behind at an engine or a broker out of reach, and is ended when it answers."""
+
+    kind = fields.String(validate=validate.OneOf(("copy", "session")), metadata={"description": "what it is"})
+    job_name = _text("the job that it was of")
+    composition = _text("the composition that the job belonged to")
+    address = _text("the engine's, or the broker's")
+    site = _text("of the inventory, or the address")
+    attempt = fields.Integer(allow_none=True, metadata={"description": "of a copy: its number"})
+    session = _text("its name; of a copy, of the one through which it reads")
+    fenced = fields.Boolean(
+        metadata={"description": "whether the broker knows that the copies which were left may not read"}
+    )
 
 
 class JobViewSchema(Schema):
@@ -304,6 +319,13 @@ class BrokerViewSchema(_ReachedSchema):
     )
 
 
+class UplinkViewSchema(Schema):
+    """A site's link to the others, as the inventory has it; null: not told there."""
+
+    bandwidth = fields.Float(allow_none=True, metadata={"description": "bit/s"})
+    latency = fields.Float(allow_none=True, metadata={"description": "one way, ms"})
+
+
 class SiteViewSchema(Schema):
     """A site of the inventory, or a broker of none, and whether it can be reached now."""
 
@@ -313,6 +335,7 @@ class SiteViewSchema(Schema):
         metadata={"description": "its engines; none: it is a broker that belongs to no site"},
     )
     broker = fields.Nested(BrokerViewSchema, metadata={"description": "its broker"})
+    uplink = fields.Nested(UplinkViewSchema, metadata={"description": "its link to the others"})
 
 
 class ComplaintSchema(Schema):

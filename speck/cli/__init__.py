@@ -67,6 +67,7 @@ for command in (
     compositions.show_operation,
     compositions.compositions,
     compositions.delete,
+    compositions.left_behind,
     history.history,
     history.diff,
     history.rollback,

@@ -60,12 +60,28 @@ def _user() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def why_options(function: _Function) -> _Function:
-    """The options of every command that changes something."""
-    author = click.option(
+def leave_behind_option(function: _Function) -> _Function:
+    """What is not to be asked, because it is gone."""
+    return click.option(
+        "--leave-behind",
+        multiple=True,
+        metavar="SITE_OR_ADDRESS",
+        help="Do not ask this site, engine or broker: what is there and is wanted elsewhere, or no more, is "
+        "left, and ended when it answers again (may be repeated).",
+    )(function)
+
+
+def author_option(function: _Function) -> _Function:
+    """The option of who asks."""
+    return click.option(
         "--author", default=_user, show_default="you, at this machine", help="Who asks; kept in the history."
-    )
-    return click.option("-m", "--message", default="", help="Why; kept in the history.")(author(function))
+    )(function)
+
+
+def why_options(function: _Function) -> _Function:
+    """The options of every command that changes what is wanted."""
+    message = click.option("-m", "--message", default="", help="Why; kept in the history.")
+    return message(author_option(function))
 
 
 def show_json(data: Any) -> None:

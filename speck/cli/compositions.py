@@ -11,10 +11,12 @@ from speck import render
 from speck.cli.common import (
     CHANGES,
     NOTHING_TO_DO,
+    author_option,
     carry_out,
     file_argument,
     follow,
     json_option,
+    leave_behind_option,
     show_data,
     warn,
     why_options,
@@ -28,6 +30,7 @@ from speck.client import Client
 @file_argument
 @variables_options
 @click.option("--base-revision", type=int, help="Refuse when this is not the last revision.")
+@leave_behind_option
 @json_option
 @click.pass_obj
 def plan(
@@ -36,10 +39,12 @@ def plan(
     env_files: tuple[Path, ...],
     settings: tuple[str, ...],
     base_revision: int | None,
+    leave_behind: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Show what an apply would do.  Exits 0 when that is nothing, 2 when there are changes."""
-    data = client.plan(read_composition(file, values(env_files, settings, file)), file.stem, base_revision)
+    text = read_composition(file, values(env_files, settings, file))
+    data = client.plan(text, file.stem, base_revision, leave_behind)
     warn(data["warnings"])
     show_data(data, render.plan_lines(data), as_json)
     raise SystemExit(CHANGES if render.has_changes(data) else NOTHING_TO_DO)
@@ -49,13 +54,7 @@ def plan(
 @file_argument
 @variables_options
 @click.option("--base-revision", type=int, help="Refuse when this is not the last revision.")
-@click.option(
-    "--leave-behind",
-    multiple=True,
-    metavar="SITE_OR_ADDRESS",
-    help="Do not wait for this site or engine: what runs there and is wanted elsewhere is fenced off and "
-    "left, and stopped by a later apply (may be repeated).",
-)
+@leave_behind_option
 @why_options
 @json_option
 @click.pass_obj
@@ -72,7 +71,7 @@ def apply(
 ) -> None:
     """Make what runs what the file says."""
     text = read_composition(file, values(env_files, settings, file))
-    planned = client.plan(text, file.stem, base_revision)
+    planned = client.plan(text, file.stem, base_revision, leave_behind)
     warn(planned["warnings"])
     if not as_json:
         show_data(planned, render.plan_lines(planned), False)
@@ -107,18 +106,46 @@ def compositions(client: Client, as_json: bool) -> None:
 @click.argument("name", shell_complete=names)
 @click.option("--job", is_flag=True, help="NAME is a job, not a composition.")
 @click.option("--dry-run", is_flag=True, help="Show what would stop, of a composition; exits 2 if anything.")
+@leave_behind_option
 @why_options
 @json_option
 @click.pass_obj
 def delete(
-    client: Client, name: str, job: bool, dry_run: bool, message: str, author: str, as_json: bool
+    client: Client,
+    name: str,
+    job: bool,
+    dry_run: bool,
+    leave_behind: tuple[str, ...],
+    message: str,
+    author: str,
+    as_json: bool,
 ) -> None:
     """Stop and forget a composition with all of its jobs (or one job)."""
     if dry_run and job:
         raise click.UsageError("--dry-run is for compositions (expected it without --job)")
     if dry_run:
-        planned = client.plan_deletion(name)
+        planned = client.plan_deletion(name, leave_behind)
         show_data(planned, render.plan_lines(planned), as_json)
         raise SystemExit(CHANGES if render.has_changes(planned) else NOTHING_TO_DO)
     call = client.delete_job if job else client.delete_composition
-    carry_out(client, lambda: call(name, message=message, author=author), as_json)
+    why: dict[str, Any] = {"message": message, "author": author, "leave_behind": list(leave_behind)}
+    carry_out(client, lambda: call(name, **why), as_json)
+
+
+@click.command("left-behind")
+@click.option(
+    "--forget",
+    multiple=True,
+    metavar="SITE_OR_ADDRESS",
+    help="It never comes back: forget what was left there (may be repeated).",
+)
+@author_option
+@json_option
+@click.pass_obj
+def left_behind(client: Client, forget: tuple[str, ...], author: str, as_json: bool) -> None:
+    """List what was left behind at engines and brokers, and is ended when they answer again.
+
+    What is forgotten is never ended: a copy that comes back all the same reads and writes on.
+    """
+    data = client.forget_left_behind(forget, author) if forget else client.left_behind()
+    show_data(data, [render.leftovers_table(data)], as_json)

@@ -48,6 +48,7 @@ __all__ = [
     "has_changes",
     "job_changes",
     "jobs_table",
+    "leftovers_table",
     "operation_changes",
     "operation_summary",
     "operations_table",
@@ -199,6 +200,23 @@ def _site_rows(site: Data) -> Iterator[Sequence[Any]]:
     for role, server in [*(("engine", each) for each in site["engines"]), ("broker", site["broker"])]:
         says = "; ".join(filter(None, [server["error"], *server.get("warnings", [])]))
         yield site["name"], role, server["address"], "yes" if server["reached"] else "no", says
+
+
+def leftovers_table(leftovers: Iterable[Data]) -> Table:
+    """What was left behind: a row for each copy and each session."""
+    rows = (
+        (
+            each["job_name"],
+            each["composition"],
+            each["kind"] if each["attempt"] is None else f"copy, attempt {each['attempt']}",
+            each["site"],
+            each["address"],
+            each["session"],
+            "yes" if each["fenced"] else "no",
+        )
+        for each in leftovers
+    )
+    return table(("JOB", "COMPOSITION", "LEFT", "SITE", "ADDRESS", "SESSION", "FENCED"), rows)
 
 
 def servers_table(servers: Iterable[Data]) -> Table:

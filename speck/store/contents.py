@@ -23,6 +23,7 @@ class Contents:
     attempts: list[AttemptRecord] = field(default_factory=list)
     tries: dict[str, Tries] = field(default_factory=dict)
     left_behind: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    left_sessions: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     operations: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     unreadable: dict[bytes, str] = field(default_factory=dict)
@@ -56,6 +57,8 @@ class Contents:
                 self.attempts.append(encoding.decode_attempt(f"{name}/{number}", value))
             case ["left", identifier]:
                 self.left_behind[identifier] = encoding.decode_operation(value)
+            case ["left-session", identifier]:
+                self.left_sessions[identifier] = encoding.decode_operation(value)
             case ["tries", name]:
                 self.tries[name] = encoding.decode_tries(value)
             case ["operation" | "healing", identifier]:

@@ -11,6 +11,7 @@ Key layout (text, parts divided by ``/``; numbers with leading zeros, so that th
     attempt/JOB/NUMBER              one try on an engine, written before the engine hears of it; names
                                     the revision that holds the form of the job which it runs
     left/ID                         a copy that was left behind at an engine out of reach, by its attempt
+    left-session/ID                 a session that was left behind at a broker out of reach
     tries/JOB                       how often a job that does not come up was tried, and when it is again
     operation/ID                    one apply: its plan, how it ended (compressed)
     healing/ID                      the same of what the loop did by itself, with a bound of its own

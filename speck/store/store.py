@@ -231,6 +231,10 @@ class Store:
         """The copies that were left behind, as plain data."""
         return self._scan(b"left/", lambda _, value: encoding.decode_operation(value))
 
+    def left_sessions(self) -> list[dict[str, Any]]:
+        """The sessions that were left behind, as plain data."""
+        return self._scan(b"left-session/", lambda _, value: encoding.decode_operation(value))
+
     def operations(self) -> list[dict[str, Any]]:
         """All operations, as plain data, oldest first."""
         kinds = [
@@ -292,8 +296,12 @@ class Store:
 
     @property
     def failure(self) -> StoreError | None:
-        """What kept the last change from the disk, until one succeeds."""
+        """What kept the last change from the disk, until one succeeds or :meth:`retry` finds room again."""
         return self._database.failure
+
+    def retry(self) -> None:
+        """After a change that did not reach the disk, see whether the next one would."""
+        self._database.retry()
 
     def close(self) -> None:
         """Let go of the store; another process may open it then."""

@@ -75,6 +75,14 @@ class Transaction:
         """Forget a copy that is known to run no more."""
         self._changes[key_of("left", identifier)] = None
 
+    def put_left_session(self, identifier: str, data: Mapping[str, Any]) -> None:
+        """Write a session that was left behind, as plain data."""
+        self._changes[key_of("left-session", identifier)] = encoding.encode_operation(data)
+
+    def delete_left_session(self, identifier: str) -> None:
+        """Forget a session that is known to be deleted."""
+        self._changes[key_of("left-session", identifier)] = None
+
     def put_operation(self, identifier: str, data: Mapping[str, Any]) -> None:
         """Write an operation as plain data; those of the kind ``heal`` are kept apart."""
         kind = "healing" if data.get("kind") == "heal" else "operation"

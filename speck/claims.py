@@ -1,0 +1,44 @@
+"""A job's name, and so its session, belongs to one composition; and there is room for so many of both."""
+
+from __future__ import annotations
+
+from speck.errors import Fault, InvalidInput
+from speck.limits import Limits
+from speck.model import Composition, Job
+from speck.schema import client_id_conflicts
+from speck.store import Store
+
+
+def refuse_taken(store: Store, limits: Limits, composition: Composition) -> None:
+    """Raise :class:`InvalidInput` when a composition claims what another has.
+
+    Raises :class:`~speck.errors.Conflict` when there would be more than there may be.
+    """
+    owners = {record.name: record.composition for record in store.jobs()}
+    limits.refuse_composition({head.name for head in store.heads()}, composition.name)
+    limits.refuse_jobs(composition.name, composition.jobs, owners)
+    faults = [
+        Fault(
+            f"job_name {name!r} is a job of composition {owners[name]!r} already (expected another name; "
+            f"to change that composition, give this one its name: 'name: {owners[name]}')",
+            job=name,
+            field="job_name",
+            value=name,
+        )
+        for name in composition.jobs
+        if owners.get(name, composition.name) != composition.name
+    ]
+    taken = {fault.job for fault in faults}
+    others = [job for job in _wanted_elsewhere(store, composition.name) if job.job_name not in taken]
+    faults += client_id_conflicts([*others, *composition.jobs.values()])
+    if faults:
+        raise InvalidInput(faults, f"composition {composition.name!r}")
+
+
+def _wanted_elsewhere(store: Store, name: str) -> list[Job]:
+    return [
+        job
+        for head in store.heads()
+        if head.name != name and head.revision
+        for job in store.revision(head.name, head.revision).jobs.values()
+    ]
