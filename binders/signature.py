@@ -10,6 +10,7 @@ import ast
 from collections.abc import Mapping
 from itertools import chain, repeat
 
+from binders.source import parsed
 from speck.binder import Parameter
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -24,7 +25,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 
 def parameters_of(source: bytes, name: str) -> tuple[Parameter, ...] | None:
     """The arguments of a function or class beside the messages; ``None`` when it may take anything."""
-    function = _called(ast.parse(source), name)
+    function = _called(parsed(source, name), name)
     if function is None or function.decorator_list or function.args.kwarg is not None:
         return None
     return tuple(_parameters(function.args))

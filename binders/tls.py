@@ -30,6 +30,8 @@ def tls_words(error: ssl.SSLError, host: str, login: Login) -> str:
         return f"it refuses our certificate {login.certificate_file!r} ({reason.lower().replace('_', ' ')})"
     if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
         return "it does not speak TLS (expected an address without TLS, or TLS there)"
+    if reason == "UNEXPECTED_EOF_WHILE_READING":
+        return "it hangs up when TLS begins (expected an address without TLS, or TLS there)"
     return str(error.strerror or error)
 
 

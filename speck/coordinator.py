@@ -158,11 +158,12 @@ class Coordinator:
         return [each for each in (self.loop.fault(),) if each]
 
     def waits_for(self) -> list[str]:
-        """What is to come before this coordinator does and knows all that it should, one sentence each."""
+        """What keeps this coordinator from knowing and doing all that it should, one sentence each."""
         reasons = {
             "what was interrupted is not taken up again yet": not self._recovered,
             "the engines were not looked at yet": not self.loop.has_looked,
             "the server is shutting down": self.operations.is_closing,
+            "the store cannot be written (GET /healthz says why)": self.store.failure is not None,
         }
         return [reason for reason, holds in reasons.items() if holds]
 

@@ -13,7 +13,7 @@ from speck.errors import Fault, InvalidInput, NoSecret
 _REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}\Z|file:.+\Z")
 
 
-_LARGEST_SECRET = 65_535  # characters; no protocol in use takes more
+_LARGEST_SECRET = 65_535  # bytes of UTF-8; no protocol in use takes more
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,16 @@ class Secret:
             raise self._unusable("leads nowhere (set the variable)")
         if not value.strip():
             raise self._unusable("is empty")
-        if len(value) > _LARGEST_SECRET:
-            raise self._unusable(f"is too long (expected at most {_LARGEST_SECRET:,} characters)")
+        if self._size(value) > _LARGEST_SECRET:
+            raise self._unusable(f"is too long (expected at most {_LARGEST_SECRET:,} bytes)")
         return value
+
+    def _size(self, value: str) -> int:
+        try:
+            return len(value.encode())
+        except UnicodeEncodeError:
+            # Not chained: that error has all of the value in it.
+            raise self._unusable("is not UTF-8 text") from None
 
     def _read(self, path: str) -> str:
         try:

@@ -66,6 +66,7 @@ def _formatter(form: str) -> logging.Formatter:
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             _without_empty,
+            partial(_printable, _ESCAPED if form == "text" else _ESCAPED_BESIDE_JSON),
             *(_json() if form == "json" else _text()),
         ],
     )
@@ -73,6 +74,17 @@ def _formatter(form: str) -> logging.Formatter:
 
 def _without_empty(logger: WrappedLogger, method: str, line: EventDict) -> EventDict:
     return {key: value for key, value in line.items() if value not in ("", None)}
+
+
+# What ends a line or moves a terminal's cursor: a text of somebody else, a path that was asked for, an
+# engine's error, must not look like a line of its own.  JSON escapes the first 32 itself.
+_BESIDE_JSON = (*range(0x7F, 0xA0), 0x2028, 0x2029)
+_ESCAPED_BESIDE_JSON = {each: chr(each).encode("unicode_escape").decode() for each in _BESIDE_JSON}
+_ESCAPED = {each: chr(each).encode("unicode_escape").decode() for each in (*range(32), *_BESIDE_JSON)}
+
+
+def _printable(escaped: dict[int, str], logger: WrappedLogger, method: str, line: EventDict) -> EventDict:
+    return {key: value.translate(escaped) if isinstance(value, str) else value for key, value in line.items()}
 
 
 def _json() -> list[Processor]:

@@ -181,6 +181,7 @@ class Loop:
             self._begun = None
 
     def _round(self) -> None:
+        self.deployments.store.retry()
         turns = self.healer.turns()
         snapshots = self.deployments.snapshots()
         look = self.observer.look([each for snapshot in snapshots for each in snapshot.deployed()])

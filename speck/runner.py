@@ -39,7 +39,7 @@ from speck.pool import BinderPool
 from speck.rewiring import Rewiring, rewirings
 from speck.schedule import Task, run_tasks
 from speck.sessions import Sessions
-from speck.settling import fault_in_coming_up
+from speck.settling import Lookout, fault_in_coming_up
 from speck.store import JobRecord, Store
 
 _log = logging.getLogger(__name__)
@@ -69,6 +69,7 @@ class Runner:
     _formers: dict[str, int | None] = field(default_factory=dict, init=False)
     _found: set[str] = field(default_factory=set, init=False)
     _on_trial: set[str] = field(default_factory=set, init=False)
+    _lookouts: dict[tuple[str, str], Lookout] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         ledger = self._ledger = Ledger(self.store, self.pool, self.operation, self.clock)
@@ -383,7 +384,9 @@ class Runner:
         settle = self.pool.settle(action.job)
         if settle <= 0 or record is None or record.handle is None:
             return None
-        return fault_in_coming_up(self.pool.engine(action.job), record.handle, settle)
+        engine = self.pool.engine(action.job)
+        lookout = self._lookouts.setdefault((action.job.engine, action.job.spe_address), Lookout(engine))
+        return fault_in_coming_up(lookout, record.handle, settle)
 
     def _give_way(self, action: Action, error: BinderError) -> NoReturn:
         """Put back what was there before, if anything was."""

@@ -17,7 +17,9 @@ _RECORD = 1 << 14  # bytes; TLS hands on no more at once (RFC 8446, section 5.1)
 _DRAINED = 64  # times 64 KiB
 _LOOK_AGAIN = 5.0  # s between two looks at whether the certificate was renewed
 _NOT_PLAIN = (
-    b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/problem+json\r\nConnection: close\r\n\r\n"
+    b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/problem+json\r\nConnection: close\r\n"
+    b"Content-Security-Policy: default-src 'none'; frame-ancestors 'none'\r\n"
+    b"X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\nCache-Control: no-store\r\n\r\n"
     b'{"type": "about:blank", "title": "Bad Request", "status": 400, '
     b'"detail": "this port speaks HTTPS only (expected https:// in its address)"}'
 )

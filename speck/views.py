@@ -232,6 +232,7 @@ class Views:
                 for each in site.engines
             ],
             "broker": self._broker_data(site),
+            "uplink": asdict(site.uplink),
         }
 
     def site_at(self, address: str) -> str:

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 from flask import Flask
@@ -27,7 +28,11 @@ from waitress.utilities import Error
 from speck.api import MAX_BODY, Patience
 from speck.api.browsers import HEADERS
 from speck.api.live import Live
+from speck.api.measured import OTHER, REFUSED
 from speck.api.problems import problem_body
+from speck.arrival import Arrival, Known
+from speck.coordinator import Coordinator
+from speck.gauges import Gauges
 from speck.tls import Certificate, SecuredSocket
 
 THREADS = 16  # for requests that are answered at once
@@ -51,14 +56,18 @@ class _TooSlow(Error):
 class _ProblemTask(ErrorTask):
     """Says what waitress itself refuses as the application does."""
 
+    channel: Any
     request: Any
     response_headers: Any
 
     def execute(self) -> None:
         error = self.request.error
+        if error.code != HTTPStatus.INTERNAL_SERVER_ERROR:  # of what the application has seen and counted
+            self.channel.refused(error.code)
         body = problem_body(error.code, _DETAILS.get(error.code, str(error.body))).encode()
         self.status = f"{error.code} {error.reason}"
         self.response_headers += [("Content-Type", "application/problem+json"), *HEADERS.items()]
+        self.request.headers.pop("CONNECTION", None)  # whatever it wanted, this is its last answer
         self.set_close_on_finish()
         self.content_length = len(body)
         self.write(body)
@@ -85,8 +94,9 @@ class _Channel(HTTPChannel):
     _since = 0.0  # monotonic time, s, when the request that is being received began
     _received = 0  # bytes of it
 
-    def __init__(self, patience: float, *args: Any, **kwargs: Any) -> None:
-        self._patience = patience
+    def __init__(self, patience: float, known: Known, gauges: Gauges, *args: Any, **kwargs: Any) -> None:
+        self._patience, self._gauges = patience, gauges
+        self.parser_class = partial(Arrival, known)  # type: ignore[assignment]
         super().__init__(*args, **kwargs)
 
     def received(self, data: bytes) -> bool:
@@ -96,6 +106,11 @@ class _Channel(HTTPChannel):
                 data += b"\r\n\r\n"  # it would wait for an answer to what is no whole request
         self._received += len(data)
         return bool(super().received(data))
+
+    def refused(self, status: int) -> None:
+        """Count what the application will not see; of what is no request, method and path say nothing."""
+        took = time.monotonic() - self._since
+        self._gauges.requested(REFUSED, OTHER, f"{status // 100}xx", took)
 
     def handle_read(self) -> None:
         if not isinstance(self.socket, SecuredSocket) or self.socket.fill():
@@ -171,7 +186,9 @@ class WebServer:
             ident="speck",
             url_scheme="http" if certificate is None else "https",
         )
-        self._server.channel_class = partial(_Channel, patience)  # type: ignore[union-attr]
+        coordinator: Coordinator = application.extensions["coordinator"]
+        known: Known = application.extensions["known"]
+        self._server.channel_class = partial(_Channel, patience, known, coordinator.gauges)  # type: ignore[union-attr]
         if certificate is not None:
             accept = partial(_accept, self._server.accept, certificate)  # type: ignore[union-attr]
             self._server.accept = accept  # type: ignore[union-attr,method-assign]

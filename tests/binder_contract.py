@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -250,6 +251,8 @@ class EngineContract:
         first, second = bench.job(f"{name}-1"), bench.job(f"{name}-2")
         with bench.room_for_one() as engine:
             engine.check(first, None)
+            with pytest.raises(NoCapacity, match=second.job_name):
+                engine.check(second, None)  # promised to the first, though it has not come yet
             handle = engine.submit(first, attempt_of(first))
             await_state(engine, handle, JobState.RUNNING)
             with pytest.raises(NoCapacity, match=second.job_name) as caught:
@@ -373,15 +376,17 @@ class EngineContract:
 
     def test_code_that_is_missing(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
         job = bench.job(name, "missing")
-        with pytest.raises(Refused, match=job.entry_class):
-            engine.submit(job, attempt_of(job))
+        for call in (partial(engine.check, job, None), partial(engine.submit, job, attempt_of(job))):
+            with pytest.raises(Refused, match=job.entry_class):
+                call()
         assert bench.running(name) == 0
 
     def test_code_that_is_corrupt(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
         job = bench.job(name, "corrupt")
-        with pytest.raises(Refused, match=Path(job.job_path).name) as caught:
-            engine.submit(job, attempt_of(job))
-        assert "\n" not in str(caught.value)
+        for call in (partial(engine.check, job, None), partial(engine.submit, job, attempt_of(job))):
+            with pytest.raises(Refused, match=Path(job.job_path).name) as caught:
+                call()
+            assert "\n" not in str(caught.value)
         assert bench.running(name) == 0
 
     def test_code_that_fails_at_run(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from selenium.webdriver import Chrome
 
-from speck.inventory import Inventory
+from speck.inventory import Inventory, Uplink
 from speck.model import JobState
 from speck.tokens import Tokens
 from tests.chromium import Page
@@ -21,8 +22,11 @@ SCRIPTS = Path(__file__).parent / "browser_scripts"
 
 SITES = Inventory(
     {
-        name: one_site(
-            name, f"sc://{name.lower()}.example:15002", f"tcp://{name.lower()}.example:1883", slots=8
+        name: replace(
+            one_site(
+                name, f"sc://{name.lower()}.example:15002", f"tcp://{name.lower()}.example:1883", slots=8
+            ),
+            uplink=Uplink(bandwidth=10e6, latency=20.0),
         )
         for name in "AB"
     }

@@ -301,14 +301,17 @@ class InMemoryEngine:
 
     def __init__(self, world: World, address: str, kind: str = "spark") -> None:
         self.world, self.address, self.kind = world, address, kind
+        self._promised: set[str] = set()  # slots, to jobs that were asked about and not started
 
     def check(self, job: Job, state: State | None) -> None:
         with self.world.call("check", self.address, job.job_name):
             self._admit(job.job_name, state)
+            self._promised.add(job.job_name)
 
     def submit(self, job: Job, attempt: Attempt) -> Handle:
         with self.world.call("submit", self.address, job.job_name):
             engine = self.world.engine(self.address)
+            self._promised.discard(job.job_name)
             if attempt.id in engine.ended:
                 message = f"{self.address}: attempt {attempt.id} of job {job.job_name!r} has ended before"
                 raise Refused(message, address=self.address)
@@ -409,7 +412,8 @@ class InMemoryEngine:
 
     def _admit(self, job_name: str, state: State | None) -> None:
         engine = self.world.engine(self.address)
-        others = [running for running in engine.live() if running.job.job_name != job_name]
+        others = {running.job.job_name for running in engine.live()} | self._promised
+        others.discard(job_name)
         if engine.slots is not None and len(others) >= engine.slots:
             message = f"{self.address} has no room for job {job_name!r}: {engine.slots} slots, none free"
             raise NoCapacity(message, address=self.address)
@@ -471,7 +475,9 @@ class InMemoryBroker:
 
     def drained(self, session: str, marker: str, seconds: float) -> bool | None:
         with self._call("drained", session):
-            return None if self._state.deaf else not self._state.backlog.get(session)
+            if self._state.deaf or not self._is_read(session):
+                return None
+            return not self._state.backlog.get(session)
 
     def waiting(self, session: str) -> int:
         with self._call("waiting", session):
@@ -483,6 +489,10 @@ class InMemoryBroker:
 
     def close(self) -> None:
         """Nothing is held."""
+
+    def _is_read(self, session: str) -> bool:
+        reading = [(each.job.source_broker, each.attempt.session) for each in self.world.running()]
+        return (self.address, session) in reading
 
     @property
     def _state(self) -> BrokerState:

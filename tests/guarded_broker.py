@@ -15,6 +15,7 @@ from tests.certificates import Authority, Certificate
 from tests.mosquitto_server import PROGRAM, MosquittoServer, free_port
 
 USER = "speck"
+TOPICS = ("in/#", "searched", "out/#", "speck/#")  # as docs/secrets.md has it: of the jobs, and SpecK's own
 _PASSWORDS = shutil.which("mosquitto_passwd", path="/usr/bin:/usr/local/bin:/usr/sbin")
 
 
@@ -23,6 +24,7 @@ class GuardedBroker:
     """``address`` asks for nothing; ``password`` for a password over TLS, ``certificate`` for a certificate.
 
     ``expired`` and ``elsewhere`` are listeners whose own certificate is over, or for another host.
+    The password is good for :data:`TOPICS` alone.
     ``authority`` signed all certificates but that of ``stranger``; ``client`` is let in, ``late`` is over.
     """
 
@@ -53,11 +55,16 @@ def guarded_broker(directory: Path, password: str) -> Iterator[GuardedBroker]:
     elsewhere = authority.certificate("broker-elsewhere", "broker.example.org")
     passwords = directory / "passwords"
     subprocess.run([_PASSWORDS, "-b", "-c", str(passwords), USER, password], check=True)
+    (access := directory / "access").write_text(f"user {USER}\n" + "".join(map(_allowed, TOPICS)))
     ports = [free_port() for _ in range(5)]
     settings = [
         "per_listener_settings true",
         *_listener(ports[0], "allow_anonymous true"),
-        *_listener(ports[1], "allow_anonymous false", f"password_file {passwords}", *_tls(good)),
+        *_listener(
+            ports[1],
+            *("allow_anonymous false", f"password_file {passwords}", f"acl_file {access}"),
+            *_tls(good),
+        ),
         *_listener(
             ports[2],
             *("allow_anonymous true", "require_certificate true", f"cafile {authority.file}"),
@@ -75,6 +82,10 @@ def guarded_broker(directory: Path, password: str) -> Iterator[GuardedBroker]:
             other.certificate("stranger", "speck@example.org"),
             *(f"mqtts://127.0.0.1:{port}" for port in ports[1:]),
         )
+
+
+def _allowed(topic: str) -> str:
+    return f"topic readwrite {topic}\n"
 
 
 def _listener(port: int, *settings: str) -> list[str]:

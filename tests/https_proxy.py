@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import requests
 
@@ -27,11 +28,21 @@ class HttpsProxy:
 
 
 @contextmanager
-def https_proxy(directory: Path, target: str, username: str, password: str) -> Iterator[HttpsProxy]:
-    """Stand before ``target`` (``http://HOST:PORT``) while the block runs."""
+def https_proxy(
+    directory: Path,
+    target: str,
+    username: str,
+    password: str,
+    trusted: Path | None = None,
+    shown: tuple[Path, Path] | None = None,
+) -> Iterator[HttpsProxy]:
+    """Stand before ``target`` (``http://HOST:PORT``) while the block runs.
+
+    To one that speaks TLS it shows a certificate (and its key), and trusts an authority.
+    """
     signed, key = certificate(directory, "proxy")
     expected = "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(target, expected))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(target, expected, trusted, shown))
     server.daemon_threads = True
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(signed, key)
@@ -46,19 +57,33 @@ def https_proxy(directory: Path, target: str, username: str, password: str) -> I
         server.server_close()
 
 
-def _handler(target: str, expected: str) -> type[BaseHTTPRequestHandler]:
+def _handler(
+    target: str, expected: str, trusted: Path | None, shown: tuple[Path, Path] | None
+) -> type[BaseHTTPRequestHandler]:
+    secured: dict[str, Any] = {}
+    if trusted is not None and shown is not None:
+        secured = {"verify": str(trusted), "cert": (str(shown[0]), str(shown[1]))}
+
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         timeout = 5
 
         def pass_on(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            if self.headers.get("Authorization") != expected:
-                self.answer(401, {"Content-Type": "text/html"}, b"<html>who are you?</html>")
+            given = self.headers.get("Authorization")
+            if given != expected:
+                # As rude as can be: it repeats what it was given, in the clear.
+                told = base64.b64decode((given or "").removeprefix("Basic ")).decode()
+                self.answer(401, {"Content-Type": "text/html"}, f"<html>who is {told}?</html>".encode())
                 return
             kept = {name: value for name, value in self.headers.items() if name.lower() in _KEPT}
             with requests.request(
-                self.command, f"{target.rstrip('/')}{self.path}", data=body, headers=kept, timeout=60
+                self.command,
+                f"{target.rstrip('/')}{self.path}",
+                data=body,
+                headers=kept,
+                timeout=60,
+                **secured,
             ) as response:
                 headers = {"Content-Type": response.headers.get("Content-Type", "application/json")}
                 self.answer(response.status_code, headers, response.content)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import hashlib
 import tarfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -66,18 +67,19 @@ def _in_base_64(secret: str) -> Iterator[bytes]:
 
 
 class Processes:
-    """Watches, while its block runs, all command lines, and the environments below one process."""
+    """Watches, while its block runs, all command lines; of one process, what it starts and keeps a moment."""
 
     def __init__(self, search: Search) -> None:
         self._search = search
         self._top: int | None = None
+        self._scratch: Path | None = None
         self._seen: set[tuple[int, str, bytes]] = set()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch)
 
-    def below(self, pid: int) -> None:
-        """Look at the environments of what this process starts, too."""
-        self._top = pid
+    def below(self, pid: int, scratch: Path) -> None:
+        """Look at the environments of what this process starts, too, and into its temporary files."""
+        self._top, self._scratch = pid, scratch
 
     def __enter__(self) -> Processes:
         self._thread.start()
@@ -97,6 +99,8 @@ class Processes:
                 self._look(pid, "cmdline")
             for pid in self._children() if rounds % 5 == 0 else ():
                 self._look(pid, "environ")
+            for path in self._scratch.rglob("*") if self._scratch else ():
+                self._look_into(path)
 
     def _children(self) -> list[int]:
         if self._top is None:
@@ -105,6 +109,16 @@ class Processes:
             return [each.pid for each in psutil.Process(self._top).children(recursive=True)]
         except psutil.NoSuchProcess:
             return []
+
+    def _look_into(self, path: Path) -> None:
+        try:
+            content = path.read_bytes()
+        except OSError:
+            return  # a directory, or gone again
+        seen = (0, str(path), hashlib.sha256(content).digest())
+        if seen not in self._seen:
+            self._seen.add(seen)
+            self._search.look(f"temporary file {path.name}", content)
 
     def _look(self, pid: int, what: str) -> None:
         try:

@@ -47,29 +47,29 @@ class StandaloneBench:
 
     def dead_binder(self) -> StandaloneEngine:
         ports = [free_port() for _ in range(3)]
-        return self._at(ports[0], rest_port=ports[1], ui_port=ports[2])
+        return self.at(ports[0], rest_port=ports[1], ui_port=ports[2])
 
     @contextmanager
     def troubled_binder(self, trouble: Trouble) -> Iterator[StandaloneEngine]:
         with BrokenServer(trouble) as server, pytest.MonkeyPatch.context() as patch:
             patch.setattr(master, "ANSWER_TIMEOUT", 0.5)
-            yield self._at(server.port, rest_port=server.port, ui_port=server.port)
+            yield self.at(server.port, rest_port=server.port, ui_port=server.port)
 
     @contextmanager
     def slow_binder(self) -> Iterator[StandaloneEngine]:
         _, rest, ui, *_ = self.server.ports
         with Relay(rest, delay=0.1) as slow_rest, Relay(ui, delay=0.1) as slow_ui:
-            yield self._at(self.server.ports[0], rest_port=slow_rest.port, ui_port=slow_ui.port)
+            yield self.at(self.server.ports[0], rest_port=slow_rest.port, ui_port=slow_ui.port)
 
     @contextmanager
     def losing_binder(self, job: Job) -> Iterator[StandaloneEngine]:
         with Relay(self.server.ports[1], lose_answer_to=b"CreateSubmissionRequest") as relay:
-            yield self._at(self.server.ports[0], rest_port=relay.port)
+            yield self.at(self.server.ports[0], rest_port=relay.port)
 
     @contextmanager
     def room_for_one(self) -> Iterator[StandaloneEngine]:
         running = sum(driver.active for driver in self.master.cluster().drivers)
-        yield self._at(self.server.ports[0], slots=running + 1)
+        yield self.at(self.server.ports[0], slots=running + 1)
 
     def job(
         self, name: str, behaviour: str = "good", path: Path = JOBS / "simple.py", /, **arguments: Scalar
@@ -111,7 +111,7 @@ class StandaloneBench:
     def fault_place(self) -> str:
         return place_of_fault()
 
-    def _at(self, port: int, **known: int) -> StandaloneEngine:
+    def at(self, port: int, **known: int) -> StandaloneEngine:
         """A binder of a master at another port, or with other things known of it."""
         address = f"spark://127.0.0.1:{port}"
         site = one_site("A", address, self.broker.address, **{**self.server.engine, **known})

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
 
-from speck.inventory import Inventory
+from speck.inventory import Inventory, Uplink
 from tests.examples import one_site
 from tests.rest_server import RestServer, rest_server, yaml_of
 
@@ -255,6 +256,7 @@ def test_openapi_describes_every_route_and_the_fields_of_a_job(rest: RestServer)
 
 def test_sites_tell_what_can_be_reached(tmp_path: Path) -> None:
     sites = {name: one_site(name, f"sc://{name}:1", f"tcp://{name}:1883", slots=4) for name in ("A", "B")}
+    sites["A"] = replace(sites["A"], uplink=Uplink(bandwidth=10e6))
     with rest_server(tmp_path, Inventory(sites)) as rest:
         rest.world.down("sc://B:1")
         first, second = get(rest, "/sites")
@@ -262,6 +264,8 @@ def test_sites_tell_what_can_be_reached(tmp_path: Path) -> None:
     assert (engine["reached"], engine["capacity"]["slots"]) == (True, 4)
     assert (unreached["reached"], second["broker"]["reached"]) == (False, True)
     assert "sc://B:1 cannot be reached" in unreached["error"]
+    unknown = dict.fromkeys(("bandwidth", "latency"))
+    assert (first["uplink"], second["uplink"]) == (unknown | {"bandwidth": 10e6}, unknown)
 
 
 def test_token_is_demanded_where_one_is_set(tmp_path: Path) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from speck.binder import EngineBinder
+from speck.binder import BrokerBinder, EngineBinder
 from speck.errors import NoAnswer, NoCapacity, Refused, Unreachable
 from speck.inventory import Inventory
 from speck.model import Handle, Job, JobState, client_id
 from tests.binder_contract import EngineContract, attempt_of
+from tests.broker_contract import BrokerContract
 from tests.doubles import InMemoryBroker, InMemoryEngine, World, double_kinds
 from tests.examples import one_site
 from tests.wire_trouble import Trouble
@@ -21,6 +23,7 @@ ENGINE = "sc://127.0.0.1:15002"
 DEAD = "sc://127.0.0.1:15003"
 TROUBLED = "sc://127.0.0.1:15004"
 BROKER = "tcp://127.0.0.1:1883"
+ABSENT = "tcp://127.0.0.1:1884"
 
 
 class DoubleBench:
@@ -64,10 +67,10 @@ class DoubleBench:
         if behaviour == "fails_at_build":
             error = Refused(f"{ENGINE}: ValueError: no such street", address=ENGINE)
             self.world.fail("submit", error, name=name, times=None)
-        elif behaviour == "corrupt":
-            self.world.fail("submit", Refused(f"{ENGINE}: job.py cannot be read"), name=name, times=None)
-        elif behaviour == "missing":
-            self.world.fail("submit", Refused(f"{ENGINE} finds no missing"), name=name, times=None)
+        elif behaviour in ("corrupt", "missing"):
+            words = "job.py cannot be read" if behaviour == "corrupt" else "finds no missing"
+            for method in ("check", "submit"):
+                self.world.fail(method, Refused(f"{ENGINE} {words}"), name=name, times=None)
         return Job(
             job_name=name,
             spe_address=ENGINE,
@@ -107,6 +110,37 @@ class TestDouble(EngineContract):
         engine = bench.binder()
         engine.stop(engine.submit(job, attempt_of(job)), keep_state=True)
         assert bench.world.violations == []
+
+
+class TestBrokerDouble(BrokerContract):
+    @pytest.fixture
+    def world(self) -> World:
+        return World()
+
+    @pytest.fixture
+    def broker(self, world: World) -> BrokerBinder:
+        return InMemoryBroker(world, BROKER)
+
+    @pytest.fixture
+    def slow(self, broker: BrokerBinder) -> BrokerBinder:
+        return broker  # there is no wire
+
+    @pytest.fixture
+    def absent(self, world: World) -> BrokerBinder:
+        world.down(ABSENT)
+        return InMemoryBroker(world, ABSENT)
+
+    @contextmanager
+    def troubled(self, trouble: Trouble) -> Iterator[BrokerBinder]:
+        world = World()
+        for method in inspect.getmembers(BrokerBinder, inspect.isfunction):
+            error = NoAnswer(f"{TROUBLED} is {trouble.value}", address=TROUBLED)
+            world.fail(method[0], error, address=TROUBLED, times=None)
+        yield InMemoryBroker(world, TROUBLED)
+
+    def fenced_attempt(self, broker: BrokerBinder, session: str) -> int | None:
+        assert isinstance(broker, InMemoryBroker)
+        return broker.world.broker(BROKER).fences.get(session)
 
 
 def test_two_copies_and_a_missing_session_are_violations() -> None:

@@ -208,6 +208,8 @@ def test_a_page_beyond_the_limit_asks_now_and_then_until_there_is_room(at: tuple
     )
     fail(rest, "clean", "out of memory")
     page.job_is("clean", "failed")
+    page.click("nav a", "Sites")
+    page.one(".cards li", "Uplink: 10 Mbit/s, 20 ms one way")
     page.click("nav a", "Operations")
     page.click(".cards a", "apply of demo, revision 1")
     page.one(".action", "new in the composition")

@@ -11,9 +11,9 @@ import sys
 import uuid
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -23,8 +23,11 @@ import pytest
 import requests
 
 from binders.flink import FLINK, cluster, launch, orders
+from binders.flink import engine as flink_engine
 from binders.flink.engine import FlinkEngine, connect_engine
 from binders.flink.states import local_path
+from binders.mqtt import MqttBroker
+from binders.spark import connect_engine as connect_spark
 from speck.artifacts import hash_of
 from speck.errors import NoAnswer, NoCapacity, Refused, Unreachable
 from speck.inventory import Inventory, Login, Secret
@@ -33,7 +36,8 @@ from tests.binder_contract import EngineContract, attempt_of, await_state, event
 from tests.examples import job, one_site
 from tests.flink_bench import BROKER, FlinkBench
 from tests.flink_server import FlinkServer
-from tests.https_proxy import https_proxy
+from tests.https_proxy import HttpsProxy, https_proxy
+from tests.nginx_server import nginx_before_flink
 from tests.wire_trouble import Mischief, MischiefRelay
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "jars_and_apps" / "flink"
@@ -564,12 +568,25 @@ def login_value() -> str:
     return os.environ["BROKER_PASSWORD"]
 
 
+def padded(job: Job, path: Path) -> Job:
+    """The job, with a jar of 3 MB."""
+    shutil.copyfile(job.job_path, path)
+    with zipfile.ZipFile(path, "a") as jar:
+        jar.writestr("padding", os.urandom(3 << 20))
+    return replace(job, job_path=str(path))
+
+
+@pytest.mark.parametrize("before", [https_proxy, nginx_before_flink])
 def test_tls_and_a_password(
-    flink_bench: FlinkBench, job_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    flink_bench: FlinkBench,
+    job_name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    before: Callable[[Path, str, str, str], AbstractContextManager[HttpsProxy]],
 ) -> None:
     monkeypatch.setenv("FLINK_PASSWORD", "open-sesame")
     secret = Secret("${FLINK_PASSWORD}")
-    with https_proxy(tmp_path, flink_bench.server.address, "speck", "open-sesame") as proxy:
+    with before(tmp_path, flink_bench.server.address, "speck", "open-sesame") as proxy:
 
         def engine(login: Login) -> FlinkEngine:
             one = one_site("A", proxy.address, BROKER, engine_login=login)
@@ -577,7 +594,7 @@ def test_tls_and_a_password(
 
         trusted = str(proxy.certificate)
         good = engine(Login(username="speck", password=secret, ca_file=trusted))
-        job = flink_bench.job(job_name)
+        job = padded(flink_bench.job(job_name), tmp_path / "large.jar")
         good.check(job, None)
         handle = good.submit(job, attempt_of(job))
         await_state(good, handle, JobState.RUNNING)
@@ -617,6 +634,21 @@ def test_a_missing_ca_file_is_named(tmp_path: Path) -> None:
 def test_what_is_no_address(address: str) -> None:
     with pytest.raises(Refused, match="expected http://HOST:PORT"):
         connect_engine(address, Inventory())
+
+
+def test_another_service_at_the_address(flink_bench: FlinkBench, job_name: str) -> None:
+    """What stands at one of the cluster's ports is told in one line, with what would be right."""
+    rest, rpc, *_ = flink_bench.server.ports
+    engine = connect_engine(f"http://127.0.0.1:{rpc}", Inventory())
+    with pytest.raises(NoAnswer, match="is it a JobManager's REST address"):
+        engine.check(flink_bench.job(job_name), None)
+    engine.close()
+    connect = connect_spark(f"sc://127.0.0.1:{rest}", Inventory())
+    with pytest.raises(Unreachable, match="expected a Spark Connect server's port"):
+        connect.capacity()
+    connect.close()
+    with pytest.raises(NoAnswer, match="is it a broker, and does it speak MQTT 5 without TLS"):
+        MqttBroker(f"tcp://127.0.0.1:{rest}", Inventory(), timeout=1).check()
 
 
 def test_an_address_with_a_login_in_it_is_not_repeated() -> None:
@@ -748,8 +780,13 @@ def test_no_place_for_savepoints(spare_server: FlinkServer, flink_jobs: Path, jo
 
 
 def test_a_killed_cluster_and_counts_that_go_on(
-    spare_server: FlinkServer, flink_jobs: Path, job_name: str, tmp_path: Path
+    spare_server: FlinkServer,
+    flink_jobs: Path,
+    job_name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """It comes back without the jars that were uploaded, and with the places for state that it lacked."""
     out = tmp_path / "out"
     bench = FlinkBench(spare_server, flink_jobs)
     places = {"checkpoint_dir": str(tmp_path / "checkpoints"), "savepoint_dir": str(tmp_path / "savepoints")}
@@ -763,9 +800,17 @@ def test_a_killed_cluster_and_counts_that_go_on(
     has_counted(out, 100)
     await_state(engine, stopped, JobState.RUNNING)
     kept = engine.stop(stopped, keep_state=True)
+    placeless = bench.binder()
+    with pytest.raises(Refused, match="no place for savepoints"):
+        placeless.check(job, None)
     spare_server.kill()
     assert engine.status(handle).state is JobState.UNKNOWN
+    shutil.rmtree(spare_server.directory / "uploads")
+    settings = {name: value for name, value in (spare_server.cluster.extra or {}).items() if value}
+    spare_server.cluster = replace(spare_server.cluster, extra=settings)
     spare_server.start()
+    monkeypatch.setattr(flink_engine, "SETTINGS_FRESH", 0.0)
+    placeless.check(replace(job, job_name="placed"), None)
     assert engine.status(handle).state is JobState.LOST
     assert engine.find(attempt) is None
     assert bench.binder(site(bench, **places)).stop(stopped, keep_state=True) == kept

@@ -153,12 +153,14 @@ def test_a_job_that_was_never_busy_tells_no_processing_rate() -> None:
         ({"s": vertex(2, 3)}, True, False),
         ({"s": vertex(1, 2)}, False, False),
         ({"s": vertex(0, 1)}, False, True),
+        ({"s": vertex(0, 3)}, True, True),
+        ({"s": dataclasses.replace(vertex(2, 3), sent=0.0)}, True, True),
         ({"t": vertex(9, 9)}, False, True),
     ],
-    ids=["newer", "the-same", "clock-went-back", "another-vertex"],
+    ids=["newer", "the-same", "clock-went-back", "count-went-back", "sent-went-back", "another-vertex"],
 )
 def test_which_samples_can_be_compared(after: Sample, newer: bool, restarted: bool) -> None:
-    before = {"s": vertex(1, 2)}
+    before = {"s": dataclasses.replace(vertex(1, 2), sent=1.0)}
     assert is_newer(before, after) is newer
     assert is_restart(before, after) is restarted
 

@@ -1,4 +1,4 @@
-"""What Flink tells of a job in its logs, and of itself, read into SpecK's words.  No cluster is asked."""
+"""What Flink tells of a job in its logs, and of itself, read into SpecK's words.  No cluster is started."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import pytest
 
 from binders.flink.account import checkup_of, clock_of, is_known
 from binders.flink.logs import Entry, entries, failures, merged, names_any, names_of
-from binders.flink.rest import Overview
+from binders.flink.meter import Meter
+from binders.flink.rest import FlinkRest, Overview
 from speck.inventory import Engine
+from tests.engine_answers import FLINK_JOB, AnswerServer, flink_answers, serving
 
 LOG = """\
  at a.frame.of.an.entry(That.java:1)
@@ -103,3 +105,26 @@ def test_what_is_wrong_with_a_cluster(
     assert found.version == f"Flink {seen.version}"
     assert len(found.complaints) == len(words)
     assert all(word in each.message for word, each in zip(words, found.complaints, strict=True))
+
+
+def test_rates_begin_anew_with_a_job_that_came_back_from_a_checkpoint() -> None:
+    """Looked at seldom, it may have counted more by then than before it failed, and run for longer."""
+    server, meter = AnswerServer(flink_answers()), Meter()
+    (counters,) = [pattern for pattern in server.answers if pattern.endswith("get=.*")]
+    (statistics,) = [pattern for pattern in server.answers if pattern.endswith("/checkpoints")]
+
+    def look(seconds: float, restored: int) -> float | None:
+        for each in server.answers[counters]:
+            each["sum"] = 1000 * seconds if "Idle" in each["id"] else 10 * seconds
+        server.answers[statistics]["counts"]["restored"] = restored
+        found = meter.metrics(rest, FLINK_JOB)
+        assert found is not None
+        return found.input_rate
+
+    with serving(server) as port:
+        rest = FlinkRest(f"http://127.0.0.1:{port}")
+        assert [look(10, 0), look(20, 0)] == [None, pytest.approx(10, rel=0.1)]
+        assert look(30, 1) is None
+        assert look(40, 1) == pytest.approx(10, rel=0.1)
+        assert look(20, 1) is None  # and one that had no checkpoint yet
+        rest.close()

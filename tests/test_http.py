@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -11,8 +12,10 @@ from typing import Any
 
 import pytest
 import requests
+from waitress.adjustments import Adjustments
 
 from speck.api import MAX_BODY
+from speck.arrival import LONGEST_LINE, Arrival
 from speck.wsgi import MAX_HEADER, THREADS
 from tests.rest_server import RestServer, rest_server, yaml_of
 
@@ -215,6 +218,10 @@ def test_a_body_that_is_too_large_is_told_the_limit(server: RestServer) -> None:
         (b"POST /jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: -1\r\n\r\n", 400),
         (b"POST /jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: gzip\r\n\r\n", 501),
         (b"POST /jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", 400),
+        (b"POST /jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n", 400),
+        (b"GET http://[x HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 400),
+        (b"GET /jobs HTTP/1.1\r\n\r\n", 400),
+        (b"GET /jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: localhost\r\n\r\n", 400),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
         (b"rubbish\r\n\r\n", 400),
     ],
@@ -226,6 +233,51 @@ def test_what_is_no_request_is_answered_as_everything_is(
     assert head.startswith(b"HTTP/1."), head
     assert b"application/problem+json" in head
     assert (json.loads(body)["status"], bool(json.loads(body)["detail"])) == (status, True)
+
+
+HIDDEN = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "framing",
+    [
+        b"HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 49",
+        b"HTTP/1.1\r\nContent-Length: 49\r\nTransfer-Encoding: chunked",
+        b"HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 0",
+        b"HTTP/1.1\r\nTransfer-Encoding: chunked, chunked\r\nContent-Length: 5",
+        b"HTTP/1.1\r\nTransfer-Encoding : chunked",
+        b"HTTP/1.1\r\nTransfer-Encoding: \x0bchunked",
+        b"HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked",
+        b"HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\nContent-Length: 0",
+    ],
+)
+def test_no_request_is_hidden_in_another(server: RestServer, framing: bytes) -> None:
+    """A proxy that takes the end of the body to be elsewhere would pass the hidden one on unseen."""
+    sent = b"POST /jobs " + framing + b"\r\nHost: 127.0.0.1\r\n\r\n0\r\n\r\n" + HIDDEN
+    answer = raw(server, sent)
+    assert len(re.findall(rb"HTTP/1\.\d \d", answer)) == 1, answer
+    assert re.findall(rb"(?m)^Connection: (\w+)", answer) == [b"close"]
+    assert answer.partition(b" ")[2][:3] in (b"400", b"501")
+
+
+def test_a_line_between_chunks_that_does_not_end(server: RestServer) -> None:
+    begun = b"POST /jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    for line in (b"", b"0\r\n"):
+        answer = raw(server, begun + line + b"1" * (LONGEST_LINE + 1))
+        assert b" 400 " in answer.partition(b"\r\n")[0]
+        assert b"between chunks is too long" in answer
+
+
+def test_what_a_stranger_sends_is_not_kept() -> None:
+    for who, kept in (("right", 300_000), ("wrong", 0)):
+        for framing in (b"Content-Length: 300000\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n493e0\r\n"):
+            head = f"POST /jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {who}\r\n"
+            arrival = Arrival(lambda header: header == "Bearer right", Adjustments())
+            for part in (head.encode() + framing, *[b"x" * 1000] * 300, b"\r\n0\r\n\r\n"):
+                while part and not arrival.completed:
+                    part = part[arrival.received(part) :]
+            assert (arrival.completed, arrival.error) == (True, None)
+            assert len(arrival.get_body_stream().read()) == int(arrival.headers["CONTENT_LENGTH"]) == kept
 
 
 # --- slow, half-closed and many clients
@@ -270,6 +322,9 @@ def test_clients_that_drip_are_cut_and_keep_nobody_waiting(tmp_path: Path) -> No
             assert head.startswith(b"HTTP/1.0 408") or head.startswith(b"HTTP/1.1 408")
             assert "did not arrive in time" in json.loads(body)["detail"]
             connection.close()
+        refused = {"route": "refused", "method": "other", "status": "4xx"}
+        counted = rest.coordinator.gauges.registry.get_sample_value
+        assert counted("speck_http_requests_total", refused) == len(dripping)
 
 
 def test_a_hundred_open_event_streams_starve_nobody_and_end_with_the_operation(rest: RestServer) -> None:

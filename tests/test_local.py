@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 import psutil
 import pytest
 
@@ -22,6 +23,7 @@ from binders.spark import CONNECT
 from binders.spark.local import CONNECT_SERVER
 from speck import local, processes
 from speck.binder import LocalServer, Registry
+from speck.cli.local import up as up_command
 from speck.errors import LocalError, NotFound
 from speck.local_record import Record
 from speck.schema import load_inventory
@@ -326,3 +328,15 @@ def test_a_java_home_without_java_is_named(
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(LocalError, match="JAVA_HOME"):
         local.up(directory, 1, registry=REAL)
+
+
+def test_the_engines_of_sites_on_the_command_line() -> None:
+    given = ["--engine", "A=spark-connect", "--engine", "C=flink", "--engine", "D=spark-standalone,flink"]
+    expected = {"A": ["spark-connect"], "C": ["flink"], "D": ["spark-standalone", "flink"]}
+    assert up_command.make_context("up", given).params["engines"] == expected
+
+
+@pytest.mark.parametrize("given", [["A"], ["A="], ["=flink"], ["A=flink", "A=spark-connect"]])
+def test_engines_of_no_site_on_the_command_line(given: list[str]) -> None:
+    with pytest.raises(click.BadParameter, match=r"expected SITE=KIND or SITE=KIND,KIND, each site once"):
+        up_command.make_context("up", [part for each in given for part in ("--engine", each)])

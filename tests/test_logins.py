@@ -12,9 +12,11 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import dropwhile, takewhile
+from operator import not_
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,7 @@ from speck.model import Job, JobState
 from tests.binder_contract import attempt_of, eventually
 from tests.guarded_broker import USER, GuardedBroker, guarded_broker
 from tests.guarded_flink import GuardedFlink
+from tests.https_proxy import HttpsProxy, https_proxy
 from tests.mosquitto_server import free_port
 from tests.secret_search import Processes, Search
 from tests.spark_bench import JOBS, MqttFriend
@@ -42,6 +45,9 @@ TOKEN = "s3cretTokenOfSpark77192"
 PASSWORD = "s3cretPasswordOfBroker55013"
 WRONG = "s3cretAndWrong90817"
 API_TOKEN = "s3cretTokenOfTheServer33410"
+FLINK_PASSWORD = "s3cretPasswordOfFlink61248"
+IN_A_FILE = "s3cretOfAnEnvironment72903"  # in a file of variables, where no composition asks for it
+WRITTEN = "s3cretWrittenOut40617"  # where only a reference may stand
 
 
 @dataclass(frozen=True)
@@ -128,6 +134,7 @@ def guarded_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarde
 def secrets_fixture(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GUARDED_TOKEN", TOKEN)
     monkeypatch.setenv("GUARDED_PASSWORD", PASSWORD)
+    monkeypatch.setenv("GUARDED_FLINK", FLINK_PASSWORD)
 
 
 @pytest.fixture(name="friend")
@@ -313,13 +320,17 @@ sites:
       engine_login: {{token: "${{GUARDED_TOKEN}}"}}
       checkpoint_dir: {directory}/checkpoints
     - spe_address: {flink}
-      engine_login: {{ca_file: {ca}, certificate_file: {client}, key_file: {key}}}
+      engine_login: {{username: speck, password: "${{GUARDED_FLINK}}", ca_file: {proxy}}}
     broker_address: {plain}
   B:
     spe_address: {spark_again}
     engine_login: {{token: "${{GUARDED_WRONG}}"}}
     broker_address: {password_again}
     broker_login: {{username: speck, password: "${{GUARDED_WRONG}}", ca_file: {ca}}}
+  C:
+    spe_address: {flink_again}
+    engine_login: {{username: speck, password: "${{GUARDED_WRONG}}", ca_file: {proxy_again}}}
+    broker_address: {plain}
 brokers:
   by-password:
     broker_address: {password}
@@ -361,6 +372,25 @@ jobs:
 """
 
 
+# All of it is refused, and none of it repeated.
+WRITTEN_OUT = """\
+jobs:
+- job_name: written
+  spe_address: http://user:{secret}@127.0.0.1:1/
+  source_broker: tcp://user:{secret}@127.0.0.1:1
+  source_topic: in/written
+  sink_broker: by-password
+  sink_topic: out/written
+  entry_class: upper
+  job_path: simple.py
+  arguments:
+    password: {secret}
+    url: jdbc://user:{secret}@host/x
+    pem: "-----BEGIN PRIVATE KEY----- {secret}"
+  labels: {{api_key: {secret}}}
+"""
+
+
 @dataclass
 class Run:
     """A server with the inventory, what the command line said, and where the server keeps its things."""
@@ -380,11 +410,17 @@ class Run:
         assert done.returncode == code, self.said[-1]
 
     def get(self, path: str) -> bytes:
-        answer = requests.get(
-            f"{self.url}{path}", headers={"Authorization": f"Bearer {API_TOKEN}"}, timeout=120
-        )
-        assert answer.ok, answer.text
-        return answer.content
+        """An answer; of one that has no end, its first event."""
+        headers = {"Authorization": f"Bearer {API_TOKEN}"}
+        with requests.get(f"{self.url}{path}", headers=headers, timeout=120, stream=True) as answer:
+            assert answer.ok, answer.text
+            if path == "/live":
+                return b"\n".join(takewhile(bool, dropwhile(not_, answer.iter_lines())))
+            return answer.content
+
+    @property
+    def scratch(self) -> Path:
+        return self.directory / "scratch"
 
     @property
     def log(self) -> Path:
@@ -396,14 +432,16 @@ def environment() -> dict[str, str]:
 
 
 @contextmanager
-def serving(guarded: Guarded, directory: Path, secret: Path) -> Iterator[Run]:
-    (directory / "sites.yaml").write_text(inventory_text(guarded, secret))
+def serving(guarded: Guarded, proxies: Sequence[HttpsProxy], directory: Path, secret: Path) -> Iterator[Run]:
+    (directory / "sites.yaml").write_text(inventory_text(guarded, proxies, secret))
     port = free_port()
     command = [sys.executable, "-m", "tests.debug_serve", "serve", "-v", "--port", str(port)]
     command += ["--data-dir", str(directory / "store"), "--sites", str(directory / "sites.yaml")]
     command += ["--root", str(JOBS), "--root", str(FLINK_JAR.parent)]
+    (scratch := directory / "scratch").mkdir()
     with (directory / "serve.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env=environment())
+        own = environment() | {"TMPDIR": str(scratch)}
+        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env=own)
     try:
         run = Run(directory, f"http://127.0.0.1:{port}", process)
         eventually(lambda: run.log.read_text(), lambda text: "SpecK serves" in text)
@@ -417,12 +455,30 @@ def serving(guarded: Guarded, directory: Path, secret: Path) -> Iterator[Run]:
             process.wait()
 
 
-def inventory_text(guarded: Guarded, secret: Path) -> str:
+@contextmanager
+def proxies_of(guarded: Guarded, directory: Path) -> Iterator[Sequence[HttpsProxy]]:
+    """Two before Flink, which ask for its password: one for who knows it, one for who does not."""
+    flink, client = guarded.flink, guarded.broker.client
+    with ExitStack() as stack:
+        proxies = []
+        for name in ("first", "second"):
+            (place := directory / name).mkdir()
+            before = https_proxy(
+                place, flink.address, USER, FLINK_PASSWORD, flink.authority.file, (client.file, client.key)
+            )
+            proxies.append(stack.enter_context(before))
+        yield proxies
+
+
+def inventory_text(guarded: Guarded, proxies: Sequence[HttpsProxy], secret: Path) -> str:
     broker = guarded.broker
     return INVENTORY.format(
         spark=guarded.spark.address,
         spark_again=guarded.spark.address.replace("127.0.0.1", "localhost"),
-        flink=guarded.flink.address,
+        flink=proxies[0].address,
+        proxy=proxies[0].certificate,
+        flink_again=proxies[1].address,
+        proxy_again=proxies[1].certificate,
         directory=guarded.directory,
         plain=broker.address,
         password=broker.password,
@@ -439,8 +495,14 @@ def work_through(run: Run, friend: MqttFriend, directory: Path) -> None:
     """Deploy, send, update, look, go back; and what goes wrong on the way."""
     (file := directory / "searched.yaml").write_text(COMPOSITION)
     sought = replace(_NOBODY, sink_topic="out/searched")
+    (values := directory / "values.env").write_text(f"SUFFIX=3\nDATABASE_PASSWORD={IN_A_FILE}\n")
+    (written := directory / "written.yaml").write_text(WRITTEN_OUT.format(secret=WRITTEN))
     run.speck("sites")
+    run.speck("sites", "check", code=1)
     run.speck("plan", str(file), "--set", "SUFFIX=1", code=2)
+    run.speck("plan", str(file), "--env", str(values), code=2)
+    for command in ("validate", "apply"):
+        run.speck(command, str(written), code=1)
     for number in ("1", "2"):
         run.speck("apply", str(file), "--set", f"SUFFIX={number}")
         friend.send("in/searched", ["a"])
@@ -467,6 +529,8 @@ _NOBODY = Job(
 
 def look_at_server(run: Run, search: Search) -> None:
     paths = ["/openapi.json", "/jobs", "/compositions", "/sites", "/metrics", "/healthz", "/store/check"]
+    paths += ["/live", "/rates", "/operations", "/whoami", "/sites/check", "/compositions/searched/revisions"]
+    paths += [f"/jobs/searched-{engine}/logs" for engine in ("spark", "flink")]
     paths += ["/jobs/searched-spark", "/jobs/searched-flink", "/compositions/searched"]
     paths += ["/compositions/searched/revisions/1", "/compositions/searched/diff", "/events?limit=1000"]
     for path in paths:
@@ -515,11 +579,12 @@ def test_no_secret_is_left_anywhere(guarded: Guarded, friend: MqttFriend, tmp_pa
     key = guarded.broker.client.key.read_text().splitlines()[1]
     search = Search(
         {"token": TOKEN, "password": PASSWORD, "wrong": WRONG, "API's token": API_TOKEN, "key": key}
+        | {"Flink's password": FLINK_PASSWORD, "in a file": IN_A_FILE, "written out": WRITTEN}
     )
     (directory := tmp_path / "run").mkdir()
-    with Processes(search) as processes:
-        with serving(guarded, directory, secret) as run:
-            processes.below(run.process.pid)
+    with proxies_of(guarded, tmp_path) as proxies, Processes(search) as processes:
+        with serving(guarded, proxies, directory, secret) as run:
+            processes.below(run.process.pid, run.scratch)
             work_through(run, friend, tmp_path)
             look_at_server(run, search)
             look_at_engines(guarded, search)

@@ -100,6 +100,20 @@ def test_a_traceback_tells_no_values(form: str) -> None:
     assert len(written.splitlines()) == 1 or form == "text"
 
 
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_nobody_else_writes_a_line(form: str) -> None:
+    """As a path that a client asks for, or an engine's error, might try."""
+    forged = "late\n2026-01-01T00:00:00Z [info     ] all is well\r\x1b[2J\x9b2J\x7f\x85\u2028 \u00fc"
+    with log(form) as (logger, stream), about(job=forged):
+        logger.warning("it is %s", forged)
+    written = stream.getvalue()
+    assert len(written.splitlines()) == 1
+    assert {each for each in written if not each.isprintable()} == {"\n"}
+    assert "\u00fc" in written
+    if form == "json":
+        assert json.loads(written)["message"].startswith("it is late\n2026-01-01")
+
+
 def test_text_is_one_line_for_people() -> None:
     with log("text") as (logger, stream), about(operation="o1", job="a"):
         logger.warning("it is late")
@@ -145,8 +159,12 @@ def test_the_log_of_an_apply(tmp_path: Path) -> None:
         for call in ("submit", "fence"):
             (asked,) = (each for each in written if each.get("call") == call and each.get("job") == job)
             assert (own | {"attempt": started["attempt"], "level": "debug"}).items() <= asked.items()
+    # Every call is the operation's but the loop's looks, and says of which job it is, if of one.
+    looks = {each["call"] for each in written if "call" in each and "operation" not in each}
+    assert looks == {"statuses", "close"}
+    assert {"check", "submit", "fence"} <= {each.get("call") for each in written if each.get("job") == "a"}
     rounds = [each for each in written if each.get("call") == "statuses"]
-    assert not [each for each in rounds if "operation" in each]  # the loop's looks are no operation's
+    assert not [each for each in rounds if "operation" in each]
 
 
 def test_by_default_only_trouble_is_logged(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from speck.model import JobMetrics, JobState
 from tests.binder_contract import eventually
 from tests.examples import one_site
 from tests.rest_server import RestServer, rest_server, yaml_of
+from tests.test_http import raw
 
 ROOT = Path(__file__).parent.parent
 DASHBOARD = ROOT / "dashboards" / "grafana" / "speck.json"
@@ -126,6 +128,23 @@ def test_names_and_units_are_as_prometheus_has_them(busy: RestServer) -> None:
     assert len(told) == len(set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)))
 
 
+def test_a_histogram_s_parts_agree(told: Families) -> None:
+    found = [each for each in told.values() if each.type == "histogram"]
+    assert len(found) == 4
+    for family in found:
+        parts: dict[tuple[str, ...], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        for sample in family.samples:
+            key = tuple(each for label, each in sorted(sample.labels.items()) if label != "le")
+            parts[key][sample.name.removeprefix(family.name)].append(sample.value)
+        for key, part in parts.items():
+            assert part.keys() == {"_bucket", "_count", "_sum"}, (family.name, key)
+            assert part["_bucket"] == sorted(part["_bucket"])
+            assert part["_bucket"][-1:] == part["_count"]
+            assert (part["_sum"][0] > 0) == (part["_count"][0] > 0)
+        bounds = [each.labels["le"] for each in family.samples if each.name.endswith("_bucket")]
+        assert bounds[-1] == "+Inf"
+
+
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 def test_promtool_finds_no_fault(busy: RestServer) -> None:
     done = subprocess.run(
@@ -195,6 +214,13 @@ def test_requests_are_counted_by_route_and_class(tmp_path: Path) -> None:
             ("GET", "/live"),
         ):
             requests.request(method, f"{rest.url}{path}", timeout=30, stream=True).close()
+        head = b"POST /jobs HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        for sent in (
+            b"rubbish\r\n\r\n",
+            head + b"Content-Length: 99999999999\r\n\r\n",
+            head + b"Transfer-Encoding: gzip\r\n\r\n",
+        ):
+            assert raw(rest, sent).startswith(b"HTTP/1.")
         counted = {
             (each.labels["method"], each.labels["route"], each.labels["status"]): each.value
             for each in families(scrape(rest))["speck_http_requests"].samples
@@ -206,6 +232,8 @@ def test_requests_are_counted_by_route_and_class(tmp_path: Path) -> None:
             ("other", "other", "4xx"): 1,
             ("GET", "/jobs", "2xx"): 1,
             ("GET", "/live", "2xx"): 1,
+            ("other", "refused", "4xx"): 2,
+            ("other", "refused", "5xx"): 1,
         }
         timed = "speck_http_request_duration_seconds_count"
         assert value(rest, timed, route="/jobs/<name>", method="GET") == 2
@@ -323,13 +351,25 @@ def expressions() -> list[str]:
 
 def test_dashboard_and_alerts_ask_for_what_there_is(told: Families) -> None:
     known = names(told) | {"up"}
-    labels = {label for each in told.values() for sample in each.samples for label in sample.labels}
     found = expressions()
     assert len(found) > 20
     for expression in found:
         assert asked_for(expression), f"{expression!r} asks for nothing"
         assert asked_for(expression) <= known, expression
-        assert labels_of(expression) <= labels | {"instance"}, expression
+        for name in asked_for(expression) - {"up"}:
+            values = values_of(told, name)
+            assert labels_of(expression) <= values.keys() | {"instance"}, f"{name} in {expression}"
+            for label, wanted in re.findall(r'([a-z_]+)\s*=\s*"([^"]*)"', expression):
+                assert wanted in values[label], f"{name} in {expression}"
+
+
+def values_of(told: Families, name: str) -> dict[str, set[str]]:
+    """The labels of a metric, and the values that each has."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for sample in (each for family in told.values() for each in family.samples if each.name == name):
+        for label, labelled in sample.labels.items():
+            found[label].add(labelled)
+    return found
 
 
 def test_dashboard_shows_every_metric_of_speck(told: Families) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -86,16 +87,20 @@ def test_a_reference_that_leads_nowhere_is_named(reference: str) -> None:
     [
         (b" \n", "is empty"),
         (b"hunter2\xff", "not UTF-8 text"),
-        (b"hunter2" * 10_000, r"too long \(expected at most 65,535 characters\)"),
+        (b"hunter2" * 10_000, r"too long \(expected at most 65,535 bytes\)"),
+        ("hünter2".encode() * 8_192, r"too long \(expected at most 65,535 bytes\)"),
     ],
 )
-def test_a_file_that_is_no_secret_is_named_and_not_shown(tmp_path: Path, content: bytes, words: str) -> None:
+def test_what_is_no_secret_is_named_and_not_shown(tmp_path: Path, content: bytes, words: str) -> None:
     (tmp_path / "password").write_bytes(content)
-    with pytest.raises(NoSecret, match=words) as caught:
-        Secret(f"file:{tmp_path / 'password'}").reveal()
-    assert caught.value.__cause__ is None
-    assert "hunter2" not in str(caught.value)
-    assert "\n" not in str(caught.value)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PASSWORD", os.fsdecode(content))
+        for reference in (f"file:{tmp_path / 'password'}", "${PASSWORD}"):
+            with pytest.raises(NoSecret, match=words) as caught:
+                Secret(reference).reveal()
+            assert caught.value.__cause__ is None
+            assert "nter2" not in str(caught.value)
+            assert "\n" not in str(caught.value)
 
 
 def test_the_inventory_knows_the_site_of_an_engine_and_the_login_of_a_broker() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +12,12 @@ import pytest
 from binders.mqtt import MqttBroker
 from speck.errors import BinderError, NoSecret, Refused, Unreachable
 from speck.inventory import Broker, Inventory, Login, Secret
+from tests.binder_contract import eventually
 from tests.certificates import Certificate
 from tests.guarded_broker import USER, GuardedBroker, guarded_broker
+from tests.mosquitto_server import MosquittoServer, free_port
 
+CONFIGURATION = Path(__file__).parent.parent / "pipelines" / "mosquitto.conf"
 PASSWORD = "s3cret-of-the-broker"
 SESSION = "speck-login"
 
@@ -65,6 +69,60 @@ def works(address: str, login: Login) -> None:
 
 def test_the_right_password(broker: GuardedBroker) -> None:
     works(broker.password, with_password(broker))
+
+
+def test_the_topics_that_the_documentation_asks_for_are_enough(broker: GuardedBroker) -> None:
+    """And no others are there for who has this password: not even what the broker tells of itself."""
+    made = binder(broker.password, with_password(broker))
+    assert made.warnings() == []
+    made.ensure_session(SESSION, "in/a")
+    for attempt in (3, 2):
+        made.fence(SESSION, attempt)
+    assert made.waiting(SESSION) == 0
+    made.delete_session(SESSION)
+    assert not made.session_exists(SESSION)
+    anybody = MqttBroker(broker.address, Inventory())
+    eventually(anybody.stored, lambda count: count is not None)
+    assert made.stored() is None
+    for each in (made, anybody):
+        each.close()
+
+
+def test_a_broker_for_other_machines_as_its_configuration_has_it(
+    broker: GuardedBroker, tmp_path: Path
+) -> None:
+    """With the lines that stand as comments in pipelines/mosquitto.conf, and files of the test's own."""
+    sound, _, others = CONFIGURATION.read_text(encoding="utf-8").partition("\nlistener 1883 127.0.0.1\n")
+    lines = re.findall(r"^#   (\S.*)$", others, re.MULTILINE)
+    access = [line for line in lines if line.split()[0] in ("user", "topic")]
+    assert len(access) == 3
+    (tmp_path / "access").write_text("".join(f"{line}\n" for line in access))
+    good = broker.authority.certificate("site", "127.0.0.1")
+    own = {
+        "listener": f"{(port := free_port())} 127.0.0.1",
+        "certfile": str(good.file),
+        "keyfile": str(good.key),
+        "password_file": str(broker.authority.directory / "passwords"),
+        "acl_file": str(tmp_path / "access"),
+    }
+    settings = [line for line in lines if line not in access]
+    names = [line.split()[0] for line in settings]
+    assert own.keys() < set(names)
+    asked = [
+        f"{name} {own[name]}" if name in own else line for name, line in zip(names, settings, strict=True)
+    ]
+    kept = [
+        line for line in sound.splitlines() if line and not line.startswith(("#", "persistence_location"))
+    ]
+    plain = f"listener {(known := free_port())} 127.0.0.1"  # by which it is seen to have started
+    with MosquittoServer(tmp_path / "mosquitto", "\n".join([*kept, plain, *asked]), port=known):
+        made = binder(f"mqtts://127.0.0.1:{port}", with_password(broker))
+        works(made.address, with_password(broker))
+        assert made.warnings() == []
+        eventually(made.stored, lambda count: count is not None)
+        assert made.checkup().version.startswith("mosquitto version 2")
+        failure(made.address, trusting(broker))
+        made.close()
 
 
 def test_a_password_in_a_file_may_change(broker: GuardedBroker, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from binders.flink import cluster
 from binders.flink.local import PYTHON_VARIABLE
 from binders.flink.orders import program_arguments
+from binders.flink.parcel import parcel_of
 from binders.mqtt import MqttBroker
 from speck.binder import installed
 from speck.coordinator import Coordinator
@@ -224,6 +225,7 @@ def test_a_cluster_without_pyflink(flink_server: FlinkServer, flink_jobs: Path, 
     ):
         bench.binder().check(job, None)
     assert bench.running("nowhere") == 0
+    assert f"{parcel_of(job).code}.jar" not in bench.rest.jars().values()
     bench.close()
 
 

@@ -116,6 +116,13 @@ def test_a_wrong_token_is_refused_and_not_repeated(door: Door, header: str) -> N
     assert door.stranger not in answer.text
 
 
+def test_a_stranger_who_sends_much_is_told_so(door: Door) -> None:
+    much = b"x" * 3_000_000
+    for token, status in ((door.anna, 422), (door.stranger, 401), ("", 401)):
+        for data in (much, iter([much])):  # in one, and in chunks
+            problem_of(door.ask("POST", "/compositions", token, data=data, headers=YAML), status)
+
+
 def test_the_scheme_s_case_does_not_matter(door: Door) -> None:
     assert door.ask("GET", "/jobs", headers={"Authorization": f"bEARER  {door.anna}"}).ok
 
@@ -172,6 +179,7 @@ def test_no_token_is_kept_anywhere(door: Door) -> None:
     files = [each for each in door.served.directory.rglob("*") if each.is_file()]
     assert door.tokens in files
     assert any("store" in each.parts for each in files)
+    assert (door.served.directory / "store").stat().st_mode & 0o777 == 0o700  # others see no code either
     for file in files:
         for token in (door.anna, door.reader, door.stranger):
             assert token.encode() not in file.read_bytes(), file

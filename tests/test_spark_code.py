@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from binders.flink import FLINK
 from binders.flink.code import parameters as flink_parameters
+from binders.source import LARGEST
 from binders.spark import CONNECT, parameters
+from binders.spark.code import mentions_python_functions
 from speck.binder import Parameter
 from speck.model import Scalar
 from speck.schema.arguments import argument_faults
@@ -88,12 +92,84 @@ def test_a_file_that_is_no_python(tmp_path: Path) -> None:
     assert CONNECT.check_code(path, "clean") == "'clean.py' is not valid Python: invalid syntax (line 1)"
 
 
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (b"-" * 100_000 + b"1", "nested too deeply"),
+        (b"a" + b".b" * 100_000, "nested too deeply"),
+        (b"#" * (LARGEST + 1), "too large for a file of Python"),
+        (b"def clean(messages):\n    return '\0'", "null bytes"),
+        (b"# coding: nope\n", "unknown encoding"),
+    ],
+)
+def test_a_file_that_is_made_to_do_harm(tmp_path: Path, source: bytes, words: str) -> None:
+    (path := tmp_path / "clean.py").write_bytes(source)
+    assert words in (CONNECT.check_code(path, "clean") or "")
+    assert words in (FLINK.check_code(path, "clean") or "")
+    with zipfile.ZipFile(tmp_path / "clean.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("clean.py", source)
+    assert words in (CONNECT.check_code(tmp_path / "clean.zip", "clean.clean") or "")
+
+
+def test_an_archive_that_is_a_bomb(tmp_path: Path) -> None:
+    """Much in little: no more of it is unpacked than is looked at."""
+    with zipfile.ZipFile(path := tmp_path / "clean.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("clean.py", bytes(128 << 20))
+    tracemalloc.start()
+    try:
+        assert "too large for a file of Python" in (CONNECT.check_code(path, "clean.clean") or "")
+        assert mentions_python_functions(path)
+        assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_archive_that_cannot_be_unpacked(tmp_path: Path) -> None:
+    with zipfile.ZipFile(path := tmp_path / "clean.zip", "w") as archive:
+        archive.writestr("clean.py", "def clean(messages):\n    return messages\n")
+    whole = path.read_bytes()
+    central = whole.index(b"PK\1\2")
+    for place, value in ((8, 1), (10, 99)):  # encrypted; packed in a way that nobody knows
+        broken = bytearray(whole)
+        broken[central + place] = value
+        path.write_bytes(broken)
+        assert "cannot be read" in (CONNECT.check_code(path, "clean.clean") or "")
+
+
 def test_files_of_another_kind(tmp_path: Path) -> None:
     jar, broken = tmp_path / "job.jar", tmp_path / "job.zip"
     broken.write_bytes(b"no archive")
     assert "expected a .py file, a .zip or a .whl" in (CONNECT.check_code(jar, "clean") or "")
     assert "cannot be read" in (CONNECT.check_code(broken, "a.clean") or "")
     assert "cannot be read" in (CONNECT.check_code(tmp_path / "none.py", "clean") or "")
+
+
+def test_a_file_that_is_damaged_anywhere_is_told_as_unreadable(tmp_path: Path) -> None:
+    """Wherever a byte is wrong: some sentence, or none where it is no matter, and never another's error."""
+    with zipfile.ZipFile(tmp_path / "whole.zip", "w", zipfile.ZIP_DEFLATED) as package:
+        package.writestr("cleaning.py", SOURCE)
+        package.writestr("streets/Clean.class", "x" * 50)
+    whole = (tmp_path / "whole.zip").read_bytes()
+    damaged, jar, said = tmp_path / "damaged.zip", tmp_path / "damaged.jar", set()
+    for place in range(len(whole)):
+        for bits in (1, 0x80, 0xFF):
+            content = bytearray(whole)
+            content[place] ^= bits
+            damaged.write_bytes(content)
+            jar.write_bytes(content)
+            said |= {CONNECT.check_code(damaged, "cleaning.clean"), FLINK.check_code(jar, "streets.Clean")}
+            mentions_python_functions(damaged)
+    told = " ".join(filter(None, said))
+    assert "\n" not in told
+    for words in ("while decompressing data", "ends too early", "is encrypted", "zip file version"):
+        assert words in told
+
+
+@pytest.mark.parametrize("nested", ["-" * 100_000 + "1", "+".join(["1"] * 100_000), "a" + ".b" * 100_000])
+def test_a_file_that_is_nested_too_deeply(tmp_path: Path, nested: str) -> None:
+    (path := tmp_path / "deep.py").write_text(f"def clean(messages): pass\n{nested}\n")
+    for kind in (CONNECT, FLINK):
+        assert "nested too deeply" in (kind.check_code(path, "clean") or "")
 
 
 def test_the_jobs_of_these_tests() -> None:

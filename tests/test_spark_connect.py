@@ -205,8 +205,12 @@ def test_capacity_and_room(site_bench: SparkBench, job_name: str) -> None:
     small.check(job, None)  # the slot it has comes free first
     with pytest.raises(NoCapacity, match="1 slots, 1 in use"):
         small.check(other, None)
+    small.stop(handle, keep_state=False)
+    with pytest.raises(NoCapacity, match="1 slots, 0 in use, 1 promised to others"):
+        small.check(other, None)  # it was promised to the job that was asked about first
+    small.stop(small.submit(job, attempt_of(job, 2)), keep_state=False)
+    small.check(other, None)
     small.close()
-    engine.stop(handle, keep_state=False)
 
 
 # -- many, and from elsewhere
@@ -403,3 +407,13 @@ def test_orders_that_cannot_be_read_are_answered() -> None:
     finally:
         launcher.close()
     assert launcher.pid is None
+
+
+def test_a_machine_that_starts_no_more_processes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    launcher = Launcher()
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    launcher.warm_up()
+    answer = launcher.launch("no matter", 30.0)
+    launcher.close()
+    assert answer["kind"] == "refused"
+    assert "no process can be started for its code: No such file" in answer["message"]

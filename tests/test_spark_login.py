@@ -18,7 +18,7 @@ from speck.inventory import Inventory, Login, Secret
 from speck.model import Handle, Job, JobState
 from tests.binder_contract import attempt_of, eventually
 from tests.certificates import Authority
-from tests.examples import one_site
+from tests.examples import job, one_site
 from tests.mosquitto_server import PROGRAM, MosquittoServer
 from tests.spark_bench import SparkBench
 from tests.spark_server import SparkServer
@@ -177,6 +177,16 @@ def test_a_ca_file_that_does_not_fit(
     assert unreachable.__cause__ is not None
     with pytest.raises(Unreachable, match=words):
         raise unreachable
+
+
+def test_an_address_that_asks_for_tls_gets_it(proxy: TlsProxy, certificates: Path) -> None:
+    address = f"sc://127.0.0.1:{proxy.port}/;use_ssl=true"
+    assert "certificate is not trusted" in str(failure(address, WITH_TOKEN))
+    engine = engine_at(address, replace(WITH_TOKEN, ca_file=str(certificates / "proxy.pem")))
+    assert engine.capacity().cores
+    a_job = job("over-tls", engine="spark", spe_address=address)
+    assert engine._orders(a_job, attempt_of(a_job)).tls
+    engine.close()
 
 
 def test_a_certificate_for_another_name(proxy: TlsProxy, certificates: Path) -> None:

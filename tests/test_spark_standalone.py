@@ -14,14 +14,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import requests
 
-from binders.mqtt import MQTT
+from binders.flink.engine import connect_engine as connect_flink
+from binders.mqtt import MQTT, MqttBroker
 from binders.spark import CONNECT, STANDALONE, connect_engine, parcel, standalone
 from binders.spark.standalone import StandaloneEngine
 from binders.spark.standalone_local import JOBS as JOBS_OF_A_CLUSTER
 from speck import local
-from speck.binder import Registry
-from speck.errors import NoAnswer, NoCapacity, Refused
+from speck.binder import EngineBinder, Registry
+from speck.errors import NoAnswer, NoCapacity, Refused, Unreachable
 from speck.inventory import Engine, Inventory, Login, Secret
 from speck.model import Attempt, Handle, Job, JobState, State
 from speck.schema import load_inventory
@@ -110,10 +112,13 @@ def test_a_function_does_the_same_on_both(
 
 
 def test_a_python_function_runs_in_the_executor(bench: StandaloneBench, job_name: str) -> None:
-    job = bench.job(job_name, "reverse")
+    job = replace(bench.job(job_name, "reverse"), parallelism=2)
     bench.mqtt.send(job.source_topic, ["abc"])
     handle = start(bench, job)
     eventually(lambda: bench.mqtt.got(job), lambda got: got == ["cba"])
+    apps = requests.get(f"{bench.master.ui}/json/", timeout=30).json()["activeapps"]
+    (cores,) = [app["cores"] for app in apps if f" {job_name} " in app["name"]]
+    assert cores == 2  # and not all that there are
     bench.binder().stop(handle, keep_state=False)
 
 
@@ -281,10 +286,44 @@ def test_arguments_that_are_too_long(bench: StandaloneBench, job_name: str) -> N
         bench.binder().submit(job, attempt_of(job))
 
 
-@pytest.mark.parametrize("address", ["spark://", "spark://host:port", "http://127.0.0.1:1", "spark://a:1/b"])
+@pytest.mark.parametrize(
+    "address",
+    ["spark://", "spark://host:port", "http://127.0.0.1:1", "spark://a:1/b", "spark://a:7077,b:7077"],
+)
 def test_what_is_no_address(address: str) -> None:
     with pytest.raises(Refused, match="expected spark://HOST:PORT"):
         STANDALONE.connect(address, Inventory())
+
+
+PORTS = ("master", "REST server", "web interface", "worker", "worker's web interface")
+
+
+@pytest.mark.parametrize("which", range(len(PORTS)), ids=PORTS)
+def test_another_service_at_the_address(
+    bench: StandaloneBench, site_bench: SparkBench, job_name: str, which: int
+) -> None:
+    """Each port of the cluster where another is meant: told in one line, with what would be right."""
+    port, (_, rest, ui, *_) = bench.server.ports[which], bench.server.ports
+    at_it = Inventory()
+    expected: list[tuple[EngineBinder, str]] = [
+        (connect_flink(f"http://127.0.0.1:{port}", at_it), "is it a JobManager's REST address"),
+        (connect_flink(f"http://127.0.0.1:{site_bench.server.port}", at_it), "Unexpected HTTP/1.x request"),
+        (connect_engine(f"sc://127.0.0.1:{port}", at_it), "expected a Spark Connect server"),
+    ]
+    if which != 0:
+        expected.append((bench.at(port), rf"expected port {bench.server.ports[0]}: it calls itself"))
+    if port != rest:
+        expected.append((bench.at(bench.server.ports[0], rest_port=port), "rest_port to be its port"))
+    if port != ui:
+        words = "ui_port of the inventory|answered 468: Unknown protocol version"
+        expected.append((bench.at(bench.server.ports[0], ui_port=port), words))
+    for engine, words in expected:
+        with pytest.raises((NoAnswer, Refused, Unreachable), match=words) as caught:
+            engine.check(bench.job(job_name), None)
+        assert str(caught.value).isprintable()
+        engine.close()
+    with pytest.raises((NoAnswer, Refused), match="is it a broker, and does it speak MQTT 5 without TLS"):
+        MqttBroker(f"tcp://127.0.0.1:{port}", at_it).check()
 
 
 # -- secrets

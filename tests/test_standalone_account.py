@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import zipfile
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
@@ -12,10 +13,18 @@ import pytest
 
 from binders.spark.account import Account, choose, last_words, read_account, state_of
 from binders.spark.bundle import bundle, script
-from binders.spark.master import Driver, Worker
-from binders.spark.room import DRIVER_MEMORY, EXECUTOR_MEMORY, has_room
+from binders.spark.master import Cluster, Driver, Master, Worker
+from binders.spark.room import (
+    DRIVER_MEMORY,
+    EXECUTOR_MEMORY,
+    Promises,
+    has_room,
+    slots_taken,
+    still_to_come,
+)
 from binders.spark.standalone_driver import Account as Telling
 from binders.spark.standalone_driver import fetch
+from speck.inventory import Engine
 from speck.model import JobState
 
 
@@ -185,3 +194,62 @@ BOTH = DRIVER_MEMORY + EXECUTOR_MEMORY
 )
 def test_room(workers: list[Worker], expected: bool) -> None:
     assert has_room(workers) is expected
+
+
+def test_room_that_is_promised_to_others_is_not_promised_again() -> None:
+    two_jobs = [worker(2, BOTH), worker(2, BOTH)]
+    assert has_room(two_jobs, drivers=1, executors=1)
+    assert not has_room(two_jobs, drivers=1, executors=2)
+    assert not has_room(two_jobs, drivers=2, executors=1)
+
+
+def test_what_others_have_taken_already_is_not_kept_for_them_again() -> None:
+    """The driver of ``b`` is on a worker and its executor is not; that of ``c`` waits; ``a`` has all."""
+    waiting = replace(driver("SUBMITTED", 3), worker="")
+    drivers = (driver("RUNNING", 1), driver("RUNNING", 2), waiting, driver("KILLED", 4))
+    owners = {each.id: name for each, name in zip(drivers, "abcd", strict=True)}
+    running = frozenset({"speck a 01", "somebody else's", "speck b 02"})
+    cluster = Cluster((), drivers, running, waiting=frozenset({"speck b 02"}))
+    assert still_to_come(cluster, owners, frozenset("abcd")) == (2, 3)
+    assert still_to_come(cluster, owners, frozenset()) == (0, 0)
+
+
+def test_slots_that_are_taken() -> None:
+    assert slots_taken(["a", "b"], 0, frozenset("b")) == 2
+    assert slots_taken(["a", "b"], 0, frozenset("c")) == 3
+    assert slots_taken(["a"], 1, frozenset("c")) == 2  # it cannot be told yet whose it is: perhaps that one
+    assert slots_taken(["a"], 2, frozenset("c")) == 3
+
+
+def test_a_promise_ends_in_time_and_with_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    promises = Promises()
+    with pytest.raises(KeyError), promises.deciding("a"):
+        raise KeyError
+    with promises.deciding("b") as others:
+        assert others == frozenset()
+    with promises.deciding("c") as others:
+        assert others == {"b"}
+    promises.end("b")
+    monkeypatch.setattr("binders.spark.room.PROMISED", -1.0)
+    with promises.deciding("c") as others:
+        assert others == frozenset()
+    with promises.deciding("a") as others:
+        assert others == frozenset()
+
+
+# -- the master's own address
+
+
+@pytest.mark.parametrize(
+    ("address", "own", "fault"),
+    [
+        ("spark://edge:7077", "spark://10.0.0.1:7077", None),
+        ("spark://edge", "spark://10.0.0.1:7077", None),
+        ("spark://edge:7077", "", None),
+        ("spark://edge:7077", "spark://10.0.0.1:what", None),
+        ("spark://edge:8081", "spark://10.0.0.1:7077", "expected port 7077: it calls itself"),
+    ],
+)
+def test_drivers_find_the_master_at_its_address(address: str, own: str, fault: str | None) -> None:
+    found = Master(address, Engine(spe_address=address)).address_fault(Cluster((), (), url=own))
+    assert found is None if fault is None else fault in (found or "")

@@ -228,8 +228,14 @@ def test_server_with_a_full_disk_answers_reads_and_refuses_the_rest(rest: RestSe
             rest.client.apply(yaml_of("a t0 t9").encode(), "demo", wait=30)
         assert told.value.status == 507
         assert [each["state"] for each in rest.client.jobs()] == ["running", "running"]
-        assert "the disk is full" in requests.get(f"{rest.url}/healthz", timeout=30).json()["store"]
+        alive = requests.get(f"{rest.url}/healthz", timeout=30)
+        assert (alive.status_code, "the disk is full" in alive.json()["store"]) == (200, True)
+        rest.coordinator.loop.round()
+        ready = requests.get(f"{rest.url}/readyz", timeout=30)
+        assert (ready.status_code, "the store cannot be written" in ready.json()["detail"]) == (503, True)
         assert len(rest.client.revisions("demo")) == 1
+    rest.coordinator.loop.round()  # which finds that there is room again, before anybody asks for a change
+    assert requests.get(f"{rest.url}/readyz", timeout=30).json() == {"status": "ok"}
     operation = rest.client.apply(yaml_of("a t0 t9").encode(), "demo", wait=30)
     assert (operation["state"], operation["revision"]) == ("succeeded", 2)
     assert sorted(rest.world.where()) == ["a"]

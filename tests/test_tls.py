@@ -26,6 +26,7 @@ import requests
 from speck.client import Client
 from speck.errors import InvalidInput, ServerError
 from speck.tls import Certificate
+from tests.nginx_server import nginx_before_speck
 from tests.rest_server import RestServer, rest_server, yaml_of
 from tests.served import ROOT, served
 from tests.test_http import YAML, problem_of, read_all
@@ -115,9 +116,30 @@ def test_the_documented_way_to_let_others_in(tmp_path: Path) -> None:
         assert named.ok
 
 
+def test_a_proxy_that_speaks_tls_before_it(tmp_path: Path) -> None:
+    """What it is sent and what it streams comes through, and comes at once."""
+    with rest_server(tmp_path, token="right") as rest, nginx_before_speck(tmp_path, rest.url) as proxy:
+        ca = str(proxy.certificate)
+        problem_of(requests.get(f"{proxy.address}/jobs", verify=ca, timeout=120), 401)
+        known = {"Authorization": "Bearer right"}
+        live = f"{proxy.address}/live"
+        with requests.get(live, headers=known, verify=ca, timeout=120, stream=True) as stream:
+            events = stream.iter_lines()
+            assert b'"whole":true' in next(line for line in events if line.startswith(b"data"))
+            text = yaml_of("a x y labels: {note: " + "x" * 400 + "}") + "#" * 3_000_000
+            url = f"{proxy.address}/compositions?name=c&wait=60"
+            sent = known | YAML | {"Origin": proxy.address, "Sec-Fetch-Site": "same-origin"}
+            done = requests.post(url, data=text, headers=sent, verify=ca, timeout=120)
+            assert done.json()["state"] == "succeeded"
+            assert any(b'"a"' in line for line in events)
+
+
 def test_each_side_is_told_what_the_other_speaks(secured: Secured, rest: RestServer) -> None:
     plainly = secured.rest.url.replace("https", "http")
-    problem_of(requests.get(f"{plainly}/jobs", timeout=120), 400)
+    answer = requests.get(f"{plainly}/jobs", timeout=120)
+    problem_of(answer, 400)
+    assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
     with pytest.raises(ServerError, match=r"speaks HTTPS only \(expected https://"):
         Client(plainly).jobs()
     with pytest.raises(ServerError, match=r"does not speak TLS \(expected http://"):

@@ -7,7 +7,7 @@ import contextlib
 import json
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -79,25 +79,34 @@ class Bench:
     def round(self, name: str, way: Way, length: int) -> None:
         """Deploy a chain, modify it when it is the longest, and delete it."""
         chain = self.chain(length)
-        self.times.add(name, "deploy", length, seconds(lambda: way.deploy(chain)))
-        self.quiet(length)
+        self.changed(name, "deploy", length, lambda: way.deploy(chain), length)
         if length == max(self.options.sizes):
             for version, count in enumerate(self.options.modified, 1):
                 changed = self.chain(length, count, version)
-                self.times.add(name, "modify", count, seconds(lambda form=changed: way.modify(form)))  # type: ignore[misc]
-                self.quiet(length)
+                self.changed(name, "modify", count, lambda form=changed: way.modify(form), length)  # type: ignore[misc]
         self.times.add(name, "delete", length, seconds(lambda: self.gone(way, chain)))
+
+    def changed(self, name: str, action: str, count: int, work: Callable[[], None], jobs: int) -> None:
+        """Note how long it takes until the engines have accepted a change, and until all jobs run."""
+        accepted = seconds(work)
+        running = accepted + seconds(lambda: self.quiet(jobs))
+        self.times.add(name, action, count, running)
+        self.times.add(name, f"{action} (accepted)", count, accepted)
 
     def gone(self, way: Way, chain: Chain) -> None:
         """Delete a chain, and wait until the engines run none of its jobs: not every way does so itself."""
         way.delete(chain)
         self.quiet(0)
 
+    def up(self, way: Way, chain: Chain) -> None:
+        """Deploy a chain, and wait until all of its jobs run."""
+        way.deploy(chain)
+        self.quiet(chain.length)
+
     def warm_up(self, way: Way) -> None:
         """Once before what counts: Java loads its classes, and compiles what is used often."""
         chain = self.chain(max(self.options.sizes))
-        way.deploy(chain)
-        self.quiet(chain.length)
+        self.up(way, chain)
         self.gone(way, chain)
 
     @contextlib.contextmanager
@@ -107,8 +116,7 @@ class Bench:
         for concurrency in self.kind.concurrencies:
             with contextlib.closing(self.kind.floor(concurrency, self.places)) as floor:
                 chain = self.chain(max(self.options.sizes))
-                taken[concurrency] = seconds(lambda way=floor, form=chain: way.deploy(form))  # type: ignore[misc]
-                self.quiet(chain.length)
+                taken[concurrency] = seconds(lambda way=floor, form=chain: self.up(way, form))  # type: ignore[misc]
                 self.gone(floor, chain)
         best = min(taken, key=lambda each: taken[each])
         shown = ", ".join(f"{each}: {took:.2f} s" for each, took in taken.items())
@@ -151,6 +159,10 @@ def figures(times: dict[float, Times], options: Options) -> dict[str, float]:
         if ("complete", "deploy", longest) in each.runs:
             found[f"deploy_ratio_complete{suffix}"] = each.ratio(("complete", "deploy", longest), deployed)
         found[f"deploy_ratio_floor{suffix}"] = each.ratio(deployed, ("floor", "deploy", longest))
+        accepted = "deploy (accepted)"
+        found[f"accepted_ratio_floor{suffix}"] = each.ratio(
+            ("speck", accepted, longest), ("floor", accepted, longest)
+        )
         for count in options.modified:
             found[f"modify_{count}_of_{longest}_ratio{suffix}"] = each.ratio(
                 ("speck", "modify", count), deployed

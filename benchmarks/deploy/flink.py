@@ -1,6 +1,7 @@
 """Flink's REST interface called by hand: the paper's way, one job after the other, and the floor.
 
-Both send what SpecK sends to Flink (the same arguments and settings) and nothing more.
+Both send what SpecK sends to Flink (the same arguments and settings) and nothing more: the same jobs run,
+each with a session that its broker keeps and a fence that it looks at.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import requests
 from benchmarks.deploy.chain import Chain, Place
 from benchmarks.deploy.ways import ROOT
 from binders.flink.orders import SETTINGS
+from speck.model import fence_topic
 
 _POLL = 0.01
 _PATIENCE = 60.0
@@ -26,9 +28,13 @@ _PATIENCE = 60.0
 
 @dataclass
 class FlinkRest:
-    """One cluster; what it refuses is a :class:`RuntimeError`."""
+    """One cluster; what it refuses is a :class:`RuntimeError`.
+
+    ``kept_by`` names those whose jobs are started: each has sessions of its own.
+    """
 
     address: str
+    kept_by: str = "nobody"
     session: requests.Session = field(default_factory=requests.Session)
 
     def upload(self, jar: Path) -> str:
@@ -46,6 +52,8 @@ class FlinkRest:
         """Start a job; answers its id."""
         wiring = ("source_broker", "source_topic", "sink_broker", "sink_topic")
         options = {"job-name": job["job_name"], **{name.replace("_", "-"): job[name] for name in wiring}}
+        session = f"bench-{self.kept_by}-{job['job_name']}"
+        options |= {"session": session, "attempt": 1, "fence-topic": fence_topic(session)}
         options |= job.get("arguments", {})
         body = {
             "entryClass": job["entry_class"],
@@ -130,7 +138,7 @@ class Paper:
     def _start(self, job: Mapping[str, Any]) -> None:
         address = job["spe_address"]
         jar_id = FlinkRest(address).upload(self._jar or ROOT / job["job_path"])
-        self._running[job["job_name"]] = address, jar_id, FlinkRest(address).run(jar_id, job)
+        self._running[job["job_name"]] = address, jar_id, FlinkRest(address, "paper").run(jar_id, job)
 
     def _end(self, name: str) -> None:
         address, jar_id, job_id = self._running.pop(name)
@@ -188,7 +196,7 @@ class Floor:
 
     def _cluster(self, address: str) -> FlinkRest:
         if address not in self._rest:
-            cluster = FlinkRest(address)
+            cluster = FlinkRest(address, "floor")
             adapter = requests.adapters.HTTPAdapter(pool_maxsize=64)
             cluster.session.mount("http://", adapter)
             self._rest.setdefault(address, cluster)
@@ -202,6 +210,7 @@ class Floor:
 def await_quiet(addresses: Sequence[str], wanted: int = 0) -> None:
     """Wait until so many jobs in all run, and none is on its way."""
     clusters = [FlinkRest(address) for address in addresses]
+    pause = 0.01 + 0.001 * wanted  # s; a cluster takes a millisecond of processor time to tell of a job
     deadline = time.monotonic() + _PATIENCE
     while True:
         states = [state for cluster in clusters for state in cluster.states()]
@@ -209,4 +218,4 @@ def await_quiet(addresses: Sequence[str], wanted: int = 0) -> None:
             return
         if time.monotonic() > deadline:
             raise RuntimeError(f"{len(states)} jobs, {wanted} wanted: {sorted(set(states))}")
-        time.sleep(0.02)
+        time.sleep(pause)

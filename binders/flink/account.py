@@ -51,7 +51,7 @@ def clock_of(
     It dates each TaskManager's last sign of life (ms; 0 or less before the first), which is at most a
     ``heartbeat`` (s) old; the newest tells most.
     """
-    dates = [date / 1000 for each in managers if (date := each.get("timeSinceLastHeartbeat", 0)) > 0]
+    dates = [date / 1000 for each in managers if (date := each.get("timeSinceLastHeartbeat") or 0) > 0]
     if not dates:
         return None
     before, after = asked

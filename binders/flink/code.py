@@ -9,6 +9,7 @@ from pathlib import Path
 
 from binders.flink.parcel import PYTHON
 from binders.signature import parameters_of
+from binders.source import UNREADABLE, BadSource, parsed, read_source, why_unreadable
 from speck.binder import Parameter
 
 JAR = ".jar"
@@ -32,17 +33,16 @@ def parameters(path: Path, entry_class: str) -> tuple[Parameter, ...] | None:
     """Which arguments a Python function takes; of a script, and of what is in a jar, that is not known."""
     if path.suffix.lower() != PYTHON or entry_class == SCRIPT:
         return None
-    return parameters_of(path.read_bytes(), entry_class)
+    return parameters_of(read_source(path), entry_class)
 
 
 def _check_python(path: Path, entry_class: str) -> str | None:
     try:
-        tree = ast.parse(path.read_bytes(), path.name)
+        tree = parsed(read_source(path), path.name)
+    except BadSource as error:
+        return str(error)
     except OSError as error:
         return f"job_path {str(path)!r} cannot be read: {error}"
-    except (SyntaxError, ValueError) as error:
-        line = getattr(error, "lineno", None)
-        return f"{path.name!r} is not valid Python: {error.args[0]}" + (f" (line {line})" if line else "")
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     if entry_class == SCRIPT or entry_class in functions:
         return None
@@ -58,8 +58,8 @@ def _check_jar(path: Path, entry_class: str) -> str | None:
     try:
         with zipfile.ZipFile(path) as jar:
             names = {_class_of(member) for member in jar.namelist() if member.endswith(".class")}
-    except (OSError, zipfile.BadZipFile) as error:
-        return f"job_path {str(path)!r} cannot be read as a jar: {error}"
+    except UNREADABLE as error:
+        return f"job_path {str(path)!r} cannot be read as a jar: {why_unreadable(error)}"
     if entry_class in names:
         return None
     return f"{path.name!r} holds no class {entry_class!r}{_near(entry_class, names)}"

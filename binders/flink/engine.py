@@ -22,12 +22,16 @@ from binders.flink.rest import FlinkRest, JobLine
 from binders.flink.shared import shared_of
 from binders.flink.stopping import Stopper
 from binders.flink.tags import found
+from binders.flink.told import total
 from speck.errors import BinderError, NoAnswer, Refused, Unreachable
 from speck.inventory import Inventory
 from speck.model import Attempt, Capacity, Checkup, Found, Handle, Job, JobMetrics, JobState, JobStatus, State
 
+SETTINGS_FRESH = 10.0  # s, for which a cluster's settings are taken to be as they were seen
+
 _GONE = ("CANCELED", "FINISHED")  # states of jobs that tell nothing more
-_STARTING = frozenset({"INITIALIZING", "CREATED", "RECONCILING"})
+# Suspended: its JobManager is no more, and another one is to take it up.
+_STARTING = frozenset({"INITIALIZING", "CREATED", "RECONCILING", "SUSPENDED"})
 _FALTERING = frozenset({"RESTARTING", "FAILING"})
 
 
@@ -46,8 +50,9 @@ class FlinkEngine:
         self.stopper = Stopper(self.rest)
         self._shared = shared_of(self.address)
         self._settings: Mapping[str, str] = {}
+        self._settings_seen = float("-inf")
         self._jobs = Belongings(self.rest, self._shared)
-        self._ready = Readiness(self.rest, self._shared, self._jobs, self._known, self._cluster_settings)
+        self._ready = Readiness(self.rest, self._shared, self._jobs, self._known, self._fresh_settings)
         self._launcher = Launcher(
             self.rest, self._shared, self.stopper, self._jobs, self.inventory, self._handle
         )
@@ -125,7 +130,7 @@ class FlinkEngine:
         """
         if state.kind != STATE_KIND:
             return f"state of kind {state.kind!r} is not Flink's (expected {STATE_KIND})"
-        own = directories(self._known, self._cluster_settings())
+        own = directories(self._known, self._fresh_settings())
         fault = states.unshared(state, [own.savepoints, own.checkpoints], self.address)
         advice = "expected savepoint_dir of both sites in one place that both see, or upgrade: stateless"
         return None if fault is None else f"{fault} ({advice})"
@@ -181,18 +186,12 @@ class FlinkEngine:
         """Slots, and the processors and the memory of the TaskManagers (memory they do not use is free)."""
         seen = self.rest.overview()
         managers = self.rest.task_managers()
-        try:
-            hosts = [(each["hardware"], each["memoryConfiguration"]) for each in managers]
-            return Capacity(
-                slots=seen.slots,
-                slots_free=seen.slots_free,
-                cores=sum(int(hardware["cpuCores"]) for hardware, _ in hosts) if hosts else None,
-                memory=sum(int(memory["totalProcessMemory"]) for _, memory in hosts) if hosts else None,
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise NoAnswer(
-                f"{self.address} does not tell of its TaskManagers as Flink does", address=self.address
-            ) from error
+        return Capacity(
+            slots=seen.slots,
+            slots_free=seen.slots_free,
+            cores=total(managers, "hardware", "cpuCores"),
+            memory=total(managers, "memoryConfiguration", "totalProcessMemory"),
+        )
 
     def log_tail(self, handle: Handle, lines: int) -> list[str]:
         """See :mod:`binders.flink.logs`."""
@@ -245,8 +244,14 @@ class FlinkEngine:
         return root_cause(self.rest.root_exception(job)) or "a failure that Flink does not tell"
 
     def _cluster_settings(self) -> Mapping[str, str]:
-        if not self._settings:
+        """The settings as last seen: a job that was just started was checked with them."""
+        return self._settings or self._fresh_settings()
+
+    def _fresh_settings(self) -> Mapping[str, str]:
+        """The settings as they are: somebody may have mended them, and started the cluster again."""
+        if time.monotonic() > self._settings_seen + SETTINGS_FRESH:
             self._settings = self.rest.settings()
+            self._settings_seen = time.monotonic()
         return self._settings
 
 

@@ -73,6 +73,11 @@ class JarShelf:
             self._holds[job_name] = _Hold(parcel.code, time.monotonic() + HELD)
         return self.jar(rest, parcel)
 
+    def let_go(self, job_name: str) -> None:
+        """Keep no jar for a job that is not started after all."""
+        with self._guard:
+            self._holds.pop(job_name, None)
+
     def gone(self, code: str, jar: str) -> None:
         """Note that the cluster does not have this jar."""
         with self._guard:

@@ -42,6 +42,7 @@ class _Vertex:
 class _Watch:
     vertices: tuple[_Vertex, ...] = ()
     base: Sample = field(default_factory=dict)
+    restored: int = 0  # how often the job had come back from a checkpoint by then
     last: Rates | None = None
 
 
@@ -70,7 +71,8 @@ class Meter:
         with self._guard:
             watch = self._watches.setdefault(job, _Watch())
         seen, waiting = self._look(rest, job, watch)
-        told = self._rates(watch, seen)
+        restored = (statistics.get("counts") or {}).get("restored") or 0
+        told = self._rates(watch, seen, restored)
         latest = (statistics.get("latest") or {}).get("completed") or {}
         return JobMetrics(
             time.time(),
@@ -107,12 +109,13 @@ class Meter:
             waiting += [sums[name] for name in each.pending if name in sums]
         return found, round(sum(waiting)) if waiting else None
 
-    def _rates(self, watch: _Watch, seen: Sample) -> Rates | None:
+    def _rates(self, watch: _Watch, seen: Sample, restored: int) -> Rates | None:
         with self._guard:
             if not seen:
                 return watch.last
-            if not watch.base or is_restart(watch.base, seen):
-                watch.base, watch.last = seen, None
+            # Looked at seldom, a job that was restarted may have counted further by now than it had before.
+            if not watch.base or restored != watch.restored or is_restart(watch.base, seen):
+                watch.base, watch.restored, watch.last = seen, restored, None
             elif is_newer(watch.base, seen) and _apart(watch.base, seen) >= APART:
                 watch.base, watch.last = seen, rates(watch.base, seen)
             return watch.last

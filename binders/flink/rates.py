@@ -91,8 +91,13 @@ def is_newer(before: Sample, after: Sample) -> bool:
 
 
 def is_restart(before: Sample, after: Sample) -> bool:
-    """Whether counting began anew: another number of tasks, or a clock that went back."""
-    return before.keys() != after.keys() or any(after[name].clock < before[name].clock for name in after)
+    """Whether counting began anew: another number of tasks, or a clock or a count that went back."""
+    return before.keys() != after.keys() or any(_fell(before[name], after[name]) for name in after)
+
+
+def _fell(before: VertexSample, after: VertexSample) -> bool:
+    sent = before.sent is not None and after.sent is not None and after.sent < before.sent
+    return after.clock < before.clock or after.emitted < before.emitted or sent
 
 
 def rates(before: Sample, after: Sample) -> Rates:

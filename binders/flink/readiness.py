@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from binders.flink.orders import STATE_KIND, directories
 from binders.flink.parcel import is_python, parcel_of
 from binders.flink.rest import FlinkRefused, FlinkRest, Overview
 from binders.flink.shared import Shared
-from speck.errors import NoCapacity, Refused
+from speck.errors import BinderError, NoCapacity, Refused
 from speck.inventory import Engine
 from speck.model import Job, State
 
@@ -48,7 +49,13 @@ class Readiness:
         self._check_room(job, seen)
         jar = self.shared.shelf.hold(self.rest, job.job_name, parcel_of(job))
         if is_python(job):
-            self._check_python(job, jar, seen.version)
+            try:
+                self._check_python(job, jar, seen.version)
+            except Refused:
+                self.shared.shelf.let_go(job.job_name)
+                with suppress(BinderError):
+                    self.belongings.drop_unused()
+                raise
 
     def _check_version(self) -> Overview:
         seen = self.rest.overview()

@@ -19,10 +19,12 @@ from urllib.parse import urlsplit
 import requests
 from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase, HTTPBasicAuth
-from urllib3.exceptions import ConnectTimeoutError, MaxRetryError, NewConnectionError
 
+from binders.bearer import checked_token
+from binders.flink import told
 from binders.flink.cause import root_cause
 from binders.tls import tls_words
+from binders.unasked import FAILURES, never_asked
 from speck.errors import BinderError, NoAnswer, Refused, Unreachable
 from speck.inventory import Login
 
@@ -38,6 +40,7 @@ _CONNECTIONS = 32  # kept open; more than actions at a time on one engine
 _UNKNOWN_JOB = "FlinkJobNotFoundException"
 _NOT_YET = "UnavailableDispatcherOperationException"
 ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})
+_DOUBT = "is it a JobManager's REST address?"
 _PLACED = ("running", "initializing", "deploying", "finished")
 
 
@@ -113,6 +116,7 @@ class FlinkRest:
         self._base = _base_of(address)
         self._login = login
         self._session: requests.Session | None = None
+        self._heard = False
         self._guard = threading.Lock()
 
     # -- the cluster
@@ -121,12 +125,14 @@ class FlinkRest:
         """Version and slots."""
         with self._shape("/overview"):
             found = self._get("/overview")
-            return Overview(found["flink-version"], int(found["slots-total"]), int(found["slots-available"]))
+            return Overview(
+                told.text(found["flink-version"]), int(found["slots-total"]), int(found["slots-available"])
+            )
 
     def settings(self) -> dict[str, str]:
         """The settings of the cluster; a value that names a secret is starred out by Flink."""
         with self._shape("/jobmanager/config"):
-            return {each["key"]: each["value"] for each in self._get("/jobmanager/config")}
+            return {told.text(each["key"]): str(each["value"]) for each in self._get("/jobmanager/config")}
 
     def refresh_interval(self) -> float:
         """How old what Flink tells of a job's checkpoints may be, s."""
@@ -136,14 +142,14 @@ class FlinkRest:
     def task_managers(self) -> list[dict[str, Any]]:
         """The TaskManagers with their hardware and memory."""
         with self._shape("/taskmanagers"):
-            return list(self._get("/taskmanagers")["taskmanagers"])
+            return told.managers(self._get("/taskmanagers")["taskmanagers"])
 
     # -- jars
 
     def jars(self) -> dict[str, str]:
         """The names of the jars that were uploaded, by id."""
         with self._shape("/jars"):
-            return {each["id"]: each["name"] for each in self._get("/jars")["files"]}
+            return {told.text(each["id"]): told.text(each["name"]) for each in self._get("/jars")["files"]}
 
     def upload(self, content: Path | bytes, name: str) -> str:
         """Upload a file, or bytes, as a jar of this name (``*.jar``); answers its id."""
@@ -164,7 +170,7 @@ class FlinkRest:
         """Run a jar's main method, which starts one job; answers the job's id."""
         answer = self._ask("POST", f"/jars/{jar}/run", patience=self.slow, json=body)
         with self._shape("/jars/:id/run"):
-            return str(answer["jobid"])
+            return told.text(answer["jobid"])
 
     def plan(self, jar: str, body: Mapping[str, Any]) -> None:
         """Run a jar's main method without starting a job."""
@@ -183,34 +189,38 @@ class FlinkRest:
         if answer is None:
             return None
         with self._shape("/jobs/:id/status"):
-            return str(answer["status"])
+            return told.text(answer["status"])
 
     def job_parameters(self, job: str) -> dict[str, str]:
         """The global parameters of a job (none of one that the cluster does not know)."""
         answer = self._get_of_job(job, "/config") or {}
         with self._shape("/jobs/:id/config"):
-            return dict(answer.get("execution-config", {}).get("user-config", {}))
+            return told.parameters(answer)
 
     def job_details(self, job: str) -> dict[str, Any] | None:
         """The job with its vertices and its plan; up to some seconds old."""
-        return self._get_of_job(job, "")
+        answer = self._get_of_job(job, "")
+        with self._shape("/jobs/:id"):
+            return None if answer is None else told.details(answer)
 
     def checkpoints(self, job: str) -> dict[str, Any] | None:
         """The statistics of a job's checkpoints and savepoints, as old as :meth:`refresh_interval`."""
-        return self._get_of_job(job, "/checkpoints")
+        answer = self._get_of_job(job, "/checkpoints")
+        with self._shape("/jobs/:id/checkpoints"):
+            return None if answer is None else told.statistics(answer)
 
     def root_exception(self, job: str) -> str:
         """The stack trace of what failed the job last; empty when nothing did."""
         with self._shape("/jobs/:id/exceptions"):
             answer = self._get_of_job(job, "/exceptions?maxExceptions=1") or {}
-            entries = answer.get("exceptionHistory", {}).get("entries", [])
+            entries = told.failures(answer)
             return str(entries[0]["stacktrace"]) if entries else str(answer.get("root-exception") or "")
 
     def failures(self, job: str, most: int) -> list[dict[str, Any]]:
         """The last failures of a job, the newest first (``timestamp``, ms; ``stacktrace``, ``taskName``)."""
         with self._shape("/jobs/:id/exceptions"):
             answer = self._get_of_job(job, f"/exceptions?maxExceptions={most}") or {}
-            return [dict(each) for each in answer.get("exceptionHistory", {}).get("entries", [])]
+            return told.failures(answer)
 
     def task_managers_of(self, job: str, vertex: str) -> set[str]:
         """The ids of the TaskManagers that run a vertex, or ran it last."""
@@ -236,7 +246,7 @@ class FlinkRest:
                     kept, size = (kept + piece)[-MOST_OF_LOG:], size + len(piece)
                     if size > MOST_SENT:
                         raise Refused(f"{self.address}{path} is too large to look at", address=self.address)
-        except requests.RequestException as error:
+        except FAILURES as error:
             raise self._unanswered(error, self.quick) from error
         return kept.decode(errors="replace")
 
@@ -244,12 +254,13 @@ class FlinkRest:
         """The sums over a vertex's subtasks of these metrics (with commas), of those that are known yet."""
         answer = self._get(f"/jobs/{job}/vertices/{vertex}/subtasks/metrics?get={names}&agg=sum")
         with self._shape("/subtasks/metrics"):
-            return {each["id"]: float(each["sum"]) for each in answer}
+            return told.sums(answer)
 
     def vertex_metrics(self, job: str, vertex: str) -> list[str]:
         """The names of a vertex's metrics."""
         with self._shape("/subtasks/metrics"):
-            return [each["id"] for each in self._get(f"/jobs/{job}/vertices/{vertex}/subtasks/metrics")]
+            metrics = self._get(f"/jobs/{job}/vertices/{vertex}/subtasks/metrics")
+            return [told.text(each["id"]) for each in metrics]
 
     def cancel(self, job: str) -> None:
         """Ask for the end of a job, now."""
@@ -326,7 +337,7 @@ class FlinkRest:
                 allow_redirects=False,  # a login is for this address alone
                 **content,
             )
-        except requests.RequestException as error:
+        except FAILURES as error:
             raise self._unanswered(error, patience) from error
         return self._read(response)
 
@@ -339,12 +350,13 @@ class FlinkRest:
     def _read(self, response: requests.Response) -> Any:
         try:
             body = response.json()
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             body = None
             cause: Exception | None = error
         else:
             cause = None
         if response.ok and cause is None:
+            self._heard = True
             return body
         if response.status_code in (401, 403):
             raise Refused(
@@ -367,16 +379,14 @@ class FlinkRest:
     def _shape(self, what: str) -> Iterator[None]:
         try:
             yield
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        except told.ODD as error:
             raise self._strange(what) from error
 
     def _strange(self, what: str) -> NoAnswer:
-        message = (
-            f"{self.address} answers, but not as Flink does ({what}; is it a JobManager's REST address?)"
-        )
+        message = f"{self.address} answers, but not as Flink does ({what}; {_DOUBT})"
         return NoAnswer(message, address=self.address)
 
-    def _unanswered(self, error: requests.RequestException, patience: float) -> BinderError:
+    def _unanswered(self, error: Exception, patience: float) -> BinderError:
         why = _innermost(error)
         fault = _tls_fault(error)
         if fault is not None:
@@ -385,15 +395,18 @@ class FlinkRest:
             return Unreachable(f"{self.address}: no TLS connection: {words}", address=self.address)
         if isinstance(error, requests.exceptions.SSLError):
             return Unreachable(f"{self.address}: no TLS connection: {why}", address=self.address)
-        if isinstance(error, requests.ConnectTimeout) or _never_connected(error):
+        if never_asked(error):
             return Unreachable(f"{self.address} cannot be reached: {why}", address=self.address)
+        doubt = "" if self._heard else f" ({_DOUBT})"
         if isinstance(error, requests.Timeout):
-            return NoAnswer(f"{self.address} did not answer in {patience:g} s", address=self.address)
-        return NoAnswer(f"{self.address}: the connection broke: {why}", address=self.address)
+            return NoAnswer(f"{self.address} did not answer in {patience:g} s{doubt}", address=self.address)
+        return NoAnswer(f"{self.address}: the connection broke: {why}{doubt}", address=self.address)
 
 
 def _line(job: Mapping[str, Any]) -> JobLine:
-    return JobLine(job["jid"], job["name"], job["state"], job["duration"] / 1000, job["tasks"])
+    tasks = {state: told.whole(count) for state, count in job["tasks"].items()}
+    name, state = told.text(job["name"]), told.text(job["state"])
+    return JobLine(told.text(job["jid"]), name, state, told.number(job["duration"]) / 1000, tasks)
 
 
 def _base_of(address: str) -> str:
@@ -423,20 +436,21 @@ def _session(address: str, login: Login) -> requests.Session:
     session.verify = _file(address, login, "ca_file") or True
     certificate, key = _file(address, login, "certificate_file"), _file(address, login, "key_file")
     session.cert = (certificate, key) if certificate is not None and key is not None else None
-    session.auth = _Shown(login)
+    session.auth = _Shown(address, login)
     return session
 
 
 class _Shown(AuthBase):
     """What is shown with each request, as it is at that moment."""
 
-    def __init__(self, login: Login) -> None:
-        self._login = login
+    def __init__(self, address: str, login: Login) -> None:
+        self._address, self._login = address, login
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         login = self._login
         if login.token is not None:
-            request.headers["Authorization"] = f"Bearer {login.token.reveal()}"
+            token = checked_token(self._address, login.token.reveal())
+            request.headers["Authorization"] = f"Bearer {token}"
         elif login.username is not None:
             password = login.password.reveal() if login.password else ""
             HTTPBasicAuth(login.username.encode(), password.encode())(request)
@@ -449,13 +463,6 @@ def _file(address: str, login: Login, name: str) -> str | None:
         message = f"{address}: {name} {path!r} of engine_login is not there (expected a PEM file)"
         raise Refused(message, address=address)
     return path
-
-
-def _never_connected(error: requests.RequestException) -> bool:
-    reason = error.args[0] if error.args else None
-    if isinstance(reason, MaxRetryError):
-        return isinstance(reason.reason, (NewConnectionError, ConnectTimeoutError))
-    return False
 
 
 def _tls_fault(error: BaseException | None) -> ssl.SSLError | None:
@@ -486,4 +493,6 @@ def _innermost(error: BaseException) -> str:
         error = inner
     if isinstance(error, OSError) and error.strerror:
         return str(error.strerror)
-    return " ".join(str(error).split())[:300] or type(error).__name__
+    # Another program's bytes may be quoted in it.
+    words = "".join(each if each.isprintable() else " " for each in str(error)).split()
+    return " ".join(words)[:300] or type(error).__name__

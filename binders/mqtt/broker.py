@@ -229,7 +229,7 @@ def _retained(control: Connection, topic: str) -> dict[str, Any]:
     payload = control.retained(topic, probe_topic())
     try:
         content = json.loads(payload) if payload is not None else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
 

@@ -74,6 +74,7 @@ class Connection:
         self._deadline = 0.0
         self._answers: dict[tuple[str, int], list[ReasonCode]] = {}
         self._end: ReasonCode | None = None
+        self._connected = False
         self._tls: ClosableContext | None = None
         self._login = login
         self._client = self._make_client(login)
@@ -252,6 +253,7 @@ class Connection:
         except (OSError, ValueError) as error:
             raise Unreachable(f"broker {text} cannot be reached: {_words(error)}", address=text) from error
         (code,) = self._answer("CONNACK", 0)
+        self._connected = True
         self._refuse_if_failed(code, "the connection")
 
     def _close(self) -> None:
@@ -321,7 +323,7 @@ class Connection:
         text = self.address.text
         if left <= 0:
             message = f"broker {text} did not answer in {self._timeout:g} s (awaited {what})"
-            raise NoAnswer(message, address=text)
+            raise NoAnswer(f"{message}{self._doubt()}", address=text)
         with self._translated(what):
             self._hurry()
             result = self._client.loop(min(left, _POLL))
@@ -345,8 +347,15 @@ class Connection:
             raise self.refused("the connection", why) from alert
         # paho reports an end without a word from the broker as 0x80, unspecified error.
         if self._end is not None and self._end.value > _UNSPECIFIED:
-            raise self.refused("to go on", str(self._end))
-        raise NoAnswer(f"broker {text} closed the connection: {_meaning(result)}", address=text)
+            raise self.refused("to go on", f"{self._end}{self._doubt()}")
+        message = f"broker {text} closed the connection: {_meaning(result)}{self._doubt()}"
+        raise NoAnswer(message, address=text)
+
+    def _doubt(self) -> str:
+        """What may be wrong with the address of one that has never answered."""
+        if self._connected:
+            return ""
+        return f" (is it a broker, and does it speak MQTT 5 {'with' if self.address.tls else 'without'} TLS?)"
 
     def _refuse_if_failed(self, code: ReasonCode, what: str) -> None:
         if code.is_failure:

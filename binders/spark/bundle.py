@@ -15,6 +15,7 @@ SCRIPT_NAME = "speck_driver.py"
 _MODULES = (
     "speck.errors",
     "speck.model",
+    "binders.source",
     *(
         f"binders.spark.{name}"
         for name in ("build", "claim", "code", "driven", "observe", "orders", "userjob", "words")

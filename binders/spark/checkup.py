@@ -66,6 +66,8 @@ def _connect_complaints(probe: ServerProbe, version: str, kept: str) -> Iterator
 
 def _standalone_complaints(master: Master, version: str, cluster: Cluster) -> Iterator[Complaint]:
     yield from _other_version(version)
+    if (fault := master.address_fault(cluster)) is not None:
+        yield Complaint(fault, "correct spe_address in the inventory")
     if not cluster.workers:
         yield Complaint("no worker is alive: no job can be started", "start a worker")
     elif not has_room(cluster.workers):

@@ -12,6 +12,8 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from binders.source import UNREADABLE, BadSource, parsed, read_member, read_source, why_unreadable
+
 ARCHIVES = frozenset({".zip", ".whl"})
 
 # Whatever hands a Python function to Spark is called by one of these, or a longer word around it.
@@ -29,29 +31,34 @@ def check_code(path: Path, entry_class: str) -> str | None:
         return f"entry_class {entry_class!r} is no name (expected for example clean or package.module.clean)"
     try:
         if path.suffix == ".py":
-            return _check_source(path.name, path.read_bytes(), entry_class)
+            return _check_source(path.name, read_source(path), entry_class)
         if path.suffix in ARCHIVES:
             return _check_archive(path, entry_class)
-    except (OSError, zipfile.BadZipFile) as error:
-        return f"job_path {str(path)!r} cannot be read: {error}"
+    except BadSource as error:
+        return str(error)
+    except UNREADABLE as error:
+        return f"job_path {str(path)!r} cannot be read: {why_unreadable(error)}"
     return f"job_path {path.name!r} is no Spark job (expected a .py file, a .zip or a .whl)"
 
 
 def source_of(path: Path, entry_class: str) -> bytes:
     """The source of the module that holds the entry class, in a file in which nothing is wrong."""
     if path.suffix not in ARCHIVES:
-        return path.read_bytes()
+        return read_source(path)
     with zipfile.ZipFile(path) as archive:
-        return archive.read(_modules_in(archive)[split_entry(entry_class)[0]])
+        return read_member(archive, _modules_in(archive)[split_entry(entry_class)[0]])
 
 
 def mentions_python_functions(path: Path) -> bool:
     """Whether a job's file may hand Python functions to Spark: told by words, and so at times for nothing."""
-    if path.suffix not in ARCHIVES:
-        return _PYTHON_FUNCTIONS.search(path.read_bytes()) is not None
-    with zipfile.ZipFile(path) as archive:
-        sources = [member for member in archive.namelist() if member.endswith(".py")]
-        return any(_PYTHON_FUNCTIONS.search(archive.read(member)) for member in sources)
+    try:
+        if path.suffix not in ARCHIVES:
+            return _PYTHON_FUNCTIONS.search(read_source(path)) is not None
+        with zipfile.ZipFile(path) as archive:
+            sources = [member for member in archive.namelist() if member.endswith(".py")]
+            return any(_PYTHON_FUNCTIONS.search(read_member(archive, member)) for member in sources)
+    except UNREADABLE:  # BadSource is one of them
+        return True  # as far as can be told: what is damaged or too large need not be the module that is run
 
 
 def split_entry(entry_class: str) -> tuple[str, str]:
@@ -71,15 +78,12 @@ def _check_archive(path: Path, entry_class: str) -> str | None:
             )
         if module not in sources:
             return f"{path.name!r} holds no module {module!r}{_near(module, sources)}"
-        return _check_source(f"{path.name}:{sources[module]}", archive.read(sources[module]), name)
+        source = read_member(archive, sources[module])
+        return _check_source(f"{path.name}:{sources[module]}", source, name)
 
 
 def _check_source(where: str, source: bytes, entry_class: str) -> str | None:
-    try:
-        tree = ast.parse(source, where)
-    except (SyntaxError, ValueError) as error:
-        line = getattr(error, "lineno", None)
-        return f"{where!r} is not valid Python: {error.args[0]}" + (f" (line {line})" if line else "")
+    tree = parsed(source, where)
     names = {node.name for node in _definitions(tree)}
     if entry_class in names | _assigned(tree):
         return None

@@ -16,12 +16,12 @@ from weakref import WeakValueDictionary
 
 from binders.spark.carriage import CheckpointFiles
 from binders.spark.checkup import connect_checkup
-from binders.spark.code import mentions_python_functions
+from binders.spark.code import check_code, mentions_python_functions
 from binders.spark.launcher import SHARED
-from binders.spark.login import Keys
 from binders.spark.observe import failure_line, metrics_of, report_line
 from binders.spark.orders import CHECKPOINT_SETTING, QUERY_SETTING, RUN_SETTING, ConnectOrders
 from binders.spark.probe import ServerProbe
+from binders.spark.room import Promises, no_slot, slots_taken
 from binders.spark.wire import ConnectClient, Query, ServerRefused, endpoint_of
 from binders.spark.wiring import (
     CONNECTOR_FORMAT,
@@ -34,13 +34,16 @@ from binders.spark.wiring import (
 )
 from binders.spark.words import query_says
 from speck.binder import Snapshot
-from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, Unreachable
+from speck.errors import BinderError, NoAnswer, Refused, Unreachable
 from speck.inventory import Inventory
 from speck.model import Attempt, Capacity, Checkup, Found, Handle, Job, JobMetrics, JobState, JobStatus, State
 
 BUILD_TIMEOUT = 60.0  # s, for a job's code and the analysis of its DataFrame
 FIND_PATIENCE = 10.0  # s, for a query that another launch of the same attempt starts
 STOP_GRACE = 30.0  # s, for the batch in hand
+# A server takes 66 ms of processor time to tell what runs there, 7 ms to tell of one job.
+_FEW = 8
+_FRESH = 1.0  # s, for which what ran there is good enough to promise a slot, and not to refuse one
 
 _CALM = ("Getting offsets from", "Waiting for")  # of a query's status message: no batch is in hand
 _WAITING = ("Waiting for data",)
@@ -67,6 +70,9 @@ class ConnectEngine:
         self._closed = False
         self._probe = ServerProbe(address, self._client)
         self._files = CheckpointFiles(address, self._client, self._probe, checkpoints_of(self._known))
+        self._promises = Promises()
+        self._names: frozenset[str] = frozenset()
+        self._named = (float("-inf"), 0)  # when, and how many promises had ended by then
         self._guard = threading.Lock()
         self._attempts: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
 
@@ -75,12 +81,13 @@ class ConnectEngine:
     def check(self, job: Job, state: State | None) -> None:
         """Ask for the server's version, its connector, the state, and room; starts nothing.
 
-        Raises :class:`~speck.errors.NoCapacity` when the site's slots are taken by other jobs.  A job with
-        Python functions is refused by a server whose Python is another.
+        Raises :class:`~speck.errors.NoCapacity` when the site's slots are taken by other jobs, or promised to
+        them.  A job with Python functions is refused by a server whose Python is another.
         """
         self._launcher.warm_up()
         self._probe.check_version()
         self._probe.check_connector(job)
+        self._check_code(job)
         self._check_python(job)
         if state is not None:
             self._check_state(state, job)
@@ -94,8 +101,11 @@ class ConnectEngine:
         """
         with self._guard:
             one_at_a_time = self._attempts.setdefault(attempt.id, threading.Lock())
-        with one_at_a_time:
-            return self.find(attempt) or self._launch(job, attempt)
+        try:
+            with one_at_a_time:
+                return self.find(attempt) or self._launch(job, attempt)
+        finally:
+            self._promises.end(job.job_name)
 
     def find(self, attempt: Attempt) -> Handle | None:
         """The query of the attempt, also one that has failed; asks nothing but the attempt's session."""
@@ -125,11 +135,11 @@ class ConnectEngine:
     def statuses(self, handles: Iterable[Handle]) -> dict[str, JobStatus]:
         """The statuses of many jobs by ``engine_id``.
 
-        One question where the server can say what runs, and three more for each job that does not.
+        Of many jobs one question, where the server can say what runs, and three more for each that does not.
         """
         asked = list(handles)
         try:
-            running = self._probe.running() if len(asked) > 1 else None
+            running = self._probe.running() if len(asked) > _FEW else None
         except BinderError as error:
             unknown = JobStatus(JobState.UNKNOWN, time.time(), str(error))
             return {each.engine_id: unknown for each in asked}
@@ -298,7 +308,7 @@ class ConnectEngine:
         return Refused(f"{what} cannot be started on {self.address}: {message}", address=self.address)
 
     def _orders(self, job: Job, attempt: Attempt) -> ConnectOrders:
-        keys = Keys.of(self._endpoint.login)
+        keys = self._endpoint.keys
         return ConnectOrders(
             host=self._endpoint.host,
             port=self._endpoint.port,
@@ -306,6 +316,7 @@ class ConnectEngine:
             ca_file=keys.ca_file,
             certificate_file=keys.certificate_file,
             key_file=keys.key_file,
+            tls=keys.tls,
             session=_session_of(attempt),
             job_name=job.job_name,
             path=str(Path(job.job_path).absolute()),
@@ -355,16 +366,35 @@ class ConnectEngine:
             raise Refused(f"job {job.job_name!r}: {fault} ({advice})", address=self.address)
 
     def _check_room(self, job: Job) -> None:
+        """See that a slot is free; its own comes free first, and those promised to others do not count."""
         slots = self._known.slots
-        running = self._probe.running() if slots is not None else None
-        if slots is None or running is None:
+        if slots is None:
             return
-        others = [query for query in running if query.name != job.job_name]  # its own slot comes free first
-        if len(others) >= slots:
-            raise NoCapacity(
-                f"{self.address} has no room for job {job.job_name!r}: {slots} slots, {len(others)} in use",
-                address=self.address,
-            )
+        with self._promises.deciding(job.job_name) as promised:
+            for fresh in (False, True):
+                others = self._names_at_work(fresh) - {job.job_name}
+                taken = slots_taken(others, 0, promised)
+                if taken < slots:
+                    return
+            raise no_slot(self.address, job.job_name, slots, len(others), taken)
+
+    def _check_code(self, job: Job) -> None:
+        fault = check_code(Path(job.job_path), job.entry_class)
+        if fault is not None:
+            what = f"job {job.job_name!r} ({job.entry_class} of {Path(job.job_path).name})"
+            raise Refused(f"{what} cannot be started on {self.address}: {fault}", address=self.address)
+
+    def _names_at_work(self, fresh: bool) -> frozenset[str]:
+        """The names of what runs there, as of a moment ago unless ``fresh``; none if it cannot say.
+
+        Looked at anew when a job that had a promise may have come since.
+        """
+        looked, ended = self._named
+        if fresh or time.monotonic() > looked + _FRESH or ended != self._promises.ended:
+            now, ended = time.monotonic(), self._promises.ended
+            self._names = frozenset(query.name for query in self._probe.running() or ())
+            self._named = (now, ended)
+        return self._names
 
     # -- observing and stopping
 

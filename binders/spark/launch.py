@@ -90,7 +90,7 @@ class _Channel(ChannelBuilder):
 
     def toChannel(self) -> grpc.Channel:  # noqa: N802 - PySpark's name
         orders = self._orders
-        keys = Keys(orders.token, orders.ca_file, orders.certificate_file, orders.key_file)
+        keys = Keys(orders.token, orders.ca_file, orders.certificate_file, orders.key_file, orders.tls)
         return open_channel(orders.host, orders.port, keys)
 
     @property

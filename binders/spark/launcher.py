@@ -37,15 +37,16 @@ class Launcher:
         return self._process.pid if self._process is not None else None
 
     def warm_up(self) -> None:
-        """Start the fork server if need be, without waiting for it."""
-        with self._lock:
+        """Start the fork server if need be, without waiting for it; :meth:`launch` says that it cannot be."""
+        with self._lock, contextlib.suppress(OSError):
             self._ensure()
 
     def launch(self, orders: str, timeout: float) -> dict[str, str]:
         """Have a fresh fork carry out orders (JSON); it is killed after ``timeout`` seconds.
 
         Answers what :func:`binders.spark.launch.answer_one` does, or ``{"kind": "timeout"}``, or
-        ``{"kind": "died"}`` when the process ended without an answer.
+        ``{"kind": "died"}`` when the process ended without a whole answer.  Without a process nothing is
+        carried out: ``refused``.
         """
         self.warm_up()
         asked = self._process
@@ -60,7 +61,11 @@ class Launcher:
         ours, theirs = socket.socketpair(*_FAMILY)
         with ours:
             with theirs:
-                self._send(theirs, timeout)
+                try:
+                    self._send(theirs, timeout)
+                except OSError as error:
+                    reason = error.strerror or str(error)
+                    return {"kind": "refused", "message": f"no process can be started for its code: {reason}"}
             ours.settimeout(timeout + _START_ALLOWANCE)
             try:
                 ours.sendall(orders.encode())
@@ -70,8 +75,7 @@ class Launcher:
                 return {"kind": "timeout", "message": "the fork server did not answer"}
             except OSError as error:
                 return {"kind": "died", "message": str(error)}
-        answered: dict[str, str] = json.loads(answer) if answer else {"kind": "died", "message": "no answer"}
-        return answered
+        return _read(answer)
 
     def close(self) -> None:
         """End the fork server and what it runs."""
@@ -146,6 +150,14 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
         process.wait(_DYING)
         return True
     return False
+
+
+def _read(answer: bytes) -> dict[str, str]:
+    try:
+        answered: dict[str, str] = json.loads(answer)
+    except ValueError:  # it ended before it was through
+        return {"kind": "died", "message": "half an answer" if answer else "no answer"}
+    return answered
 
 
 def _read_all(connection: socket.socket) -> bytes:

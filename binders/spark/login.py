@@ -16,15 +16,16 @@ from pathlib import Path
 
 import grpc  # type: ignore[import-untyped]
 
+from binders.bearer import checked_token
 from speck.errors import Unreachable
 from speck.inventory import Login
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
-# What a header of HTTP/2 can carry (gRPC over HTTP2, "ASCII-Value"); gRPC would only say "Illegal metadata".
-_TOKEN = re.compile(r"[\x20-\x7e]+\Z")
-
 _UNTRUSTED = re.compile(r"CERTIFICATE_VERIFY_FAILED: (?P<why>[^:]+)")
+
+# HTTP/2 begins with such a frame: one that says something else, or nothing.
+_OTHERS = ("Failed parsing HTTP/2", "before receiving SETTINGS frame")
 
 # A server that speaks TLS does so to a client that does not.
 _CLOSED = ("Socket closed", "Connection reset by peer", "Broken pipe", "TSI_DATA_CORRUPTED")
@@ -32,18 +33,22 @@ _CLOSED = ("Socket closed", "Connection reset by peer", "Broken pipe", "TSI_DATA
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """What opens a server: the token itself, which is never shown, and the paths of PEM files."""
+    """What opens a server: the token itself, which is never shown, and the paths of PEM files.
+
+    ``tls``: whether it is spoken also where nothing else asks for it.
+    """
 
     token: str | None = field(default=None, repr=False)
     ca_file: str | None = None
     certificate_file: str | None = None
     key_file: str | None = None
+    tls: bool = False
 
     @classmethod
-    def of(cls, login: Login) -> Keys:
+    def of(cls, login: Login, tls: bool = False) -> Keys:
         """The keys of a login, its token as it is now.  Raises :class:`~speck.errors.NoSecret`."""
         token = login.token.reveal() if login.token else None
-        return cls(token, login.ca_file, login.certificate_file, login.key_file)
+        return cls(token, login.ca_file, login.certificate_file, login.key_file, tls)
 
 
 def channel_credentials(address: str, host: str, keys: Keys) -> grpc.ChannelCredentials | None:
@@ -59,10 +64,8 @@ def channel_credentials(address: str, host: str, keys: Keys) -> grpc.ChannelCred
         credentials = _tls(address, keys)
     if keys.token is None:
         return credentials
-    if not _TOKEN.match(keys.token):
-        message = f"engine_login.token of {address} is no token (expected one line of printable ASCII)"
-        raise Unreachable(message, address=address)
-    return grpc.composite_channel_credentials(credentials, grpc.access_token_call_credentials(keys.token))
+    shown = grpc.access_token_call_credentials(checked_token(address, keys.token))
+    return grpc.composite_channel_credentials(credentials, shown)
 
 
 def connect_failure(details: str, host: str, login: Login) -> str:
@@ -79,10 +82,15 @@ def connect_failure(details: str, host: str, login: Login) -> str:
         return "its TLS does not offer HTTP/2 (expected ALPN h2)"
     if "WRONG_VERSION_NUMBER" in details:
         return "it does not speak TLS (with a ca_file, and for a token to another machine, it has to)"
+    if any(words in details for words in _OTHERS):
+        return "it does not speak HTTP/2 (expected a Spark Connect server's port, which is 15002 by default)"
     if not any(words in details for words in _CLOSED):
         return details
     if login.ca_file is None:
-        return "it closes the connection (if it speaks TLS, engine_login needs a ca_file)"
+        return (
+            "it closes the connection (expected a Spark Connect server; "
+            "if it speaks TLS, engine_login needs a ca_file)"
+        )
     # gRPC does not tell what the server said of us (RFC 8446, section 6.2).
     if login.certificate_file is None:
         return "it ends the TLS connection (if it asks for a certificate: certificate_file and key_file)"

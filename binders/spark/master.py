@@ -17,7 +17,9 @@ from urllib.parse import urlsplit
 
 import requests
 
+from binders.bearer import checked_token
 from binders.spark.words import first_line
+from binders.unasked import FAILURES, never_asked
 from speck.errors import NoAnswer, Refused, Unreachable
 from speck.inventory import Engine
 
@@ -30,9 +32,17 @@ ANSWER_TIMEOUT = 10.0  # s
 
 ACTIVE = frozenset({"SUBMITTED", "RUNNING"})  # of a driver's states: it runs, or will
 
+_LEADS = "ALIVE"  # of a master's states (RecoveryState of Spark)
+
+# What would be right where nobody is there, or somebody else.
+_RIGHT = {
+    "(rest_port)": "spark.master.rest.enabled of the master to be true, and rest_port to be its port",
+    "(ui_port)": "ui_port of the inventory to be the port of its web interface",
+}
+
 _LOG_HEAD = re.compile(r"==== Bytes \d+-\d+ of (?P<length>\d+) of [^\n]* ====\n")
 _MEGABYTE = 1 << 20
-_ERRORS = (KeyError, TypeError, ValueError)
+_ERRORS = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +83,14 @@ class Cluster:
     """What the master tells at one time.
 
     ``applications`` are the names of those that are registered, ``waiting`` of those that have no executor.
+    ``url`` is the master's address in its own words.
     """
 
     workers: tuple[Worker, ...]
     drivers: tuple[Driver, ...]
     applications: frozenset[str] = frozenset()
     waiting: frozenset[str] = frozenset()
+    url: str = ""
 
     def worker(self, identifier: str) -> Worker | None:
         """The worker with this id, if it is alive."""
@@ -112,8 +124,8 @@ class Master:
 
     @property
     def token(self) -> str | None:
-        """The token that its REST server wants, as it is now.  Raises :class:`~speck.errors.NoSecret`."""
-        return self._login.token.reveal() if self._login.token else None
+        """The token that its REST server wants, as it is now.  Raises :class:`~speck.errors.Unreachable`."""
+        return checked_token(self.address, self._login.token.reveal()) if self._login.token else None
 
     def close(self) -> None:
         """Close the connections."""
@@ -128,17 +140,38 @@ class Master:
         """The master's clock, in whole seconds (Unix time); 0 when it does not tell."""
         return _date(self._ask("GET", f"{self.ui}/json/", "web interface (ui_port) of Spark master"))
 
+    def address_fault(self, cluster: Cluster) -> str | None:
+        """Why no driver would find the master at the address; ``None`` when it may.
+
+        Its host may have several names, but drivers would ask the wrong port for a minute.
+        """
+        own = _port(cluster.url)
+        if own is None or own == _port(self.url):
+            return None
+        return (
+            f"{self.address} is not where Spark's drivers find the master whose web interface is {self.ui} "
+            f"(expected port {own}: it calls itself {cluster.url})"
+        )
+
     def check_worker(self, worker: Worker) -> None:
         """Ask whether a worker's web interface is there."""
         self._ask("GET", f"{worker.url}/json/", f"worker {worker.id} of Spark master")
 
     def cluster(self) -> Cluster:
-        """Workers, drivers and applications as they are now."""
+        """Workers, drivers and applications as they are now; of a master that does not lead: no answer.
+
+        A standby knows of no driver, and one that takes over not of all yet.
+        """
         told = self._json("GET", f"{self.ui}/json/", "web interface (ui_port)")
+        state = str(told.get("status", _LEADS))
+        if state != _LEADS:
+            message = f"Spark master {self.address} does not lead: it is {state.lower().replace('_', ' ')}"
+            raise NoAnswer(f"{message} (expected the address of the one that does)", address=self.address)
         try:
             return _cluster(told)
         except _ERRORS as error:
-            message = f"the web interface of Spark master {self.address} gave no state: {error!r}"
+            where = f"the web interface (ui_port) of Spark master {self.address} at {self.ui}"
+            message = f"{where} tells of no master{_advice(where)}"
             raise NoAnswer(message, address=self.address) from error
 
     def create(self, request: Mapping[str, Any]) -> str:
@@ -177,7 +210,7 @@ class Master:
         try:
             headers = {"Authorization": f"Bearer {token}"}
             answer = self._web.post(url, headers=headers, timeout=(CONNECT_TIMEOUT, ANSWER_TIMEOUT))
-        except requests.RequestException:
+        except FAILURES:
             return False
         return bool(answer.status_code == requests.codes.accepted)
 
@@ -187,12 +220,12 @@ class Master:
         answer = self._ask(method, url, f"{what} of Spark master", json=body)
         try:
             told = answer.json()
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             told = error
         if isinstance(told, dict):
             return told
-        message = f"the {what} of Spark master {self.address} at {_origin(url)} answers no JSON object"
-        raise NoAnswer(message, address=self.address)
+        where = f"the {what} of Spark master {self.address} at {_origin(url)}"
+        raise NoAnswer(f"{where} answers no JSON object{_advice(where)}", address=self.address)
 
     def _ask(self, method: str, url: str, what: str, **more: Any) -> requests.Response:
         where = f"the {what} {self.address} at {_origin(url)}"
@@ -201,19 +234,21 @@ class Master:
             if url.startswith(f"{self.rest}/") and (token := self.token) is not None:
                 more["headers"] = {"Authorization": f"Bearer {token}"}
             answer = self._web.request(method, url, timeout=timeout, allow_redirects=False, **more)
-        except (requests.ConnectTimeout, requests.exceptions.InvalidURL) as error:
-            raise Unreachable(f"{where} cannot be reached", address=self.address) from error
-        except requests.ConnectionError as error:
-            if _refused(error):
-                raise Unreachable(f"{where} cannot be reached", address=self.address) from error
-            raise NoAnswer(f"{where} broke the connection", address=self.address) from error
-        except requests.RequestException as error:
-            raise NoAnswer(f"{where} did not answer in {ANSWER_TIMEOUT:g} s", address=self.address) from error
+        except FAILURES as error:
+            raise self._unanswered(where, error) from error
         if answer.status_code >= requests.codes.internal_server_error:
             raise NoAnswer(f"{where} answered {answer.status_code}", address=self.address)
         if answer.status_code != requests.codes.ok:
-            raise Refused(f"{where} answered {answer.status_code}{_reason(answer)}", address=self.address)
+            reason = _reason(answer) or _advice(where)
+            raise Refused(f"{where} answered {answer.status_code}{reason}", address=self.address)
         return answer
+
+    def _unanswered(self, where: str, error: Exception) -> Unreachable | NoAnswer:
+        if never_asked(error):
+            return Unreachable(f"{where} cannot be reached{_advice(where)}", address=self.address)
+        if isinstance(error, requests.ConnectionError):
+            return NoAnswer(f"{where} broke the connection{_advice(where)}", address=self.address)
+        return NoAnswer(f"{where} did not answer in {ANSWER_TIMEOUT:g} s", address=self.address)
 
 
 def _parts(address: str) -> tuple[str, str]:
@@ -238,13 +273,14 @@ def _cluster(told: Mapping[str, Any]) -> Cluster:
         tuple(sorted(drivers, key=lambda driver: driver.order)),
         applications=frozenset(str(each["name"]) for each in told["activeapps"]),
         waiting=frozenset(str(each["name"]) for each in told["activeapps"] if each["state"] == "WAITING"),
+        url=str(told.get("url", "")),
     )
 
 
 def _worker(told: Mapping[str, Any]) -> Worker:
     return Worker(
-        id=told["id"],
-        url=str(told["webuiaddress"]).rstrip("/"),
+        id=str(told["id"]),
+        url=_checked(str(told["webuiaddress"])).rstrip("/"),
         cores=int(told["cores"]),
         cores_free=int(told["coresfree"]),
         memory=int(told["memory"]) * _MEGABYTE,
@@ -254,7 +290,8 @@ def _worker(told: Mapping[str, Any]) -> Worker:
 
 def _driver(told: Mapping[str, Any]) -> Driver:
     worker = str(told["worker"])
-    return Driver(told["id"], told["state"], "" if worker == "None" else worker, told["mainclass"])
+    worker = "" if worker == "None" else worker
+    return Driver(str(told["id"]), str(told["state"]), worker, str(told["mainclass"]))
 
 
 def _origin(url: str) -> str:
@@ -262,18 +299,32 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
+def _checked(url: str) -> str:
+    _origin(url)
+    return url
+
+
+def _port(url: str) -> int | None:
+    try:
+        return urlsplit(url).port
+    except ValueError:
+        return None
+
+
 def _date(answer: requests.Response) -> float:
-    return parsedate_to_datetime(answer.headers["Date"]).timestamp() if "Date" in answer.headers else 0.0
+    try:
+        return parsedate_to_datetime(answer.headers["Date"]).timestamp()
+    except _ERRORS:
+        return 0.0
+
+
+def _advice(where: str) -> str:
+    return next((f" (expected {right})" for what, right in _RIGHT.items() if what in where), "")
 
 
 def _reason(answer: requests.Response) -> str:
     try:
         message = first_line(str(answer.json()["message"]))
-    except (ValueError, KeyError, TypeError):
+    except (*_ERRORS, RecursionError):
         return ""
     return f": {message}"
-
-
-def _refused(error: requests.ConnectionError) -> bool:
-    """Whether nobody was there, as against somebody who hung up."""
-    return "NewConnectionError" in repr(error) or "Failed to establish" in str(error)

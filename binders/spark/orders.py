@@ -51,8 +51,8 @@ class Orders:
 class ConnectOrders(Orders):
     """A query to start on a Connect server.
 
-    ``host``, ``port``, ``token`` and the files are those of :class:`~binders.spark.login.Keys`; ``session``
-    is the UUID of the session to run in.
+    ``token``, the files and ``tls`` are those of :class:`~binders.spark.login.Keys`; ``session`` is the UUID
+    of the session to run in.
     """
 
     host: str
@@ -62,6 +62,7 @@ class ConnectOrders(Orders):
     ca_file: str | None = None
     certificate_file: str | None = None
     key_file: str | None = None
+    tls: bool = False
 
 
 # What a launched query leaves in the settings of its session, for who only knows the attempt.

@@ -119,11 +119,15 @@ class Sender:
 
     def _parcel(self, job: Job, attempt: Attempt, stop_grace: float) -> dict[str, Any]:
         code = Path(job.job_path)
-        files = {
-            "bundle": (BUNDLE_NAME, bundle()),
-            "connector": (CONNECTOR.name, CONNECTOR.read_bytes()),
-            "job": (code.name, code.read_bytes()),
-        }
+        try:
+            files = {
+                "bundle": (BUNDLE_NAME, bundle()),
+                "connector": (CONNECTOR.name, CONNECTOR.read_bytes()),
+                "job": (code.name, code.read_bytes()),
+            }
+        except OSError as error:
+            message = f"job {job.job_name!r}: {error.filename!r} cannot be read: {error.strerror}"
+            raise Refused(message, address=self.address) from error
         server = self._served()
         return {
             "artifacts": {key: _plain(server.offer(*file)) for key, file in files.items()},

@@ -28,10 +28,11 @@ import pyspark
 
 from binders.spark.account import Account, choose, last_words, read_account, state_of
 from binders.spark.checkup import standalone_checkup
+from binders.spark.code import check_code
 from binders.spark.master import Cluster, Driver, Master
 from binders.spark.observe import metrics_of
 from binders.spark.parcel import MAIN_CLASS, Sender
-from binders.spark.room import DRIVER_CORES, DRIVER_MEMORY, EXECUTOR_MEMORY, has_room
+from binders.spark.room import Promises, has_room, no_room, no_slot, slots_taken, still_to_come
 from binders.spark.wiring import STATE_KIND, checkpoint_of, checkpoints_of, same_storage
 from speck.binder import ArtifactServer
 from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, Unreachable
@@ -68,6 +69,7 @@ class StandaloneEngine:
         self._known = inventory.engine(address)
         self._master = Master(address, self._known)
         self._sender = Sender(address, self._master, inventory)
+        self._promises = Promises()
         self._guard = threading.Lock()
         self._attempts: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
         self._owners: dict[str, tuple[str, str]] = {}  # driver id: attempt id and job name; empty: not ours
@@ -80,19 +82,23 @@ class StandaloneEngine:
     # -- the contract
 
     def check(self, job: Job, state: State | None) -> None:
-        """Ask for the cluster's version, its web interfaces, room, and the state; starts nothing.
+        """Ask for the cluster's version, its web interfaces, the code, the state, and room; starts nothing.
 
-        Whether a state is there can be told only of a master on this machine; a driver elsewhere says so.
+        Raises :class:`~speck.errors.NoCapacity` when the room that is free is promised to others.  Whether a
+        state is there can be told only of a master on this machine; a driver elsewhere says so.
         """
         self._sender.check()
         self._check_version()
+        self._check_code(job)
         cluster = self._master.cluster()
+        if (fault := self._master.address_fault(cluster)) is not None:
+            raise Refused(fault, address=self.address)
         if not cluster.workers:
             raise NoCapacity(f"{self.address} has no worker that is alive", address=self.address)
         self._master.check_worker(cluster.workers[0])
-        self._check_room(job, cluster)
         if state is not None:
             self._check_state(state, job)
+        self._check_room(job)
 
     def submit(self, job: Job, attempt: Attempt) -> Handle:
         """Start a driver for the attempt, and wait until its query has started.
@@ -103,14 +109,11 @@ class StandaloneEngine:
         """
         with self._guard:
             one_at_a_time = self._attempts.setdefault(attempt.id, threading.Lock())
-        with one_at_a_time:
-            chosen = self._chosen(attempt.id, strict=False)
-            if chosen is None:
-                driver = self._sender.submit(job, attempt, self.stop_grace)
-                self._owners[driver] = (attempt.id, attempt.job_name)
-            elif not _is_there(*chosen):
-                raise self._refusal(job, "this attempt has ended before (a new one is needed)")
-            return self._await_start(job, attempt)
+        try:
+            with one_at_a_time:
+                return self._submit(job, attempt)
+        finally:
+            self._promises.end(job.job_name)
 
     def find(self, attempt: Attempt) -> Handle | None:
         """The driver of the attempt, also one whose query has failed.
@@ -362,6 +365,15 @@ class StandaloneEngine:
 
     # -- starting
 
+    def _submit(self, job: Job, attempt: Attempt) -> Handle:
+        chosen = self._chosen(attempt.id, strict=False)
+        if chosen is None:
+            driver = self._sender.submit(job, attempt, self.stop_grace)
+            self._owners[driver] = (attempt.id, attempt.job_name)
+        elif not _is_there(*chosen):
+            raise self._refusal(job, "this attempt has ended before (a new one is needed)")
+        return self._await_start(job, attempt)
+
     def _await_start(self, job: Job, attempt: Attempt) -> Handle:
         begin = time.monotonic()
         while True:
@@ -450,25 +462,26 @@ class StandaloneEngine:
             message = f"Spark master {self.address} is of version {theirs} (expected {ours})"
             raise Refused(message, address=self.address)
 
-    def _check_room(self, job: Job, cluster: Cluster) -> None:
-        jobs, slots = self._jobs(cluster), self._known.slots
-        if job.job_name in jobs:
-            return  # what it has comes free first
-        if slots is not None and len(jobs) >= slots:
-            raise NoCapacity(
-                f"{self.address} has no room for job {job.job_name!r}: {slots} slots, {len(jobs)} in use",
-                address=self.address,
-            )
-        if not has_room(cluster.workers):
-            free = ", ".join(
-                f"{worker.cores_free} cores and {worker.memory_free >> 20} MiB" for worker in cluster.workers
-            )
-            raise NoCapacity(
-                f"{self.address} has no room for job {job.job_name!r}: it needs a driver of "
-                f"{DRIVER_CORES} core and {DRIVER_MEMORY >> 20} MiB and an executor of 1 core and "
-                f"{EXECUTOR_MEMORY >> 20} MiB; free on its workers: {free}",
-                address=self.address,
-            )
+    def _check_code(self, job: Job) -> None:
+        fault = check_code(Path(job.job_path), job.entry_class)
+        if fault is not None:
+            raise self._refusal(job, fault)
+
+    def _check_room(self, job: Job) -> None:
+        """See that there is a slot, and room on the workers, that is not promised to others."""
+        with self._promises.deciding(job.job_name) as promised:
+            cluster = self._master.cluster()
+            jobs, slots = self._jobs(cluster), self._known.slots
+            if job.job_name in jobs:
+                return  # what it has comes free first
+            known = [name for name in jobs if name]
+            taken = slots_taken(known, len(jobs) - len(known), promised)
+            if slots is not None and taken >= slots:
+                raise no_slot(self.address, job.job_name, slots, len(jobs), taken)
+            owners = {driver: name for driver, (_, name) in list(self._owners.items())}
+            drivers, executors = still_to_come(cluster, owners, promised)
+            if not has_room(cluster.workers, drivers, executors):
+                raise no_room(self.address, job.job_name, cluster.workers, max(drivers, executors))
 
     def _check_state(self, state: State, job: Job) -> None:
         fault = self.state_fault(state)

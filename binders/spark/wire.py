@@ -51,6 +51,7 @@ _OPTIONS = (
 )
 
 
+_TLS = "/;use_ssl=true"  # of an address, as Spark writes it
 _SIMPLE = pb2.AnalyzePlanRequest.Explain.EXPLAIN_MODE_SIMPLE
 
 
@@ -77,6 +78,12 @@ class Endpoint:
     host: str
     port: int
     login: Login = field(default_factory=Login)
+    tls: bool = False
+
+    @property
+    def keys(self) -> Keys:
+        """What opens it, as it is now.  Raises :class:`~speck.errors.NoSecret`."""
+        return Keys.of(self.login, self.tls)
 
     def __repr__(self) -> str:
         return f"Endpoint({self.host}:{self.port})"
@@ -101,15 +108,19 @@ class QueryStatus:
 
 
 def endpoint_of(address: str, login: Login = Login()) -> Endpoint:  # noqa: B008 - frozen
-    """The endpoint of ``sc://HOST[:PORT]``.  Raises :class:`~speck.errors.Refused` for any other address."""
+    """The endpoint of ``sc://HOST[:PORT][/;use_ssl=true]``.
+
+    Raises :class:`~speck.errors.Refused` for any other address.
+    """
     try:
         parts = urlsplit(address)
         host, port = parts.hostname, parts.port
     except ValueError:
         host, port = None, None
-    if host is None or parts.scheme != "sc" or parts.path.strip("/"):
+    tls = parts.path == _TLS if host is not None else False
+    if host is None or parts.scheme != "sc" or (parts.path.strip("/") and not tls):
         raise Refused(f"{address!r} is no Spark Connect address (expected sc://HOST:PORT)", address=address)
-    return Endpoint(host, port or DEFAULT_PORT, login)
+    return Endpoint(host, port or DEFAULT_PORT, login, tls)
 
 
 def open_channel(host: str, port: int, keys: Keys) -> grpc.Channel:
@@ -308,7 +319,7 @@ class ConnectClient:
         if not self._trusted:
             self._reach()
         with self._lock:
-            keys = Keys.of(self._endpoint.login)
+            keys = self._endpoint.keys
             if self._channel is None or keys != self._keys:  # a token that was changed is used at once
                 # The old channel ends with the calls that are under way.
                 self._channel = open_channel(self._endpoint.host, self._endpoint.port, keys)
@@ -320,8 +331,8 @@ class ConnectClient:
         endpoint = (self._endpoint.host, self._endpoint.port)
         try:
             socket.create_connection(endpoint, timeout=_CONNECT_TIMEOUT).close()
-        except OSError as error:
-            reason = error.strerror or str(error)
+        except (OSError, UnicodeError) as error:  # a name that no name server could be asked for
+            reason = getattr(error, "strerror", None) or str(error)
             message = f"Spark Connect server {self.address} cannot be reached: {reason.lower()}"
             raise Unreachable(message, address=self.address) from error
 

@@ -47,6 +47,11 @@ class _ProblemApi(Api):  # type: ignore[misc]
         return problems.of_http(error)
 
 
+def _anybody(header: str) -> bool:
+    """Where no token is asked for, nobody is a stranger."""
+    return True
+
+
 def create_app(coordinator: Coordinator, protection: Protection | None = None) -> Flask:
     """The application; it takes requests to numeric addresses and ``localhost``, unless told more."""
     protection = protection or Protection()
@@ -59,6 +64,7 @@ def create_app(coordinator: Coordinator, protection: Protection | None = None) -
     }
     app.extensions["coordinator"] = coordinator
     app.extensions["live"] = Live(coordinator)
+    app.extensions["known"] = _anybody
     problems.register(app)
     api = _ProblemApi(app)
     api.spec.components.schema("Job", schema=JobSchema)

@@ -42,10 +42,11 @@ def who() -> dict[str, str]:
 def register(app: Flask, tokens: Tokens) -> None:
     """Have the application ask for a token, and for one that may write where something is changed."""
     complaint = _Complaint()
+    app.extensions["known"] = lambda header: tokens.owner(_token_in(header)) is not None
 
     @app.before_request
     def check() -> Response | None:
-        given = _given()
+        given = _token_in(request.headers.get("Authorization", ""))
         owner = g.owner = tokens.owner(given) if given else None
         if owner is None and not _open_to_all():
             if given:
@@ -77,8 +78,8 @@ def describe(document: dict[str, Any], demanded: bool) -> None:
                 operation["security"] = [{}]
 
 
-def _given() -> bytes:
-    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+def _token_in(header: str) -> bytes:
+    scheme, _, token = header.partition(" ")
     return token.strip().encode("latin-1", "replace") if scheme.lower() == _SCHEME else b""
 
 

@@ -9,6 +9,7 @@ from flask import Flask, Response, g, request
 from speck.gauges import Gauges
 
 OTHER = "other"  # a path that no route has, a method that is none of these
+REFUSED = "refused"  # in place of the route of what the application does not see
 _METHODS = frozenset(("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"))
 
 

@@ -279,8 +279,14 @@ def follow_operation(identifier: str) -> Response:
     operation = _coordinator().live_operation(identifier)
     if operation is None:
         ended = _coordinator().operation(identifier)
-        return Response(_event(ended), content_type="text/event-stream")
-    return Response(_follow(operation), content_type="text/event-stream")
+        return _stream(iter((_event(ended),)))
+    return _stream(_follow(operation))
+
+
+def _stream(events: Iterator[str]) -> Response:
+    """Events as they come; a proxy is told not to gather them first (nginx listens to this)."""
+    headers = {"X-Accel-Buffering": "no"}
+    return Response(events, content_type="text/event-stream", headers=headers)
 
 
 def _event(data: dict[str, Any]) -> str:
@@ -311,7 +317,7 @@ def follow_live(headers: dict[str, Any]) -> Response:
     if not live.enter():
         detail = f"{live.most} follow already (try again, or ask for what you need now and then)"
         return problems.problem(503, detail, headers={"Retry-After": "10"})
-    response = Response(live.follow(headers["last_event_id"]), content_type="text/event-stream")
+    response = _stream(live.follow(headers["last_event_id"]))
     response.headers["Cache-Control"] = "no-store"
     response.call_on_close(live.leave)
     return response
@@ -380,7 +386,7 @@ def healthz() -> Response:
 @blueprint.response(200, schemas.HealthSchema)
 @blueprint.alt_response(503, schema=schemas.ProblemSchema, description="not yet, or no more, and why")
 def readyz() -> Response:
-    """Whether what was interrupted is taken up again, and the engines were looked at"""
+    """Whether what was interrupted is taken up, the engines were looked at, the store can be written"""
     if reasons := [*_coordinator().faults(), *_coordinator().waits_for()]:
         return problems.problem(503, "; ".join(reasons), headers={"Retry-After": "2"})
     return Response(json.dumps({"status": "ok"}), content_type=_JSON)

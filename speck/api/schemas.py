@@ -319,6 +319,13 @@ class BrokerViewSchema(_ReachedSchema):
     )
 
 
+class UplinkViewSchema(Schema):
+    """A site's link to the others, as the inventory has it; null: not told there."""
+
+    bandwidth = fields.Float(allow_none=True, metadata={"description": "bit/s"})
+    latency = fields.Float(allow_none=True, metadata={"description": "one way, ms"})
+
+
 class SiteViewSchema(Schema):
     """A site of the inventory, or a broker of none, and whether it can be reached now."""
 
@@ -328,6 +335,7 @@ class SiteViewSchema(Schema):
         metadata={"description": "its engines; none: it is a broker that belongs to no site"},
     )
     broker = fields.Nested(BrokerViewSchema, metadata={"description": "its broker"})
+    uplink = fields.Nested(UplinkViewSchema, metadata={"description": "its link to the others"})
 
 
 class ComplaintSchema(Schema):

@@ -15,7 +15,10 @@ from urllib.parse import SplitResult, urlsplit
 SAME_SCHEME = {"mqtt": "tcp", "ssl": "mqtts"}
 _PORT_MADE_EXPLICIT = {"tcp": 1883, "mqtts": 8883, "sc": 15002, "spark": 7077}
 _PORT_LEFT_OUT = {"http": 80, "https": 443}
-_HOST = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*\.?\Z")
+# Names as DNS has them (RFC 1035, section 2.3.4: 63 octets a label, 255 in all), and underscores.
+_LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
+_HOST = re.compile(rf"{_LABEL}(\.{_LABEL})*\.?\Z")
+_LONGEST_HOST = 253
 _MAX_LENGTH = 2048
 
 
@@ -49,6 +52,10 @@ def _split(address: str) -> SplitResult:
         raise BadAddress("is not an address")
     if "@" in parts.netloc:
         raise BadAddress("holds a user name or password (log in through the site inventory instead)")
+    if "," in parts.netloc:
+        raise BadAddress(
+            "names several hosts (expected one: of a group, a name that leads to whichever leads)"
+        )
     if parts.query or parts.fragment or address.endswith(("?", "#")):
         raise BadAddress("has a query or a fragment")
     return parts
@@ -61,7 +68,7 @@ def _host(parts: SplitResult) -> str:
             return f"[{ipaddress.IPv6Address(host)}]"
         except ValueError as error:
             raise BadAddress("has no valid IPv6 address in its brackets") from error
-    if not _HOST.match(host):
+    if not _HOST.match(host) or len(host.removesuffix(".")) > _LONGEST_HOST:
         raise BadAddress("has no valid host name" if host else "has no host")
     if re.fullmatch(r"[0-9.]+", host):
         _check_ipv4(host)

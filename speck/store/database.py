@@ -85,7 +85,7 @@ class Database:
         self._failure: StoreError | None = None
         self._closed = False
         with self._troubles("cannot be opened"):
-            directory.mkdir(parents=True, exist_ok=True)
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # code and arguments are nobody else's
         self._db = self._open()
 
     def _open(self) -> Any:
@@ -180,6 +180,11 @@ class Database:
             self._db.close()
             self._db = self._open()
         self._failure = None
+
+    def retry(self) -> None:
+        """After a write that failed, see whether there is room again."""
+        with self._writing, contextlib.suppress(StoreError):
+            self._recover()
 
     @property
     def failure(self) -> StoreError | None:

@@ -296,8 +296,12 @@ class Store:
 
     @property
     def failure(self) -> StoreError | None:
-        """What kept the last change from the disk, until one succeeds."""
+        """What kept the last change from the disk, until one succeeds or :meth:`retry` finds room again."""
         return self._database.failure
+
+    def retry(self) -> None:
+        """After a change that did not reach the disk, see whether the next one would."""
+        self._database.retry()
 
     def close(self) -> None:
         """Let go of the store; another process may open it then."""

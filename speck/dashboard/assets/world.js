@@ -84,7 +84,7 @@ const pause = (milliseconds, signal) =>
 
 const byName = (all, key) => new Map(all.map((each) => [each[key], each]));
 
-const siteOf = ({ name, engines, broker }) => ({ name, engines: engines.map((each) => each.address), broker: broker.address });
+const siteOf = ({ name, engines, broker, uplink }) => ({ name, engines: engines.map((each) => each.address), broker: broker.address, uplink });
 
 let sitesAsked = 0; // when, ms
 
