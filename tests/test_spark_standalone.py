@@ -295,7 +295,7 @@ def test_what_is_no_address(address: str) -> None:
         STANDALONE.connect(address, Inventory())
 
 
-PORTS = ("master", "REST server", "web interface", "worker", "worker's web interface")
+PORTS = ("master", "REST server", "web interface")
 
 
 @pytest.mark.parametrize("which", range(len(PORTS)), ids=PORTS)
@@ -304,7 +304,7 @@ def test_another_service_at_the_address(
 ) -> None:
     """Each port of the cluster where another is meant: told in one line, with what would be right."""
     port, (_, rest, ui, *_) = bench.server.ports[which], bench.server.ports
-    at_it = Inventory()
+    job, at_it = bench.job(job_name), Inventory()
     expected: list[tuple[EngineBinder, str]] = [
         (connect_flink(f"http://127.0.0.1:{port}", at_it), "is it a JobManager's REST address"),
         (connect_flink(f"http://127.0.0.1:{site_bench.server.port}", at_it), "Unexpected HTTP/1.x request"),
@@ -319,7 +319,7 @@ def test_another_service_at_the_address(
         expected.append((bench.at(bench.server.ports[0], ui_port=port), words))
     for engine, words in expected:
         with pytest.raises((NoAnswer, Refused, Unreachable), match=words) as caught:
-            engine.check(bench.job(job_name), None)
+            engine.check(job, None)
         assert str(caught.value).isprintable()
         engine.close()
     with pytest.raises((NoAnswer, Refused), match="is it a broker, and does it speak MQTT 5 without TLS"):
