@@ -6,6 +6,7 @@ Tests that need it are skipped where it is not installed (``scripts/system-packa
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -33,6 +34,14 @@ _ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
     "--force-device-scale-factor=1",
+)
+
+# Roles (WAI-ARIA 1.2) of which each needs a name.
+_NAMED = frozenset(
+    (
+        *("button", "link", "textbox", "searchbox", "combobox", "checkbox", "progressbar", "meter"),
+        *("dialog", "group", "region", "navigation", "table", "image", "img", "heading", "columnheader"),
+    )
 )
 
 
@@ -96,6 +105,15 @@ class Page:
 
     def _command(self, command: str, **arguments: Any) -> None:
         self.chrome.execute_cdp_cmd(command, arguments)
+
+    @contextlib.contextmanager
+    def before_all(self, script: str) -> Iterator[None]:
+        """Have each page that is loaded run this before anything else."""
+        made = self.chrome.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": script})
+        try:
+            yield
+        finally:
+            self._command("Page.removeScriptToEvaluateOnNewDocument", **made)
 
     def until(self, condition: Callable[[], Any], what: str) -> Any:
         """What a condition answers once it holds; elements may come and go meanwhile."""
@@ -175,3 +193,12 @@ class Page:
             for each in self.chrome.get_log("browser")  # type: ignore[no-untyped-call]
             if each["level"] in ("SEVERE", "WARNING")
         ]
+
+    def nameless(self) -> list[str]:
+        """What a reader of screens is told of and given no name for, though it should have one: the roles."""
+        self._command("Accessibility.enable")
+        tree = self.chrome.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+        self._command("Accessibility.disable")
+        seen = [each for each in tree if not each["ignored"] and each["role"]["value"] in _NAMED]
+        assert seen, "nothing is told"
+        return [each["role"]["value"] for each in seen if not each.get("name", {}).get("value", "").strip()]

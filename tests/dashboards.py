@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from selenium.webdriver import Chrome
+from selenium.webdriver import ActionChains, Chrome
 
 from speck.inventory import Inventory, Uplink
 from speck.model import JobState
@@ -104,6 +104,11 @@ def paste(page: Page, text: str) -> None:
 def confirm(page: Page, button: str, word: str = "Apply") -> None:
     page.click(".plan .panel-head button", button)
     page.click("dialog button", word)
+
+
+def press(page: Page, key: str) -> None:
+    """Press a key where the focus is."""
+    ActionChains(page.chrome).send_keys(key).perform()
 
 
 def enter(page: Page, token: str) -> None:

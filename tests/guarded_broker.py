@@ -25,6 +25,7 @@ class GuardedBroker:
 
     ``expired`` and ``elsewhere`` are listeners whose own certificate is over, or for another host.
     The password is good for :data:`TOPICS` alone.
+    ``narrow`` asks for it too, and takes nothing on SpecK's own topics.
     ``authority`` signed all certificates but that of ``stranger``; ``client`` is let in, ``late`` is over.
     """
 
@@ -37,6 +38,7 @@ class GuardedBroker:
     certificate: str
     expired: str
     elsewhere: str
+    narrow: str
 
     @property
     def address(self) -> str:
@@ -56,7 +58,8 @@ def guarded_broker(directory: Path, password: str) -> Iterator[GuardedBroker]:
     passwords = directory / "passwords"
     subprocess.run([_PASSWORDS, "-b", "-c", str(passwords), USER, password], check=True)
     (access := directory / "access").write_text(f"user {USER}\n" + "".join(map(_allowed, TOPICS)))
-    ports = [free_port() for _ in range(5)]
+    (narrow := directory / "narrow").write_text(f"user {USER}\n{_allowed('in/#')}")
+    ports = [free_port() for _ in range(6)]
     settings = [
         "per_listener_settings true",
         *_listener(ports[0], "allow_anonymous true"),
@@ -72,6 +75,11 @@ def guarded_broker(directory: Path, password: str) -> Iterator[GuardedBroker]:
         ),
         *_listener(ports[3], "allow_anonymous true", *_tls(expired)),
         *_listener(ports[4], "allow_anonymous true", *_tls(elsewhere)),
+        *_listener(
+            ports[5],
+            *("allow_anonymous false", f"password_file {passwords}", f"acl_file {narrow}"),
+            *_tls(good),
+        ),
     ]
     with MosquittoServer(directory / "mosquitto", "\n".join(settings), port=ports[0]) as server:
         yield GuardedBroker(

@@ -35,6 +35,10 @@ class RestServer:
     app: Flask
 
     @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    @property
     def client(self) -> Client:
         return Client(self.url)
 
@@ -46,14 +50,19 @@ def rest_server(
     token: str | Tokens | None = None,
     patience: float = PATIENCE,
     certificate: Certificate | None = None,
+    port: int = 0,
+    world: World | None = None,
 ) -> Iterator[RestServer]:
-    """Serve on a free loopback port until the block ends."""
+    """Serve on a loopback port until the block ends: a free one (0), or that of a server which has ended.
+
+    ``world`` are the engines and brokers, if there are some already.
+    """
     root = directory / "root"
     root.mkdir(parents=True, exist_ok=True)
     (root / "work.py").write_text("def work(messages):\n    return messages\n")
-    world = World()
+    world = world or World()
     with Store(directory / "store") as store:
-        listener = socket.create_server(("127.0.0.1", 0))
+        listener = socket.create_server(("127.0.0.1", port))
         url = f"{'https' if certificate else 'http'}://127.0.0.1:{listener.getsockname()[1]}"
         coordinator = Coordinator(
             store, double_kinds(world), inventory or Inventory(), [root], period=0, advertise=url

@@ -343,6 +343,14 @@ def test_what_is_no_name(speck: Speck, command: str) -> None:
         (["local", "up", "--directory", "rubbish/below"], "rubbish/below: Not a directory"),
         (["local", "up", "--heap", "300m", "--directory", "sites"], "heap '300m' is too small for Spark"),
         (["events", "--limit", "0"], "0 is not in the range"),
+        (["events", "--composition", "twoo"], "there is no composition 'twoo'"),
+        (["events", "--job", "x"], "there is no job 'x'"),
+        (["events", "--operation", "x"], "there is no operation 'x'"),
+        (["operations", "x"], "there is no composition 'x'"),
+        (["validate", "."], "File '.' is a directory"),
+        (["validate", "rubbish"], "not UTF-8 text"),
+        (["validate", "huge"], "the document has 10,485,760 bytes (at most 5,242,880 are accepted)"),
+        (["validate", "two.yaml", "two.yaml"], "unexpected extra argument"),
         (["demo", "--data", "rubbish"], "rubbish holds no well-formed reading (expected lines of status,"),
         (["demo", "--sensors", "two.yaml"], "two.yaml has no columns REPORT_ID and site"),
     ],
@@ -353,6 +361,7 @@ def test_wrong_input_is_told_at_once(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rubbish").write_bytes(b"\xff\xfe\n")
+    (tmp_path / "huge").write_bytes(b"#" * (10 << 20))
     said = speck(*arguments)
     assert said.code == 1
     assert words in said.err

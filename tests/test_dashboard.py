@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from selenium.webdriver import Chrome
+from selenium.webdriver.common.by import By
 
+from speck.api import live
 from speck.client import Client
 from speck.errors import Refused
-from speck.tokens import Owner, Role, Tokens, digest
+from speck.tokens import Owner, Role, TokenFile, Tokens, add_owner, digest
 from tests.chromium import Page
 from tests.dashboards import (
+    SITES,
     THREE,
     composition,
     confirm,
@@ -22,7 +26,8 @@ from tests.dashboards import (
     paste,
     script,
 )
-from tests.rest_server import RestServer
+from tests.rest_server import RestServer, rest_server
+from tests.wire_trouble import Relay
 
 MARKUP = "<img src=x onerror='window.broken=1'>"
 
@@ -96,10 +101,19 @@ def test_a_plan_that_somebody_overtook_is_refused(at: tuple[RestServer, Page]) -
     assert set(rest.world.where()) == {"other"}
 
 
-def test_faults_of_a_file_lead_to_their_line(at: tuple[RestServer, Page]) -> None:
+def test_faults_of_a_file_lead_to_their_line(at: tuple[RestServer, Page], tmp_path: Path) -> None:
     _, page = at
+    (file := tmp_path / "picked.yaml").write_text(THREE.partition("\n")[2])
     page.open("#/change")
-    paste(page, THREE.replace("site: B", "site: Nowhere"))
+    page.one("textarea")
+    picked = page.all("input[type=file]")[0]
+    picked.send_keys(str(file))
+    page.click("form button", "Plan")
+    page.one("h2", "Plan for picked")
+    file.write_text(THREE.replace("site: B", "site: Nowhere"))
+    picked.send_keys(str(file))  # the same one again
+    page.until(lambda: not page.all(".plan"), "the plan of before to go")
+    page.click("form button", "Plan")
     page.sees("Nowhere")
     page.click(".trouble button", "line 16")
     chosen = (
@@ -239,7 +253,90 @@ def test_what_changes_is_shown_without_a_reload(at: tuple[RestServer, Page]) -> 
     deploy(rest, composition("clean A raw clean", "count A clean counts", "late B clean-b all"))
     page.job_is("late", "running")
     page.until(lambda: not page.all("[data-job=join]"), "the stopped job to go")
+    deploy(rest, composition("other A raw t1", name="another"))
+    page.run("location.hash = '#/graph/demo'")
+    page.click("[data-job=late]")
+    page.one(".job-panel", "late")
+    rest.client.delete_composition("demo", wait=60)
+    page.sees("There is no composition demo")
+    page.run("location.hash = '#/history/demo'")
+    page.one(".trouble", "there is no composition 'demo'")
     assert page.run("return window.same") is True
+
+
+def test_a_connection_that_died_while_the_computer_slept_is_made_anew(
+    at: tuple[RestServer, Page], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "BEAT", 0.2)
+    rest, page = at
+    deploy(rest, THREE)
+    with Relay(rest.port) as relay:
+        through = Page(page.chrome, f"http://127.0.0.1:{relay.port}")
+        through.open()
+        through.job_is("clean", "running")
+        through.run(script("watch_following"))
+        relay.delay = 60.0
+        assert relay.delayed.wait(60)  # what was told now has not come, and nobody says so
+        relay.delay = 0
+        fail(rest, "clean", "out of memory")
+        through.run("const real = Date.now; Date.now = () => real() + 3_600_000")
+        through.job_is("clean", "failed")
+        assert "connecting again" in through.run("return window.why")
+        # Ages are told by the server's clock, also while it is the reader's that is wrong.
+        observed = through.one(".jobs tbody tr", "clean").find_elements(By.TAG_NAME, "td")[-1].text
+        assert "min" not in observed
+        assert " h " not in observed
+
+
+def test_who_comes_back_several_times_at_once_follows_once(
+    at: tuple[RestServer, Page], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "BEAT", 0.1)  # who went away is noticed at the next word
+    rest, page = at
+    page.open()
+    page.one(".live", "live")
+    page.run(script("watch_following"))
+    told = page.run("return window.asked()")
+    back = "dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }));"
+    page.run(3 * back)
+    page.until(lambda: page.run("return window.asked()") >= told + 3, "it to ask again")
+    deploy(rest, composition("late B raw all"))
+    page.job_is("late", "running")
+    following = rest.app.extensions["live"]
+    following.most = 2
+    page.until(lambda: following.enter() and following.leave() is None, "room for a second one")
+
+
+def test_a_stream_that_falls_silent_is_given_up(at: tuple[RestServer, Page]) -> None:
+    rest, page = at
+    with Relay(rest.port, delay=0) as relay:
+        through = Page(page.chrome, f"http://127.0.0.1:{relay.port}")
+        through.open("#/change")
+        through.one(".live", "live")
+        relay.delay = 60.0
+        ask = (
+            "const { stream } = await import('/dashboard/rest.js');"
+            "await stream('/live', '', () => {}, new AbortController().signal, 300);"
+        )
+        assert "AbortError" in through.ask(ask)
+
+
+def test_another_store_behind_the_same_address_is_shown_as_it_is(tmp_path: Path, chrome: Chrome) -> None:
+    with rest_server(tmp_path / "other", SITES) as other:
+        deploy(other, composition("one B raw t2"), "of the other store")
+    with rest_server(tmp_path / "one", SITES) as rest:
+        page = Page(chrome, rest.url)
+        deploy(rest, composition("one A raw t1"), "of the one store")
+        page.open("#/history/demo")
+        page.one(".revisions li", "of the one store")
+        page.run("window.same = true")
+    with rest_server(tmp_path / "other", SITES, port=rest.port, world=other.world):
+        page.one(".revisions li", "of the other store")
+        page.click("nav a", "Operations")
+        page.one(".cards li", "of the other store")
+        assert "of the one store" not in page.text()
+        assert page.run("return window.same") is True
+        chrome.get("about:blank")
 
 
 def test_sites_tell_what_is_in_reach_and_how_much_room_there_is(at: tuple[RestServer, Page]) -> None:
@@ -349,6 +446,40 @@ def test_who_may_only_read_is_offered_nothing_that_is_refused(tmp_path: Path, ch
         page.one(".head a", "Change")
         assert page.complaints() == []
         page.run("sessionStorage.clear()")
+
+
+def test_a_token_that_gets_another_role_or_is_withdrawn_is_noticed(
+    tmp_path: Path, chrome: Chrome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "CHECK", 0.1)
+    path = tmp_path / "tokens"
+    add_owner(path, Owner("anna", Role.WRITE, digest(b"anna")))
+    with dashboard(tmp_path, chrome, TokenFile(path)) as (_, page):
+        page.open("#/change")
+        enter(page, "anna")
+        page.one("textarea")
+        path.write_text(path.read_text().replace("write", "read"))
+        page.one(".reader", "that of anna reads only")
+        path.write_text(path.read_text().replace("read", "write"))
+        page.one("textarea")
+        path.write_text(path.read_text().replace("anna", "ben").replace(digest(b"anna"), digest(b"ben")))
+        page.one("dialog", "The token was refused")
+        enter(page, "ben")
+        page.one(".live", "live")
+        page.run("sessionStorage.clear()")
+
+
+def test_a_browser_that_keeps_nothing_shows_the_page_all_the_same(at: tuple[RestServer, Page]) -> None:
+    rest, page = at
+    deploy(rest, THREE)
+    with page.before_all(
+        "const refuse = { get() { throw new DOMException('denied', 'SecurityError'); } };"
+        "for (const name of ['localStorage', 'sessionStorage']) Object.defineProperty(window, name, refuse);"
+    ):
+        page.open()
+        page.job_is("clean", "running")
+        page.click("#face")
+        assert page.complaints() == []
 
 
 def test_the_page_keeps_others_out(at: tuple[RestServer, Page]) -> None:

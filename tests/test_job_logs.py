@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from speck.cli.logs import new_lines
 from speck.errors import NoAnswer
-from tests.rest_server import RestServer, yaml_of
+from tests.rest_server import RestServer, rest_server, yaml_of
 from tests.speck_command import Speck
 from tests.terminal import command, environment
 
@@ -81,6 +83,38 @@ def test_what_comes_is_followed(talking: RestServer) -> None:
             assert process.wait(60) == 0
         finally:
             process.kill()
+
+
+def test_a_log_is_followed_over_a_restart_of_the_server(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        with rest_server(tmp_path) as first:
+            first.client.apply(yaml_of("a t0 t1").encode(), "one", wait=60)
+            first.world.running("a")[0].said.append("line 0")
+            followed = stack.enter_context(
+                subprocess.Popen(
+                    command(first.url, "logs", "a", "-f", "--interval", "0.1"),
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    env=environment(),
+                )
+            )
+            stack.callback(followed.kill)
+            assert followed.stdout is not None
+            assert followed.stderr is not None
+            assert followed.stdout.readline() == "line 0\n"
+            assert followed.stdout.readline() == "attempt 1 of a running\n"
+            assert followed.stderr.readline() == "sc://e1:15002: from memory\n"
+        assert "asking again every 0.1 s" in followed.stderr.readline()
+        with rest_server(tmp_path, port=first.port, world=first.world) as second:
+            assert followed.stderr.readline() == "the log is told again\n"
+            second.world.fail("log_tail", NoAnswer("sc://e1:15002 is silent", address="sc://e1:15002"))
+            assert followed.stderr.readline() == "sc://e1:15002 is silent; asking again every 0.1 s\n"
+            second.world.running("a")[0].said.append("one more")
+            assert followed.stdout.readline() == "one more\n"  # and nothing that was told before
+            second.client.delete_job("a", wait=60)
+            assert followed.stderr.readlines()[-1] == "error: there is no job 'a'\n"
+            assert followed.wait(60) == 1
 
 
 @pytest.mark.parametrize(

@@ -414,7 +414,7 @@ def apply_until_dead(coordinator: Coordinator) -> None:
         return  # it was killed before the operation had begun
 
 
-@pytest.mark.parametrize("places", [(BROKER,), (ENGINE,), SITE], ids=["broker", "engine", "both"])
+@pytest.mark.parametrize("places", [(BROKER,), SITE], ids=["broker", "both"])
 def test_killed_at_any_moment_while_the_site_comes_back(
     lives: Callable[[], Lives], places: Sequence[str]
 ) -> None:

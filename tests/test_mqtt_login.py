@@ -88,6 +88,17 @@ def test_the_topics_that_the_documentation_asks_for_are_enough(broker: GuardedBr
         each.close()
 
 
+def test_who_may_not_use_speck_s_own_topics_is_told_so(broker: GuardedBroker) -> None:
+    """At once, and not as one that gives no answer, for whom a job would wait."""
+    made = binder(broker.narrow, with_password(broker))
+    for call in (lambda: made.ensure_session(SESSION, "in/a"), lambda: made.fence(SESSION, 1)):
+        with pytest.raises(Refused, match=r"refused a message to 'speck/.*': Not authorized"):
+            call()
+    (warning,) = made.warnings()
+    assert re.search(r"could not be tried out: .* refused a message to 'speck/.*': Not authorized", warning)
+    made.close()
+
+
 def test_a_broker_for_other_machines_as_its_configuration_has_it(
     broker: GuardedBroker, tmp_path: Path
 ) -> None:

@@ -189,8 +189,22 @@ def test_who_is_struck_off_is_out_at_once_and_who_is_added_is_in(door: Door) -> 
     token = mint()
     add_owner(door.tokens, Owner("ben", Role.READ, digest(token.encode())))
     assert door.ask("GET", "/jobs", token).ok
-    remove_owner(door.tokens, "ben")
-    assert door.ask("GET", "/jobs", token).status_code == 401
+    slow = door.ask("POST", "/compositions?name=bens", door.anna, data=yaml_of("slow-b t0 t1"), headers=YAML)
+    progress = f"/operations/{slow.json()['id']}/events"
+    with (
+        door.ask("GET", "/live", token) as live,
+        door.ask("GET", progress, token, stream=True) as followed,
+    ):
+        told = [each.iter_lines(chunk_size=1) for each in (live, followed)]
+        assert all(map(next, told))
+        remove_owner(door.tokens, "ben")
+        assert door.ask("GET", "/jobs", token).status_code == 401
+        door.served.go()
+        # A stream would go on with its next beat (10 s) and the end of the operation.
+        assert not [line for line in told[1] if b"succeeded" in line]
+        for line in told[0]:
+            assert not line.startswith(b"data") or b'"items":[]' not in line, "it goes on"
+    door.ask("DELETE", "/compositions/bens?wait=60", door.anna)
     assert door.ask("GET", "/jobs", door.anna).ok
 
 

@@ -125,6 +125,7 @@ class Relay(_Listener):
         super().__init__()
         self.server_port, self.delay = server_port, delay
         self.lost = threading.Event()
+        self.delayed = threading.Event()  # a piece has been late
         self._marker = lose_answer_to
         self._seen = threading.Event()
 
@@ -157,6 +158,7 @@ class Relay(_Listener):
     def _pieces(self, source: socket.socket) -> Iterator[bytes]:
         while piece := source.recv(1 << 16):
             if self.delay:
+                self.delayed.set()
                 time.sleep(self.delay)
             yield piece
 

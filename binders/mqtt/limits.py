@@ -115,7 +115,8 @@ def probe(address: BrokerAddress, login: Login, topic: str, timeout: float) -> P
     try:
         with Connection(address, login, f"{session}-writer", timeout=timeout) as writer:
             window = min(_WINDOW, getattr(writer.limits, "ReceiveMaximum", _WINDOW))
-            writer.publish_many(topic, (b"." for _ in range(PROBED_MESSAGES)), window)
+            writer.publish(topic, b".")  # which says why, if it is not taken
+            writer.publish_many(topic, (b"." for _ in range(PROBED_MESSAGES - 1)), window)
         with connection(clean_start=False) as reader:
             return _read(reader, f"{topic}/echo")
     finally:

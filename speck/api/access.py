@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
@@ -39,6 +40,16 @@ def who() -> dict[str, str]:
     return {"name": owner.name if owner else "", "role": (owner.role if owner else Role.WRITE).value}
 
 
+def standing() -> Callable[[], bool]:
+    """What tells, also after this request was answered, whether its token still is what it was then."""
+    holds: Callable[[], bool] = g.get("holds", _always)
+    return holds
+
+
+def _always() -> bool:
+    return True
+
+
 def register(app: Flask, tokens: Tokens) -> None:
     """Have the application ask for a token, and for one that may write where something is changed."""
     complaint = _Complaint()
@@ -48,6 +59,7 @@ def register(app: Flask, tokens: Tokens) -> None:
     def check() -> Response | None:
         given = _token_in(request.headers.get("Authorization", ""))
         owner = g.owner = tokens.owner(given) if given else None
+        g.holds = lambda: tokens.owner(given) == owner
         if owner is None and not _open_to_all():
             if given:
                 complaint.note()

@@ -23,6 +23,7 @@ from speck.operation import Operation, summary_data
 
 MOST = 32  # who may follow at once
 BEAT = 10.0  # s; who follows hears so often at least
+CHECK = 1.0  # s; how soon a token that is withdrawn, or gets another role, ends its stream
 EVENTS = 200  # last lines of the audit log
 OPERATIONS = 8  # last operations whose actions are told; the others are at /operations/ID
 _SHARE = 10  # a look is made at most every so many times as long as it takes
@@ -136,17 +137,27 @@ class Live:
             each.end()
         return watchers
 
-    def follow(self, last: str) -> Iterator[str]:
-        """The stream of one who was let in; ``last`` is the id of the last event that it has, or anything."""
+    def follow(self, last: str, holds: Callable[[], bool] = lambda: True) -> Iterator[str]:
+        """The stream of one who was let in, for as long as ``holds`` says so.
+
+        ``last`` is the id of the last event that it has, or anything.
+        """
         watchers = self._watchers
         if watchers:
             watchers[0].looked.wait(_FIRST)
         since = _version(last, self.mark)
-        while not self._closed:
+        while not self._closed and holds():
             news = self.feed.news(since)
             since = news.version
             yield "".join(event(news, self.mark, self.coordinator.clock()))
-            self.feed.wait(since, BEAT)
+            self._rest(since, holds)
+
+    def _rest(self, since: int, holds: Callable[[], bool]) -> None:
+        """Wait for news, for the next beat, or until its follower is not to hear more."""
+        until = time.monotonic() + BEAT
+        while holds() and (left := until - time.monotonic()) > 0:
+            if self.feed.wait(since, min(left, CHECK)):
+                return
 
 
 def _version(last: str, mark: str) -> int:

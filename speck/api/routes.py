@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from flask import Response, current_app, request
@@ -280,7 +280,7 @@ def follow_operation(identifier: str) -> Response:
     if operation is None:
         ended = _coordinator().operation(identifier)
         return _stream(iter((_event(ended),)))
-    return _stream(_follow(operation))
+    return _stream(_follow(operation, access.standing()))
 
 
 def _stream(events: Iterator[str]) -> Response:
@@ -293,10 +293,12 @@ def _event(data: dict[str, Any]) -> str:
     return f"data: {json.dumps(data)}\n\n"
 
 
-def _follow(operation: Operation) -> Iterator[str]:
+def _follow(operation: Operation, holds: Callable[[], bool]) -> Iterator[str]:
     seen = -1
     while True:
         changed = operation.wait_change(seen, _STREAM_PAUSE)
+        if not holds():
+            return
         if not changed:
             yield ": still here\n\n"
             continue
@@ -317,7 +319,7 @@ def follow_live(headers: dict[str, Any]) -> Response:
     if not live.enter():
         detail = f"{live.most} follow already (try again, or ask for what you need now and then)"
         return problems.problem(503, detail, headers={"Retry-After": "10"})
-    response = _stream(live.follow(headers["last_event_id"]))
+    response = _stream(live.follow(headers["last_event_id"], access.standing()))
     response.headers["Cache-Control"] = "no-store"
     response.call_on_close(live.leave)
     return response

@@ -29,6 +29,7 @@ from speck.cli import (
 from speck.cli.common import INTERRUPTED, err
 from speck.cli.completion import PROGRAM
 from speck.cli.failing import report
+from speck.cli.terminal import take_any_text
 from speck.client import DEFAULT_URL, Client
 from speck.tokens import token_of
 
@@ -93,6 +94,7 @@ for command in (
 
 def main() -> None:
     """The console script."""
+    take_any_text()
     code = _run()
     try:
         sys.stdout.flush()
@@ -109,7 +111,7 @@ def _run() -> int:
     except Exception as error:
         if os.environ.get("SPECK_DEBUG"):
             raise
-        return report(error)
+        return report(error, as_json="--json" in sys.argv)
     except KeyboardInterrupt:
         err.print("interrupted")
         return INTERRUPTED

@@ -6,6 +6,7 @@ import getpass
 import json
 import socket
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +17,7 @@ from speck import render
 from speck.cli.progress import INTERRUPTED, follow
 from speck.cli.terminal import err, out
 from speck.client import Client
+from speck.errors import Fault
 
 __all__ = ["INTERRUPTED", "err", "follow", "out"]
 
@@ -108,6 +110,12 @@ def warn(faults: Iterable[dict[str, Any]]) -> None:
     """Print warnings."""
     for fault in faults:
         err.print(f"warning: {fault_line(fault)}", style="yellow", markup=False)
+
+
+def fault_data(fault: Fault | Mapping[str, Any]) -> dict[str, Any]:
+    """What is wrong in a file, for programs."""
+    told = fault if isinstance(fault, Mapping) else asdict(fault)
+    return {name: told.get(name) for name in ("job", "field", "line", "message")}
 
 
 def fault_line(fault: Mapping[str, Any]) -> str:

@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
-import click
+import json
+from contextlib import suppress
+from typing import Any
 
-from speck.cli.common import ERROR, INTERRUPTED, err, fault_line
+import click
+from click.exceptions import NoArgsIsHelpError
+
+from speck.cli.common import ERROR, INTERRUPTED, err, fault_data, fault_line
 from speck.client import RequestRefused
 from speck.errors import InvalidInput, SpeckError
 
 
-def report(error: Exception) -> int:
-    """Say what went wrong, a line for each fault; answers the exit code.
+def report(error: Exception, *, as_json: bool = False) -> int:
+    """Say what went wrong, a line for each fault, and ``as_json`` on standard output too.
 
-    It is 1 for all errors, since 2 means that a plan has changes.
+    Answers the exit code.  It is 1 for all errors, since 2 means that a plan has changes.
     """
     if isinstance(error, click.Abort):
         err.print("interrupted")
         return INTERRUPTED
+    if isinstance(error, NoArgsIsHelpError):
+        err.print(error.format_message(), markup=False)
+        return ERROR
+    if as_json:
+        with suppress(BrokenPipeError):  # whoever read it has read enough
+            click.echo(json.dumps(_data(error)))
     for line in lines_of(error):
         err.print(f"error: {line}", style="red", markup=False)
     return ERROR
+
+
+def _data(error: Exception) -> dict[str, Any]:
+    """What went wrong, for programs: in words, and the faults of a file one by one."""
+    faults = error.faults if isinstance(error, RequestRefused | InvalidInput) else ()
+    return {"error": "\n".join(lines_of(error)), "faults": list(map(fault_data, faults))}
 
 
 def lines_of(error: Exception) -> list[str]:

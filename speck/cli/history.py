@@ -112,6 +112,8 @@ def rollback(
 def operations(client: Client, composition: str, limit: int, as_json: bool) -> None:
     """List the operations that are kept (of a composition), newest first: what was done, for whom and why."""
     data = client.operations(limit, composition=composition)
+    if not data and composition:
+        client.composition(composition)  # a name that is mistyped is told
     show_data(data, [render.operations_table(data)], as_json)
 
 
@@ -134,4 +136,16 @@ def events(
 ) -> None:
     """Show the audit log: what was to be done, for whom and why, and what came of it."""
     data = client.events(limit, composition=composition, job=job, operation=operation, since=since)
+    if not data:
+        _refuse_unknown(client, composition, job, operation)
     show_data(data, [render.events_table(data)], as_json)
+
+
+def _refuse_unknown(client: Client, composition: str | None, job: str | None, operation: str | None) -> None:
+    """Raise the server's word on names that it does not know, so that one that is mistyped is told."""
+    if composition:
+        client.composition(composition)
+    if operation:
+        client.operation(operation)
+    if job and job not in [each["job_name"] for each in client.jobs()]:
+        client.job(job)  # of one that is there, its engine would be asked

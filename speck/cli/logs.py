@@ -69,6 +69,8 @@ def _news(client: Client, job: str, seen: list[str], interval: float) -> Iterato
                 err.print(f"{trouble}; asking again every {interval:g} s", style="yellow", markup=False)
             told = trouble
             continue
+        if told:
+            err.print("the log is told again", style="green")
         told = ""
         yield new_lines(known, lines)
         known = lines

@@ -25,7 +25,7 @@ from speck.errors import ServerError
 
 INTERRUPTED = 130
 
-_BUSY = frozenset((429, 503))  # a server that is there, and asks for patience
+_BUSY = frozenset((429, 502, 503))  # a server that is there, and asks for patience, or waits for an engine
 _PATIENCE = 60.0  # s, for a server that has gone; what it began goes on when it is back
 _PAUSE = 0.25  # s between two looks
 

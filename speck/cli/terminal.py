@@ -6,6 +6,7 @@ are none.  What moves (bars, tables that are drawn again) needs a real terminal,
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
@@ -27,6 +28,12 @@ def _console(*, stderr: bool) -> Console:
 
 out = _console(stderr=False)
 err = _console(stderr=True)
+
+
+def take_any_text() -> None:
+    """Have standard output show what its encoding has no letter for as an escape, as standard error does."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def moves(console: Console) -> bool:

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import click
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.live import Live
 from rich.text import Text
 
@@ -14,6 +14,7 @@ from speck import render
 from speck.cli.common import json_option, out, show_data
 from speck.cli.completion import composition_names
 from speck.cli.progress import passing
+from speck.cli.screen import Screen
 from speck.cli.terminal import moves
 from speck.cli.watch import interval_option
 from speck.client import Client
@@ -87,4 +88,4 @@ def _picture(data: dict[str, Any], trouble: str = "") -> RenderableType:
     head = Text(at, style="dim")
     if trouble:
         head.append(f"  {trouble}", style="yellow")
-    return Group(head, render.rates_table(data["jobs"]))
+    return Screen([head], data["jobs"], render.rates_table)

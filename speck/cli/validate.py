@@ -14,6 +14,7 @@ from speck.cli.common import (
     ERROR,
     default_sites,
     err,
+    fault_data,
     fault_line,
     file_argument,
     inventory_option,
@@ -65,7 +66,8 @@ def validate(
     except InvalidInput as error:
         faults = error.faults
     valid = not faults and not (strict and warnings)
-    _show(file, said, _data(warnings), _data(faults), valid, as_json)
+    told, wrong = (list(map(fault_data, each)) for each in (warnings, faults))
+    _show(file, said, told, wrong, valid, as_json)
     raise SystemExit(0 if valid else ERROR)
 
 
@@ -123,12 +125,6 @@ def _unserved(inventory: Inventory, registry: Registry) -> Iterator[Fault]:
 def _unknown_kind(subject: str, field: str, address: str, expected: str) -> Fault:
     message = f"{subject}: no binder serves {field} {address!r} (expected {expected})"
     return Fault(message, field=field, value=address)
-
-
-def _data(faults: Sequence[Fault]) -> list[dict[str, Any]]:
-    return [
-        {"job": each.job, "field": each.field, "line": each.line, "message": each.message} for each in faults
-    ]
 
 
 def _show(

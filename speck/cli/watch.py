@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import click
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.live import Live
 from rich.text import Text
 
@@ -17,6 +17,7 @@ from speck import render
 from speck.cli.common import err, out
 from speck.cli.completion import composition_names
 from speck.cli.progress import passing
+from speck.cli.screen import Screen
 from speck.cli.terminal import moves
 from speck.client import Client
 from speck.errors import ServerError
@@ -141,16 +142,17 @@ def _screen(watched: Watched, interval: float) -> None:
     with Live(console=out, auto_refresh=False) as live:
         for number, changes in enumerate(_looks(watched, interval)):
             last = [*last, *(changes if number else ())][-_LAST_CHANGES:]
-            live.update(_picture(watched, last), refresh=True)
+            live.update(picture(watched, last), refresh=True)
 
 
-def _picture(watched: Watched, last: Iterable[dict[str, Any]]) -> RenderableType:
+def picture(watched: Watched, last: Iterable[dict[str, Any]]) -> RenderableType:
+    """The operations at work, the jobs, those first that want a look, and what changed ``last``."""
     parts: list[RenderableType] = []
     if watched.trouble:
         parts.append(Text(watched.trouble, style="yellow"))
     for operation in watched.operations.values():
         parts.append(render.operation_summary(operation))
         parts += render.running_lines(operation["actions"], watched.since, watched.clock())
-    parts.append(render.scene_table(watched.jobs.values()))
     changes = [render.change_line(change) for change in last]
-    return Group(*parts, *([Text(""), *changes] if changes else []))
+    jobs = render.troubled_first(watched.jobs.values())
+    return Screen(parts, jobs, render.scene_table, [Text(""), *changes] if changes else [])

@@ -18,6 +18,7 @@ from speck.render.live import (
     running_lines,
     scene_table,
     sorted_rates,
+    troubled_first,
 )
 from speck.render.plans import (
     action_line,
@@ -61,6 +62,7 @@ __all__ = [
     "shown",
     "sites_table",
     "sorted_rates",
+    "troubled_first",
 ]
 
 

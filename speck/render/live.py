@@ -29,7 +29,8 @@ def running_lines(actions: Iterable[Data], since: Mapping[str, float], now: floa
     for each in running[:MOST_RUNNING]:
         _, style = MARKS[each["kind"]]
         seconds = now - since.get(each["job"], now)
-        yield Text(f"  {each['kind']:<6}  {each['job']} … {seconds:.0f} s", style=style)
+        line = f"  {each['kind']:<6}  {each['job']} … {seconds:.0f} s"
+        yield Text(line, style=style, no_wrap=True, overflow="ellipsis")  # it is drawn over the one before
     if len(running) > MOST_RUNNING:
         yield Text(f"  and {len(running) - MOST_RUNNING} more at work", style="dim")
 
@@ -73,13 +74,20 @@ def _number(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
+def troubled_first(jobs: Iterable[Data]) -> list[Data]:
+    """The jobs, those first that are not as they should be, and otherwise as they came."""
+    return sorted(jobs, key=lambda job: job["state"] == job["wanted"] and not job["drift"])
+
+
 def scene_table(jobs: Iterable[Data]) -> Table:
     """The jobs in few columns, for a screen that is looked at all the time."""
     rows = (
         (each["job_name"], each["composition"], each["wanted"], each["state"], each["drift"], _short(each))
         for each in jobs
     )
-    return table(("JOB", "COMPOSITION", "WANTED", "STATE", "DRIFT", "SAYS"), rows)
+    made = table(("JOB", "COMPOSITION", "WANTED", "STATE", "DRIFT", "SAYS"), rows)
+    made.columns[-1].no_wrap, made.columns[-1].overflow = True, "ellipsis"
+    return made
 
 
 def _short(job: Data) -> str:

@@ -57,7 +57,7 @@ class FittingTable(Table):
         ]
         made = _empty(str(column.header) for column in kept)
         for column, new in zip(kept, made.columns, strict=True):
-            new.justify = column.justify
+            new.justify, new.no_wrap, new.overflow = column.justify, column.no_wrap, column.overflow
         for cells in zip(*(column.cells for column in kept), strict=True):
             made.add_row(*cells)
         return made

@@ -1,16 +1,23 @@
 // A made-up composition laid out: what lies upon something else, or outside of its site.
 const { topology } = await import("/dashboard/topology.js");
 const { layout } = await import("/dashboard/layout.js");
-const [sites, jobs, down] = given;
+const [kind, sites, jobs, down] = given;
 let seed = 7;
 const chance = (below) => { seed = (seed * 48271) % 2147483647; return seed % below; };
 const name = (index) => "S" + index;
+const several = Math.ceil(jobs / sites);
+// What the job of this index at this site reads, and where (which site's broker) it writes what.
+const flows = {
+  any: (index, site) => ["t" + chance(several), chance(5) === 0 ? chance(sites) : site, "t" + chance(several)],
+  fan: (index) => (index === 0 ? ["f/+", 0, "all"] : ["raw", 0, "f/" + index]),
+  circle: (index) => ["t" + index, (index + 1) % sites, "t" + ((index + 1) % jobs)],
+  itself: (index, site) => ["t" + index, site, "t" + index],
+};
 const made = [...Array(jobs).keys()].map((index) => {
   const site = index % sites;
-  const far = chance(5) === 0 ? chance(sites) : site;
+  const [reads, far, writes] = flows[kind](index, site);
   return { job_name: "job-" + index, site: name(site), spe_address: "sc://e" + site + ":1",
-    source_broker: "tcp://b" + site + ":1", source_topic: "t" + chance(Math.ceil(jobs / sites)),
-    sink_broker: "tcp://b" + far + ":1", sink_topic: "t" + chance(Math.ceil(jobs / sites)) };
+    source_broker: "tcp://b" + site + ":1", source_topic: reads, sink_broker: "tcp://b" + far + ":1", sink_topic: writes };
 });
 const inventory = [...Array(sites).keys()].map((index) =>
   ({ name: name(index), engines: ["sc://e" + index + ":1"], broker: "tcp://b" + index + ":1" }));

@@ -12,6 +12,8 @@ const FAR = 0.45; // the scale below which single jobs are not read any more
 const NEAR = 0.8; // the scale below which text is drawn larger
 const READABLE = 0.65; // the scale at which a chosen job is shown
 const ASIDE = 12; // px between the graph and the edge of its frame
+const LONG = 5; // screens; a graph on a narrow page that is longer than that has a frame of its own
+const ZOOM = 44; // px; the buttons below the graph, and as much above it
 const CLICK = 4; // px; who moves more is dragging
 
 // --- text that fits
@@ -191,7 +193,7 @@ const showing = (plan, width, height, place) => {
 const levelOf = (scale) => (scale < FAR ? "far" : scale < NEAR ? "middle" : "near");
 
 const heightFor = (plan, width, least) => {
-  const wanted = plan.height * Math.min(1.1, (width - 24) / Math.max(1, plan.width)) + 40;
+  const wanted = plan.height * Math.min(1.1, (width - 24) / Math.max(1, plan.width)) + 2 * ZOOM;
   return Math.round(Math.max(least, Math.min(wanted, window.innerHeight * 0.68)));
 };
 
@@ -251,12 +253,16 @@ const useZoom = (frame, canvas, plan, width, narrow, least, chosen) => {
 
 const narrowLevel = (plan, width) => (plan.width && width / plan.width < NEAR ? "middle" : "near");
 
-// On a narrow page all of it stands in the page, as wide as that is, and scrolls with it.
+// On a narrow page all of it stands in the page, as wide as that is, and scrolls with it; unless it is so long that
+// nobody would come to what is below it: then it scrolls by itself.
 const useNarrow = (frame, canvas, plan, width, narrow) => {
   useEffect(() => {
     if (!narrow || !width || !plan.width) return undefined;
     const scale = Math.min(1, width / plan.width);
-    frame.current.style.height = `${Math.ceil(plan.height * scale) + 8}px`;
+    const height = Math.ceil(plan.height * scale) + 8;
+    const isLong = height > LONG * window.innerHeight;
+    frame.current.style.height = `${isLong ? Math.round(window.innerHeight * 0.6) : height}px`;
+    frame.current.style.overflowY = isLong ? "auto" : "";
     frame.current.dataset.level = narrowLevel(plan, width);
     frame.current.style.setProperty("--scale", scale.toFixed(3));
     canvas.current.style.transform = `scale(${scale})`;
@@ -264,12 +270,17 @@ const useNarrow = (frame, canvas, plan, width, narrow) => {
     return () => {
       canvas.current.style.transform = "";
       canvas.current.style.transformOrigin = "";
+      frame.current.style.overflowY = "";
     };
   }, [plan, width, narrow]);
 };
 
 // The focused job is brought into sight.
 const reveal = (zoom, frame, element) => {
+  if (frame.current.style.overflowY) {
+    const [at, edge] = [element.getBoundingClientRect(), frame.current.getBoundingClientRect()];
+    frame.current.scrollTop += at.top - edge.top - (edge.height - at.height) / 2;
+  }
   if (!zoom.current) return;
   const [inner, outer] = [element.getBoundingClientRect(), frame.current.getBoundingClientRect()];
   const over = (low, high, least, most) => (low < least + 12 ? least + 12 - low : high > most - 12 ? most - 12 - high : 0);

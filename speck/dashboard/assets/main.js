@@ -1,10 +1,11 @@
 // The page: its head, which view is shown, and what is said aloud.
 import { html, names, render, useEffect, useRef, useState } from "./html.js";
 import { Dialog } from "./parts.js";
+import { keep } from "./kept.js";
 import { hasToken, named, setToken, whenRefused } from "./rest.js";
 import { jobLook } from "./states.js";
 import { count } from "./words.js";
-import { changed, follow, items, mayChange, whenChanged, world } from "./world.js";
+import { changed, follow, items, mayChange, whenAwake, whenChanged, world } from "./world.js";
 import { Change } from "./views/change.js";
 import { Events } from "./views/events.js";
 import { History } from "./views/history.js";
@@ -15,6 +16,7 @@ import { Sites } from "./views/sites.js";
 
 const TICK = 5000; // ms, between two drawings when nothing comes: ages grow
 const UNSEEN = 20_000; // ms, after which a page that is not seen follows no more
+const JUST_NOW = 5000; // ms
 const FACES = ["auto", "light", "dark"];
 const FACE_KEY = "speck-face";
 
@@ -45,10 +47,21 @@ const go = (hash) => {
 
 let stopping = new AbortController();
 
+let begun = 0; // when, ms
+
 const begin = () => {
+  begun = Date.now();
   stopping.abort();
   stopping = new AbortController();
   follow(stopping.signal);
+};
+
+// What was told last may be old by now: the page says so until it is told again.
+const beginAnew = () => {
+  if (document.hidden || Date.now() - begun < JUST_NOW) return; // who comes back to it begins anyway
+  Object.assign(world, { live: false, polling: false, why: "connecting again" });
+  changed();
+  begin();
 };
 
 // A page that nobody sees gives its connection back: a browser has six for one server.
@@ -88,15 +101,17 @@ const useWorld = () => {
 
 const useRoute = () => {
   const [route, setRoute] = useState(routeOf(location.hash));
+  const first = useRef(route);
   useEffect(() => {
-    const turn = () => {
-      setRoute(routeOf(location.hash));
-      window.scrollTo(0, 0);
-      document.getElementById("main")?.focus({ preventScroll: true });
-    };
+    const turn = () => setRoute(routeOf(location.hash));
     window.addEventListener("hashchange", turn);
     return () => window.removeEventListener("hashchange", turn);
   }, []);
+  useEffect(() => {
+    if (route === first.current) return;
+    window.scrollTo(0, 0);
+    document.getElementById("main")?.focus({ preventScroll: true }); // once no dialog of the view before is left
+  }, [route]);
   return route;
 };
 
@@ -106,13 +121,9 @@ const Face = () => {
   const [face, setFace] = useState(document.documentElement.dataset.face ?? "auto");
   const turn = () => {
     const next = FACES[(FACES.indexOf(face) + 1) % FACES.length];
-    if (next === "auto") {
-      delete document.documentElement.dataset.face;
-      localStorage.removeItem(FACE_KEY);
-    } else {
-      document.documentElement.dataset.face = next;
-      localStorage.setItem(FACE_KEY, next);
-    }
+    if (next === "auto") delete document.documentElement.dataset.face;
+    else document.documentElement.dataset.face = next;
+    keep("localStorage", FACE_KEY, next === "auto" ? "" : next);
     setFace(next);
   };
   const mark = { auto: "◐", light: "☀", dark: "☾" }[face];
@@ -219,7 +230,7 @@ const View = ({ route, chosen }) => {
   if (route.path === "change") return html`<${Change} go=${go} />`;
   if (route.path === "delete") return html`<${Remove} key=${route.argument} name=${route.argument ?? ""} go=${go} />`;
   if (route.path === "operations") {
-    return route.argument ? html`<${OperationView} id=${route.argument} />` : html`<${Operations} />`;
+    return route.argument ? html`<${OperationView} id=${route.argument} />` : html`<${Operations} key=${world.server} />`;
   }
   return html`<${Overview} key=${chosen} name=${chosen} />`;
 };
@@ -233,6 +244,7 @@ const Page = () => {
     whenRefused((wrong) => setRefused({ wrong }));
     begin();
     followWhileSeen();
+    whenAwake(beginAnew);
   }, []);
   const compositions = items("composition").map((each) => each.name).sort();
   const asked = ["graph", "history", "delete"].includes(route.path) ? route.argument : null;

@@ -10,11 +10,13 @@ export const Badge = ({ table, word, text }) => {
   return html`<span class="badge tone-${tone}"><span class="badge-mark" aria-hidden="true">${mark}</span>${text ?? usual}</span>`;
 };
 
-// A dialog; `onClose` is called however it is closed.
+// A dialog; `onClose` is called however it is closed.  The focus goes back to where it was, also when it is taken away.
 export const Dialog = ({ title, onClose, children }) => {
   const element = useRef(null);
   useEffect(() => {
+    const before = document.activeElement;
     element.current.showModal();
+    return () => before.focus({ preventScroll: true });
   }, []);
   return html`
     <dialog ref=${element} aria-labelledby="dialog-title" onClose=${onClose}>

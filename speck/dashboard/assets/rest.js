@@ -1,8 +1,10 @@
 // The REST interface: requests, their errors, and the stream of what changes.
+import { keep, kept } from "./kept.js";
 import { createParser } from "./vendor/eventsource-parser.js";
 
 const KEPT = "speck-token";
 const SILENCE = 30_000; // ms; the server says something every 10 s
+const PATIENCE = 60_000; // ms, for an answer; the server may have to ask an engine
 
 export class Refusal extends Error {
   // `status` is that of HTTP (0: no answer), `faults` what is wrong with the input, where that is it.
@@ -13,7 +15,7 @@ export class Refusal extends Error {
   }
 }
 
-let token = sessionStorage.getItem(KEPT) ?? "";
+let token = kept("sessionStorage", KEPT) ?? "";
 let onToken = () => {};
 
 export const hasToken = () => token !== "";
@@ -23,8 +25,7 @@ export const whenRefused = (action) => {
 export const askForToken = () => onToken(false);
 export const setToken = (value) => {
   token = value;
-  if (value) sessionStorage.setItem(KEPT, value);
-  else sessionStorage.removeItem(KEPT);
+  keep("sessionStorage", KEPT, value);
 };
 
 const headersOf = (more) => ({
@@ -52,9 +53,13 @@ const withQuery = (path, query) => {
   return given.length ? `${path}?${new URLSearchParams(given)}` : path;
 };
 
-export const read = async (path, query = {}) => {
-  const answer = await fetched(withQuery(path, query), { headers: headersOf({}) });
+// `onDate` is given the time that the server says it is, s; whole seconds.
+export const read = async (path, query = {}, onDate = () => {}) => {
+  const signal = AbortSignal.timeout(PATIENCE);
+  const answer = await fetched(withQuery(path, query), { headers: headersOf({}), signal });
   if (!answer.ok) throw await refusalOf(answer);
+  const date = Date.parse(answer.headers.get("Date") ?? "");
+  if (!Number.isNaN(date)) onDate(date / 1000);
   return answer.json();
 };
 
@@ -66,12 +71,14 @@ export const change = async (method, path, query = {}, body = "", type = "applic
   return answer.json();
 };
 
-// A stream of events until it ends or falls silent; `onData` is given the data of each.  Answers the last id.
-export const stream = async (path, last, onData, signal) => {
+// A stream of events until it ends or falls silent (for so many ms); `onData` is given the data of each.  Answers the
+// last id.
+export const stream = async (path, last, onData, signal, silence = SILENCE) => {
   const silent = new AbortController();
   const end = () => silent.abort();
   signal.addEventListener("abort", end);
-  let timer = setTimeout(end, SILENCE);
+  if (signal.aborted) end(); // it tells that only once
+  let timer = setTimeout(end, silence);
   let id = last;
   try {
     const headers = headersOf(last ? { "Last-Event-ID": last } : {});
@@ -88,7 +95,7 @@ export const stream = async (path, last, onData, signal) => {
       const { done, value } = await reader.read();
       if (done) return id;
       clearTimeout(timer);
-      timer = setTimeout(end, SILENCE);
+      timer = setTimeout(end, silence);
       parser.feed(value);
     }
   } finally {

@@ -2,6 +2,7 @@
 import { Refusal, named, read, stream } from "./rest.js";
 
 const RETRY = [500, 1000, 2000, 5000, 10_000]; // ms
+const JUMP = 20; // s; a clock that goes on by more than that between two looks has slept, or was set
 const POLL = 5000; // ms between two times that all is asked for
 const SITES = 10_000; // ms; to tell of sites, the server asks engines and brokers
 const OPERATIONS = 8; // as many as the stream tells
@@ -27,6 +28,7 @@ export const world = {
   owner: null, // whose token is shown, { name, role }, once that is known
   why: "connecting", // why it is not live
   ahead: 0, // s, by which the server's clock is ahead of this one
+  server: "", // which run of the server tells; what another one told may be of another store
 };
 
 export const now = () => Date.now() / 1000 + world.ahead;
@@ -56,7 +58,12 @@ export const changed = () => {
   else requestAnimationFrame(run);
 };
 
-const take = (data) => {
+const setClock = (seconds) => {
+  world.ahead = seconds - Date.now() / 1000;
+};
+
+const take = (data, id) => {
+  world.server = id.split("-")[0];
   if (data.whole) {
     world.kinds = empty();
     world.trouble = new Map();
@@ -66,7 +73,7 @@ const take = (data) => {
     if (value === null) known.delete(name);
     else known.set(name, value);
   }
-  world.ahead = data.now - Date.now() / 1000;
+  setClock(data.now);
   world.loaded = true;
   world.live = true;
   world.polling = false;
@@ -112,7 +119,7 @@ const askOperations = async () => {
 // What the stream would tell, asked for: for a server that too many follow already.
 const ask = async () => {
   const [jobs, compositions, rates, events, operations] = await Promise.all([
-    read("/jobs"),
+    read("/jobs", {}, setClock),
     read("/compositions"),
     read("/rates"),
     read("/events", { limit: 200 }),
@@ -133,6 +140,12 @@ const ask = async () => {
 
 let last = ""; // the id of the last event
 
+// Whose token is shown, and in which role: the server ends the stream when that changes.
+const askOwner = async () => {
+  world.owner = await read("/whoami");
+  changed();
+};
+
 // Instead of following: answers whether the server told something.
 const poll = () =>
   ask().then(
@@ -146,11 +159,11 @@ export const follow = async (signal) => {
   while (!signal.aborted) {
     let polling = false;
     try {
-      world.owner = await read("/whoami"); // each time: a token may have got another role
+      await askOwner();
       await stream("/live", last, (data, id) => {
         last = id;
         failures = 0;
-        take(data);
+        take(data, id);
       }, signal);
       world.why = "the server ended the connection";
     } catch (error) {
@@ -163,9 +176,22 @@ export const follow = async (signal) => {
       }
       polling = error.status === 503 && (await poll());
     }
+    if (signal.aborted) return; // somebody else follows now
     Object.assign(world, { live: false, polling });
     changed();
     await pause(polling ? POLL : RETRY[Math.min(failures, RETRY.length - 1)], signal);
     failures = polling ? 0 : failures + 1;
   }
+};
+
+// Calls `action` when this computer seems to have slept, or has a network again: a connection of before may be dead,
+// and nobody would tell.
+export const whenAwake = (action) => {
+  let before = Date.now();
+  setInterval(() => {
+    const slept = Math.abs(Date.now() - before) / 1000 > JUMP;
+    before = Date.now();
+    if (slept) action();
+  }, 1000);
+  window.addEventListener("online", action);
 };

@@ -70,7 +70,10 @@ export const Change = ({ go }) => {
       <div class="pad">
         <div class="row">
           <label class="button file">Pick a file …
-            <input type="file" accept=".yaml,.yml,.json" onChange=${(event) => pick(event.target.files[0])} />
+            <input type="file" accept=".yaml,.yml,.json" onChange=${(event) => {
+              pick(event.target.files[0]);
+              event.target.value = ""; // the same one may be picked again, changed
+            }} />
           </label>
           <span class="quiet">or paste a composition, in YAML or JSON</span>
         </div>

@@ -16,7 +16,7 @@ const inWords = ({ added, removed, changed }) =>
   [added && `+${added}`, removed && `−${removed}`, changed && `~${changed}`].filter(Boolean).join(" ") || "no change";
 
 const Difference = ({ name, before, after }) => {
-  const { data, error } = useAnswer(() => read(`/compositions/${named(name)}/diff`, { before, after }), [name, before, after]);
+  const { data, error } = useAnswer(() => read(`/compositions/${named(name)}/diff`, { before, after }), [name, before, after, world.server]);
   if (error) return html`<${Trouble} error=${error} />`;
   if (!data) return html`<p class="quiet">Asking …</p>`;
   return html`
@@ -54,7 +54,7 @@ const Compare = ({ name, revisions }) => {
 
 export const History = ({ name, go }) => {
   const composition = world.kinds.composition.get(name);
-  const { data, error } = useAnswer(() => (name ? read(`/compositions/${named(name)}/revisions`) : Promise.resolve([])), [name, composition?.revision]);
+  const { data, error } = useAnswer(() => (name ? read(`/compositions/${named(name)}/revisions`) : Promise.resolve([])), [name, composition?.revision, world.server]);
   const [back, setBack] = useState({ plan: null, error: null, number: null });
   if (!name) return html`<${Empty} title="No composition">There is no history yet.<//>`;
   const ask = async (number) => {
@@ -89,7 +89,7 @@ export const History = ({ name, go }) => {
             </div>
             ${index === 0
               ? html`<span class="badge tone-good">wanted now</span>`
-              : mayChange() && html`<button type="button" onClick=${() => ask(each.number)}>Go back to it …</button>`}
+              : mayChange() && html`<button type="button" onClick=${() => ask(each.number)}>Go back to it …<span class="unseen"> (revision ${each.number})</span></button>`}
           </li>
         `)}
       </ol>

@@ -114,7 +114,7 @@ export const OperationView = ({ id }) => {
     <h1 class="title">Operation <span class="quiet">${id}</span></h1>
     ${operation
       ? html`<${Whole} operation=${operation} actions=${actionsOf(id)} counts=${operation.counts} />`
-      : world.loaded && html`<${Former} key=${id} id=${id} />`}
+      : world.loaded && html`<${Former} key="${world.server} ${id}" id=${id} />`}
   `;
 };
 
