@@ -5,9 +5,13 @@ from __future__ import annotations
 import ast
 import lzma
 import struct
+import threading
 import zipfile
 import zlib
 from pathlib import Path
+
+# Python 3.11 counts the depth of a tree that it makes for all threads together, and takes two for a fault.
+_PARSING = threading.Lock()
 
 LARGEST = 4 << 20  # bytes; the tree of a source takes some hundred times its size
 
@@ -42,7 +46,8 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
 def parsed(source: bytes, where: str) -> ast.Module:
     """The tree of a source.  Raises :class:`BadSource`."""
     try:
-        return ast.parse(source, where)
+        with _PARSING:
+            return ast.parse(source, where)
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
         told = f"{where!r} is not valid Python: {error.args[0]}" + (f" (line {line})" if line else "")

@@ -107,11 +107,15 @@ class Trouble:
 
 @dataclass
 class Hold:
-    """Calls that match wait until ``release`` is called; ``reached`` is set when the first one has come."""
+    """Calls that match wait until ``release`` is called, but for the first ones, which are ``spared``.
+
+    ``reached`` is set when one waits.
+    """
 
     method: str
     name: str | None
     address: str | None = None
+    spared: int = 0
     reached: threading.Event = field(default_factory=threading.Event)
     _gate: threading.Event = field(default_factory=threading.Event)
 
@@ -121,6 +125,9 @@ class Hold:
     def pass_through(self, call: Call) -> None:
         method, address, name = call
         if method == self.method and self.address in (None, address) and self.name in (None, name):
+            self.spared -= 1
+            if self.spared >= 0:
+                return
             self.reached.set()
             if not self._gate.wait(60):
                 raise AssertionError(f"nobody released the hold on {self.method}")
@@ -166,9 +173,9 @@ class World:
         with self.lock:
             self._troubles.clear()
 
-    def hold(self, method: str, name: str | None = None, address: str | None = None) -> Hold:
-        """Let calls of a method wait until the hold is released."""
-        hold = Hold(method, name, address)
+    def hold(self, method: str, name: str | None = None, address: str | None = None, spared: int = 0) -> Hold:
+        """Let calls of a method wait until the hold is released, but for so many before."""
+        hold = Hold(method, name, address, spared)
         with self.lock:
             self._holds.append(hold)
         return hold

@@ -18,6 +18,7 @@ class Life:
     """What one coordinator sees of the world; when it is killed, nothing that it still does reaches anybody.
 
     ``kill_at`` is a method, and whether its work is done then; what the store holds at that moment is kept.
+    So many such moments are ``spared`` before.
     ``error`` is what the dead one meets with each call.
     """
 
@@ -25,6 +26,7 @@ class Life:
         self.world, self.store = world, store
         self.error = error or Unreachable("killed", address="sc://dead:1")
         self.kill_at: tuple[str, bool] | None = None
+        self.spared = 0
         self.dead = False
 
     def __getattr__(self, name: str) -> Any:
@@ -45,7 +47,10 @@ class Life:
             raise self.error
 
     def _ends(self, method: str, after: bool) -> bool:
-        return self.kill_at == (method, after)
+        if self.kill_at != (method, after):
+            return False
+        self.spared -= 1
+        return self.spared < 0
 
     def writes(self, database: Database) -> None:
         """Count what is written down among the moments, as the method ``write``."""

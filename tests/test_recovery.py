@@ -225,7 +225,7 @@ class Watched:
         coordinator = self._begin(cast(World, self.life), self.life.store)
         carry_out(coordinator, composition(A))
         self.before = world.running("a")[0].attempt.id
-        self.life.kill_at = ("status", False)
+        self.life.kill_at, self.life.spared = ("statuses", False), 1  # the plan looks too
         carry_out(coordinator, composition(FASTER))
         assert self.life.dead
 
@@ -276,7 +276,7 @@ def test_a_copy_that_dies_after_its_coordinator_is_replaced_by_the_former(watche
 
 @pytest.mark.parametrize("watched", [False], indirect=True)
 def test_a_copy_whose_watch_was_broken_off_is_watched_again(watched: Watched, world: World) -> None:
-    hold = world.hold("status", "a")
+    hold = world.hold("statuses", spared=1)  # the plan's own look
     coordinator = watched.again()
     assert hold.reached.wait(30)
     world.crash("a", "no such street")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 import tracemalloc
 import zipfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from binders.flink import FLINK
 from binders.flink.code import parameters as flink_parameters
-from binders.source import LARGEST
+from binders.source import LARGEST, parsed
 from binders.spark import CONNECT, parameters
 from binders.spark.code import mentions_python_functions
 from speck.binder import Parameter
@@ -170,6 +174,31 @@ def test_a_file_that_is_nested_too_deeply(tmp_path: Path, nested: str) -> None:
     (path := tmp_path / "deep.py").write_text(f"def clean(messages): pass\n{nested}\n")
     for kind in (CONNECT, FLINK):
         assert "nested too deeply" in (kind.check_code(path, "clean") or "")
+
+
+@pytest.fixture
+def busy_collector() -> Iterator[None]:
+    """Python's collector runs often, and lets other threads run meanwhile."""
+
+    def watch(phase: str, about: dict[str, int]) -> None:
+        [None for _ in range(3)]
+
+    interval, threshold = sys.getswitchinterval(), gc.get_threshold()
+    sys.setswitchinterval(1e-6)
+    gc.set_threshold(100)
+    gc.callbacks.append(watch)
+    yield
+    gc.callbacks.remove(watch)
+    gc.set_threshold(*threshold)
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("busy_collector")
+def test_files_that_are_read_at_once() -> None:
+    source = b"x = [1, (2, {3: 4})]\n" * 300
+    with ThreadPoolExecutor(4) as threads:
+        for tree in threads.map(lambda _: parsed(source, "a.py"), range(12)):
+            assert len(tree.body) == 300
 
 
 def test_the_jobs_of_these_tests() -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import grpc  # type: ignore[import-untyped]
 import pytest
 
 from binders.spark import CONNECT, connect_engine, wire
@@ -22,8 +23,8 @@ from binders.spark.launcher import Launcher
 from speck.errors import NoAnswer, NoCapacity, Refused
 from speck.inventory import Inventory, Login, Secret
 from speck.model import Handle, Job, JobState, client_id
-from tests.binder_contract import EngineContract, attempt_of, await_state, eventually
-from tests.examples import one_site
+from tests.binder_contract import EngineContract, assert_useless, attempt_of, await_state, eventually
+from tests.examples import job, one_site
 from tests.mosquitto_server import MosquittoServer
 from tests.spark_bench import JOBS, SparkBench, gone
 from tests.spark_server import SparkServer
@@ -325,6 +326,35 @@ def test_a_server_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         lost = Handle(address, "0" * 8, {"query": "q", "run": "r", "job": "j"})
         assert engine.status(lost).state is JobState.UNKNOWN
         engine.close()
+
+
+class Answering(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Answers every method with the same bytes."""
+
+    def __init__(self, answer: bytes) -> None:
+        self._answer = answer
+
+    def service(self, asked: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+        if asked.method.endswith("/ExecutePlan"):
+            return grpc.unary_stream_rpc_method_handler(lambda request, context: iter([self._answer]))
+        return grpc.unary_unary_rpc_method_handler(lambda request, context: self._answer)
+
+
+@pytest.mark.parametrize("answer", [None, b"\xff\xff"], ids=["nothing", "rubbish"])
+def test_another_server_that_speaks_grpc(job_name: str, answer: bytes | None) -> None:
+    server = grpc.server(ThreadPoolExecutor(4), () if answer is None else (Answering(answer),))
+    address = f"sc://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    engine = connect_engine(address, Inventory())
+    one = job(job_name, engine="spark", spe_address=address)
+    lost = Handle(address, "0" * 8, {"query": "q", "run": "r", "job": "j", "checkpoint": "c"})
+    try:
+        assert_useless(engine, one, attempt_of(one), lost, NoAnswer)
+        with pytest.raises(NoAnswer, match="answers, but not as Spark Connect does"):
+            engine.check(one, None)
+    finally:
+        engine.close()
+        server.stop(0)
 
 
 @pytest.mark.parametrize(

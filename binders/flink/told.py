@@ -95,9 +95,9 @@ def sums(answer: Iterable[Answer]) -> dict[str, float]:
 
 
 def parameters(answer: Answer) -> dict[str, str]:
-    """The global parameters of a job."""
+    """The global parameters of a job, of those that are text: the job may be anybody's."""
     told = (answer.get("execution-config") or {}).get("user-config") or {}
-    return {text(name): text(value) for name, value in told.items()}
+    return {name: value for name, value in told.items() if isinstance(value, str)}
 
 
 def _each(form: Any, found: Answer, *names: str) -> None:

@@ -345,6 +345,11 @@ class ConnectClient:
         if code is grpc.StatusCode.UNAUTHENTICATED:
             message = f"Spark Connect server {self.address} refuses the login (engine_login.token): {details}"
             return ServerRefused(message, address=self.address, error_class=error_class)
+        if not error_class and (code is grpc.StatusCode.UNIMPLEMENTED or details.startswith(_GARBLED)):
+            words = (
+                f"answers, but not as Spark Connect does ({details or code.name}; is it that server's port?)"
+            )
+            return NoAnswer(f"{self.address} {words}", address=self.address)
         if error_class or code not in _LOST_CALLS:
             message = f"Spark Connect server {self.address}: {details or code.name}"
             parameters = _parameters(told_more)
@@ -360,6 +365,7 @@ class ConnectClient:
         return NoAnswer(message, address=self.address)
 
 
+_GARBLED = "Exception deserializing response"  # what gRPC's library says of an answer of another form
 _LOST_CALLS = frozenset(
     {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED}
 )
