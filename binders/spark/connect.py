@@ -69,7 +69,7 @@ class ConnectEngine:
         self._probe = ServerProbe(address, self._client)
         self._files = CheckpointFiles(address, self._client, self._probe, checkpoints_of(self._known))
         self._promises = Promises()
-        self._names: frozenset[str] = frozenset()
+        self._names: frozenset[str] | None = None
         self._named = (float("-inf"), 0)  # when, and how many promises had ended by then
         self._guard = threading.Lock()
         self._attempts: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
@@ -371,7 +371,10 @@ class ConnectEngine:
             return
         with self._promises.deciding(job.job_name) as promised:
             for fresh in (False, True):
-                others = self._names_at_work(fresh) - {job.job_name}
+                names = self._names_at_work(fresh)
+                if names is None:
+                    return
+                others = names - {job.job_name}
                 taken = slots_taken(others, 0, promised)
                 if taken < slots:
                     return
@@ -383,15 +386,16 @@ class ConnectEngine:
             what = f"job {job.job_name!r} ({job.entry_class} of {Path(job.job_path).name})"
             raise Refused(f"{what} cannot be started on {self.address}: {fault}", address=self.address)
 
-    def _names_at_work(self, fresh: bool) -> frozenset[str]:
-        """The names of what runs there, as of a moment ago unless ``fresh``; none if it cannot say.
+    def _names_at_work(self, fresh: bool) -> frozenset[str] | None:
+        """The names of what runs there, as of a moment ago unless ``fresh``; ``None`` if it cannot say.
 
         Looked at anew when a job that had a promise may have come since.
         """
         looked, ended = self._named
         if fresh or time.monotonic() > looked + _FRESH or ended != self._promises.ended:
             now, ended = time.monotonic(), self._promises.ended
-            self._names = frozenset(query.name for query in self._probe.running() or ())
+            running = self._probe.running()
+            self._names = None if running is None else frozenset(query.name for query in running)
             self._named = (now, ended)
         return self._names
 
