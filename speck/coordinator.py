@@ -251,9 +251,8 @@ class Coordinator:
             )
             with self.operations.lock:
                 self.operations.refuse_busy(name)
-                refuse_taken(
-                    self.store, self.limits, composition
-                )  # again: another composition may have come meanwhile
+                # Again, for another composition may have come meanwhile.
+                refuse_taken(self.store, self.limits, composition)
                 self.artifacts.keep(composition.jobs.values())
                 self.loop.begins(composition.jobs)
                 self._accept(operation, plan, None if same else revision)
