@@ -124,7 +124,7 @@ class Coordinator:
         )
 
     def _ended(self, operation: Operation, plan: Plan, outcome: str) -> None:
-        self.gauges.operation_ended(operation, outcome)
+        self.gauges.operation_ended(operation.to_dict(), outcome)
         self.loop.ended(operation, plan)
 
     def start(self) -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
 from speck.model import Drift
-from speck.operation import Operation
 from speck.watched import Call
 
 # When a series began is told nowhere but in a series more for each, which doubles what is scraped.
@@ -127,15 +127,15 @@ class Gauges:
         if call.answered:
             self._seen[call.address] = self._clock()
 
-    def operation_ended(self, operation: Operation, outcome: str) -> None:
-        """An operation has ended; what was kept is no action."""
-        self._operations.labels(operation.kind, outcome).inc()
-        for each in operation.actions.values():
-            if each.state == "kept":
+    def operation_ended(self, operation: Mapping[str, Any], outcome: str) -> None:
+        """An operation (as plain data) has ended; what was kept is no action."""
+        self._operations.labels(operation["kind"], outcome).inc()
+        for each in operation["actions"]:
+            if each["state"] == "kept":
                 continue
-            self._actions.labels(each.kind, each.state).inc()
-            if each.started is not None and each.ended is not None:
-                self._durations.labels(each.kind).observe(each.ended - each.started)
+            self._actions.labels(each["kind"], each["state"]).inc()
+            if each["started"] is not None and each["ended"] is not None:
+                self._durations.labels(each["kind"]).observe(each["ended"] - each["started"])
 
     def requested(self, route: str, method: str, status: str, seconds: float) -> None:
         """A request was answered; ``route`` is that of the application, not what was asked for."""

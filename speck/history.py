@@ -9,7 +9,7 @@ from typing import Any
 
 from speck.errors import NotFound
 from speck.model import JOB_FIELDS, FieldChange, Job, changed_fields
-from speck.operation import change_data
+from speck.plan import change_data
 from speck.store import Revision, Store
 
 KINDS = ("added", "removed", "changed")

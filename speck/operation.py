@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from speck.model import FieldChange
-from speck.plan import Action, Keep, Plan, kind_of
+from speck.plan import Keep, Plan, action_data
 
 
 @dataclass
@@ -32,41 +31,12 @@ class Progress:
     ended: float | None = None
 
 
-def action_data(action: Action) -> dict[str, Any]:
-    """An action as plain data: ``job``, ``kind``, ``reason``, ``changes`` (each field, before, after)."""
-    return {
-        "job": action.job.job_name,
-        "kind": kind_of(action),
-        "reason": action.reason,
-        "changes": [change_data(each) for each in action.changes],
-    }
-
-
-def change_data(change: FieldChange) -> dict[str, Any]:
-    """A changed field as plain data."""
-    return {"field": change.field, "before": _plain(change.before), "after": _plain(change.after)}
-
-
-def _plain(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else value
-
-
 def end_state(error: str, actions: Iterable[Progress]) -> str:
     """How an operation ended whose actions ended so, with an ``error`` of its own or an empty one."""
     states = {each.state for each in actions}
     if error or states & {"failed", "skipped"}:
         return "failed"
     return "waiting" if "waiting" in states else "succeeded"
-
-
-def plan_data(plan: Plan) -> dict[str, Any]:
-    """A plan as plain data."""
-    return {
-        "composition": plan.composition,
-        "base_revision": plan.base_revision,
-        "counts": plan.counts(),
-        "actions": [action_data(each) for each in plan.actions],
-    }
 
 
 def summary_data(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from speck.errors import Fault
 from speck.model import JOB_FIELDS, Change, FieldChange, Job, JobState, JobStatus, changed_fields
@@ -162,3 +163,35 @@ def _compare(
         return Update(wanted, previous, f"{named} changed{note}", changes)
     reason = "unchanged" if worst is None else f"only {named} changed, which touches no engine"
     return Keep(wanted, reason + note, changes)
+
+
+# --- as plain data
+
+
+def plan_data(plan: Plan) -> dict[str, Any]:
+    """A plan as plain data."""
+    return {
+        "composition": plan.composition,
+        "base_revision": plan.base_revision,
+        "counts": plan.counts(),
+        "actions": [action_data(each) for each in plan.actions],
+    }
+
+
+def action_data(action: Action) -> dict[str, Any]:
+    """An action as plain data: ``job``, ``kind``, ``reason``, ``changes`` (each field, before, after)."""
+    return {
+        "job": action.job.job_name,
+        "kind": kind_of(action),
+        "reason": action.reason,
+        "changes": [change_data(each) for each in action.changes],
+    }
+
+
+def change_data(change: FieldChange) -> dict[str, Any]:
+    """A changed field as plain data."""
+    return {"field": change.field, "before": _plain(change.before), "after": _plain(change.after)}
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value

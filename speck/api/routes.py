@@ -16,8 +16,8 @@ from speck.api.live import Live
 from speck.api.problems import fault_data
 from speck.coordinator import Coordinator
 from speck.errors import InvalidInput
-from speck.operation import Operation, plan_data
-from speck.plan import Plan
+from speck.operation import Operation
+from speck.plan import Plan, plan_data
 from speck.schema import Loaded, load_composition, load_job, read_document
 
 blueprint = Blueprint("speck", __name__, description="Jobs, compositions, operations")
