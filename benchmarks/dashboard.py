@@ -22,8 +22,8 @@ from typing import Any
 from selenium.webdriver import Chrome
 
 from benchmarks.common import Figure
-from speck.inventory import Inventory
-from speck.model import JobState
+from speck.core.inventory import Inventory
+from speck.core.runtime import JobState
 from tests.chromium import Page, missing, start
 from tests.examples import one_site
 from tests.rest_server import RestServer, rest_server

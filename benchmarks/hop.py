@@ -38,9 +38,10 @@ from binders.mqtt import MQTT
 from binders.mqtt.mosquitto import MOSQUITTO
 from binders.spark import CONNECT
 from speck.binder import EngineBinder, EngineKind
-from speck.inventory import Engine as EngineOfSite
-from speck.inventory import Inventory, Site
-from speck.model import Attempt, Handle, Job, client_id
+from speck.core.inventory import Engine as EngineOfSite
+from speck.core.inventory import Inventory, Site
+from speck.core.job import Job, client_id
+from speck.core.runtime import Attempt, Handle
 
 HEAP = "600m"  # of the engine's server
 DIRECT = "direct/in"  # the topic of the runs without a hop

@@ -19,9 +19,9 @@ from typing import Any
 
 from benchmarks.common import Figure
 from speck.binder import installed
-from speck.inventory import Inventory
-from speck.model import Composition, Job
-from speck.plan import Deployed, make_plan
+from speck.core.inventory import Inventory
+from speck.core.job import Composition, Job
+from speck.core.plan import Deployed, make_plan
 from speck.schema import load_composition
 
 SIZES = (1_000, 10_000, 100_000)

@@ -20,7 +20,7 @@ from typing import Any
 from benchmarks.common import Figure
 from speck.api import create_app, metrics
 from speck.coordinator import Coordinator
-from speck.model import JobMetrics
+from speck.core.runtime import JobMetrics
 from speck.store import Store
 from tests.doubles import World, double_kinds
 from tests.jobs_by_hand import composition, make_job, write_code

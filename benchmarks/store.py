@@ -22,7 +22,8 @@ import plyvel
 from benchmarks.common import Figure
 from speck.binder import Registry
 from speck.coordinator import Coordinator
-from speck.model import Attempt, Composition, Handle, Job
+from speck.core.job import Composition, Job
+from speck.core.runtime import Attempt, Handle
 from speck.store import Store
 from tests.doubles import InMemoryEngine, World, double_kinds
 from tests.jobs_by_hand import code_hash, write_code

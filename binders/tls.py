@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 
-from speck.inventory import Login
+from speck.core.inventory import Login
 
 # OpenSSL's names of what a broker that ends a handshake says of us (RFC 8446, section 6.2).
 _NO_CERTIFICATE = ("CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE")

@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from speck.binder import Artifact
+from speck.core.job import Job
 from speck.errors import Fault, InvalidInput, StoreError, StoreFull
-from speck.model import Job
 from speck.schema.jobfile import BadFile, content_hash, locate, open_located
 
 _SCRATCH = ".speck-scratch-"

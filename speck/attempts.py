@@ -11,11 +11,12 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from speck.binder import DisposesStates, TellsBeginnings
 from speck.calls import TRIES, again
 from speck.carry import Carrier, Parcel, at
+from speck.core.job import Job, form_fingerprint
+from speck.core.runtime import Attempt, Handle, State
 from speck.errors import BinderError, NoAnswer, Unreachable
 from speck.leaving import Leaver
 from speck.ledger import Ledger
 from speck.logs import about
-from speck.model import Attempt, Handle, Job, State, form_fingerprint
 from speck.sessions import session_for, with_current
 from speck.store import AttemptRecord, JobRecord
 

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
+from speck.core.inventory import Inventory
+from speck.core.job import Job
+from speck.core.runtime import Attempt, Capacity, Checkup, Found, Handle, JobMetrics, JobStatus, State
 from speck.errors import BinderError
-from speck.inventory import Inventory
-from speck.model import Attempt, Capacity, Checkup, Found, Handle, Job, JobMetrics, JobStatus, State
 
 ENTRY_POINT_GROUP = "speck.binders"
 
@@ -314,7 +315,7 @@ class LocalServer(Protocol):
         """Whether the server on these loopback ports answers in its protocol; takes seconds at most."""
 
     def inventory(self, ports: Sequence[int], directory: Path, heap: str) -> Mapping[str, Any]:
-        """What an inventory says of it beside its address, by field of :class:`~speck.model.Engine`."""
+        """What an inventory says of it beside its address, by field of :class:`~speck.core.job.Engine`."""
 
 
 @runtime_checkable

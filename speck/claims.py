@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from speck.core.job import Composition, Job
+from speck.core.quotas import Limits
 from speck.errors import Fault, InvalidInput
-from speck.limits import Limits
-from speck.model import Composition, Job
 from speck.schema import client_id_conflicts
 from speck.store import Store
 

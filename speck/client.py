@@ -13,8 +13,8 @@ from urllib.parse import quote
 import requests
 import urllib3
 
+from speck.core.job import JOB_NAME
 from speck.errors import ServerError
-from speck.model import JOB_NAME
 
 DEFAULT_URL = "http://127.0.0.1:8180"
 _CONNECT = 5.0  # s

@@ -1,6 +1,6 @@
 """The coordinator: accepts compositions, has them carried out, and answers what is wanted and what is.
 
-It decides nothing about single jobs (:mod:`speck.plan` does) and calls no engine itself
+It decides nothing about single jobs (:mod:`speck.core.plan` does) and calls no engine itself
 (:mod:`speck.runner` and :mod:`speck.reconcile` do).  A user goes before the loop (:mod:`speck.loop`), which
 heals through here: by operations of its own, carried out as any other.
 """
@@ -22,20 +22,20 @@ from speck.backoff import Backoff
 from speck.binder import Registry
 from speck.carry import STATE_LIMIT
 from speck.claims import refuse_taken
+from speck.core.inventory import Inventory
+from speck.core.job import Composition, Job
+from speck.core.plan import Action, Keep, Plan, Start, make_plan, stranded_state
+from speck.core.quotas import Limits
 from speck.deployment import Deployments, Snapshot
 from speck.drain import BOUND
 from speck.errors import Conflict, InvalidInput, StaleRevision
 from speck.gauges import Gauges
 from speck.history import History, count, differences
-from speck.inventory import Inventory
 from speck.leaving import addresses_of, refuse_use
 from speck.leftovers import Leftovers
-from speck.limits import Limits
 from speck.loop import PERIOD, Loop
-from speck.model import Composition, Job
 from speck.operation import Operation
 from speck.operations import HEAL_PATIENCE, Operations
-from speck.plan import Action, Keep, Plan, Start, make_plan, stranded_state
 from speck.pool import BinderPool
 from speck.reconcile import Observer
 from speck.retention import Retention

@@ -8,10 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from speck.core.job import Job
+from speck.core.plan import Deployed
+from speck.core.runtime import Handle
 from speck.errors import NotFound
 from speck.history import History
-from speck.model import Handle, Job
-from speck.plan import Deployed
 from speck.store import AttemptRecord, Head, JobRecord, Store
 
 Deployment = tuple[Job, Handle]

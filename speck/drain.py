@@ -6,8 +6,9 @@ import time
 from dataclasses import dataclass
 
 from speck.binder import BrokerBinder, EngineBinder
+from speck.core.job import Job
+from speck.core.runtime import Handle, JobState
 from speck.errors import BinderError, Unfinished, Unreachable
-from speck.model import Handle, Job, JobState
 
 BOUND = 30.0  # s
 

@@ -8,21 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from speck.core.job import JOB_FIELDS, Change, Job, changed_fields, form_fingerprint, session_fingerprint
+from speck.core.runtime import Drift, Found, Handle, JobState, JobStatus
 from speck.deployment import Snapshot
 from speck.leaving import LeftCopy
-from speck.model import (
-    JOB_FIELDS,
-    Change,
-    Drift,
-    Found,
-    Handle,
-    Job,
-    JobState,
-    JobStatus,
-    changed_fields,
-    form_fingerprint,
-    session_fingerprint,
-)
 from speck.store import AttemptRecord, JobRecord
 
 GONE: Mapping[JobState, Drift] = {

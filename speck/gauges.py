@@ -13,7 +13,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
-from speck.model import Drift
+from speck.core.runtime import Drift
 from speck.watched import Call
 
 # When a series began is told nowhere but in a series more for each, which doubles what is scraped.

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
+from speck.core.graph import Graph
+from speck.core.job import Job
+from speck.core.plan import Action, Keep, Move, Plan, Stop, Update
+from speck.core.rewiring import rewirings
 from speck.deployment import EngineKey
-from speck.graph import Graph
-from speck.model import Job
-from speck.plan import Action, Keep, Move, Plan, Stop, Update
-from speck.rewiring import rewirings
 
 _SOURCE = frozenset({"source_broker", "source_topic"})
 

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from speck.core.job import JOB_FIELDS, FieldChange, Job, changed_fields
+from speck.core.plan import change_data
 from speck.errors import NotFound
-from speck.model import JOB_FIELDS, FieldChange, Job, changed_fields
-from speck.plan import change_data
 from speck.store import Revision, Store
 
 KINDS = ("added", "removed", "changed")

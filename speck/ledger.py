@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from speck.calls import again
-from speck.model import Job
+from speck.core.job import Job
 from speck.operation import Operation
 from speck.pool import BinderPool
 from speck.store import AttemptRecord, Event, JobRecord, Store

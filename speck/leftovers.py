@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from speck.binder import DisposesStates, EngineBinder
+from speck.core.runtime import JobState, State
 from speck.errors import BinderError, Fault, InvalidInput, NoAnswer, SpeckError, Unreachable
 from speck.leaving import (
     LeftCopy,
@@ -28,7 +29,6 @@ from speck.leaving import (
     left_sessions,
     shut_out,
 )
-from speck.model import JobState, State
 from speck.operation import Operation
 from speck.pool import BinderPool
 from speck.store import Event, Store, Transaction

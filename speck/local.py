@@ -21,9 +21,9 @@ import yaml
 
 from speck import processes
 from speck.binder import LocalServer, Registry, installed
+from speck.core.job import JOB_NAME
 from speck.errors import LocalError, NotFound
 from speck.local_record import Record, Role, ServerRecord, free_ports
-from speck.model import JOB_NAME
 from speck.processes import heap_bytes
 
 DEFAULT_ENGINE = "spark-connect"

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from speck.backoff import Backoff
+from speck.core.plan import Action, Keep, Move, Plan, Start, Update, make_plan
+from speck.core.runtime import Drift, JobState, JobStatus
 from speck.deployment import Deployments, EngineKey, Snapshot
 from speck.drift import GONE, Drifted, Sighting, drifts, sightings
 from speck.errors import SpeckError
@@ -23,9 +25,7 @@ from speck.gauges import Gauges
 from speck.healing import Turn, brokers_of, engines_of, take_turns
 from speck.leaving import left_copies
 from speck.leftovers import Leftovers
-from speck.model import Drift, JobState, JobStatus
 from speck.operation import Operation
-from speck.plan import Action, Keep, Move, Plan, Start, Update, make_plan
 from speck.pool import BinderPool
 from speck.reconcile import Look, Observer
 from speck.store import Event, Transaction

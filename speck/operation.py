@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from speck.plan import Keep, Plan, action_data
+from speck.core.plan import Keep, Plan, action_data
 
 
 @dataclass

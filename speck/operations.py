@@ -10,13 +10,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from speck.core.job import Job
+from speck.core.plan import Plan, kind_of
+from speck.core.quotas import Limits
 from speck.deployment import Deployments, Snapshot
 from speck.errors import Busy, NotFound, SpeckError, StoreError
-from speck.limits import Limits
 from speck.logs import about
-from speck.model import Job
 from speck.operation import Operation, end_state, summary_data
-from speck.plan import Plan, kind_of
 from speck.reconcile import Observer
 from speck.retention import Retention
 from speck.store import Event, Intent, Store, Transaction

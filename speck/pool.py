@@ -7,9 +7,9 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from speck.binder import ArtifactServer, BrokerBinder, EngineBinder, Registry, TakesArtifacts
+from speck.core.inventory import Inventory
+from speck.core.job import Job
 from speck.errors import BinderError
-from speck.inventory import Inventory
-from speck.model import Job
 from speck.watched import Call, Listener, watched
 
 BROKER_BOUND = 4

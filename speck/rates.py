@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from speck.model import JobMetrics
+from speck.core.runtime import JobMetrics
 
 WINDOW = 15.0  # s, over which rates are taken
 IDLE = 10.0  # s; so long nothing was counted in a job that is idle

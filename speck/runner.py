@@ -26,17 +26,17 @@ from typing import NoReturn
 from speck.attempts import Attempts, carried
 from speck.calls import again, waits
 from speck.carry import STATE_LIMIT, Carrier
+from speck.core.graph import Graph, source_of
+from speck.core.job import Job
+from speck.core.plan import Action, Keep, Move, Plan, Start, Stop, Update
+from speck.core.rewiring import Rewiring, rewirings
 from speck.drain import BOUND, Copy, await_drained
 from speck.errors import BinderError, NoAnswer, SpeckError, StoreError, Unreachable
-from speck.graph import Graph, source_of
 from speck.leaving import Leaver
 from speck.ledger import Ledger
 from speck.logs import about
-from speck.model import Job
 from speck.operation import Operation
-from speck.plan import Action, Keep, Move, Plan, Start, Stop, Update
 from speck.pool import BinderPool
-from speck.rewiring import Rewiring, rewirings
 from speck.schedule import Task, run_tasks
 from speck.sessions import Sessions
 from speck.settling import Lookout, fault_in_coming_up

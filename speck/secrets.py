@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from speck.inventory import Broker, Engine, Inventory, JobLogin, Login, Secret
+from speck.core.inventory import Broker, Engine, Inventory, JobLogin, Login, Secret
 
 _SECRET_FIELDS = ("password", "token")
 _CLEAR = ("tcp", "mqtt", "http", "spark")

@@ -23,10 +23,10 @@ from speck.api.throttle import RATE
 from speck.binder import installed
 from speck.carry import STATE_LIMIT
 from speck.coordinator import Coordinator
+from speck.core.inventory import Inventory
+from speck.core.quotas import Limits
 from speck.drain import BOUND
 from speck.errors import Fault, InvalidInput, SpeckError
-from speck.inventory import Inventory
-from speck.limits import Limits
 from speck.loop import PERIOD
 from speck.schema import NO_VARIABLES, load_inventory
 from speck.secrets import inventory_concerns

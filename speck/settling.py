@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from speck.binder import EngineBinder, TellsFirstWork, TellsMany
+from speck.core.runtime import Handle, JobState, JobStatus
 from speck.errors import BinderError
-from speck.model import Handle, JobState, JobStatus
 
 PATIENCE = 300.0  # s, for a copy to come to run
 FIRST_WORK = 30.0  # s, for its first piece of work, after which it counts as come up without

@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from speck.core.job import session_fingerprint
+from speck.core.runtime import Attempt
 from speck.deployment import Snapshot
 from speck.drift import Drifted, Sighting
-from speck.model import Attempt, session_fingerprint
 from speck.pool import BinderPool
 from speck.store import AttemptRecord, Event, Store, Transaction
 

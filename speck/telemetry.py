@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from speck.binder import EngineBinder, MeasuresMany, TellsStored
+from speck.core.runtime import Handle, JobMetrics
 from speck.deployment import Deployment, Deployments, EngineKey, by_engine
 from speck.errors import BinderError, NoAnswer, SpeckError, Unreachable
-from speck.model import Handle, JobMetrics
 from speck.pool import BinderPool
 from speck.rates import Rates, Track, rates_of
 

@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from speck.core.job import JOB_NAME
 from speck.errors import Fault, InvalidInput
-from speck.model import JOB_NAME
 
 SHORTEST = 16  # characters
 LOOP = "speck"  # the author of what nobody asked for

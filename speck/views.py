@@ -11,13 +11,13 @@ from typing import Any
 
 from speck.binder import ENGINE_OF_SCHEME, TellsLog, scheme_of
 from speck.checkup import examine
+from speck.core.inventory import Broker, Inventory, Site
+from speck.core.runtime import JobMetrics, JobState, JobStatus
 from speck.deployment import Deployments, Snapshot
 from speck.errors import BinderError, NotFound, SpeckError
 from speck.history import History
-from speck.inventory import Broker, Inventory, Site
 from speck.leaving import LeftCopy, left_copies, left_sessions
 from speck.loop import Loop
-from speck.model import JobMetrics, JobState, JobStatus
 from speck.pool import BinderPool
 from speck.rates import Rates
 from speck.reconcile import Observer

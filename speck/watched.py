@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cache, wraps
 from typing import Any, TypeVar, cast
 
+from speck.core.runtime import JobState, JobStatus
 from speck.errors import NoAnswer, Unreachable
-from speck.model import JobState, JobStatus
 
 _log = logging.getLogger(__name__)
 

@@ -21,19 +21,9 @@ from typing import Protocol, TypeVar
 import pytest
 
 from speck.binder import EngineBinder, ListsJobs, MeasuresMany, TellsLog, TellsMany, TellsOfItself
+from speck.core.job import Job, client_id, session_fingerprint
+from speck.core.runtime import Attempt, Capacity, Handle, JobMetrics, JobState, JobStatus, State
 from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, SpeckError, Unreachable
-from speck.model import (
-    Attempt,
-    Capacity,
-    Handle,
-    Job,
-    JobMetrics,
-    JobState,
-    JobStatus,
-    State,
-    client_id,
-    session_fingerprint,
-)
 from tests.wire_trouble import Trouble
 
 PATIENCE = 60.0

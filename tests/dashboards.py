@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from selenium.webdriver import ActionChains, Chrome
 
-from speck.inventory import Inventory, Uplink
-from speck.model import JobState
+from speck.core.inventory import Inventory, Uplink
+from speck.core.runtime import JobState
 from speck.tokens import Tokens
 from tests.chromium import Page
 from tests.examples import one_site

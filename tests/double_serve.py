@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 
 from speck import cli, server
-from speck.model import Attempt, Handle, Job
+from speck.core.job import Job
+from speck.core.runtime import Attempt, Handle
 from tests.doubles import InMemoryEngine, World, double_kinds
 
 _submit = InMemoryEngine.submit

@@ -20,22 +20,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from speck.binder import BrokerKind, EngineKind, Registry
-from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, Unreachable
-from speck.inventory import Inventory
-from speck.model import (
+from speck.core.inventory import Inventory
+from speck.core.job import Job, form_fingerprint, session_fingerprint
+from speck.core.runtime import (
     Attempt,
     Capacity,
     Checkup,
     Found,
     Handle,
-    Job,
     JobMetrics,
     JobState,
     JobStatus,
     State,
-    form_fingerprint,
-    session_fingerprint,
 )
+from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, Unreachable
 
 CHANGES = frozenset({"submit", "stop"})  # the engine calls that change an engine
 LIVE = frozenset({JobState.STARTING, JobState.RUNNING})

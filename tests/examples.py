@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import settings
 
 from speck.binder import BrokerBinder, BrokerKind, EngineBinder, EngineKind, Registry
-from speck.inventory import Engine, Inventory, Login, Site
-from speck.model import Job
+from speck.core.inventory import Engine, Inventory, Login, Site
+from speck.core.job import Job
 
 # A busy machine must not fail a test: no deadline for an example.
 property_test = settings(deadline=None, max_examples=60)

@@ -11,8 +11,9 @@ from pathlib import Path
 from binders.flink.engine import FlinkEngine, connect_engine
 from binders.flink.rest import FlinkRest
 from speck.binder import EngineBinder
-from speck.inventory import Inventory
-from speck.model import Handle, Job, JobState, Scalar
+from speck.core.inventory import Inventory
+from speck.core.job import Job, Scalar
+from speck.core.runtime import Handle, JobState
 from tests.binder_contract import attempt_of, await_state, eventually
 from tests.examples import one_site
 from tests.flink_server import FlinkServer

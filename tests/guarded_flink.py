@@ -8,7 +8,7 @@ import requests
 
 from binders.flink.cluster import flink_home
 from binders.java import java
-from speck.inventory import Login
+from speck.core.inventory import Login
 from tests.certificates import KEYSTORE_PASSWORD, Authority, Certificate
 from tests.flink_server import FlinkServer
 

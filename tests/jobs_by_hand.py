@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from speck.model import Composition, Job
+from speck.core.job import Composition, Job
 
 CODE = {"jobs.py": "def work(messages): return messages\n", "other.py": "def work(messages): return None\n"}
 

@@ -10,7 +10,8 @@ import pytest
 
 from speck.backoff import Backoff
 from speck.coordinator import Coordinator
-from speck.model import Attempt, Job
+from speck.core.job import Job
+from speck.core.runtime import Attempt
 from speck.operation import Operation
 from speck.store import Bounds, Store
 from tests.binder_contract import eventually

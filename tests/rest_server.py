@@ -15,7 +15,7 @@ from flask import Flask
 from speck.api import Patience, Protection, create_app
 from speck.client import Client
 from speck.coordinator import Coordinator
-from speck.inventory import Inventory
+from speck.core.inventory import Inventory
 from speck.store import Store
 from speck.tls import Certificate
 from speck.tokens import Owner, Role, Tokens, digest

@@ -20,8 +20,9 @@ from binders.spark.connect import ConnectEngine
 from binders.spark.probe import ServerProbe
 from binders.spark.wire import ConnectClient, endpoint_of
 from speck.binder import EngineBinder
-from speck.inventory import Inventory
-from speck.model import Handle, Job, Scalar, client_id
+from speck.core.inventory import Inventory
+from speck.core.job import Job, Scalar, client_id
+from speck.core.runtime import Handle
 from tests.examples import one_site
 from tests.mosquitto_server import MosquittoServer, free_port
 from tests.spark_server import SparkServer

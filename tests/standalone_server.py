@@ -24,7 +24,7 @@ import pytest
 from binders.spark.master import Master
 from binders.spark.server import CONNECTOR
 from binders.spark.standalone_local import STANDALONE_CLUSTER
-from speck.inventory import Engine
+from speck.core.inventory import Engine
 from tests.mosquitto_server import free_port
 
 _START_TIMEOUT = 180.0

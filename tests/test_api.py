@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import requests
 
-from speck.inventory import Inventory, Uplink
+from speck.core.inventory import Inventory, Uplink
 from tests.examples import one_site
 from tests.rest_server import RestServer, rest_server, yaml_of
 

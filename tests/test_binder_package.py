@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from speck.binder import EngineBinder, installed
-from speck.inventory import Inventory
+from speck.core.inventory import Inventory
 
 PACKAGE = """
 from speck.binder import EngineKind

@@ -11,9 +11,10 @@ import pytest
 
 from speck.binder import CarriesState, EngineBinder, Registry, Snapshot, TellsState
 from speck.coordinator import Coordinator
+from speck.core.inventory import Inventory
+from speck.core.job import Job
+from speck.core.runtime import Attempt, Handle, State
 from speck.errors import BinderError, NoAnswer, Refused
-from speck.inventory import Inventory
-from speck.model import Attempt, Handle, Job, State
 from speck.operation import Operation
 from speck.store import Store
 from tests.doubles import InMemoryEngine, World, checkpoint, double_kinds

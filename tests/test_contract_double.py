@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from speck.binder import BrokerBinder, EngineBinder
+from speck.core.inventory import Inventory
+from speck.core.job import Job, client_id
+from speck.core.runtime import Handle, JobState
 from speck.errors import NoAnswer, NoCapacity, Refused, Unreachable
-from speck.inventory import Inventory
-from speck.model import Handle, Job, JobState, client_id
 from tests.binder_contract import EngineContract, attempt_of
 from tests.broker_contract import BrokerContract
 from tests.doubles import InMemoryBroker, InMemoryEngine, World, double_kinds

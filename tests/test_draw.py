@@ -5,13 +5,13 @@ from xml.etree import ElementTree
 
 import pytest
 
+from speck.core.graph import Graph
+from speck.core.inventory import Inventory
+from speck.core.job import Job
 from speck.draw import draw_image, draw_text
 from speck.draw.grouping import by_site
 from speck.draw.picture import lay_out
 from speck.errors import InvalidInput
-from speck.graph import Graph
-from speck.inventory import Inventory
-from speck.model import Job
 from tests.examples import job, one_site
 
 INVENTORY = Inventory({name: one_site(name, f"sc://{name}:15002", f"tcp://{name}:1883") for name in "ABCD"})

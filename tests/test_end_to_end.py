@@ -13,7 +13,7 @@ import pytest
 from binders.spark.server import CONNECTOR
 from speck.binder import installed
 from speck.coordinator import Coordinator
-from speck.inventory import Inventory, Site
+from speck.core.inventory import Inventory, Site
 from speck.operation import Operation
 from speck.schema import load_composition
 from speck.store import Store

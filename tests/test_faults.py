@@ -14,7 +14,7 @@ import pytest
 from benchmarks.promises.faults import FAULTS, cut_link, leave_site
 from benchmarks.promises.rig import FLINK_CODE, PATIENCE, Account, Rig, job
 from binders.mqtt import MqttBroker
-from speck.inventory import Inventory
+from speck.core.inventory import Inventory
 from tests.rig_needs import NEEDS_RIG
 
 MESSAGES = int(os.environ.get("SPECK_FAULT_MESSAGES", "1500"))

@@ -19,7 +19,7 @@ from benchmarks.promises.rig import FLINK_CODE, PATIENCE, ROOT, await_that, job
 from binders.flink import orders
 from speck.binder import installed
 from speck.coordinator import Coordinator
-from speck.inventory import Engine, Inventory, Site
+from speck.core.inventory import Engine, Inventory, Site
 from speck.schema import load_composition
 from speck.store import Store
 from tests.flink_server import FlinkServer

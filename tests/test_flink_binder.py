@@ -29,9 +29,10 @@ from binders.flink.states import local_path
 from binders.mqtt import MqttBroker
 from binders.spark import connect_engine as connect_spark
 from speck.artifacts import hash_of
+from speck.core.inventory import Inventory, Login, Secret
+from speck.core.job import Job
+from speck.core.runtime import Handle, JobState, State
 from speck.errors import NoAnswer, NoCapacity, Refused, Unreachable
-from speck.inventory import Inventory, Login, Secret
-from speck.model import Handle, Job, JobState, State
 from tests.binder_contract import EngineContract, attempt_of, await_state, eventually
 from tests.examples import job, one_site
 from tests.flink_bench import BROKER, FlinkBench
@@ -737,8 +738,8 @@ def test_a_job_that_begins_is_asked_for_again(job_name: str, monkeypatch: pytest
 FIND = """
 import sys
 from binders.flink import connect_engine
-from speck.inventory import Inventory
-from speck.model import Attempt
+from speck.core.inventory import Inventory
+from speck.core.job import Attempt
 address, attempt_id, name = sys.argv[1:]
 engine = connect_engine(address, Inventory())
 handle = engine.find(Attempt(id=attempt_id, job_name=name, number=1, session=f"speck-{name}"))

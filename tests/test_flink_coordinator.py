@@ -12,8 +12,8 @@ from binders.mqtt import MqttBroker
 from speck.attempts import KEPT_STATES
 from speck.binder import installed
 from speck.coordinator import Coordinator
-from speck.inventory import Inventory
-from speck.model import client_id
+from speck.core.inventory import Inventory
+from speck.core.job import client_id
 from speck.operation import Operation
 from speck.schema import load_composition
 from speck.store import Store

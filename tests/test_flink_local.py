@@ -17,8 +17,8 @@ from binders.java import java
 from binders.mqtt import MQTT
 from speck import local, processes
 from speck.binder import Registry
+from speck.core.runtime import JobState
 from speck.errors import LocalError
-from speck.model import JobState
 from speck.schema import load_inventory
 from tests.binder_contract import attempt_of, await_state
 from tests.examples import job

@@ -31,8 +31,9 @@ from binders.flink.rates import (
     sample_of,
 )
 from binders.flink.states import left_behind, missing, newest_state, stop_savepoint, unshared
-from speck.inventory import Engine, Inventory, JobLogin, Login, Secret
-from speck.model import State, form_fingerprint, session_fingerprint
+from speck.core.inventory import Engine, Inventory, JobLogin, Login, Secret
+from speck.core.job import form_fingerprint, session_fingerprint
+from speck.core.runtime import State
 from tests.binder_contract import attempt_of
 from tests.examples import job, make_jar, one_site, property_test
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from speck.core.graph import Endpoint, Graph
+from speck.core.job import Job
+from speck.core.topic import filter_fault, matches, name_fault
 from speck.errors import InvalidInput
-from speck.graph import Endpoint, Graph
-from speck.model import Job
-from speck.topic import filter_fault, matches, name_fault
 from tests.examples import job, property_test
 
 

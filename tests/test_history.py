@@ -13,9 +13,9 @@ import pytest
 
 from speck.client import RequestRefused
 from speck.coordinator import Coordinator
+from speck.core.job import Composition
 from speck.errors import Busy, InvalidInput, NotFound, Refused, StaleRevision
 from speck.history import count, differences, surplus
-from speck.model import Composition
 from speck.operation import Operation
 from speck.store import Bounds, Store
 from tests.doubles import World, double_kinds

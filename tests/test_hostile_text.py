@@ -19,8 +19,8 @@ from hypothesis import strategies as some
 
 from speck import cli
 from speck.api.problems import fault_data
+from speck.core.inventory import Inventory
 from speck.errors import InvalidInput
-from speck.inventory import Inventory
 from speck.schema import load_composition, load_inventory
 from speck.schema.faults import MOST
 from speck.schema.forms import JobSchema

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from speck.core.inventory import Broker, Engine, Inventory, JobLogin, Login, Secret, Site, Uplink
 from speck.errors import InvalidInput
-from speck.inventory import Broker, Engine, Inventory, JobLogin, Login, Secret, Site, Uplink
 from speck.schema import InventorySchema, load_inventory
 
 SITES_YAML = """\

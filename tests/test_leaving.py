@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from speck.coordinator import Coordinator
+from speck.core.job import Composition
+from speck.core.runtime import State
 from speck.errors import InvalidInput, SpeckError
 from speck.leaving import left_copies
-from speck.model import Composition, State
 from speck.operation import Operation
 from tests.coordinator_bench import begin_fixture, coordinator_fixture, world_fixture  # noqa: F401
 from tests.doubles import World

@@ -13,10 +13,10 @@ import pytest
 
 from speck import leftovers
 from speck.coordinator import Coordinator
+from speck.core.inventory import Broker, Engine, Inventory, Site
+from speck.core.runtime import JobState
 from speck.errors import InvalidInput, Refused, SpeckError
-from speck.inventory import Broker, Engine, Inventory, Site
 from speck.leaving import LeftSession, addresses_of, left_copies, left_sessions
-from speck.model import JobState
 from speck.operation import Operation
 from speck.store import Store
 from tests.coordinator_bench import begin_fixture, coordinator_fixture, world_fixture  # noqa: F401

@@ -11,10 +11,11 @@ import pytest
 from speck.attempts import KEPT_STATES
 from speck.binder import DisposesStates, EngineBinder, Registry, TellsBeginnings
 from speck.coordinator import Coordinator
+from speck.core.inventory import Inventory
+from speck.core.job import Job
+from speck.core.runtime import Handle, JobState, JobStatus, State
 from speck.errors import NoAnswer, Refused
-from speck.inventory import Inventory
 from speck.leaving import left_copies
-from speck.model import Handle, Job, JobState, JobStatus, State
 from speck.operation import Operation
 from speck.store import JobRecord, Store
 from tests.doubles import InMemoryEngine, World, double_kinds

@@ -25,9 +25,10 @@ import requests
 from binders.flink import connect_engine as flink_engine
 from binders.spark import connect_engine as spark_engine
 from binders.spark.server import CONNECTOR
+from speck.core.inventory import Broker, Engine, Inventory, JobLogin, Login, Secret, Site
+from speck.core.job import Job
+from speck.core.runtime import JobState
 from speck.errors import BinderError, LocalError, Refused, Unreachable
-from speck.inventory import Broker, Engine, Inventory, JobLogin, Login, Secret, Site
-from speck.model import Job, JobState
 from tests.binder_contract import attempt_of, eventually
 from tests.guarded_broker import USER, GuardedBroker, guarded_broker
 from tests.guarded_flink import GuardedFlink
@@ -206,7 +207,7 @@ def test_a_job_reads_its_password_where_it_runs(
 def session_of(guarded: Guarded, job: Job) -> None:
     """What the coordinator would do: make the job's session."""
     from binders.mqtt import MqttBroker
-    from speck.model import client_id
+    from speck.core.job import client_id
 
     MqttBroker(guarded.broker.address, Inventory()).ensure_session(client_id(job.job_name), job.source_topic)
 

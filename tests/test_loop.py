@@ -11,9 +11,9 @@ import pytest
 
 from speck.backoff import FIRST, JITTER, LONGEST, WELL, exponential
 from speck.coordinator import Coordinator
+from speck.core.runtime import Drift, JobState
 from speck.errors import Busy, NoAnswer, NoCapacity, Refused, SpeckError
 from speck.loop import NEVER
-from speck.model import Drift, JobState
 from speck.operation import Operation
 from speck.store import Store
 from tests.binder_contract import eventually

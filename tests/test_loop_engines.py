@@ -14,8 +14,9 @@ from binders.spark.wire import ConnectClient, Query, endpoint_of
 from speck.backoff import Backoff
 from speck.binder import installed
 from speck.coordinator import Coordinator
-from speck.inventory import Inventory
-from speck.model import Composition, Handle, Job
+from speck.core.inventory import Inventory
+from speck.core.job import Composition, Job
+from speck.core.runtime import Handle
 from speck.store import Store
 from tests.binder_contract import eventually
 from tests.examples import one_site

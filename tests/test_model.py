@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from speck.core.inventory import Broker, Engine, Inventory, JobLogin, Login, Secret
+from speck.core.job import JOB_FIELDS, Change, FieldChange, Job, changed_fields
 from speck.errors import InvalidInput, NoSecret
-from speck.inventory import Broker, Engine, Inventory, JobLogin, Login, Secret
-from speck.model import JOB_FIELDS, Change, FieldChange, Job, changed_fields
 from tests.examples import job, one_site
 
 FULL: dict[str, Any] = {

@@ -19,7 +19,7 @@ from benchmarks.promises.flow import Listener, Sender, client
 from benchmarks.promises.moves import JAR, PAIRS, ROOT, SPARK_COUNT, Sites, Trial, coordinator_on
 from speck.binder import installed
 from speck.coordinator import Coordinator
-from speck.inventory import Engine, Inventory, Site
+from speck.core.inventory import Engine, Inventory, Site
 from speck.operation import Operation
 from speck.schema import load_composition
 from tests.binder_contract import eventually

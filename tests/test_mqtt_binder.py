@@ -22,9 +22,9 @@ from binders.mqtt.connection import FOREVER, Connection
 from binders.mqtt.limits import PROBED_MESSAGES
 from binders.mqtt.mosquitto import CONFIGURATION, site_configuration
 from speck.binder import MOST_COUNTED, BrokerBinder, Registry
+from speck.core.inventory import Inventory, Login, Secret
+from speck.core.job import fence_topic
 from speck.errors import InvalidInput, NoAnswer, NoSecret, Refused, SpeckError, Unreachable
-from speck.inventory import Inventory, Login, Secret
-from speck.model import fence_topic
 from tests.broker_contract import BrokerContract
 from tests.examples import one_site
 from tests.mosquitto_server import MosquittoServer, free_port

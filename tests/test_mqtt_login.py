@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from binders.mqtt import MqttBroker
+from speck.core.inventory import Broker, Inventory, Login, Secret
 from speck.errors import BinderError, NoSecret, Refused, Unreachable
-from speck.inventory import Broker, Inventory, Login, Secret
 from tests.binder_contract import eventually
 from tests.certificates import Certificate
 from tests.guarded_broker import USER, GuardedBroker, guarded_broker

@@ -9,8 +9,8 @@ import pytest
 
 from binders.mqtt import MqttBroker
 from speck.binder import TellsStored
+from speck.core.inventory import Inventory
 from speck.errors import Unreachable
-from speck.inventory import Inventory
 from tests.binder_contract import eventually
 from tests.mosquitto_server import PROGRAM, MosquittoServer, free_port
 from tests.spark_bench import MqttFriend

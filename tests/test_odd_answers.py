@@ -27,9 +27,10 @@ from binders.spark.server import CONNECTOR
 from binders.spark.standalone import StandaloneEngine
 from speck.artifacts import ServedFiles
 from speck.binder import EngineBinder, TellsOfItself
+from speck.core.inventory import Inventory, Login, Secret
+from speck.core.job import Job
+from speck.core.runtime import Attempt, Handle, JobState, State
 from speck.errors import SpeckError, Unreachable
-from speck.inventory import Inventory, Login, Secret
-from speck.model import Attempt, Handle, Job, JobState, State
 from tests.engine_answers import FLINK_JOB, Answers, AnswerServer, flink_answers, serving
 from tests.examples import make_jar, one_site
 

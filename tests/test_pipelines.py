@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from speck.binder import ENGINE_OF_SCHEME, Registry, installed, scheme_of
-from speck.inventory import Inventory
-from speck.model import Job
-from speck.plan import Deployed, make_plan, stranded_state
+from speck.core.inventory import Inventory
+from speck.core.job import Job
+from speck.core.plan import Deployed, make_plan, stranded_state
 from speck.schema import load_composition, load_inventory
 from tests.doubles import World, double_kinds
 

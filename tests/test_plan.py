@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from speck.core.inventory import Inventory
+from speck.core.job import JOB_FIELDS, Change, FieldChange, Job
+from speck.core.plan import Action, Deployed, Keep, Move, Plan, Start, Stop, Update, kind_of, make_plan
+from speck.core.runtime import JobState, JobStatus
 from speck.errors import InvalidInput
-from speck.inventory import Inventory
-from speck.model import JOB_FIELDS, Change, FieldChange, Job, JobState, JobStatus
-from speck.plan import Action, Deployed, Keep, Move, Plan, Start, Stop, Update, kind_of, make_plan
 from speck.schema import load_composition
 from tests.examples import PIPELINES, REGISTRY, job, make_jar, property_test
 

@@ -19,9 +19,10 @@ from binders.flink.parcel import parcel_of
 from binders.mqtt import MqttBroker
 from speck.binder import installed
 from speck.coordinator import Coordinator
+from speck.core.inventory import Inventory, Login, Secret
+from speck.core.job import Job, Scalar, client_id
+from speck.core.runtime import JobState
 from speck.errors import Refused
-from speck.inventory import Inventory, Login, Secret
-from speck.model import Job, JobState, Scalar, client_id
 from speck.operation import Operation
 from speck.schema import load_composition
 from speck.store import Store

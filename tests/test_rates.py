@@ -6,7 +6,7 @@ from functools import reduce
 
 import pytest
 
-from speck.model import JobMetrics
+from speck.core.runtime import JobMetrics
 from speck.rates import Rates, Track, rates_of
 
 

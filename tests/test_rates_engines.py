@@ -13,7 +13,7 @@ import pytest
 
 from speck.binder import installed
 from speck.coordinator import Coordinator
-from speck.inventory import Inventory
+from speck.core.inventory import Inventory
 from speck.schema import load_composition
 from speck.store import Store
 from tests.binder_contract import eventually

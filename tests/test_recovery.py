@@ -13,8 +13,9 @@ from typing import cast
 import pytest
 
 from speck.coordinator import Coordinator
+from speck.core.job import Composition, Job
+from speck.core.runtime import Attempt, Handle
 from speck.errors import NoAnswer, Refused
-from speck.model import Attempt, Composition, Handle, Job
 from speck.operation import Operation
 from speck.store import Store
 from tests.doubles import InMemoryEngine, World, double_kinds

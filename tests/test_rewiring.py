@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from speck.coordinator import Coordinator
+from speck.core.job import Composition, Job
+from speck.core.plan import Deployed, make_plan
+from speck.core.rewiring import rewirings
 from speck.errors import Refused
-from speck.model import Composition, Job
 from speck.operation import Operation
-from speck.plan import Deployed, make_plan
-from speck.rewiring import rewirings
 from speck.store import Store
 from tests.doubles import World, double_kinds
 from tests.jobs_by_hand import chain, composition, make_job, write_code

@@ -8,9 +8,9 @@ import pytest
 from marshmallow import Schema
 
 from speck.binder import Registry
+from speck.core.inventory import Engine, Inventory, Site
+from speck.core.job import Job
 from speck.errors import Fault, InvalidInput
-from speck.inventory import Engine, Inventory, Site
-from speck.model import Job
 from speck.schema import (
     CompositionSchema,
     InventorySchema,

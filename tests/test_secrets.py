@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from speck.inventory import Broker, Engine, Inventory, JobLogin, Login, Secret
+from speck.core.inventory import Broker, Engine, Inventory, JobLogin, Login, Secret
 from speck.schema.secretlike import names_secret, secret_fault
 from speck.secrets import broker_concerns, engine_concerns, inventory_concerns
 from tests.examples import one_site

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 
 from speck import settling
-from speck.model import Attempt, JobState
+from speck.core.runtime import Attempt, JobState
 from tests.doubles import InMemoryEngine, World
 from tests.examples import job
 

@@ -21,9 +21,10 @@ from binders.spark.server import CONNECTOR
 from binders.spark.wiring import settings
 from speck.binder import CarriesState, Snapshot, installed
 from speck.coordinator import Coordinator
+from speck.core.inventory import Inventory
+from speck.core.job import Composition, Job
+from speck.core.runtime import Handle, State
 from speck.errors import Refused
-from speck.inventory import Inventory
-from speck.model import Composition, Handle, Job, State
 from speck.operation import Operation
 from speck.schema import load_composition
 from speck.store import Store

@@ -18,7 +18,7 @@ from binders.source import LARGEST, parsed
 from binders.spark import CONNECT, parameters
 from binders.spark.code import mentions_python_functions
 from speck.binder import Parameter
-from speck.model import Scalar
+from speck.core.job import Scalar
 from speck.schema.arguments import argument_faults
 from tests.spark_bench import JOBS
 

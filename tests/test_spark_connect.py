@@ -20,9 +20,10 @@ import pytest
 
 from binders.spark import CONNECT, connect_engine, wire
 from binders.spark.launcher import Launcher
+from speck.core.inventory import Inventory, Login, Secret
+from speck.core.job import Job, client_id
+from speck.core.runtime import Handle, JobState
 from speck.errors import NoAnswer, NoCapacity, Refused
-from speck.inventory import Inventory, Login, Secret
-from speck.model import Handle, Job, JobState, client_id
 from tests.binder_contract import EngineContract, assert_useless, attempt_of, await_state, eventually
 from tests.examples import job, one_site
 from tests.mosquitto_server import MosquittoServer
@@ -235,8 +236,8 @@ def test_twelve_jobs_side_by_side(site_bench: SparkBench, job_name: str) -> None
 FIND = """
 import sys
 from binders.spark import connect_engine
-from speck.inventory import Inventory
-from speck.model import Attempt
+from speck.core.inventory import Inventory
+from speck.core.job import Attempt
 address, attempt_id, name = sys.argv[1:]
 engine = connect_engine(address, Inventory())
 handle = engine.find(Attempt(id=attempt_id, job_name=name, number=1, session=f"speck-{name}"))

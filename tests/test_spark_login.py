@@ -13,9 +13,10 @@ import pytest
 from binders.spark import connect_engine
 from binders.spark.connect import ConnectEngine
 from binders.spark.server import CONNECTOR
+from speck.core.inventory import Inventory, Login, Secret
+from speck.core.job import Job
+from speck.core.runtime import Handle, JobState
 from speck.errors import BinderError, NoSecret, Refused, Unreachable
-from speck.inventory import Inventory, Login, Secret
-from speck.model import Handle, Job, JobState
 from tests.binder_contract import attempt_of, eventually
 from tests.certificates import Authority
 from tests.examples import job, one_site

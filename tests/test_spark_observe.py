@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from binders.spark.observe import failure_line, metrics_of, report_line
-from speck.model import JobMetrics
+from speck.core.runtime import JobMetrics
 
 REPORT = {
     "timestamp": "2026-11-21T03:10:40.710Z",

@@ -15,8 +15,8 @@ from binders.spark.code import mentions_python_functions
 from binders.spark.probe import ServerProbe
 from binders.spark.server import CONNECTOR
 from binders.spark.wire import ConnectClient, endpoint_of
+from speck.core.runtime import JobState
 from speck.errors import Refused
-from speck.model import JobState
 from tests.binder_contract import attempt_of, await_state
 from tests.mosquitto_server import PROGRAM, MosquittoServer
 from tests.spark_bench import JOBS, SparkBench

@@ -23,9 +23,10 @@ from binders.spark.standalone import StandaloneEngine
 from binders.spark.standalone_local import JOBS as JOBS_OF_A_CLUSTER
 from speck import local
 from speck.binder import EngineBinder, Registry
+from speck.core.inventory import Engine, Inventory, Login, Secret
+from speck.core.job import Job
+from speck.core.runtime import Attempt, Handle, JobState, State
 from speck.errors import NoAnswer, NoCapacity, Refused, Unreachable
-from speck.inventory import Engine, Inventory, Login, Secret
-from speck.model import Attempt, Handle, Job, JobState, State
 from speck.schema import load_inventory
 from tests.binder_contract import EngineContract, attempt_of, await_state, eventually
 from tests.mosquitto_server import MosquittoServer

@@ -24,8 +24,8 @@ from binders.spark.room import (
 )
 from binders.spark.standalone_driver import Account as Telling
 from binders.spark.standalone_driver import fetch
-from speck.inventory import Engine
-from speck.model import JobState
+from speck.core.inventory import Engine
+from speck.core.runtime import JobState
 
 
 def driver(state: str, number: int = 0) -> Driver:

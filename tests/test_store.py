@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from speck.core.job import Job
+from speck.core.runtime import Attempt, Handle, State
 from speck.errors import NotFound, StoreError, StoreLocked
-from speck.model import Attempt, Handle, Job, State
 from speck.store import AttemptRecord, Bounds, Event, Head, Intent, JobRecord, Revision, SessionRecord, Store
 from tests.jobs_by_hand import make_job
 

@@ -14,8 +14,8 @@ import pytest
 import requests
 
 from speck import cli
+from speck.core.runtime import Attempt, Handle
 from speck.errors import StoreError, StoreLocked
-from speck.model import Attempt, Handle
 from speck.store import AttemptRecord, Event, Head, JobRecord, Revision, SessionRecord, Store, Tries
 from speck.store.backup import archive, restore
 from speck.store.care import check, check_directory, repair

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from speck.core.job import Job, form_fingerprint
+from speck.core.runtime import Attempt
 from speck.errors import NoAnswer
-from speck.model import Attempt, Job, form_fingerprint
 from speck.store.backup import restore
 from speck.store.check import LEAP
 from tests.coordinator_bench import world_fixture  # noqa: F401

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from speck.coordinator import Coordinator
+from speck.core.inventory import Inventory
+from speck.core.job import Job
+from speck.core.runtime import Handle, JobMetrics
 from speck.errors import BinderError, NoAnswer, Refused
-from speck.inventory import Inventory
-from speck.model import Handle, Job, JobMetrics
 from speck.store import Store
 from speck.telemetry import Telemetry
 from tests.binder_contract import eventually

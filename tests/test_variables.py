@@ -147,7 +147,7 @@ def test_the_server_gives_nothing_of_its_environment_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPECK_REGION", "of-the-server")
-    from speck.inventory import Inventory
+    from speck.core.inventory import Inventory
 
     with pytest.raises(InvalidInput, match="'SPECK_REGION' has no value"):
         load_composition(

@@ -15,8 +15,8 @@ import pytest
 
 from speck.cli.watch import passing
 from speck.client import RequestRefused
+from speck.core.runtime import JobMetrics
 from speck.errors import ServerError
-from speck.model import JobMetrics
 from tests.rest_server import RestServer, yaml_of
 from tests.speck_command import Speck
 from tests.terminal import command, environment, terminal

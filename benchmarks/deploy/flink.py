@@ -20,7 +20,7 @@ import requests
 from benchmarks.deploy.chain import Chain, Place
 from benchmarks.deploy.ways import ROOT
 from binders.flink.orders import SETTINGS
-from speck.model import fence_topic
+from speck.core.job import fence_topic
 
 _POLL = 0.01
 _PATIENCE = 60.0

@@ -15,7 +15,7 @@ from paho.mqtt.properties import Properties
 from benchmarks.promises.rig import Account, await_that, paho_client
 from benchmarks.promises.witness import MosquittoWitness
 from binders.mqtt import MqttBroker
-from speck.inventory import Inventory
+from speck.core.inventory import Inventory
 from tests.mosquitto_server import MosquittoServer
 
 SESSION = "speck-edge"

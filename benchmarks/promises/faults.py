@@ -35,7 +35,7 @@ from benchmarks.promises.rig import (
     paho_client,
 )
 from binders.mqtt import MqttBroker
-from speck.inventory import Inventory
+from speck.core.inventory import Inventory
 from speck.leaving import left_copies, left_sessions
 from tests.flink_server import FlinkServer
 from tests.mosquitto_server import MosquittoServer

@@ -30,8 +30,9 @@ from benchmarks.promises.flow import Listener, Sender, await_true, client
 from speck import local
 from speck.binder import EngineBinder, Registry, installed
 from speck.coordinator import Coordinator
-from speck.inventory import Inventory
-from speck.model import Attempt, Composition, Handle, Job, State, client_id
+from speck.core.inventory import Inventory
+from speck.core.job import Composition, Job, client_id
+from speck.core.runtime import Attempt, Handle, State
 from speck.operation import Operation
 from speck.schema import load_composition, load_inventory
 from speck.store import Store

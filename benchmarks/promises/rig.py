@@ -30,7 +30,7 @@ from werkzeug.serving import make_server
 from speck.api import create_app
 from speck.binder import installed
 from speck.coordinator import Coordinator
-from speck.inventory import Engine, Inventory, Site
+from speck.core.inventory import Engine, Inventory, Site
 from speck.operation import Operation
 from speck.schema import load_composition
 from speck.store import Store

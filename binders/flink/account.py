@@ -7,8 +7,9 @@ from typing import Any
 
 from binders.flink.orders import SAVEPOINT_KEYS
 from binders.flink.rest import Overview
-from speck.inventory import Engine
-from speck.model import Checkup, Complaint, Scalar
+from speck.core.inventory import Engine
+from speck.core.job import Scalar
+from speck.core.runtime import Checkup, Complaint
 
 VERSIONS = ((1, 20), (2, 0))  # the oldest of each major version
 EXPECTED = "expected Flink 2, or 1.20"

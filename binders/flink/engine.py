@@ -23,9 +23,20 @@ from binders.flink.shared import shared_of
 from binders.flink.stopping import Stopper
 from binders.flink.tags import found
 from binders.flink.told import total
+from speck.core.inventory import Inventory
+from speck.core.job import Job
+from speck.core.runtime import (
+    Attempt,
+    Capacity,
+    Checkup,
+    Found,
+    Handle,
+    JobMetrics,
+    JobState,
+    JobStatus,
+    State,
+)
 from speck.errors import BinderError, NoAnswer, Refused, Unreachable
-from speck.inventory import Inventory
-from speck.model import Attempt, Capacity, Checkup, Found, Handle, Job, JobMetrics, JobState, JobStatus, State
 
 SETTINGS_FRESH = 10.0  # s, for which a cluster's settings are taken to be as they were seen
 

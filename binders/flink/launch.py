@@ -21,9 +21,10 @@ from binders.flink.rest import FlinkRefused, FlinkRest, NotYet
 from binders.flink.shared import Shared
 from binders.flink.stopping import Stopper
 from binders.flink.tags import tag_of
+from speck.core.inventory import Inventory
+from speck.core.job import Job
+from speck.core.runtime import Attempt, Handle
 from speck.errors import BinderError, NoAnswer
-from speck.inventory import Inventory
-from speck.model import Attempt, Handle, Job
 
 FIND_PATIENCE = 10.0  # s, for a job that another submit of the same attempt starts
 UNSETTLED = 120.0  # s, for which a main method that gave no answer may still come to a job

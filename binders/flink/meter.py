@@ -23,7 +23,8 @@ from binders.flink.rates import (
     sample_of,
 )
 from binders.flink.rest import FlinkRefused, FlinkRest
-from speck.model import JobMetrics, Scalar
+from speck.core.job import Scalar
+from speck.core.runtime import JobMetrics
 
 APART = 0.5  # s of the job's own time between two samples, at least
 

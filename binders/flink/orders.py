@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from speck.inventory import Engine, Inventory, JobLogin
-from speck.model import Attempt, Job, Scalar, fence_topic, form_fingerprint, session_fingerprint
+from speck.core.inventory import Engine, Inventory, JobLogin
+from speck.core.job import Job, Scalar, fence_topic, form_fingerprint, session_fingerprint
+from speck.core.runtime import Attempt
 
 STATE_KIND = "flink-savepoint"
 

@@ -14,8 +14,8 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from speck.core.job import Job
 from speck.errors import Refused
-from speck.model import Job
 
 PYTHON = ".py"
 PROGRAMS = "speck_program"  # the package that the user's file is in: it hides no other module of its name

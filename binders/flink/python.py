@@ -19,8 +19,9 @@ from binders.flink.code import SCRIPT
 from binders.flink.orders import program_arguments
 from binders.flink.parcel import module_of
 from binders.flink.rest import FlinkRefused, FlinkRest
+from speck.core.job import Job
+from speck.core.runtime import Attempt
 from speck.errors import NoAnswer
-from speck.model import Attempt, Job
 
 DRIVER = "org.apache.flink.client.python.PythonDriver"
 _LAUNCHER = "speck_flink.launcher"

@@ -16,9 +16,10 @@ from binders.flink.orders import STATE_KIND, directories
 from binders.flink.parcel import is_python, parcel_of
 from binders.flink.rest import FlinkRefused, FlinkRest, Overview
 from binders.flink.shared import Shared
+from speck.core.inventory import Engine
+from speck.core.job import Job
+from speck.core.runtime import State
 from speck.errors import BinderError, NoCapacity, Refused
-from speck.inventory import Engine
-from speck.model import Job, State
 
 PYTHON_FRESH = 600.0  # s, for which a JobManager's Python is taken to be as it was seen
 

@@ -25,8 +25,8 @@ from binders.flink import told
 from binders.flink.cause import root_cause
 from binders.tls import tls_words
 from binders.unasked import FAILURES, never_asked
+from speck.core.inventory import Login
 from speck.errors import BinderError, NoAnswer, Refused, Unreachable
-from speck.inventory import Login
 
 CONNECT = 5.0  # s, to open a connection
 QUICK = 30.0  # s, for an answer that Flink has at hand

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from speck.model import State
+from speck.core.runtime import State
 
 _METADATA = "_metadata"
 _STOP = "SYNC_SAVEPOINT"  # the kind of savepoint that ends a job

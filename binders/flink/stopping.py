@@ -11,8 +11,8 @@ from typing import Any
 from binders.flink import states
 from binders.flink.cause import root_cause
 from binders.flink.rest import ENDED, FlinkRefused, FlinkRest
+from speck.core.runtime import Handle
 from speck.errors import BinderError, NoAnswer, Refused
-from speck.model import Handle
 
 SAVEPOINT_PATIENCE = 300.0  # s, for a savepoint to be written
 COME_UP_PATIENCE = 30.0  # s, for a job that is starting to come to where it can give a savepoint

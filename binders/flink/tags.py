@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 from binders.flink.orders import PARAMETERS
 from binders.flink.rest import JobLine
-from speck.model import Found
+from speck.core.runtime import Found
 
 
 @dataclass(frozen=True)

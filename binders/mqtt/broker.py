@@ -18,9 +18,10 @@ from binders.mqtt.connection import FOREVER, TIMEOUT, Connection
 from binders.mqtt.controls import Controls
 from binders.mqtt.limits import probe_warnings, refuse_unfit, stated_limits, stated_warnings
 from speck.binder import MOST_COUNTED
+from speck.core.inventory import Inventory, Login
+from speck.core.job import fence_topic
+from speck.core.runtime import Checkup
 from speck.errors import Fault, InvalidInput, Refused
-from speck.inventory import Inventory, Login
-from speck.model import Checkup, fence_topic
 
 # Locks for sessions, shared by hash: two calls for one session would take it from each other.
 _STRIPES = 32

@@ -25,8 +25,8 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 from binders.mqtt.address import BrokerAddress
 from binders.mqtt.tls import ClosableContext, client_context
 from binders.tls import tls_words
+from speck.core.inventory import Login
 from speck.errors import BinderError, NoAnswer, Refused, Unreachable
-from speck.inventory import Login
 
 # MQTT 5, 3.1.2.11.2: a session that the server keeps until it is told to forget it.
 FOREVER = 0xFFFFFFFF

@@ -8,9 +8,9 @@ from paho.mqtt.properties import Properties
 
 from binders.mqtt.address import BrokerAddress
 from binders.mqtt.connection import Connection
+from speck.core.inventory import Login
+from speck.core.job import Scalar
 from speck.errors import BinderError
-from speck.inventory import Login
-from speck.model import Scalar
 
 # Mosquitto queues 1,000 messages for a client by default: the probe must hold more.
 PROBED_MESSAGES = 1500

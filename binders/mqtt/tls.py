@@ -7,8 +7,8 @@ import ssl
 from typing import TYPE_CHECKING, Any
 
 from binders.mqtt.address import BrokerAddress
+from speck.core.inventory import Login
 from speck.errors import Unreachable
-from speck.inventory import Login
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

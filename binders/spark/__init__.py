@@ -9,7 +9,7 @@ from binders.spark.code import check_code, source_of, split_entry
 from binders.spark.local import CONNECT_SERVER
 from binders.spark.standalone_local import STANDALONE_CLUSTER
 from speck.binder import EngineBinder, EngineKind, Parameter
-from speck.inventory import Inventory
+from speck.core.inventory import Inventory
 
 
 def connect_engine(address: str, inventory: Inventory) -> EngineBinder:

@@ -9,7 +9,7 @@ from typing import Any
 
 from binders.spark.master import Driver
 from binders.spark.words import first_line
-from speck.model import JobState
+from speck.core.runtime import JobState
 
 SILENCE = 30.0  # s, without a sign of life of a driver that tells every 5 s
 CRASHES = 3  # in a row, after which a driver that the master starts again and again has failed

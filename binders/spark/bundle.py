@@ -14,14 +14,15 @@ SCRIPT_NAME = "speck_driver.py"
 # What binders.spark.driven needs, all told; nothing of it needs more than PySpark.
 _MODULES = (
     "speck.errors",
-    "speck.model",
+    "speck.core.job",
+    "speck.core.runtime",
     "binders.source",
     *(
         f"binders.spark.{name}"
         for name in ("build", "claim", "code", "driven", "observe", "orders", "userjob", "words")
     ),
 )
-_PACKAGES = ("speck", "binders", "binders.spark")
+_PACKAGES = ("speck", "speck.core", "binders", "binders.spark")
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
 

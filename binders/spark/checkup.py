@@ -11,8 +11,8 @@ from binders.spark.master import Cluster, Master
 from binders.spark.probe import ServerProbe
 from binders.spark.room import DRIVER_CORES, DRIVER_MEMORY, EXECUTOR_MEMORY, has_room
 from binders.spark.wire import ConnectClient
+from speck.core.runtime import Checkup, Complaint
 from speck.errors import Refused
-from speck.model import Checkup, Complaint
 
 _SESSION_TIMEOUT = "spark.connect.session.manager.defaultSessionTimeout"
 _FOR_EVER = "-1"

@@ -34,9 +34,20 @@ from binders.spark.wiring import (
 )
 from binders.spark.words import query_says
 from speck.binder import Snapshot
+from speck.core.inventory import Inventory
+from speck.core.job import Job
+from speck.core.runtime import (
+    Attempt,
+    Capacity,
+    Checkup,
+    Found,
+    Handle,
+    JobMetrics,
+    JobState,
+    JobStatus,
+    State,
+)
 from speck.errors import BinderError, NoAnswer, Refused, Unreachable
-from speck.inventory import Inventory
-from speck.model import Attempt, Capacity, Checkup, Found, Handle, Job, JobMetrics, JobState, JobStatus, State
 
 BUILD_TIMEOUT = 60.0  # s, for a job's code and the analysis of its DataFrame
 FIND_PATIENCE = 10.0  # s, for a query that another launch of the same attempt starts

@@ -17,8 +17,8 @@ from pathlib import Path
 import grpc  # type: ignore[import-untyped]
 
 from binders.bearer import checked_token
+from speck.core.inventory import Login
 from speck.errors import Unreachable
-from speck.inventory import Login
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 

@@ -20,8 +20,8 @@ import requests
 from binders.bearer import checked_token
 from binders.spark.words import first_line
 from binders.unasked import FAILURES, never_asked
+from speck.core.inventory import Engine
 from speck.errors import NoAnswer, Refused, Unreachable
-from speck.inventory import Engine
 
 DEFAULT_PORT = 7077
 REST_PORT = 6066

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from speck.model import Scalar
+from speck.core.job import Scalar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

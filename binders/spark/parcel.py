@@ -21,9 +21,10 @@ from binders.spark.server import CONNECTOR
 from binders.spark.standalone_driver import VARIABLE
 from binders.spark.wiring import CONNECTOR_FORMAT, checkpoint_of, settings, sink_options, source_options
 from speck.binder import Artifact, ArtifactServer
+from speck.core.inventory import Inventory
+from speck.core.job import Job
+from speck.core.runtime import Attempt
 from speck.errors import Refused
-from speck.inventory import Inventory
-from speck.model import Attempt, Job
 
 MAIN_CLASS = "org.apache.spark.deploy.SparkSubmit"
 

@@ -18,8 +18,8 @@ from pyspark.util import PythonEvalType
 
 from binders.spark.wire import ConnectClient, Query, ServerRefused
 from binders.spark.wiring import CONNECTOR_FORMAT
+from speck.core.job import Job
 from speck.errors import Refused
-from speck.model import Job
 
 _COLUMNS = frozenset({"topic", "value", "timestamp"})
 _QUERY_THREAD = re.compile(

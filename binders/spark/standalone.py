@@ -35,9 +35,20 @@ from binders.spark.parcel import MAIN_CLASS, Sender
 from binders.spark.room import Promises, has_room, no_room, no_slot, slots_taken, still_to_come
 from binders.spark.wiring import STATE_KIND, checkpoint_of, checkpoints_of, same_storage
 from speck.binder import ArtifactServer
+from speck.core.inventory import Inventory
+from speck.core.job import Job
+from speck.core.runtime import (
+    Attempt,
+    Capacity,
+    Checkup,
+    Found,
+    Handle,
+    JobMetrics,
+    JobState,
+    JobStatus,
+    State,
+)
 from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, Unreachable
-from speck.inventory import Inventory
-from speck.model import Attempt, Capacity, Checkup, Found, Handle, Job, JobMetrics, JobState, JobStatus, State
 
 START_TIMEOUT = 120.0  # s, for a driver to start and the job's code to come to a started query
 FIND_PATIENCE = 5.0  # s, for a driver that has just been given to a worker to become known

@@ -28,8 +28,8 @@ from pyspark.sql.connect.proto.base_pb2_grpc import SparkConnectServiceStub
 from binders.spark.login import Keys, channel_credentials, connect_failure
 from binders.spark.observe import failure_line
 from binders.spark.words import first_line
+from speck.core.inventory import Login
 from speck.errors import BinderError, NoAnswer, Refused, Unreachable
-from speck.inventory import Login
 
 USER = "speck"
 DEFAULT_PORT = 15002

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
-from speck.inventory import Engine, Inventory
-from speck.model import Attempt, Job, fence_topic
+from speck.core.inventory import Engine, Inventory
+from speck.core.job import Job, fence_topic
+from speck.core.runtime import Attempt
 
 CONNECTOR_FORMAT = "mqtt"
 STATE_KIND = "spark-checkpoint"

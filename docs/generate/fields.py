@@ -11,7 +11,7 @@ from marshmallow import Schema
 from marshmallow import fields as kinds
 
 from docs.generate.tables import code, page, sentence, table
-from speck.model import JOB_FIELDS, Change, Job
+from speck.core.job import JOB_FIELDS, Change, Job
 from speck.schema import CompositionSchema, InventorySchema
 
 _COST = {

@@ -12,7 +12,7 @@ from docs.generate import tables
 from speck.api import create_app
 from speck.binder import installed
 from speck.coordinator import Coordinator
-from speck.inventory import Inventory
+from speck.core.inventory import Inventory
 from speck.schema import JobSchema
 from speck.store import Store
 

@@ -15,9 +15,9 @@ from speck.api.access import author
 from speck.api.live import Live
 from speck.api.problems import fault_data
 from speck.coordinator import Coordinator
+from speck.core.plan import Plan, plan_data
 from speck.errors import InvalidInput
 from speck.operation import Operation
-from speck.plan import Plan, plan_data
 from speck.schema import Loaded, load_composition, load_job, read_document
 
 blueprint = Blueprint("speck", __name__, description="Jobs, compositions, operations")

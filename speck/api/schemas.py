@@ -6,7 +6,7 @@ from typing import Any
 
 from marshmallow import Schema, fields, validate
 
-from speck.model import Drift
+from speck.core.runtime import Drift
 from speck.tokens import Role
 
 _KINDS = ("start", "stop", "update", "move", "keep")

@@ -13,9 +13,9 @@ from speck.cli.common import default_sites, file_argument, inventory_option, jso
 from speck.cli.completion import job_argument
 from speck.cli.variables import read_composition, values, variables_options
 from speck.client import Client
-from speck.graph import Graph
-from speck.inventory import Inventory
-from speck.model import Job
+from speck.core.graph import Graph
+from speck.core.inventory import Inventory
+from speck.core.job import Job
 
 
 @click.command()

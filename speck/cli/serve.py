@@ -12,7 +12,7 @@ import click
 from speck.carry import STATE_LIMIT
 from speck.cli.common import DEFAULT_DIRECTORY, default_sites
 from speck.cli.variables import values, variables_options
-from speck.limits import Limits
+from speck.core.quotas import Limits
 from speck.store import Bounds
 from speck.tls import Certificate
 from speck.tokens import TokenFile, Tokens, token_of

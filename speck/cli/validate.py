@@ -24,8 +24,8 @@ from speck.cli.common import (
     warn,
 )
 from speck.cli.variables import read_composition, values, variables_options
+from speck.core.inventory import Inventory
 from speck.errors import Fault, InvalidInput
-from speck.inventory import Inventory
 
 _SITES, _JOBS = re.compile(rb"^sites\s*:", re.MULTILINE), re.compile(rb"^jobs\s*:", re.MULTILINE)
 

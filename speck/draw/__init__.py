@@ -6,11 +6,11 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from speck.core.graph import Graph
+from speck.core.inventory import Inventory
+from speck.core.job import Job
 from speck.draw.grouping import SiteGroup, by_site
 from speck.errors import Fault, InvalidInput
-from speck.graph import Graph
-from speck.inventory import Inventory
-from speck.model import Job
 
 __all__ = ["draw_image", "draw_text"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from speck.graph import Graph
-from speck.inventory import Inventory
+from speck.core.graph import Graph
+from speck.core.inventory import Inventory
 
 
 @dataclass(frozen=True)

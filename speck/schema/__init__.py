@@ -15,10 +15,10 @@ from typing import Any
 from marshmallow import ValidationError
 
 from speck.binder import Registry
+from speck.core.graph import Graph, cycle_fault
+from speck.core.inventory import Inventory
+from speck.core.job import Composition, Job, client_id
 from speck.errors import Fault, InvalidInput
-from speck.graph import Graph, cycle_fault
-from speck.inventory import Inventory
-from speck.model import Composition, Job, client_id
 from speck.schema.advice import advice
 from speck.schema.checked import checked, in_order, mapping_or_refuse, refuse_shape, unknown_beside
 from speck.schema.document import read_document

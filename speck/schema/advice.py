@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from speck.core.graph import Endpoint, Graph, Members
+from speck.core.job import client_id, fence_topic
+from speck.core.topic import is_filter, matches
 from speck.errors import Fault
-from speck.graph import Endpoint, Graph, Members
-from speck.model import client_id, fence_topic
 from speck.schema.report import Report, Suggestions
-from speck.topic import is_filter, matches
 
 
 def advice(graph: Graph, texts: Mapping[str, Mapping[str, Any]]) -> list[Fault]:

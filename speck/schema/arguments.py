@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from speck.binder import Parameter
-from speck.model import Scalar
+from speck.core.job import Scalar
 
 _WORDS: Mapping[type, str] = {bool: "true or false", float: "a number", int: "a whole number", str: "text"}
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from marshmallow import Schema, ValidationError, fields, pre_load
 
+from speck.core.inventory import Secret
 from speck.errors import InvalidInput
-from speck.inventory import Secret
 from speck.schema.quantity import Unit
 from speck.schema.report import not_scalar, not_text, show, unreadable
 from speck.schema.secretlike import secret_fault

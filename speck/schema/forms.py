@@ -10,7 +10,8 @@ import re
 
 from marshmallow import fields, validate
 
-from speck.model import JOB_NAME
+from speck.core.job import JOB_NAME
+from speck.core.topic import filter_fault, name_fault
 from speck.schema.fields import (
     Arguments,
     Choice,
@@ -22,7 +23,6 @@ from speck.schema.fields import (
     WholeNumber,
 )
 from speck.schema.quantity import BIT_RATE, BYTES, MILLISECONDS, spark_interval
-from speck.topic import filter_fault, name_fault
 
 _DOTTED = re.compile(r"[^\W\d][\w$]*(\.[^\W\d][\w$]*)*\Z")
 _NAME = "1 to 100 letters, digits, '.', '_', '-', the first a letter or a digit"

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from speck.core.inventory import Broker, Engine, Inventory, JobLogin, Login, Site, Uplink
 from speck.errors import Fault, InvalidInput
-from speck.inventory import Broker, Engine, Inventory, JobLogin, Login, Site, Uplink
 from speck.schema.address import BadAddress, canonical, redacted
 from speck.schema.checked import checked, in_order, mapping_or_refuse, refuse_shape, unknown_beside
 from speck.schema.faults import Faults, quoted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from speck.binder import scheme_of
-from speck.inventory import JobLogin, Login
+from speck.core.inventory import JobLogin, Login
 
 LoginFault = tuple[str, str]  # the field, and the end of a sentence about it
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from speck.binder import ENGINE_OF_SCHEME, EngineKind, Parameter, Registry, scheme_of
-from speck.inventory import Inventory, Site
-from speck.model import JOB_NAME, Job
+from speck.core.inventory import Inventory, Site
+from speck.core.job import JOB_NAME, Job
 from speck.schema.address import SAME_SCHEME, BadAddress, canonical, redacted
 from speck.schema.arguments import argument_faults
 from speck.schema.jobfile import BadFile, content_hash, locate, type_fault

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from speck.model import Job
+from speck.core.job import Job
 from speck.store import encoding
 from speck.store.records import AttemptRecord, Event, Head, JobRecord, Revision, Tries
 from speck.store.transaction import Record

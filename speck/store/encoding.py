@@ -33,7 +33,8 @@ from collections.abc import Mapping
 from dataclasses import astuple, replace
 from typing import Any
 
-from speck.model import Attempt, Handle, Job, State, client_id
+from speck.core.job import Job, client_id
+from speck.core.runtime import Attempt, Handle, State
 from speck.store.records import (
     AttemptRecord,
     Event,

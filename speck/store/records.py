@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from speck.model import Attempt, Handle, Job, State
+from speck.core.job import Job
+from speck.core.runtime import Attempt, Handle, State
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from speck.model import Attempt
+from speck.core.runtime import Attempt
 from speck.store import encoding
 from speck.store.encoding import key_of, number_part
 from speck.store.records import AttemptRecord, Event, Head, JobRecord, Revision, Tries

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple, TypeVar
 
+from speck.core.job import Job
+from speck.core.topic import is_filter
 from speck.errors import Fault, InvalidInput
-from speck.model import Job
-from speck.topic import is_filter
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

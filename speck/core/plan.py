@@ -1,7 +1,7 @@
 """From what is deployed to what is wanted: a pure decision that returns data.
 
 No clock, no ids, no I/O in here.  The grade of a change is declared beside each field of
-:class:`speck.model.Job`; the worst grade of a job's changed fields decides its action.
+:class:`speck.core.job.Job`; the worst grade of a job's changed fields decides its action.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from speck.core.job import JOB_FIELDS, Change, FieldChange, Job, changed_fields
+from speck.core.runtime import JobState, JobStatus
 from speck.errors import Fault
-from speck.model import JOB_FIELDS, Change, FieldChange, Job, JobState, JobStatus, changed_fields
 
 
 @dataclass(frozen=True, slots=True)

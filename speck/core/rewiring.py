@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from speck.graph import Graph, sink_of, source_of
-from speck.model import Job
-from speck.plan import Action, Move, Stop, Update
+from speck.core.graph import Graph, sink_of, source_of
+from speck.core.job import Job
+from speck.core.plan import Action, Move, Stop, Update
 
 
 @dataclass(frozen=True, slots=True)
