@@ -9,7 +9,7 @@ from functools import partial
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from speck.binder import DisposesStates, TellsBeginnings
-from speck.calls import TRIES, again
+from speck.binder.retry import TRIES, again
 from speck.carry import Carrier, Parcel, at
 from speck.core.job import Job, form_fingerprint
 from speck.core.runtime import Attempt, Handle, State

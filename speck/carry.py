@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from speck.binder import ENGINE_OF_SCHEME, CarriesState, DisposesStates, Snapshot, TellsState, scheme_of
+from speck.binder.pool import BinderPool
 from speck.core.job import Job
 from speck.core.runtime import Handle, State
 from speck.errors import BinderError, Refused
-from speck.pool import BinderPool
 
 STATE_LIMIT = 64 << 20  # bytes
 

@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any
 
 from speck.binder import ENGINE_OF_SCHEME, BrokerBinder, EngineBinder, TellsOfItself, scheme_of
+from speck.binder.pool import BinderPool
 from speck.core.inventory import Inventory, Site
 from speck.core.runtime import Checkup, Complaint
 from speck.errors import NoAnswer, SpeckError, Unreachable
-from speck.pool import BinderPool
 
 MOST_SKEW = 5.0  # s; more, and the times in logs and of events do not fit together
 

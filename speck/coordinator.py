@@ -20,6 +20,7 @@ from speck import audit
 from speck.artifacts import Artifacts, ServedFiles, clear_scratch
 from speck.backoff import Backoff
 from speck.binder import Registry
+from speck.binder.pool import BinderPool
 from speck.carry import STATE_LIMIT
 from speck.claims import refuse_taken
 from speck.core.inventory import Inventory
@@ -36,7 +37,6 @@ from speck.leftovers import Leftovers
 from speck.loop import PERIOD, Loop
 from speck.operation import Operation
 from speck.operations import HEAL_PATIENCE, Operations
-from speck.pool import BinderPool
 from speck.reconcile import Observer
 from speck.retention import Retention
 from speck.runner import Runner

@@ -13,8 +13,8 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
+from speck.binder.instrumented import Call
 from speck.core.runtime import Drift
-from speck.watched import Call
 
 # When a series began is told nowhere but in a series more for each, which doubles what is scraped.
 disable_created_metrics()  # type: ignore[no-untyped-call]

@@ -14,11 +14,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from speck.binder import MOST_COUNTED, LeavesState
+from speck.binder.pool import BinderPool
 from speck.core.inventory import Inventory, Site
 from speck.core.job import Job, session_fingerprint
 from speck.core.runtime import Attempt, Handle, State
 from speck.errors import Fault, InvalidInput, Refused
-from speck.pool import BinderPool
 from speck.store import AttemptRecord, Event, JobRecord, SessionRecord, Store, Transaction
 
 

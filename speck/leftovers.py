@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from speck.binder import DisposesStates, EngineBinder
+from speck.binder.pool import BinderPool
 from speck.core.runtime import JobState, State
 from speck.errors import BinderError, Fault, InvalidInput, NoAnswer, SpeckError, Unreachable
 from speck.leaving import (
@@ -30,7 +31,6 @@ from speck.leaving import (
     shut_out,
 )
 from speck.operation import Operation
-from speck.pool import BinderPool
 from speck.store import Event, Store, Transaction
 
 _log = logging.getLogger(__name__)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from speck.backoff import Backoff
+from speck.binder.pool import BinderPool
 from speck.core.plan import Action, Keep, Move, Plan, Start, Update, make_plan
 from speck.core.runtime import Drift, JobState, JobStatus
 from speck.deployment import Deployments, EngineKey, Snapshot
@@ -26,7 +27,6 @@ from speck.healing import Turn, brokers_of, engines_of, take_turns
 from speck.leaving import left_copies
 from speck.leftovers import Leftovers
 from speck.operation import Operation
-from speck.pool import BinderPool
 from speck.reconcile import Look, Observer
 from speck.store import Event, Transaction
 from speck.strays import Strays

@@ -24,7 +24,8 @@ from functools import partial
 from typing import NoReturn
 
 from speck.attempts import Attempts, carried
-from speck.calls import again, waits
+from speck.binder.pool import BinderPool
+from speck.binder.retry import again, waits
 from speck.carry import STATE_LIMIT, Carrier
 from speck.core.graph import Graph, source_of
 from speck.core.job import Job
@@ -36,7 +37,6 @@ from speck.leaving import Leaver
 from speck.ledger import Ledger
 from speck.logs import about
 from speck.operation import Operation
-from speck.pool import BinderPool
 from speck.schedule import Task, run_tasks
 from speck.sessions import Sessions
 from speck.settling import Lookout, fault_in_coming_up

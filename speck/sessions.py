@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, count
 
-from speck.calls import again
+from speck.binder.retry import again
 from speck.core.job import Job, client_id
 from speck.leaving import Leaver, given_up, left_sessions, names_left, shut_out
 from speck.ledger import Ledger

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from speck.binder import EngineBinder, MeasuresMany, TellsStored
+from speck.binder.pool import BinderPool
 from speck.core.runtime import Handle, JobMetrics
 from speck.deployment import Deployment, Deployments, EngineKey, by_engine
 from speck.errors import BinderError, NoAnswer, SpeckError, Unreachable
-from speck.pool import BinderPool
 from speck.rates import Rates, Track, rates_of
 
 _log = logging.getLogger(__name__)

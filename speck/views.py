@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from speck.binder import ENGINE_OF_SCHEME, TellsLog, scheme_of
+from speck.binder.pool import BinderPool
 from speck.checkup import examine
 from speck.core.inventory import Broker, Inventory, Site
 from speck.core.runtime import JobMetrics, JobState, JobStatus
@@ -18,7 +19,6 @@ from speck.errors import BinderError, NotFound, SpeckError
 from speck.history import History
 from speck.leaving import LeftCopy, left_copies, left_sessions
 from speck.loop import Loop
-from speck.pool import BinderPool
 from speck.rates import Rates
 from speck.reconcile import Observer
 from speck.secrets import broker_concerns, engine_concerns

@@ -2,7 +2,7 @@
 
 A :class:`World` holds what exists outside of the coordinator, by address: engines with their jobs, brokers
 with their sessions.  It outlives any coordinator, so that a test can throw one away and start the next.
-Binders made by :func:`double_kinds` keep the contract of ``speck/binder.py``; messages are not simulated.
+Binders made by :func:`double_kinds` keep the contract of :mod:`speck.binder`; messages are not simulated.
 
 Trouble is arranged on the world: :meth:`World.fail`, :meth:`World.hold`, :meth:`World.down`,
 :meth:`World.restart`, :meth:`World.crash`.  What was asked of the binders is in ``World.calls``, and

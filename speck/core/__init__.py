@@ -1,1 +1,1 @@
-"""The nouns and the decisions: job, graph, inventory, topic, plan.  Pure values, without I/O or third party."""
+"""The nouns and the decisions: job, graph, inventory, topic, plan.  Pure, without I/O or third party."""

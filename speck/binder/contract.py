@@ -9,20 +9,14 @@ All methods may be called from several threads at once.  They raise only errors 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from importlib.metadata import entry_points
-from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
-from urllib.parse import urlsplit
+from typing import Protocol, runtime_checkable
 
-from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.runtime import Attempt, Capacity, Checkup, Found, Handle, JobMetrics, JobStatus, State
 from speck.errors import BinderError
-
-ENTRY_POINT_GROUP = "speck.binders"
 
 MOST_COUNTED = 1000  # of the messages in a session
 
@@ -292,119 +286,3 @@ class TellsStored(Protocol):
 
         Disturbs no session.
         """
-
-
-class LocalServer(Protocol):
-    """How to start an engine or a broker of one kind on this machine, for :mod:`speck.local`."""
-
-    ports: int  # how many loopback ports it needs; the first is that of its address
-
-    def address(self, ports: Sequence[int]) -> str:
-        """The address of a server on these loopback ports, as an inventory has it."""
-
-    def command(
-        self, ports: Sequence[int], directory: Path, heap: str
-    ) -> tuple[list[str], Mapping[str, str]]:
-        """The command line and the whole environment of a server that keeps its files in ``directory``.
-
-        ``heap`` is a size as Java has it, such as ``600m``; a server without a Java heap ignores it.  The
-        server stays in the foreground.  Raises :class:`~speck.errors.LocalError`, which says what to install.
-        """
-
-    def ready(self, ports: Sequence[int]) -> bool:
-        """Whether the server on these loopback ports answers in its protocol; takes seconds at most."""
-
-    def inventory(self, ports: Sequence[int], directory: Path, heap: str) -> Mapping[str, Any]:
-        """What an inventory says of it beside its address, by field of :class:`~speck.core.job.Engine`."""
-
-
-@runtime_checkable
-class Prepares(LocalServer, Protocol):
-    """A :class:`LocalServer` whose later starts can be made quicker, once and for all."""
-
-    def prepare(self, ports: Sequence[int], directory: Path) -> None:
-        """Do so, with these loopback ports and a folder of its own to work in; takes up to a minute.
-
-        Raises :class:`~speck.errors.LocalError`.
-        """
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """An argument that a job's code takes: whether it must be given, and its types (empty: any)."""
-
-    name: str
-    needed: bool
-    types: tuple[type, ...] = ()
-
-
-@dataclass(frozen=True)
-class EngineKind:
-    """A kind of engine: ``name`` is its own (``spark-connect``), ``engine`` what a job calls it (``spark``).
-
-    ``check_code(path, entry_class)`` says in a sentence what is wrong with a job's file without running
-    it, or ``None``; ``parameters``, of code with nothing wrong, which arguments it takes (``None``: not
-    known, or any).  ``connect(address, inventory)`` makes the binder and opens no connection yet.
-    ``local`` starts one on a developer's machine, where that is possible.
-    """
-
-    name: str
-    engine: str
-    schemes: tuple[str, ...]
-    check_code: Callable[[Path, str], str | None]
-    connect: Callable[[str, Inventory], EngineBinder]
-    bound: int = 4  # actions at a time on one engine
-    settle: float = 0.0  # s, for which a new copy must have run before it counts as come up
-    local: LocalServer | None = None
-    parameters: Callable[[Path, str], Sequence[Parameter] | None] | None = None
-
-
-@dataclass(frozen=True)
-class BrokerKind:
-    """A kind of broker; ``connect`` as for :class:`EngineKind`."""
-
-    name: str
-    schemes: tuple[str, ...]
-    connect: Callable[[str, Inventory], BrokerBinder]
-    local: LocalServer | None = None
-
-
-# The engine that an address means when a job names none (see the design's table of fields).
-ENGINE_OF_SCHEME: Mapping[str, str] = {"sc": "spark", "spark": "spark", "http": "flink", "https": "flink"}
-
-
-def scheme_of(address: str) -> str:
-    """The scheme of an address, in lower case; empty when it has none."""
-    return urlsplit(address).scheme.lower()
-
-
-@dataclass(frozen=True)
-class Registry:
-    """The kinds of engines and brokers that are installed."""
-
-    engines: tuple[EngineKind, ...] = ()
-    brokers: tuple[BrokerKind, ...] = field(default=())
-
-    def engine_kind(self, engine: str, address: str) -> EngineKind | None:
-        """The kind that serves this engine at this kind of address."""
-        scheme = scheme_of(address)
-        return next((kind for kind in self.engines if kind.engine == engine and scheme in kind.schemes), None)
-
-    def broker_kind(self, address: str) -> BrokerKind | None:
-        """The kind of broker at this address."""
-        scheme = scheme_of(address)
-        return next((kind for kind in self.brokers if scheme in kind.schemes), None)
-
-    @classmethod
-    def of(cls, kinds: Iterable[EngineKind | BrokerKind]) -> Registry:
-        """A registry of just these kinds."""
-        found = list(kinds)
-        return cls(
-            tuple(kind for kind in found if isinstance(kind, EngineKind)),
-            tuple(kind for kind in found if isinstance(kind, BrokerKind)),
-        )
-
-
-def installed() -> Registry:
-    """The binders of all installed packages, by their entry points."""
-    return Registry.of(entry.load() for entry in entry_points(group=ENTRY_POINT_GROUP))

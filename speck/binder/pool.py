@@ -7,10 +7,10 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from speck.binder import ArtifactServer, BrokerBinder, EngineBinder, Registry, TakesArtifacts
+from speck.binder.instrumented import Call, Listener, watched
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.errors import BinderError
-from speck.watched import Call, Listener, watched
 
 BROKER_BOUND = 4
 WAITING_BOUND = 32

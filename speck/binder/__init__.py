@@ -1,0 +1,68 @@
+"""The contract between SpecK and the adapters to engines and brokers; all that a binder needs stands here."""
+
+from __future__ import annotations
+
+from speck.binder.contract import (
+    MOST_COUNTED,
+    Artifact,
+    ArtifactServer,
+    BrokerBinder,
+    CarriesState,
+    DisposesStates,
+    EngineBinder,
+    LeavesState,
+    ListsJobs,
+    MeasuresMany,
+    Snapshot,
+    TakesArtifacts,
+    TellsBeginnings,
+    TellsFirstWork,
+    TellsLog,
+    TellsMany,
+    TellsOfItself,
+    TellsState,
+    TellsStored,
+)
+from speck.binder.devserver import LocalServer, Prepares
+from speck.binder.registry import (
+    ENGINE_OF_SCHEME,
+    ENTRY_POINT_GROUP,
+    BrokerKind,
+    EngineKind,
+    Parameter,
+    Registry,
+    installed,
+    scheme_of,
+)
+
+__all__ = [
+    "ENGINE_OF_SCHEME",
+    "ENTRY_POINT_GROUP",
+    "MOST_COUNTED",
+    "Artifact",
+    "ArtifactServer",
+    "BrokerBinder",
+    "BrokerKind",
+    "CarriesState",
+    "DisposesStates",
+    "EngineBinder",
+    "EngineKind",
+    "LeavesState",
+    "ListsJobs",
+    "LocalServer",
+    "MeasuresMany",
+    "Parameter",
+    "Prepares",
+    "Registry",
+    "Snapshot",
+    "TakesArtifacts",
+    "TellsBeginnings",
+    "TellsFirstWork",
+    "TellsLog",
+    "TellsMany",
+    "TellsOfItself",
+    "TellsState",
+    "TellsStored",
+    "installed",
+    "scheme_of",
+]
