@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import speck
-from speck import audit
-from speck.artifacts import Artifacts, ServedFiles, clear_scratch
 from speck.backoff import Backoff
 from speck.binder import Registry
 from speck.binder.pool import BinderPool
@@ -27,23 +25,24 @@ from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
 from speck.core.plan import Action, Keep, Plan, Start, make_plan, stranded_state
 from speck.core.quotas import Limits
-from speck.deployment import Deployments, Snapshot
 from speck.drain import BOUND
 from speck.errors import Conflict, InvalidInput, StaleRevision
 from speck.gauges import Gauges
-from speck.history import History, count, differences
 from speck.leaving import addresses_of, refuse_use
 from speck.leftovers import Leftovers
 from speck.loop import PERIOD, Loop
 from speck.operation import Operation
 from speck.operations import HEAL_PATIENCE, Operations
 from speck.reconcile import Observer
-from speck.retention import Retention
 from speck.runner import Runner
-from speck.store import Head, JobRecord, Revision, Store
-from speck.store.backup import archive
-from speck.store.care import check
-from speck.store.size import sizes
+from speck.store import Head, JobRecord, Revision, Store, auditlog
+from speck.store.artifacts import Artifacts, ServedFiles, clear_scratch
+from speck.store.deployments import Deployments, Snapshot
+from speck.store.history import History, count, differences
+from speck.store.maintenance.backup import archive
+from speck.store.maintenance.repair import check
+from speck.store.retention import Retention
+from speck.store.store import sizes
 from speck.telemetry import Telemetry
 from speck.views import Views
 
@@ -461,7 +460,7 @@ class Coordinator:
 
     def events(self, limit: int = 100, **filters: Any) -> list[dict[str, Any]]:
         """The audit log's last entries, oldest first; ``filters`` are those of :class:`audit.Filter`."""
-        return audit.entries(self.store, limit, audit.Filter(**filters))
+        return auditlog.entries(self.store, limit, auditlog.Filter(**filters))
 
     # --- the store itself
 
@@ -478,7 +477,7 @@ class Coordinator:
             yield from archive(records, self.store.directory, self.clock(), speck.__version__)
 
     def store_size(self) -> dict[str, int]:
-        """See :func:`speck.store.size.sizes`."""
+        """See :func:`speck.store.store.sizes`."""
         return sizes(self.store.directory)
 
     def check_store(self) -> list[dict[str, str]]:

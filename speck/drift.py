@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from speck.core.job import JOB_FIELDS, Change, Job, changed_fields, form_fingerprint, session_fingerprint
 from speck.core.runtime import Drift, Found, Handle, JobState, JobStatus
-from speck.deployment import Snapshot
 from speck.leaving import LeftCopy
 from speck.store import AttemptRecord, JobRecord
+from speck.store.deployments import Snapshot
 
 GONE: Mapping[JobState, Drift] = {
     JobState.FAILED: Drift.DIED,

@@ -19,7 +19,6 @@ from speck.backoff import Backoff
 from speck.binder.pool import BinderPool
 from speck.core.plan import Action, Keep, Move, Plan, Start, Update, make_plan
 from speck.core.runtime import Drift, JobState, JobStatus
-from speck.deployment import Deployments, EngineKey, Snapshot
 from speck.drift import GONE, Drifted, Sighting, drifts, sightings
 from speck.errors import SpeckError
 from speck.gauges import Gauges
@@ -29,6 +28,7 @@ from speck.leftovers import Leftovers
 from speck.operation import Operation
 from speck.reconcile import Look, Observer
 from speck.store import Event, Transaction
+from speck.store.deployments import Deployments, EngineKey, Snapshot
 from speck.strays import Strays
 
 _log = logging.getLogger(__name__)

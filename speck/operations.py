@@ -13,13 +13,13 @@ from typing import Any
 from speck.core.job import Job
 from speck.core.plan import Plan, kind_of
 from speck.core.quotas import Limits
-from speck.deployment import Deployments, Snapshot
 from speck.errors import Busy, NotFound, SpeckError, StoreError
 from speck.logs import about
 from speck.operation import Operation, end_state, summary_data
 from speck.reconcile import Observer
-from speck.retention import Retention
 from speck.store import Event, Intent, Store, Transaction
+from speck.store.deployments import Deployments, Snapshot
+from speck.store.retention import Retention
 
 _log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from speck.binder import EngineBinder, ListsJobs, TellsMany
 from speck.binder.pool import BinderPool
 from speck.core.runtime import Found, Handle, JobState, JobStatus
-from speck.deployment import Deployment, EngineKey, by_engine
 from speck.errors import SpeckError
+from speck.store.deployments import Deployment, EngineKey, by_engine
 
 PATIENCE = 3.0  # s, that a round waits for the slowest engine
 _MOMENT = 0.25  # s

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from speck.binder.pool import BinderPool
 from speck.core.job import session_fingerprint
 from speck.core.runtime import Attempt
-from speck.deployment import Snapshot
 from speck.drift import Drifted, Sighting
 from speck.store import AttemptRecord, Event, Store, Transaction
+from speck.store.deployments import Snapshot
 
 _ROUNDS = 2  # in which a copy must be seen: one may have been started or stopped while it was looked for
 

@@ -18,9 +18,9 @@ from functools import partial
 from speck.binder import EngineBinder, MeasuresMany, TellsStored
 from speck.binder.pool import BinderPool
 from speck.core.runtime import Handle, JobMetrics
-from speck.deployment import Deployment, Deployments, EngineKey, by_engine
 from speck.errors import BinderError, NoAnswer, SpeckError, Unreachable
 from speck.rates import Rates, Track, rates_of
+from speck.store.deployments import Deployment, Deployments, EngineKey, by_engine
 
 _log = logging.getLogger(__name__)
 

@@ -14,15 +14,15 @@ from speck.binder.pool import BinderPool
 from speck.checkup import examine
 from speck.core.inventory import Broker, Inventory, Site
 from speck.core.runtime import JobMetrics, JobState, JobStatus
-from speck.deployment import Deployments, Snapshot
 from speck.errors import BinderError, NotFound, SpeckError
-from speck.history import History
 from speck.leaving import LeftCopy, left_copies, left_sessions
 from speck.loop import Loop
 from speck.rates import Rates
 from speck.reconcile import Observer
 from speck.secrets import broker_concerns, engine_concerns
 from speck.store import AttemptRecord, Head, JobRecord
+from speck.store.deployments import Deployments, Snapshot
+from speck.store.history import History
 from speck.telemetry import NOT_TOLD, Reading, Telemetry
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from speck.errors import BinderError, StoreError, Unreachable
-from speck.store.database import Database
+from speck.store.leveldb.database import Database
 from speck.store.transaction import Change
 from tests.doubles import World
 

@@ -14,10 +14,10 @@ from binders.mqtt import MqttBroker
 from binders.spark import master
 from binders.spark.master import Master
 from binders.spark.standalone import StandaloneEngine
-from speck.artifacts import ServedFiles
 from speck.core.inventory import Inventory
 from speck.core.job import Job, Scalar, client_id
 from speck.core.runtime import Handle
+from speck.store.artifacts import ServedFiles
 from tests.examples import one_site
 from tests.mosquitto_server import MosquittoServer, free_port
 from tests.spark_bench import BEHAVIOURS, JOBS, MqttFriend, place_of_fault

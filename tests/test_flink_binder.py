@@ -28,11 +28,11 @@ from binders.flink.engine import FlinkEngine, connect_engine
 from binders.flink.states import local_path
 from binders.mqtt import MqttBroker
 from binders.spark import connect_engine as connect_spark
-from speck.artifacts import hash_of
 from speck.core.inventory import Inventory, Login, Secret
 from speck.core.job import Job
 from speck.core.runtime import Handle, JobState, State
 from speck.errors import NoAnswer, NoCapacity, Refused, Unreachable
+from speck.store.artifacts import hash_of
 from tests.binder_contract import EngineContract, attempt_of, await_state, eventually
 from tests.examples import job, one_site
 from tests.flink_bench import BROKER, FlinkBench

@@ -17,7 +17,7 @@ from speck.core.job import client_id
 from speck.operation import Operation
 from speck.schema import load_composition
 from speck.store import Store
-from speck.store.backup import restore
+from speck.store.maintenance.backup import restore
 from tests.binder_contract import eventually
 from tests.examples import one_site
 from tests.flink_bench import FlinkBench

@@ -15,9 +15,9 @@ from speck.client import RequestRefused
 from speck.coordinator import Coordinator
 from speck.core.job import Composition
 from speck.errors import Busy, InvalidInput, NotFound, Refused, StaleRevision
-from speck.history import count, differences, surplus
 from speck.operation import Operation
 from speck.store import Bounds, Store
+from speck.store.history import count, differences, surplus
 from tests.doubles import World, double_kinds
 from tests.jobs_by_hand import CODE, chain, code_hash, composition, make_job, write_code
 from tests.rest_server import RestServer, yaml_of

@@ -25,12 +25,12 @@ from binders.flink.engine import FlinkEngine
 from binders.spark import connect_engine, standalone
 from binders.spark.server import CONNECTOR
 from binders.spark.standalone import StandaloneEngine
-from speck.artifacts import ServedFiles
 from speck.binder import EngineBinder, TellsOfItself
 from speck.core.inventory import Inventory, Login, Secret
 from speck.core.job import Job
 from speck.core.runtime import Attempt, Handle, JobState, State
 from speck.errors import SpeckError, Unreachable
+from speck.store.artifacts import ServedFiles
 from tests.engine_answers import FLINK_JOB, Answers, AnswerServer, flink_answers, serving
 from tests.examples import make_jar, one_site
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from speck.schema.jobfile import LARGEST, BadFile, content_hash, locate, open_located
+from speck.store.jobfile import LARGEST, BadFile, content_hash, locate, open_located
 from tests.served import served
 from tests.test_http import problem_of
 from tests.test_security import FIELDS

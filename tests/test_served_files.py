@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import requests
 
-from speck.artifacts import ServedFiles
 from speck.errors import StoreError
 from speck.server import _reached_at
+from speck.store.artifacts import ServedFiles
 from tests.rest_server import rest_server
 
 

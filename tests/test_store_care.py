@@ -17,9 +17,9 @@ from speck import cli
 from speck.core.runtime import Attempt, Handle
 from speck.errors import StoreError, StoreLocked
 from speck.store import AttemptRecord, Event, Head, JobRecord, Revision, SessionRecord, Store, Tries
-from speck.store.backup import archive, restore
-from speck.store.care import check, check_directory, repair
-from speck.store.check import LEAP
+from speck.store.maintenance.backup import archive, restore
+from speck.store.maintenance.integrity import LEAP
+from speck.store.maintenance.repair import check, check_directory, repair
 from tests.jobs_by_hand import make_job
 from tests.rest_server import RestServer, rest_server, yaml_of
 

@@ -23,8 +23,8 @@ from speck.coordinator import Coordinator
 from speck.errors import StoreDamaged, StoreFull
 from speck.operation import Operation
 from speck.store import Head, JobRecord, Revision, Store
-from speck.store.check import findings
-from speck.store.contents import Contents
+from speck.store.maintenance.contents import Contents
+from speck.store.maintenance.integrity import findings
 from tests.doubles import World, double_kinds
 from tests.jobs_by_hand import make_job, write_code
 from tests.rest_server import RestServer, yaml_of

@@ -11,8 +11,8 @@ import pytest
 from speck.core.job import Job, form_fingerprint
 from speck.core.runtime import Attempt
 from speck.errors import NoAnswer
-from speck.store.backup import restore
-from speck.store.check import LEAP
+from speck.store.maintenance.backup import restore
+from speck.store.maintenance.integrity import LEAP
 from tests.coordinator_bench import world_fixture  # noqa: F401
 from tests.doubles import World
 from tests.jobs_by_hand import chain

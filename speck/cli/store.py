@@ -63,8 +63,8 @@ def _pieces(client: Client, data_dir: Path | None) -> Iterable[bytes]:
     if data_dir is None:
         yield from client.back_up()
         return
-    from speck.store.backup import archive
-    from speck.store.care import records_of
+    from speck.store.maintenance.backup import archive
+    from speck.store.maintenance.repair import records_of
 
     yield from archive(records_of(data_dir), data_dir, time.time(), speck.__version__)
 
@@ -74,7 +74,7 @@ def _pieces(client: Client, data_dir: Path | None) -> Iterable[bytes]:
 @_directory
 def restore(file: Path, data_dir: Path) -> None:
     """Make a store of the backup in FILE, where there is none."""
-    from speck.store.backup import restore as bring_back
+    from speck.store.maintenance.backup import restore as bring_back
 
     with file.open("rb") as source:
         restored = bring_back(source, str(file), data_dir)
@@ -94,7 +94,7 @@ def check(client: Client, data_dir: Path | None, as_json: bool) -> None:
     if data_dir is None:
         found = client.check_store()
     else:
-        from speck.store.care import check_directory
+        from speck.store.maintenance.repair import check_directory
 
         found = [{"what": each.what, "message": each.message} for each in check_directory(data_dir)]
     show_data(found, render.finding_lines(found), as_json)
@@ -109,7 +109,7 @@ def repair(data_dir: Path, as_json: bool) -> None:
 
     The database's files are copied first, to before-repair-1 below the store.
     """
-    from speck.store.care import repair as mend
+    from speck.store.maintenance.repair import repair as mend
 
     copy, found = mend(data_dir)
     data: list[dict[str, Any]] = [

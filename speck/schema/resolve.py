@@ -13,9 +13,9 @@ from speck.core.inventory import Inventory, Site
 from speck.core.job import JOB_NAME, Job
 from speck.schema.address import SAME_SCHEME, BadAddress, canonical, redacted
 from speck.schema.arguments import argument_faults
-from speck.schema.jobfile import BadFile, content_hash, locate, type_fault
 from speck.schema.quantity import spark_interval
 from speck.schema.report import Report
+from speck.store.jobfile import BadFile, content_hash, locate, type_fault
 
 
 @dataclass(frozen=True)

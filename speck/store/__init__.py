@@ -1,7 +1,7 @@
 """The store: what SpecK wants, has asked for and knows, in LevelDB, which belongs to this one process.
 
-:mod:`~speck.store.records` are the values, :mod:`~speck.store.encoding` their form on disk,
-:mod:`~speck.store.database` LevelDB with its troubles translated, :mod:`~speck.store.store` what the
+:mod:`~speck.store.records` are the values, :mod:`~speck.store.codec` their form on disk,
+:mod:`~speck.store.leveldb.database` LevelDB with its troubles translated, :mod:`~speck.store.store` what the
 coordinator uses.  Every change is one atomic batch that is on disk when the call returns.
 """
 

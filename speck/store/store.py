@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 import threading
-from collections.abc import Callable, Container, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import islice
@@ -15,9 +16,10 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from speck.errors import NotFound, StoreDamaged, StoreError
-from speck.store import encoding
-from speck.store.database import Database
-from speck.store.encoding import FIRST_KEY, FORMAT, FORMAT_KEY, IDENTITY_KEY, key_of, number_part
+from speck.store import codec
+from speck.store.codec import FIRST_KEY, FORMAT, FORMAT_KEY, IDENTITY_KEY, key_of, number_part
+from speck.store.leveldb.database import Database
+from speck.store.maintenance.integrity import artifacts_directory
 from speck.store.records import AttemptRecord, Bounds, Event, Head, JobRecord, Revision, Tries
 from speck.store.transaction import OPERATION_KINDS, Change, Record, Transaction
 
@@ -117,11 +119,11 @@ class Store:
         for event in transaction.events:
             if event.by_loop:
                 number, self._loop_events = self._loop_events, self._loop_events + 1
-                value = encoding.encode_loop_event(event, self._events)
+                value = codec.encode_loop_event(event, self._events)
                 yield from _bounded("loop", number, value, self.bounds.loop_events)
             else:
                 number, self._events = self._events, self._events + 1
-                yield from _bounded("event", number, encoding.encode_event(event), self.bounds.events)
+                yield from _bounded("event", number, codec.encode_event(event), self.bounds.events)
 
     def _forget_cached(self, changes: list[Change]) -> None:
         deleted = [key.decode().split("/") for key, value in changes if value is None]
@@ -168,13 +170,13 @@ class Store:
 
     def heads(self) -> list[Head]:
         """Every composition's head, by name."""
-        return self._scan(b"composition/", encoding.decode_head)
+        return self._scan(b"composition/", codec.decode_head)
 
     def head(self, name: str) -> Head | None:
         """A composition's head."""
         key = key_of("composition", name)
         value = self._database.get(key)
-        return None if value is None else self._decoded(key, encoding.decode_head, name, value)
+        return None if value is None else self._decoded(key, codec.decode_head, name, value)
 
     def revision(self, composition: str, number: int) -> Revision:
         """One revision; :class:`~speck.errors.NotFound` when there is none of that number."""
@@ -192,7 +194,7 @@ class Store:
         value = self._database.get(key)
         if value is None:
             raise NotFound(f"composition {composition!r} has no revision {number}")
-        return self._decoded(key, encoding.decode_revision, composition, number, value)
+        return self._decoded(key, codec.decode_revision, composition, number, value)
 
     def revision_numbers(self, composition: str) -> list[int]:
         """The numbers of the revisions that are kept, oldest first."""
@@ -203,20 +205,20 @@ class Store:
         """What is deployed of a job."""
         key = key_of("job", name)
         value = self._database.get(key)
-        return None if value is None else self._decoded(key, encoding.decode_job, name, value)
+        return None if value is None else self._decoded(key, codec.decode_job, name, value)
 
     def jobs(self, composition: str | None = None) -> list[JobRecord]:
         """What is deployed of each job (of one composition), by name."""
-        records = self._scan(b"job/", encoding.decode_job)
+        records = self._scan(b"job/", codec.decode_job)
         return [each for each in records if composition is None or each.composition == composition]
 
     def attempts(self, job: str | None = None) -> list[AttemptRecord]:
         """The attempts that run or may run (of one job), by job name and number."""
         if job is None:
-            return self._scan(b"attempt/", encoding.decode_attempt)
+            return self._scan(b"attempt/", codec.decode_attempt)
         return self._scan(
             key_of("attempt", job, ""),
-            lambda number, value: encoding.decode_attempt(f"{job}/{number}", value),
+            lambda number, value: codec.decode_attempt(f"{job}/{number}", value),
         )
 
     def operation(self, identifier: str) -> dict[str, Any] | None:
@@ -224,21 +226,21 @@ class Store:
         for key in (key_of(kind, identifier) for kind in OPERATION_KINDS):
             value = self._database.get(key)
             if value is not None:
-                return self._decoded(key, encoding.decode_operation, value)
+                return self._decoded(key, codec.decode_operation, value)
         return None
 
     def left_behind(self) -> list[dict[str, Any]]:
         """The copies that were left behind, as plain data."""
-        return self._scan(b"left/", lambda _, value: encoding.decode_operation(value))
+        return self._scan(b"left/", lambda _, value: codec.decode_operation(value))
 
     def left_sessions(self) -> list[dict[str, Any]]:
         """The sessions that were left behind, as plain data."""
-        return self._scan(b"left-session/", lambda _, value: encoding.decode_operation(value))
+        return self._scan(b"left-session/", lambda _, value: codec.decode_operation(value))
 
     def operations(self) -> list[dict[str, Any]]:
         """All operations, as plain data, oldest first."""
         kinds = [
-            self._scan(key_of(kind, ""), lambda _, value: encoding.decode_operation(value))
+            self._scan(key_of(kind, ""), lambda _, value: codec.decode_operation(value))
             for kind in OPERATION_KINDS
         ]
         return list(merge(*kinds, key=lambda data: str(data.get("id", ""))))
@@ -255,7 +257,7 @@ class Store:
             scans = [open_scans.enter_context(self._database.scan(kind, reverse=True)) for kind in kinds]
             newest_first = merge(*scans, key=lambda record: record[0].rpartition(b"/")[2], reverse=True)
             older = (
-                self._decoded(key, encoding.decode_operation, value)
+                self._decoded(key, codec.decode_operation, value)
                 for key, value in newest_first
                 if not before or key.rpartition(b"/")[2] < before.encode()
             )
@@ -263,7 +265,7 @@ class Store:
 
     def tries(self) -> dict[str, Tries]:
         """What was tried of the jobs that do not come up, by job name."""
-        return dict(self._scan(b"tries/", lambda name, value: (name, encoding.decode_tries(value))))
+        return dict(self._scan(b"tries/", lambda name, value: (name, codec.decode_tries(value))))
 
     def events(self, limit: int = 100, accept: Callable[[Event], bool] | None = None) -> list[Event]:
         """The last ``limit`` events (of those that ``accept`` answers true for), oldest first."""
@@ -282,10 +284,10 @@ class Store:
         return found[::-1]
 
     def _event(self, key: bytes, value: bytes) -> tuple[int, int, Event]:
-        return _number_in(key), 0, self._decoded(key, encoding.decode_event, value)
+        return _number_in(key), 0, self._decoded(key, codec.decode_event, value)
 
     def _loop_event(self, key: bytes, value: bytes) -> tuple[int, int, Event]:
-        before, event = self._decoded(key, encoding.decode_loop_event, value)
+        before, event = self._decoded(key, codec.decode_loop_event, value)
         return before, _number_in(key) - _BEFORE, event
 
     def records(self) -> list[Record]:
@@ -326,3 +328,25 @@ def _bounded(kind: str, number: int, value: bytes, bound: int) -> Iterator[Chang
 
 def _number_in(key: bytes) -> int:
     return int(key.rsplit(b"/", 1)[1])
+
+
+def sizes(directory: Path) -> dict[str, int]:
+    """Bytes of a store's ``records`` and of the ``code`` that is kept beside them."""
+    return {
+        "records": _total(directory.glob("*")),
+        "code": _total(_files_below(artifacts_directory(directory))),
+    }
+
+
+def _files_below(directory: Path) -> Iterable[Path]:
+    """All files; a directory that is deleted meanwhile has none."""
+    for folder, _, names in os.walk(directory):
+        yield from (Path(folder, name) for name in names)
+
+
+def _total(paths: Iterable[Path]) -> int:
+    total = 0
+    for path in paths:
+        with suppress(OSError):  # it was deleted since
+            total += path.stat().st_size if path.is_file() else 0
+    return total

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from speck.core.runtime import Attempt
-from speck.store import encoding
-from speck.store.encoding import key_of, number_part
+from speck.store import codec
+from speck.store.codec import key_of, number_part
 from speck.store.records import AttemptRecord, Event, Head, JobRecord, Revision, Tries
 
 OPERATION_KINDS = ("operation", "healing")
@@ -30,7 +30,7 @@ class Transaction:
 
     def put_head(self, head: Head) -> None:
         """Write a composition's head."""
-        self._changes[key_of("composition", head.name)] = encoding.encode_head(head)
+        self._changes[key_of("composition", head.name)] = codec.encode_head(head)
 
     def delete_composition(self, name: str) -> None:
         """Forget a composition and its revisions."""
@@ -40,7 +40,7 @@ class Transaction:
     def put_revision(self, revision: Revision) -> None:
         """Write a revision; it is never changed afterwards."""
         key = key_of("revision", revision.composition, number_part(revision.number))
-        self._changes[key] = encoding.encode_revision(revision)
+        self._changes[key] = codec.encode_revision(revision)
 
     def delete_revision(self, composition: str, number: int) -> None:
         """Forget a revision."""
@@ -48,7 +48,7 @@ class Transaction:
 
     def put_job(self, record: JobRecord) -> None:
         """Write what is deployed of a job."""
-        self._changes[key_of("job", record.name)] = encoding.encode_job(record)
+        self._changes[key_of("job", record.name)] = codec.encode_job(record)
 
     def delete_job(self, name: str) -> None:
         """Forget a job, and what was tried of it."""
@@ -57,11 +57,11 @@ class Transaction:
 
     def put_tries(self, job: str, tries: Tries | None) -> None:
         """Write what was tried of a job; ``None`` forgets it."""
-        self._changes[key_of("tries", job)] = None if tries is None else encoding.encode_tries(tries)
+        self._changes[key_of("tries", job)] = None if tries is None else codec.encode_tries(tries)
 
     def put_attempt(self, record: AttemptRecord) -> None:
         """Write an attempt, in the phase it is in."""
-        self._changes[_attempt_key(record.attempt)] = encoding.encode_attempt(record)
+        self._changes[_attempt_key(record.attempt)] = codec.encode_attempt(record)
 
     def delete_attempt(self, attempt: Attempt) -> None:
         """Forget an attempt that is known to run no more."""
@@ -69,7 +69,7 @@ class Transaction:
 
     def put_left_behind(self, identifier: str, data: Mapping[str, Any]) -> None:
         """Write a copy that was left behind, as plain data."""
-        self._changes[key_of("left", identifier)] = encoding.encode_operation(data)
+        self._changes[key_of("left", identifier)] = codec.encode_operation(data)
 
     def delete_left_behind(self, identifier: str) -> None:
         """Forget a copy that is known to run no more."""
@@ -77,7 +77,7 @@ class Transaction:
 
     def put_left_session(self, identifier: str, data: Mapping[str, Any]) -> None:
         """Write a session that was left behind, as plain data."""
-        self._changes[key_of("left-session", identifier)] = encoding.encode_operation(data)
+        self._changes[key_of("left-session", identifier)] = codec.encode_operation(data)
 
     def delete_left_session(self, identifier: str) -> None:
         """Forget a session that is known to be deleted."""
@@ -86,7 +86,7 @@ class Transaction:
     def put_operation(self, identifier: str, data: Mapping[str, Any]) -> None:
         """Write an operation as plain data; those of the kind ``heal`` are kept apart."""
         kind = "healing" if data.get("kind") == "heal" else "operation"
-        self._changes[key_of(kind, identifier)] = encoding.encode_operation(data)
+        self._changes[key_of(kind, identifier)] = codec.encode_operation(data)
 
     def delete_operation(self, identifier: str) -> None:
         """Forget an operation."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from speck.store.contents import Contents
-from speck.store.encoding import FORMAT, FORMAT_KEY
+from speck.store.codec import FORMAT, FORMAT_KEY
+from speck.store.maintenance.contents import Contents
 from speck.store.records import AttemptRecord, Head, JobRecord, SessionRecord
 from speck.store.transaction import Change, Transaction
 

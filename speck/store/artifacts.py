@@ -22,7 +22,7 @@ from pathlib import Path
 from speck.binder import Artifact
 from speck.core.job import Job
 from speck.errors import Fault, InvalidInput, StoreError, StoreFull
-from speck.schema.jobfile import BadFile, content_hash, locate, open_located
+from speck.store.jobfile import BadFile, content_hash, locate, open_located
 
 _SCRATCH = ".speck-scratch-"
 

@@ -12,8 +12,8 @@ from speck.core.job import Job
 from speck.core.plan import Deployed
 from speck.core.runtime import Handle
 from speck.errors import NotFound
-from speck.history import History
 from speck.store import AttemptRecord, Head, JobRecord, Store
+from speck.store.history import History
 
 Deployment = tuple[Job, Handle]
 EngineKey = tuple[str, str]  # kind and address

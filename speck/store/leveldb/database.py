@@ -23,7 +23,7 @@ from typing import Any
 import plyvel
 
 from speck.errors import StoreDamaged, StoreError, StoreFull, StoreLocked
-from speck.store import files
+from speck.store.leveldb import manifest
 from speck.store.transaction import Change, Record
 
 _OWNER_FILE = "OWNER"  # beside LevelDB's own files: the process id of whoever has the store open
@@ -91,11 +91,11 @@ class Database:
     def _open(self) -> Any:
         owner = self.directory / _OWNER_FILE
         with self._troubles("cannot be opened"):
-            trouble = files.missing_or_cut(self.directory)
+            trouble = manifest.missing_or_cut(self.directory)
         if trouble:
             raise StoreDamaged(self._damage(trouble))
         with self._troubles("cannot be opened"):
-            files.unseal(self.directory)  # before LevelDB changes its files: a crash may come in between
+            manifest.unseal(self.directory)  # before LevelDB changes its files: a crash may come in between
         try:
             db = plyvel.DB(
                 str(self.directory), create_if_missing=True, paranoid_checks=True, write_buffer_size=_BUFFER
@@ -208,7 +208,7 @@ class Database:
             # What cannot be written here is missed by nobody: both files only help.
             with contextlib.suppress(OSError):
                 (self.directory / _OWNER_FILE).unlink(missing_ok=True)
-                files.seal(self.directory)
+                manifest.seal(self.directory)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import IO
 
 from speck.errors import StoreError
-from speck.store import encoding
-from speck.store.check import LEAP, artifacts_directory
-from speck.store.database import Database
-from speck.store.encoding import FIRST_KEY, FORMAT
+from speck.store import codec
+from speck.store.codec import FIRST_KEY, FORMAT
+from speck.store.leveldb.database import Database
+from speck.store.maintenance.integrity import LEAP, artifacts_directory
 from speck.store.transaction import Record
 
 _LENGTHS = struct.Struct(">II")
@@ -182,8 +182,8 @@ def _raised(key: bytes, value: bytes) -> Record:
     """Let a job's next attempt be above all that were made since the backup (see :data:`LEAP`)."""
     if not key.startswith(b"job/"):
         return key, value
-    record = encoding.decode_job(key[4:].decode(), value)
-    return key, encoding.encode_job(replace(record, attempts=record.attempts + LEAP))
+    record = codec.decode_job(key[4:].decode(), value)
+    return key, codec.encode_job(replace(record, attempts=record.attempts + LEAP))
 
 
 def _keep_code(name: str, content: IO[bytes], place: Path) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from speck.artifacts import Artifacts
-from speck.history import History, surplus
 from speck.store import Head, Store
+from speck.store.artifacts import Artifacts
+from speck.store.history import History, surplus
 
 
 @dataclass

@@ -12,10 +12,10 @@ from pathlib import Path
 import plyvel
 
 from speck.errors import StoreDamaged, StoreError
-from speck.store import files
-from speck.store.check import Finding, artifacts_directory, code_findings, findings
-from speck.store.contents import Contents
-from speck.store.database import Database, locked
+from speck.store.leveldb import manifest
+from speck.store.leveldb.database import Database, locked
+from speck.store.maintenance.contents import Contents
+from speck.store.maintenance.integrity import Finding, artifacts_directory, code_findings, findings
 from speck.store.transaction import Record
 
 _AT_ONCE = 1000  # records in one write
@@ -64,12 +64,12 @@ def repair(directory: Path) -> tuple[Path, list[Finding]]:
     """
     _demand_store(directory)
     try:
-        with files.locked(directory) as alone:
+        with manifest.locked(directory) as alone:
             if not alone:
                 raise locked(directory)
             copy = _set_aside(directory)
             plyvel.repair_db(str(directory))
-            files.seal(directory)
+            manifest.seal(directory)
     except (plyvel.Error, OSError) as error:
         raise StoreError(f"store {str(directory)!r} cannot be repaired: {error}") from error
     lost = _salvage(directory)
@@ -94,7 +94,7 @@ def _salvage(directory: Path) -> list[Finding]:
         with closing(Database(Path(scratch) / "new")) as database:
             for start in range(0, len(readable), _AT_ONCE):
                 database.write(readable[start : start + _AT_ONCE])
-        files.replace(Path(scratch) / "new", directory)
+        manifest.replace(Path(scratch) / "new", directory)
     return [Finding("the database", f"a part of it cannot be read ({lost})", "the rest was written anew")]
 
 
@@ -115,14 +115,14 @@ def _set_aside(directory: Path) -> Path:
     while (copy := directory / f"before-repair-{number}").exists():
         number += 1
     copy.mkdir()
-    for name in files.database_files(directory):
+    for name in manifest.database_files(directory):
         shutil.copy2(directory / name, copy / name)
     return copy
 
 
 def _demand_store(directory: Path) -> None:
     try:
-        there = bool(files.database_files(directory))
+        there = bool(manifest.database_files(directory))
     except OSError as error:
         raise StoreError(f"store {str(directory)!r} cannot be read: {error}") from error
     if not there:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from speck.core.job import Job
-from speck.store import encoding
+from speck.store import codec
 from speck.store.records import AttemptRecord, Event, Head, JobRecord, Revision, Tries
 from speck.store.transaction import Record
 
@@ -48,27 +48,27 @@ class Contents:
             case ["meta", "first"]:
                 int(value)
             case ["composition", name]:
-                self.heads[name] = encoding.decode_head(name, value)
+                self.heads[name] = codec.decode_head(name, value)
             case ["revision", name, number]:
-                self.revisions[name, int(number)] = encoding.decode_revision(name, int(number), value)
+                self.revisions[name, int(number)] = codec.decode_revision(name, int(number), value)
             case ["job", name]:
-                self.jobs[name] = encoding.decode_job(name, value)
+                self.jobs[name] = codec.decode_job(name, value)
             case ["attempt", name, number]:
-                self.attempts.append(encoding.decode_attempt(f"{name}/{number}", value))
+                self.attempts.append(codec.decode_attempt(f"{name}/{number}", value))
             case ["left", identifier]:
-                self.left_behind[identifier] = encoding.decode_operation(value)
+                self.left_behind[identifier] = codec.decode_operation(value)
             case ["left-session", identifier]:
-                self.left_sessions[identifier] = encoding.decode_operation(value)
+                self.left_sessions[identifier] = codec.decode_operation(value)
             case ["tries", name]:
-                self.tries[name] = encoding.decode_tries(value)
+                self.tries[name] = codec.decode_tries(value)
             case ["operation" | "healing", identifier]:
-                self.operations[identifier] = encoding.decode_operation(value)
+                self.operations[identifier] = codec.decode_operation(value)
             case ["event", number]:
                 int(number)
-                self.events.append(encoding.decode_event(value))
+                self.events.append(codec.decode_event(value))
             case ["loop", number]:
                 int(number)
-                self.events.append(encoding.decode_loop_event(value)[1])
+                self.events.append(codec.decode_loop_event(value)[1])
             case _:
                 raise ValueError("no such kind of record")
 
