@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import ipaddress
 import logging
 import os
 import signal
@@ -23,13 +22,13 @@ from speck.api.throttle import RATE
 from speck.binder import installed
 from speck.carry import STATE_LIMIT
 from speck.coordinator import Coordinator
-from speck.core.inventory import Inventory
+from speck.core.inventory import Inventory, is_loopback
 from speck.core.quotas import Limits
 from speck.drain import BOUND
 from speck.errors import Fault, InvalidInput, SpeckError
 from speck.loop import PERIOD
 from speck.schema import NO_VARIABLES, load_inventory
-from speck.secrets import inventory_concerns
+from speck.schema.logins import inventory_concerns
 from speck.store import Bounds, Store
 from speck.tls import Certificate
 from speck.tokens import Tokens
@@ -167,16 +166,6 @@ def _names(host: str, others: Iterable[str]) -> frozenset[str]:
     here = () if is_loopback(host) else (own, f"{own}.local")
     given = (other.rpartition("://")[2].partition("/")[0] for other in (host, *others))
     return frozenset(name for name in (*here, *map(host_of, given)) if name)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a listener on this host."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _reached_at(host: str, port: int, scheme: str = "http") -> str:

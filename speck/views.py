@@ -19,7 +19,7 @@ from speck.leaving import LeftCopy, left_copies, left_sessions
 from speck.loop import Loop
 from speck.rates import Rates
 from speck.reconcile import Observer
-from speck.secrets import broker_concerns, engine_concerns
+from speck.schema.logins import broker_concerns, engine_concerns
 from speck.store import AttemptRecord, Head, JobRecord
 from speck.store.deployments import Deployments, Snapshot
 from speck.store.history import History

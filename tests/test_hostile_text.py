@@ -23,7 +23,7 @@ from speck.core.inventory import Inventory
 from speck.errors import InvalidInput
 from speck.schema import load_composition, load_inventory
 from speck.schema.faults import MOST
-from speck.schema.forms import JobSchema
+from speck.schema.schemas import JobSchema
 from tests.doubles import World, double_kinds
 from tests.examples import PIPELINES
 from tests.rest_server import RestServer

@@ -12,7 +12,7 @@ import pytest
 
 from binders.flink.cause import root_cause
 from binders.spark.observe import failure_line
-from speck.schema.secretlike import is_secret, names_secret
+from speck.schema.secret_detection import is_secret, names_secret
 
 MANY = 1_000_000
 PARTS = ["a", "\n", " ", "a.", "a:", "A: ", "key", "//", "a://b:c", "Caused by: ", "-----BEGIN ", "\n\t"]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from speck.core.inventory import Broker, Engine, Inventory, JobLogin, Login, Secret
-from speck.schema.secretlike import names_secret, secret_fault
-from speck.secrets import broker_concerns, engine_concerns, inventory_concerns
+from speck.schema.logins import broker_concerns, engine_concerns, inventory_concerns
+from speck.schema.secret_detection import names_secret, secret_fault
 from tests.examples import one_site
 
 WITH_PASSWORD = Login(username="speck", password=Secret("${BROKER_PASSWORD}"))

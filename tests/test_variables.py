@@ -14,8 +14,8 @@ from speck.cli.variables import read_composition, read_env, values
 from speck.client import Client
 from speck.errors import InvalidInput
 from speck.schema import load_composition
-from speck.schema.document import read_document
-from speck.schema.variables import complete, put_in
+from speck.schema.yaml.document import read_document
+from speck.schema.yaml.variables import complete, put_in
 from tests.examples import REGISTRY, property_test
 from tests.rest_server import RestServer, rest_fixture, yaml_of  # noqa: F401
 from tests.served import served

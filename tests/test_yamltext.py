@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from speck.errors import InvalidInput
-from speck.schema import yamltext
-from speck.schema.yamltext import LinedDict, line_of, parse
+from speck.schema.yaml import parser
+from speck.schema.yaml.parser import LinedDict, line_of, parse
 from tests.examples import property_test
 
 scalars = (
@@ -53,7 +53,7 @@ def test_any_text_is_read_as_pyyaml_reads_it_or_refused(text: str) -> None:
     except InvalidInput as error:
         assert error.faults
         return
-    loader: Any = yamltext._LOADER  # the two of PyYAML do not agree on everything (a tab after a scalar)
+    loader: Any = parser._LOADER  # the two of PyYAML do not agree on everything (a tab after a scalar)
     try:
         expected = yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader
     except yaml.YAMLError:
@@ -99,7 +99,7 @@ def test_yaml_as_pyyaml_reads_it(text: str, expected: Any) -> None:
 def test_the_parser_without_the_c_library_reads_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "a: &x [1, no]\nb: *x\na: 2\n"
     fast = parse(text)
-    monkeypatch.setattr(yamltext, "_LOADER", yaml.SafeLoader)
+    monkeypatch.setattr(parser, "_LOADER", yaml.SafeLoader)
     slow = parse(text)
     assert (fast.value, fast.faults) == (slow.value, slow.faults)
 

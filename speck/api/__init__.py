@@ -18,7 +18,7 @@ from speck.api.schemas import ProblemSchema
 from speck.coordinator import Coordinator
 from speck.dashboard import DASHBOARD
 from speck.schema import CompositionSchema, JobSchema
-from speck.schema.yamltext import MAX_BYTES
+from speck.schema.yaml.parser import MAX_BYTES
 from speck.tokens import Tokens
 
 __all__ = ["MAX_BODY", "Patience", "Protection", "create_app"]

@@ -16,7 +16,7 @@ from werkzeug.datastructures import Headers
 
 from speck.api import problems
 from speck.api.access import READING
-from speck.schema.report import show
+from speck.schema.fault_report import show
 
 # Of every answer, so that no page or error needs to be told apart.
 HEADERS: Mapping[str, str] = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from marshmallow import Schema, ValidationError, fields, validate
 
-from speck.schema.forms import check_name
-from speck.schema.report import show
+from speck.schema.fault_report import show
+from speck.schema.schemas import check_name
 
 _LAST_NUMBER = 9_999_999_999  # what the store has digits for
 _NAME = {"pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"}

@@ -24,8 +24,8 @@ from speck.errors import (
     StoreFull,
     UnreadableInput,
 )
-from speck.schema.report import show
-from speck.schema.yamltext import MAX_BYTES
+from speck.schema.fault_report import show
+from speck.schema.yaml.parser import MAX_BYTES
 
 MAX_SHOWN = 1000  # characters of a wrong value that are repeated
 

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from flask import Flask, Response, request
 
 from speck.api import problems
-from speck.schema.report import show
+from speck.schema.fault_report import show
 
 # Of each method and path: the parameters by name, and whether each may be given several times.
 Known = Mapping[tuple[str, str], Mapping[str, bool]]

@@ -98,7 +98,7 @@ def _read(
 
 def _is_inventory(text: bytes) -> bool:
     """Whether this is meant to be a site inventory, also where it is no YAML."""
-    from speck.schema.yamltext import parse
+    from speck.schema.yaml.parser import parse
 
     try:
         top = parse(text).value

@@ -18,9 +18,9 @@ from dotenv.parser import parse_stream
 
 from speck.cli.common import warn
 from speck.errors import Fault, InvalidInput
-from speck.schema.report import kind_of_value
-from speck.schema.variables import VARIABLE, misplaced, named_in, put_in
-from speck.schema.yamltext import line_of, parse
+from speck.schema.fault_report import kind_of_value
+from speck.schema.yaml.parser import line_of, parse
+from speck.schema.yaml.variables import VARIABLE, misplaced, named_in, put_in
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _YAML = (".yaml", ".yml", ".json")

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
 
 from speck.errors import Fault, InvalidInput, NoSecret
@@ -212,3 +213,13 @@ class Inventory:
 
 def _engine(site: Site, address: str) -> Engine | None:
     return next((engine for engine in site.engines if engine.spe_address == address), None)
+
+
+def is_loopback(host: str) -> bool:
+    """True if only this machine reaches a listener on this host name or address."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,7 +1,7 @@
 """Reads compositions, jobs and the site inventory: the entry points, which report all faults at once.
 
-The form of each field is in :mod:`speck.schema.forms` (offered here too), what a job resolves to in
-:mod:`speck.schema.resolve`, what is worth a warning in :mod:`speck.schema.advice`, the inventory in
+The form of each field is in :mod:`speck.schema.schemas` (offered here too), what a job resolves to in
+:mod:`speck.schema.resolver`, what is worth a warning in :mod:`speck.schema.lint`, the inventory in
 :mod:`speck.schema.inventory`.
 """
 
@@ -19,11 +19,12 @@ from speck.core.graph import Graph, cycle_fault
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job, client_id
 from speck.errors import Fault, InvalidInput
-from speck.schema.advice import advice
-from speck.schema.checked import checked, in_order, mapping_or_refuse, refuse_shape, unknown_beside
-from speck.schema.document import read_document
+from speck.schema.fault_report import Report, kind_of_value
 from speck.schema.faults import SHOWN_LENGTH, Faults, quoted
-from speck.schema.forms import (
+from speck.schema.inventory import NO_VARIABLES, load_inventory
+from speck.schema.lint import advice
+from speck.schema.resolver import Resolver, Surroundings
+from speck.schema.schemas import (
     BrokerSchema,
     CompositionSchema,
     InventorySchema,
@@ -33,10 +34,9 @@ from speck.schema.forms import (
     SiteSchema,
     UplinkSchema,
 )
-from speck.schema.inventory import NO_VARIABLES, load_inventory
-from speck.schema.report import Report, kind_of_value
-from speck.schema.resolve import Resolver, Surroundings
-from speck.schema.yamltext import MAX_BYTES, line_of
+from speck.schema.validation import checked, in_order, mapping_or_refuse, refuse_shape, unknown_beside
+from speck.schema.yaml.document import read_document
+from speck.schema.yaml.parser import MAX_BYTES, line_of
 
 __all__ = [
     "NO_VARIABLES",

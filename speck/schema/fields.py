@@ -13,9 +13,9 @@ from marshmallow import Schema, ValidationError, fields, pre_load
 
 from speck.core.inventory import Secret
 from speck.errors import InvalidInput
-from speck.schema.quantity import Unit
-from speck.schema.report import not_scalar, not_text, show, unreadable
-from speck.schema.secretlike import secret_fault
+from speck.schema.fault_report import not_scalar, not_text, show, unreadable
+from speck.schema.secret_detection import secret_fault
+from speck.schema.units import Unit
 
 NO_REFERENCE = (
     "is not a reference (expected ${NAME} of the server's environment, or file:PATH; "

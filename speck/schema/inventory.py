@@ -9,10 +9,11 @@ from typing import Any
 from speck.core.inventory import Broker, Engine, Inventory, JobLogin, Login, Site, Uplink
 from speck.errors import Fault, InvalidInput
 from speck.schema.address import BadAddress, canonical, redacted
-from speck.schema.checked import checked, in_order, mapping_or_refuse, refuse_shape, unknown_beside
+from speck.schema.fault_report import Report, kind_of_value
 from speck.schema.faults import Faults, quoted
 from speck.schema.fields import SecretReference, StrictSchema
-from speck.schema.forms import (
+from speck.schema.logins import LoginFault, broker_login_faults, engine_login_faults, job_login_faults
+from speck.schema.schemas import (
     BrokerSchema,
     EngineSchema,
     InventorySchema,
@@ -21,10 +22,9 @@ from speck.schema.forms import (
     SiteSchema,
     check_name,
 )
-from speck.schema.logins import LoginFault, broker_login_faults, engine_login_faults, job_login_faults
-from speck.schema.report import Report, kind_of_value
-from speck.schema.variables import complete_inventory
-from speck.schema.yamltext import MAX_BYTES, decode, line_of, parse
+from speck.schema.validation import checked, in_order, mapping_or_refuse, refuse_shape, unknown_beside
+from speck.schema.yaml.parser import MAX_BYTES, decode, line_of, parse
+from speck.schema.yaml.variables import complete_inventory
 
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 

@@ -9,7 +9,7 @@ from speck.core.graph import Endpoint, Graph, Members
 from speck.core.job import client_id, fence_topic
 from speck.core.topic import is_filter, matches
 from speck.errors import Fault
-from speck.schema.report import Report, Suggestions
+from speck.schema.fault_report import Report, Suggestions
 
 
 def advice(graph: Graph, texts: Mapping[str, Mapping[str, Any]]) -> list[Fault]:

@@ -2,7 +2,7 @@
 
 The text is expanded before it is read, scalar by scalar, and every line stays where it was.  A value can
 change no structure: where it could, it is put in quotes.  Text that is no YAML is left as it is, for
-:func:`speck.schema.yamltext.parse` to complain of.
+:func:`speck.schema.yaml.parser.parse` to complain of.
 
 A site inventory is completed by who reads it (:func:`complete_inventory`).  In it ``${NAME}`` as a password
 or token refers to a secret, and stays.
@@ -22,7 +22,7 @@ import yaml
 
 from speck.errors import Fault, InvalidInput
 from speck.schema.faults import Faults, quoted
-from speck.schema.secretlike import RIGHT, names_secret
+from speck.schema.secret_detection import RIGHT, names_secret
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _REFERENCE = re.compile(

@@ -8,10 +8,10 @@ from typing import Any
 from marshmallow import ValidationError
 
 from speck.errors import Fault, InvalidInput
+from speck.schema.fault_report import Report, kind_of_value
 from speck.schema.fields import StrictSchema
-from speck.schema.report import Report, kind_of_value
-from speck.schema.secretlike import WRITTEN_OUT
-from speck.schema.yamltext import line_of
+from speck.schema.secret_detection import WRITTEN_OUT
+from speck.schema.yaml.parser import line_of
 
 _HIDDEN = frozenset(("engine_login", "broker_login", "job_login"))
 

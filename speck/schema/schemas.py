@@ -22,7 +22,7 @@ from speck.schema.fields import (
     Text,
     WholeNumber,
 )
-from speck.schema.quantity import BIT_RATE, BYTES, MILLISECONDS, spark_interval
+from speck.schema.units import BIT_RATE, BYTES, MILLISECONDS, spark_interval
 
 _DOTTED = re.compile(r"[^\W\d][\w$]*(\.[^\W\d][\w$]*)*\Z")
 _NAME = "1 to 100 letters, digits, '.', '_', '-', the first a letter or a digit"

@@ -13,8 +13,8 @@ from speck.core.inventory import Inventory, Site
 from speck.core.job import JOB_NAME, Job
 from speck.schema.address import SAME_SCHEME, BadAddress, canonical, redacted
 from speck.schema.arguments import argument_faults
-from speck.schema.quantity import spark_interval
-from speck.schema.report import Report
+from speck.schema.fault_report import Report
+from speck.schema.units import spark_interval
 from speck.store.jobfile import BadFile, content_hash, locate, type_fault
 
 

@@ -18,7 +18,7 @@ from yaml.resolver import Resolver
 
 from speck.errors import Fault, UnreadableInput
 from speck.schema.faults import Faults, quoted
-from speck.schema.yamlfaults import syntax_fault
+from speck.schema.yaml.faults import syntax_fault
 
 MAX_BYTES = 5 * 1024 * 1024
 MAX_DEPTH = 20

@@ -12,7 +12,7 @@ from typing import Any
 
 from speck.errors import Fault
 from speck.schema.faults import SHOWN_LENGTH, named, quoted
-from speck.schema.yamltext import line_of
+from speck.schema.yaml.parser import line_of
 
 _UNREADABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 # A suggestion is worth this many comparisons of names in one document, no more.

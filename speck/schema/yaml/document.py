@@ -1,9 +1,9 @@
-"""A composition's text, or a job's, as plain data without variables."""
+"""A document's text as plain data, its variables replaced by their defaults."""
 
 from __future__ import annotations
 
-from speck.schema.variables import complete, completed
-from speck.schema.yamltext import MAX_BYTES, Document, decode, parse
+from speck.schema.yaml.parser import MAX_BYTES, Document, decode, parse
+from speck.schema.yaml.variables import complete, completed
 
 
 def read_document(text: str | bytes, *, format: str = "yaml", max_bytes: int = MAX_BYTES) -> Document:
