@@ -1,7 +1,7 @@
 """The coordinator: accepts compositions, has them carried out, and answers what is wanted and what is.
 
 It decides nothing about single jobs (:mod:`speck.core.plan` does) and calls no engine itself
-(:mod:`speck.runner` and :mod:`speck.reconcile` do).  A user goes before the loop (:mod:`speck.loop`), which
+(:mod:`speck.runner` and :mod:`speck.observe.observer` do).  A user goes before the loop (:mod:`speck.loop`), which
 heals through here: by operations of its own, carried out as any other.
 """
 
@@ -27,13 +27,14 @@ from speck.core.plan import Action, Keep, Plan, Start, make_plan, stranded_state
 from speck.core.quotas import Limits
 from speck.drain import BOUND
 from speck.errors import Conflict, InvalidInput, StaleRevision
-from speck.gauges import Gauges
 from speck.leaving import addresses_of, refuse_use
 from speck.leftovers import Leftovers
 from speck.loop import PERIOD, Loop
+from speck.observe.metrics import Gauges
+from speck.observe.observer import Observer
+from speck.observe.sampler import Telemetry
 from speck.operation import Operation
 from speck.operations import HEAL_PATIENCE, Operations
-from speck.reconcile import Observer
 from speck.runner import Runner
 from speck.store import Head, JobRecord, Revision, Store, auditlog
 from speck.store.artifacts import Artifacts, ServedFiles, clear_scratch
@@ -43,7 +44,6 @@ from speck.store.maintenance.backup import archive
 from speck.store.maintenance.repair import check
 from speck.store.retention import Retention
 from speck.store.store import sizes
-from speck.telemetry import Telemetry
 from speck.views import Views
 
 _log = logging.getLogger(__name__)

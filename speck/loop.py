@@ -21,12 +21,12 @@ from speck.core.plan import Action, Keep, Move, Plan, Start, Update, make_plan
 from speck.core.runtime import Drift, JobState, JobStatus
 from speck.drift import GONE, Drifted, Sighting, drifts, sightings
 from speck.errors import SpeckError
-from speck.gauges import Gauges
 from speck.healing import Turn, brokers_of, engines_of, take_turns
 from speck.leaving import left_copies
 from speck.leftovers import Leftovers
+from speck.observe.metrics import Gauges
+from speck.observe.observer import Look, Observer
 from speck.operation import Operation
-from speck.reconcile import Look, Observer
 from speck.store import Event, Transaction
 from speck.store.deployments import Deployments, EngineKey, Snapshot
 from speck.strays import Strays

@@ -15,8 +15,8 @@ from speck.core.plan import Plan, kind_of
 from speck.core.quotas import Limits
 from speck.errors import Busy, NotFound, SpeckError, StoreError
 from speck.logs import about
+from speck.observe.observer import Observer
 from speck.operation import Operation, end_state, summary_data
-from speck.reconcile import Observer
 from speck.store import Event, Intent, Store, Transaction
 from speck.store.deployments import Deployments, Snapshot
 from speck.store.retention import Retention

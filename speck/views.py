@@ -11,19 +11,19 @@ from typing import Any
 
 from speck.binder import ENGINE_OF_SCHEME, TellsLog, scheme_of
 from speck.binder.pool import BinderPool
-from speck.checkup import examine
 from speck.core.inventory import Broker, Inventory, Site
 from speck.core.runtime import JobMetrics, JobState, JobStatus
 from speck.errors import BinderError, NotFound, SpeckError
 from speck.leaving import LeftCopy, left_copies, left_sessions
 from speck.loop import Loop
-from speck.rates import Rates
-from speck.reconcile import Observer
+from speck.observe.healthcheck import examine
+from speck.observe.observer import Observer
+from speck.observe.rates import Rates
+from speck.observe.sampler import NOT_TOLD, Reading, Telemetry
 from speck.schema.logins import broker_concerns, engine_concerns
 from speck.store import AttemptRecord, Head, JobRecord
 from speck.store.deployments import Deployments, Snapshot
 from speck.store.history import History
-from speck.telemetry import NOT_TOLD, Reading, Telemetry
 
 
 @dataclass(frozen=True)

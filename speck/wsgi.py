@@ -32,7 +32,7 @@ from speck.api.measured import OTHER, REFUSED
 from speck.api.problems import problem_body
 from speck.arrival import Arrival, Known
 from speck.coordinator import Coordinator
-from speck.gauges import Gauges
+from speck.observe.metrics import Gauges
 from speck.tls import Certificate, SecuredSocket
 
 THREADS = 16  # for requests that are answered at once

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from speck import cli
-from speck.checkup import clock_complaint, examine
 from speck.core.inventory import Broker, Inventory
 from speck.core.runtime import Checkup, Complaint
 from speck.errors import NoAnswer
+from speck.observe.healthcheck import clock_complaint, examine
 from tests.examples import one_site
 from tests.mosquitto_server import MosquittoServer, free_port
 from tests.rest_server import RestServer, rest_server

@@ -22,7 +22,7 @@ from speck.api.metrics import FRESH, MOST_JOBS, _rates
 from speck.core.inventory import Inventory
 from speck.core.runtime import JobMetrics, JobState
 from speck.errors import NoAnswer, Refused
-from speck.gauges import OUTCOMES
+from speck.observe.metrics import OUTCOMES
 from tests.binder_contract import eventually
 from tests.examples import one_site
 from tests.rest_server import RestServer, rest_server, yaml_of

@@ -7,7 +7,7 @@ from functools import reduce
 import pytest
 
 from speck.core.runtime import JobMetrics
-from speck.rates import Rates, Track, rates_of
+from speck.observe.rates import Rates, Track, rates_of
 
 
 def counted(

@@ -16,8 +16,8 @@ from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.runtime import Handle, JobMetrics
 from speck.errors import BinderError, NoAnswer, Refused
+from speck.observe.sampler import Telemetry
 from speck.store import Store
-from speck.telemetry import Telemetry
 from tests.binder_contract import eventually
 from tests.doubles import InMemoryEngine, World, double_kinds
 from tests.examples import one_site

@@ -6,7 +6,7 @@ import time
 
 from flask import Flask, Response, g, request
 
-from speck.gauges import Gauges
+from speck.observe.metrics import Gauges
 
 OTHER = "other"  # a path that no route has, a method that is none of these
 REFUSED = "refused"  # in place of the route of what the application does not see

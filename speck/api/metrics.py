@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 import speck
 from speck.coordinator import Coordinator
-from speck.gauges import OPERATIONS
+from speck.observe.metrics import OPERATIONS
 from speck.operation import Operation
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -58,7 +58,7 @@ def check(
 def _examined(path: Path, variables: Mapping[str, str]) -> list[dict[str, Any]]:
     from speck.binder import installed
     from speck.binder.pool import BinderPool
-    from speck.checkup import examine
+    from speck.observe.healthcheck import examine
     from speck.server import read_inventory
 
     inventory = read_inventory(path, variables)

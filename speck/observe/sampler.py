@@ -19,7 +19,7 @@ from speck.binder import EngineBinder, MeasuresMany, TellsStored
 from speck.binder.pool import BinderPool
 from speck.core.runtime import Handle, JobMetrics
 from speck.errors import BinderError, NoAnswer, SpeckError, Unreachable
-from speck.rates import Rates, Track, rates_of
+from speck.observe.rates import Rates, Track, rates_of
 from speck.store.deployments import Deployment, Deployments, EngineKey, by_engine
 
 _log = logging.getLogger(__name__)
