@@ -1,7 +1,7 @@
 """The coordinator: accepts compositions, has them carried out, and answers what is wanted and what is.
 
 It decides nothing about single jobs (:mod:`speck.core.plan` does) and calls no engine itself
-(:mod:`speck.runner` and :mod:`speck.observe.observer` do).  A user goes before the loop (:mod:`speck.loop`), which
+(:mod:`speck.apply.applier` and :mod:`speck.observe.observer` do).  A user goes before the loop (:mod:`speck.loop`), which
 heals through here: by operations of its own, carried out as any other.
 """
 
@@ -16,26 +16,26 @@ from pathlib import Path
 from typing import Any
 
 import speck
+from speck.apply.abandon import addresses_of, refuse_use
+from speck.apply.applier import Runner
+from speck.apply.drain import BOUND
+from speck.apply.operation import Operation
+from speck.apply.operations import HEAL_PATIENCE, Operations
+from speck.apply.state_transfer import STATE_LIMIT
 from speck.backoff import Backoff
 from speck.binder import Registry
 from speck.binder.pool import BinderPool
-from speck.carry import STATE_LIMIT
 from speck.claims import refuse_taken
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
 from speck.core.plan import Action, Keep, Plan, Start, make_plan, stranded_state
 from speck.core.quotas import Limits
-from speck.drain import BOUND
 from speck.errors import Conflict, InvalidInput, StaleRevision
-from speck.leaving import addresses_of, refuse_use
 from speck.leftovers import Leftovers
 from speck.loop import PERIOD, Loop
 from speck.observe.metrics import Gauges
 from speck.observe.observer import Observer
 from speck.observe.sampler import Telemetry
-from speck.operation import Operation
-from speck.operations import HEAL_PATIENCE, Operations
-from speck.runner import Runner
 from speck.store import Head, JobRecord, Revision, Store, auditlog
 from speck.store.artifacts import Artifacts, ServedFiles, clear_scratch
 from speck.store.deployments import Deployments, Snapshot
@@ -220,7 +220,7 @@ class Coordinator:
         A composition that is as it is wanted already makes no revision.  ``author`` asks for it, ``message``
         is why, ``restored`` the number of the revision that it brings back.  ``leave_behind`` names sites, or
         addresses of engines and brokers, that are not to be waited for: what jobs have there that are wanted
-        elsewhere, or no more, is left instead of stopped and deleted (:mod:`speck.leaving`).  Raises
+        elsewhere, or no more, is left instead of stopped and deleted (:mod:`speck.apply.abandon`).  Raises
         :class:`~speck.errors.StaleRevision`, :class:`~speck.errors.Busy`,
         :class:`~speck.errors.InvalidInput`.
         """

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from speck.apply.abandon import LeftCopy
 from speck.core.job import JOB_FIELDS, Change, Job, changed_fields, form_fingerprint, session_fingerprint
 from speck.core.runtime import Drift, Found, Handle, JobState, JobStatus
-from speck.leaving import LeftCopy
 from speck.store import AttemptRecord, JobRecord
 from speck.store.deployments import Snapshot
 

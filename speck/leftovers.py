@@ -16,11 +16,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from speck.binder import DisposesStates, EngineBinder
-from speck.binder.pool import BinderPool
-from speck.core.runtime import JobState, State
-from speck.errors import BinderError, Fault, InvalidInput, NoAnswer, SpeckError, Unreachable
-from speck.leaving import (
+from speck.apply.abandon import (
     LeftCopy,
     LeftSession,
     addresses_of,
@@ -30,7 +26,11 @@ from speck.leaving import (
     left_sessions,
     shut_out,
 )
-from speck.operation import Operation
+from speck.apply.operation import Operation
+from speck.binder import DisposesStates, EngineBinder
+from speck.binder.pool import BinderPool
+from speck.core.runtime import JobState, State
+from speck.errors import BinderError, Fault, InvalidInput, NoAnswer, SpeckError, Unreachable
 from speck.store import Event, Store, Transaction
 
 _log = logging.getLogger(__name__)

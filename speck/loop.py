@@ -15,6 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from speck.apply.abandon import left_copies
+from speck.apply.operation import Operation
 from speck.backoff import Backoff
 from speck.binder.pool import BinderPool
 from speck.core.plan import Action, Keep, Move, Plan, Start, Update, make_plan
@@ -22,11 +24,9 @@ from speck.core.runtime import Drift, JobState, JobStatus
 from speck.drift import GONE, Drifted, Sighting, drifts, sightings
 from speck.errors import SpeckError
 from speck.healing import Turn, brokers_of, engines_of, take_turns
-from speck.leaving import left_copies
 from speck.leftovers import Leftovers
 from speck.observe.metrics import Gauges
 from speck.observe.observer import Look, Observer
-from speck.operation import Operation
 from speck.store import Event, Transaction
 from speck.store.deployments import Deployments, EngineKey, Snapshot
 from speck.strays import Strays

@@ -19,12 +19,12 @@ from typing import Any
 from speck.api import Protection, create_app
 from speck.api.browsers import host_of
 from speck.api.throttle import RATE
+from speck.apply.drain import BOUND
+from speck.apply.state_transfer import STATE_LIMIT
 from speck.binder import installed
-from speck.carry import STATE_LIMIT
 from speck.coordinator import Coordinator
 from speck.core.inventory import Inventory, is_loopback
 from speck.core.quotas import Limits
-from speck.drain import BOUND
 from speck.errors import Fault, InvalidInput, SpeckError
 from speck.loop import PERIOD
 from speck.schema import NO_VARIABLES, load_inventory

@@ -9,12 +9,12 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from speck.apply.abandon import LeftCopy, left_copies, left_sessions
 from speck.binder import ENGINE_OF_SCHEME, TellsLog, scheme_of
 from speck.binder.pool import BinderPool
 from speck.core.inventory import Broker, Inventory, Site
 from speck.core.runtime import JobMetrics, JobState, JobStatus
 from speck.errors import BinderError, NotFound, SpeckError
-from speck.leaving import LeftCopy, left_copies, left_sessions
 from speck.loop import Loop
 from speck.observe.healthcheck import examine
 from speck.observe.observer import Observer

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from speck.apply.operation import Operation
 from speck.backoff import Backoff
 from speck.coordinator import Coordinator
 from speck.core.job import Job
 from speck.core.runtime import Attempt
-from speck.operation import Operation
 from speck.store import Bounds, Store
 from tests.binder_contract import eventually
 from tests.doubles import World, double_kinds

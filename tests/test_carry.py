@@ -9,13 +9,13 @@ from typing import cast
 
 import pytest
 
+from speck.apply.operation import Operation
 from speck.binder import CarriesState, EngineBinder, Registry, Snapshot, TellsState
 from speck.coordinator import Coordinator
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.runtime import Attempt, Handle, State
 from speck.errors import BinderError, NoAnswer, Refused
-from speck.operation import Operation
 from speck.store import Store
 from tests.doubles import InMemoryEngine, World, checkpoint, double_kinds
 from tests.jobs_by_hand import composition, make_job, write_code

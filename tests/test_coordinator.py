@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from speck.apply.operation import Operation
 from speck.coordinator import Coordinator
 from speck.core.job import Composition
 from speck.errors import Busy, InvalidInput, NoAnswer, NotFound, Refused, StaleRevision
-from speck.operation import Operation
 from speck.store import Store
 from tests.coordinator_bench import begin_fixture, coordinator_fixture, world_fixture  # noqa: F401
 from tests.doubles import World, double_kinds

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from binders.spark.server import CONNECTOR
+from speck.apply.operation import Operation
 from speck.binder import installed
 from speck.coordinator import Coordinator
 from speck.core.inventory import Inventory, Site
-from speck.operation import Operation
 from speck.schema import load_composition
 from speck.store import Store
 from tests.binder_contract import eventually

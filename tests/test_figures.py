@@ -12,9 +12,9 @@ import requests
 
 from benchmarks.promises.flow import Listener, Sender, client
 from speck import local
+from speck.apply.operation import Operation
 from speck.binder import installed
 from speck.coordinator import Coordinator
-from speck.operation import Operation
 from speck.schema import load_composition, load_inventory
 from speck.store import Store
 from tests.binder_contract import eventually

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from binders.mqtt import MqttBroker
-from speck.attempts import KEPT_STATES
+from speck.apply.attempts import KEPT_STATES
+from speck.apply.operation import Operation
 from speck.binder import installed
 from speck.coordinator import Coordinator
 from speck.core.inventory import Inventory
 from speck.core.job import client_id
-from speck.operation import Operation
 from speck.schema import load_composition
 from speck.store import Store
 from speck.store.maintenance.backup import restore

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from speck.apply.operation import Operation
 from speck.client import RequestRefused
 from speck.coordinator import Coordinator
 from speck.core.job import Composition
 from speck.errors import Busy, InvalidInput, NotFound, Refused, StaleRevision
-from speck.operation import Operation
 from speck.store import Bounds, Store
 from speck.store.history import count, differences, surplus
 from tests.doubles import World, double_kinds

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from speck import leftovers
+from speck.apply.abandon import LeftSession, addresses_of, left_copies, left_sessions
+from speck.apply.operation import Operation
 from speck.coordinator import Coordinator
 from speck.core.inventory import Broker, Engine, Inventory, Site
 from speck.core.runtime import JobState
 from speck.errors import InvalidInput, Refused, SpeckError
-from speck.leaving import LeftSession, addresses_of, left_copies, left_sessions
-from speck.operation import Operation
 from speck.store import Store
 from tests.coordinator_bench import begin_fixture, coordinator_fixture, world_fixture  # noqa: F401
 from tests.doubles import World, double_kinds

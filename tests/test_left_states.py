@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from speck.attempts import KEPT_STATES
+from speck.apply.abandon import left_copies
+from speck.apply.attempts import KEPT_STATES
+from speck.apply.operation import Operation
 from speck.binder import DisposesStates, EngineBinder, Registry, TellsBeginnings
 from speck.coordinator import Coordinator
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.runtime import Handle, JobState, JobStatus, State
 from speck.errors import NoAnswer, Refused
-from speck.leaving import left_copies
-from speck.operation import Operation
 from speck.store import JobRecord, Store
 from tests.doubles import InMemoryEngine, World, double_kinds
 from tests.jobs_by_hand import composition, make_job, write_code

@@ -17,10 +17,10 @@ import pytest
 
 from benchmarks.promises.flow import Listener, Sender, client
 from benchmarks.promises.moves import JAR, PAIRS, ROOT, SPARK_COUNT, Sites, Trial, coordinator_on
+from speck.apply.operation import Operation
 from speck.binder import installed
 from speck.coordinator import Coordinator
 from speck.core.inventory import Engine, Inventory, Site
-from speck.operation import Operation
 from speck.schema import load_composition
 from tests.binder_contract import eventually
 from tests.flink_server import FlinkServer

@@ -17,13 +17,13 @@ from binders.flink.local import PYTHON_VARIABLE
 from binders.flink.orders import program_arguments
 from binders.flink.parcel import parcel_of
 from binders.mqtt import MqttBroker
+from speck.apply.operation import Operation
 from speck.binder import installed
 from speck.coordinator import Coordinator
 from speck.core.inventory import Inventory, Login, Secret
 from speck.core.job import Job, Scalar, client_id
 from speck.core.runtime import JobState
 from speck.errors import Refused
-from speck.operation import Operation
 from speck.schema import load_composition
 from speck.store import Store
 from tests.binder_contract import attempt_of, await_state, eventually

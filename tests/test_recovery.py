@@ -12,11 +12,11 @@ from typing import cast
 
 import pytest
 
+from speck.apply.operation import Operation
 from speck.coordinator import Coordinator
 from speck.core.job import Composition, Job
 from speck.core.runtime import Attempt, Handle
 from speck.errors import NoAnswer, Refused
-from speck.operation import Operation
 from speck.store import Store
 from tests.doubles import InMemoryEngine, World, double_kinds
 from tests.jobs_by_hand import composition, make_job, write_code

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from speck.apply.operation import Operation
 from speck.coordinator import Coordinator
 from speck.core.job import Composition, Job
 from speck.core.plan import Deployed, make_plan
 from speck.core.rewiring import rewirings
 from speck.errors import Refused
-from speck.operation import Operation
 from speck.store import Store
 from tests.doubles import World, double_kinds
 from tests.jobs_by_hand import chain, composition, make_job, write_code

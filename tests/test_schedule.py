@@ -8,7 +8,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 
 import pytest
 
-from speck.schedule import Task, run_tasks
+from speck.apply.task_graph import Task, run_tasks
 
 
 class Broken(Exception):

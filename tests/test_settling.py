@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from speck import settling
+from speck.apply import startup_probe
 from speck.core.runtime import Attempt, JobState
 from tests.doubles import InMemoryEngine, World
 from tests.examples import job
@@ -15,13 +15,13 @@ ADDRESS = "http://edge:8081/"
 
 
 def test_copies_at_one_engine_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settling, "_FRESH", 1000.0)
+    monkeypatch.setattr(startup_probe, "_FRESH", 1000.0)
     world = World()
     engine = InMemoryEngine(world, ADDRESS, "flink")
     names = [f"job-{number}" for number in range(8)]
     attempts = [Attempt(id=name, job_name=name, number=1, session=f"speck-{name}") for name in names]
     handles = [engine.submit(job(each.job_name), each) for each in attempts]
-    lookout = settling.Lookout(engine)
+    lookout = startup_probe.Lookout(engine)
     with ExitStack() as watched:
         for handle in handles[:-1]:
             watched.enter_context(lookout.watching(handle))
@@ -34,7 +34,7 @@ def test_copies_at_one_engine_are_looked_at_together(monkeypatch: pytest.MonkeyP
         assert world.counts()["statuses"] == 2
         assert lookout.status(handles[0]).state is JobState.RUNNING
         assert world.counts()["statuses"] == 2
-        monkeypatch.setattr(settling, "_FRESH", 0.0)
+        monkeypatch.setattr(startup_probe, "_FRESH", 0.0)
         world.crash(names[0])
         assert lookout.status(handles[0]).state is JobState.FAILED
     assert world.counts()["status"] == 0

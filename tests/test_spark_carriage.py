@@ -19,13 +19,13 @@ from binders.spark.carriage import PART
 from binders.spark.connect import ConnectEngine
 from binders.spark.server import CONNECTOR
 from binders.spark.wiring import settings
+from speck.apply.operation import Operation
 from speck.binder import CarriesState, Snapshot, installed
 from speck.coordinator import Coordinator
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
 from speck.core.runtime import Handle, State
 from speck.errors import Refused
-from speck.operation import Operation
 from speck.schema import load_composition
 from speck.store import Store
 from tests.binder_contract import eventually

@@ -18,10 +18,10 @@ import pytest
 import requests
 
 from speck import cli
+from speck.apply.operation import Operation
 from speck.client import RequestRefused
 from speck.coordinator import Coordinator
 from speck.errors import StoreDamaged, StoreFull
-from speck.operation import Operation
 from speck.store import Head, JobRecord, Revision, Store
 from speck.store.maintenance.contents import Contents
 from speck.store.maintenance.integrity import findings

@@ -28,12 +28,12 @@ import yaml
 
 from benchmarks.promises.flow import Listener, Sender, await_true, client
 from speck import local
+from speck.apply.operation import Operation
 from speck.binder import EngineBinder, Registry, installed
 from speck.coordinator import Coordinator
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job, client_id
 from speck.core.runtime import Attempt, Handle, State
-from speck.operation import Operation
 from speck.schema import load_composition, load_inventory
 from speck.store import Store
 

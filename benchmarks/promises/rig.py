@@ -28,10 +28,10 @@ from paho.mqtt.enums import CallbackAPIVersion
 from werkzeug.serving import make_server
 
 from speck.api import create_app
+from speck.apply.operation import Operation
 from speck.binder import installed
 from speck.coordinator import Coordinator
 from speck.core.inventory import Engine, Inventory, Site
-from speck.operation import Operation
 from speck.schema import load_composition
 from speck.store import Store
 from tests.flink_server import FlinkServer

@@ -13,9 +13,9 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 import speck
+from speck.apply.operation import Operation
 from speck.coordinator import Coordinator
 from speck.observe.metrics import OPERATIONS
-from speck.operation import Operation
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MOST_JOBS = 2000  # of which each has series of its own

@@ -14,10 +14,10 @@ from speck.api import access, metrics, parameters, problems, schemas
 from speck.api.access import author
 from speck.api.live import Live
 from speck.api.problems import fault_data
+from speck.apply.operation import Operation
 from speck.coordinator import Coordinator
 from speck.core.plan import Plan, plan_data
 from speck.errors import InvalidInput
-from speck.operation import Operation
 from speck.schema import Loaded, load_composition, load_job, read_document
 
 blueprint = Blueprint("speck", __name__, description="Jobs, compositions, operations")

@@ -10,13 +10,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from speck.apply.operation import Operation, end_state, summary_data
 from speck.core.job import Job
 from speck.core.plan import Plan, kind_of
 from speck.core.quotas import Limits
 from speck.errors import Busy, NotFound, SpeckError, StoreError
 from speck.logs import about
 from speck.observe.observer import Observer
-from speck.operation import Operation, end_state, summary_data
 from speck.store import Event, Intent, Store, Transaction
 from speck.store.deployments import Deployments, Snapshot
 from speck.store.retention import Retention
@@ -70,7 +70,7 @@ class Operations:
     def last(self, limit: int, before: str = "", composition: str = "") -> list[dict[str, Any]]:
         """The last ``limit`` operations (on a composition) that began before one by its id, newest first.
 
-        They are as plain data without their actions (:func:`~speck.operation.summary_data`).
+        They are as plain data without their actions (:func:`~speck.apply.operation.summary_data`).
         """
         stored = self.store.last_operations(
             limit, before, lambda data: composition in ("", data["composition"])

@@ -23,23 +23,23 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NoReturn
 
-from speck.attempts import Attempts, carried
+from speck.apply.abandon import Leaver
+from speck.apply.attempts import Attempts, carried
+from speck.apply.context import Ledger
+from speck.apply.drain import BOUND, Copy, await_drained
+from speck.apply.operation import Operation
+from speck.apply.sessions import Sessions
+from speck.apply.startup_probe import Lookout, fault_in_coming_up
+from speck.apply.state_transfer import STATE_LIMIT, Carrier
+from speck.apply.task_graph import Task, run_tasks
 from speck.binder.pool import BinderPool
 from speck.binder.retry import again, waits
-from speck.carry import STATE_LIMIT, Carrier
 from speck.core.graph import Graph, source_of
 from speck.core.job import Job
 from speck.core.plan import Action, Keep, Move, Plan, Start, Stop, Update
 from speck.core.rewiring import Rewiring, rewirings
-from speck.drain import BOUND, Copy, await_drained
 from speck.errors import BinderError, NoAnswer, SpeckError, StoreError, Unreachable
-from speck.leaving import Leaver
-from speck.ledger import Ledger
 from speck.logs import about
-from speck.operation import Operation
-from speck.schedule import Task, run_tasks
-from speck.sessions import Sessions
-from speck.settling import Lookout, fault_in_coming_up
 from speck.store import JobRecord, Store
 
 _log = logging.getLogger(__name__)

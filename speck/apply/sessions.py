@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, count
 
+from speck.apply.abandon import Leaver, given_up, left_sessions, names_left, shut_out
+from speck.apply.context import Ledger
 from speck.binder.retry import again
 from speck.core.job import Job, client_id
-from speck.leaving import Leaver, given_up, left_sessions, names_left, shut_out
-from speck.ledger import Ledger
 from speck.store import JobRecord, SessionRecord
 
 

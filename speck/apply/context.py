@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from speck.apply.operation import Operation
 from speck.binder.pool import BinderPool
 from speck.binder.retry import again
 from speck.core.job import Job
-from speck.operation import Operation
 from speck.store import AttemptRecord, Event, JobRecord, Store
 
 _T = TypeVar("_T")

@@ -8,16 +8,16 @@ from functools import partial
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
+from speck.apply.abandon import Leaver
+from speck.apply.context import Ledger
+from speck.apply.sessions import session_for, with_current
+from speck.apply.state_transfer import Carrier, Parcel, at
 from speck.binder import DisposesStates, TellsBeginnings
 from speck.binder.retry import TRIES, again
-from speck.carry import Carrier, Parcel, at
 from speck.core.job import Job, form_fingerprint
 from speck.core.runtime import Attempt, Handle, State
 from speck.errors import BinderError, NoAnswer, Unreachable
-from speck.leaving import Leaver
-from speck.ledger import Ledger
 from speck.logs import about
-from speck.sessions import session_for, with_current
 from speck.store import AttemptRecord, JobRecord
 
 KEPT_STATES = 2  # of those that each stop of a job leaves: what it started from, and one more for people
