@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import Figure
+from speck.controller.reconciler import PERIOD
 from speck.coordinator import Coordinator
-from speck.loop import PERIOD
 from speck.store import Event, Store
 from tests.doubles import World, double_kinds
 from tests.jobs_by_hand import composition, make_job, write_code

@@ -1,7 +1,7 @@
 """The coordinator: accepts compositions, has them carried out, and answers what is wanted and what is.
 
 It decides nothing about single jobs (:mod:`speck.core.plan` does) and calls no engine itself
-(:mod:`speck.apply.applier` and :mod:`speck.observe.observer` do).  A user goes before the loop (:mod:`speck.loop`), which
+(:mod:`speck.apply.applier` and :mod:`speck.observe.observer` do).  A user goes before the loop (:mod:`speck.controller.reconciler`), which
 heals through here: by operations of its own, carried out as any other.
 """
 
@@ -22,17 +22,17 @@ from speck.apply.drain import BOUND
 from speck.apply.operation import Operation
 from speck.apply.operations import HEAL_PATIENCE, Operations
 from speck.apply.state_transfer import STATE_LIMIT
-from speck.backoff import Backoff
 from speck.binder import Registry
 from speck.binder.pool import BinderPool
 from speck.claims import refuse_taken
+from speck.controller.backoff import Backoff
+from speck.controller.reaper import Leftovers
+from speck.controller.reconciler import PERIOD, Loop
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
 from speck.core.plan import Action, Keep, Plan, Start, make_plan, stranded_state
 from speck.core.quotas import Limits
 from speck.errors import Conflict, InvalidInput, StaleRevision
-from speck.leftovers import Leftovers
-from speck.loop import PERIOD, Loop
 from speck.observe.metrics import Gauges
 from speck.observe.observer import Observer
 from speck.observe.sampler import Telemetry

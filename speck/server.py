@@ -22,11 +22,11 @@ from speck.api.throttle import RATE
 from speck.apply.drain import BOUND
 from speck.apply.state_transfer import STATE_LIMIT
 from speck.binder import installed
+from speck.controller.reconciler import PERIOD
 from speck.coordinator import Coordinator
 from speck.core.inventory import Inventory, is_loopback
 from speck.core.quotas import Limits
 from speck.errors import Fault, InvalidInput, SpeckError
-from speck.loop import PERIOD
 from speck.schema import NO_VARIABLES, load_inventory
 from speck.schema.logins import inventory_concerns
 from speck.store import Bounds, Store

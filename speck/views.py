@@ -12,10 +12,10 @@ from typing import Any
 from speck.apply.abandon import LeftCopy, left_copies, left_sessions
 from speck.binder import ENGINE_OF_SCHEME, TellsLog, scheme_of
 from speck.binder.pool import BinderPool
+from speck.controller.reconciler import Loop
 from speck.core.inventory import Broker, Inventory, Site
 from speck.core.runtime import JobMetrics, JobState, JobStatus
 from speck.errors import BinderError, NotFound, SpeckError
-from speck.loop import Loop
 from speck.observe.healthcheck import examine
 from speck.observe.observer import Observer
 from speck.observe.rates import Rates

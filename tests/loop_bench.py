@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from speck.apply.operation import Operation
-from speck.backoff import Backoff
+from speck.controller.backoff import Backoff
 from speck.coordinator import Coordinator
 from speck.core.job import Job
 from speck.core.runtime import Attempt

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from speck import leftovers
 from speck.apply.abandon import LeftSession, addresses_of, left_copies, left_sessions
 from speck.apply.operation import Operation
+from speck.controller import reaper
 from speck.coordinator import Coordinator
 from speck.core.inventory import Broker, Engine, Inventory, Site
 from speck.core.runtime import JobState
@@ -313,8 +313,8 @@ def test_a_source_that_is_left_later_keeps_the_fence_for_a_copy_of_before(
 def test_what_is_silent_for_long_is_asked_less_often(
     coordinator: Coordinator, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leftovers, "EAGER", 2)
-    monkeypatch.setattr(leftovers, "SELDOM", 5)
+    monkeypatch.setattr(reaper, "EAGER", 2)
+    monkeypatch.setattr(reaper, "SELDOM", 5)
     leave(coordinator, world)
     counts = []
     for _ in range(10):

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from speck.apply.operation import Operation
-from speck.backoff import FIRST, JITTER, LONGEST, WELL, exponential
+from speck.controller.backoff import FIRST, JITTER, LONGEST, WELL, exponential
+from speck.controller.reconciler import NEVER
 from speck.coordinator import Coordinator
 from speck.core.runtime import Drift, JobState
 from speck.errors import Busy, NoAnswer, NoCapacity, Refused, SpeckError
-from speck.loop import NEVER
 from speck.store import Store
 from tests.binder_contract import eventually
 from tests.coordinator_bench import world_fixture  # noqa: F401

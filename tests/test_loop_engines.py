@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from binders.spark.wire import ConnectClient, Query, endpoint_of
-from speck.backoff import Backoff
 from speck.binder import installed
+from speck.controller.backoff import Backoff
 from speck.coordinator import Coordinator
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job

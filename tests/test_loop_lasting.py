@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from speck.backoff import JITTER, LONGEST, Backoff
+from speck.controller.backoff import JITTER, LONGEST, Backoff
 from speck.errors import NoAnswer, Refused, StoreError
 from speck.store import Bounds, Store, Tries
 from tests.coordinator_bench import world_fixture  # noqa: F401

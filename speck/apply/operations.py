@@ -302,15 +302,15 @@ class Operations:
     # --- healing
 
     def turns(self) -> Mapping[str, int]:
-        """See :class:`speck.loop.Healer`."""
+        """See :class:`speck.controller.reconciler.Healer`."""
         return dict(self._changes)
 
     def free(self, composition: str) -> bool:
-        """See :class:`speck.loop.Healer`."""
+        """See :class:`speck.controller.reconciler.Healer`."""
         return not (self._closing or composition in self._at_work or self._users[composition])
 
     def heal(self, snapshot: Snapshot, plan: Plan, turn: int) -> Operation | None:
-        """See :class:`speck.loop.Healer`."""
+        """See :class:`speck.controller.reconciler.Healer`."""
         name = snapshot.head.name
         with self.lock:
             if not self.free(name) or self._changes[name] != turn:
@@ -323,7 +323,7 @@ class Operations:
         return operation
 
     def quietly(self, composition: str, turn: int, write: Callable[[Transaction], None]) -> bool:
-        """See :class:`speck.loop.Healer`."""
+        """See :class:`speck.controller.reconciler.Healer`."""
         with self.lock:
             if not self.free(composition) or self._changes[composition] != turn:
                 return False

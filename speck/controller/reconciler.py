@@ -17,19 +17,19 @@ from typing import Protocol
 
 from speck.apply.abandon import left_copies
 from speck.apply.operation import Operation
-from speck.backoff import Backoff
 from speck.binder.pool import BinderPool
+from speck.controller.backoff import Backoff
+from speck.controller.drift import GONE, Drifted, Sighting, drifts, sightings
+from speck.controller.gate import Turn, brokers_of, engines_of, take_turns
+from speck.controller.orphans import Strays
+from speck.controller.reaper import Leftovers
 from speck.core.plan import Action, Keep, Move, Plan, Start, Update, make_plan
 from speck.core.runtime import Drift, JobState, JobStatus
-from speck.drift import GONE, Drifted, Sighting, drifts, sightings
 from speck.errors import SpeckError
-from speck.healing import Turn, brokers_of, engines_of, take_turns
-from speck.leftovers import Leftovers
 from speck.observe.metrics import Gauges
 from speck.observe.observer import Look, Observer
 from speck.store import Event, Transaction
 from speck.store.deployments import Deployments, EngineKey, Snapshot
-from speck.strays import Strays
 
 _log = logging.getLogger(__name__)
 

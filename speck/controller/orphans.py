@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from speck.binder.pool import BinderPool
+from speck.controller.drift import Drifted, Sighting
 from speck.core.job import session_fingerprint
 from speck.core.runtime import Attempt
-from speck.drift import Drifted, Sighting
 from speck.store import AttemptRecord, Event, Store, Transaction
 from speck.store.deployments import Snapshot
 

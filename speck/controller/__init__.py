@@ -1,0 +1,1 @@
+"""Keeps jobs as desired: detects drift, gates and retries actions, adopts orphans, reaps what was abandoned."""
