@@ -24,10 +24,11 @@ from speck.apply.operations import HEAL_PATIENCE, Operations
 from speck.apply.state_transfer import STATE_LIMIT
 from speck.binder import Registry
 from speck.binder.pool import BinderPool
-from speck.claims import refuse_taken
 from speck.controller.backoff import Backoff
 from speck.controller.reaper import Leftovers
 from speck.controller.reconciler import PERIOD, Loop
+from speck.coordinator.admission import refuse_taken
+from speck.coordinator.queries import Views
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
 from speck.core.plan import Action, Keep, Plan, Start, make_plan, stranded_state
@@ -44,7 +45,6 @@ from speck.store.maintenance.backup import archive
 from speck.store.maintenance.repair import check
 from speck.store.retention import Retention
 from speck.store.store import sizes
-from speck.views import Views
 
 _log = logging.getLogger(__name__)
 
