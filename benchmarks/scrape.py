@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import Figure
-from speck.api import create_app, metrics
 from speck.coordinator import Coordinator
 from speck.core.runtime import JobMetrics
+from speck.server.api import create_app, exposition
 from speck.store import Store
 from tests.doubles import World, double_kinds
 from tests.jobs_by_hand import composition, make_job, write_code
@@ -44,11 +44,11 @@ def measure(jobs: int, runs: int) -> dict[str, Any]:
             coordinator.telemetry.period = 0.0  # each engine is due at once
             sampling = [_time(lambda: _sample(coordinator)) for _ in range(runs)]
             coordinator.telemetry.period = 3600.0  # and none any more
-            answers = [_time(lambda: metrics.exposition(coordinator)) for _ in range(runs)]
+            answers = [_time(lambda: exposition.exposition(coordinator)) for _ in range(runs)]
             rates = [_time(lambda: json.dumps(coordinator.views.rates())) for _ in range(runs)]
-            text = metrics.exposition(coordinator).decode()
+            text = exposition.exposition(coordinator).decode()
             coordinator.close()
-    assert text.count("speck_job_waiting_messages{") == min(jobs, metrics.MOST_JOBS)
+    assert text.count("speck_job_waiting_messages{") == min(jobs, exposition.MOST_JOBS)
     return {
         "jobs": jobs,
         **dict(Figure.of(answers).named("metrics_seconds")),

@@ -1,7 +1,7 @@
 """Fetches the libraries of the dashboard anew, at the versions that are pinned: ``make assets``.
 
-``speck/dashboard/assets/vendor/libraries.json`` pins each package by version and by the integrity of its
-archive (sha512, as npm has it); ``npm pack`` fetches the archive, and what does not fit the pin is refused.
+``speck/server/dashboard/assets/vendor/libraries.json`` pins each package by version and by the integrity of
+its archive (sha512, as npm has it); ``npm pack`` fetches the archive; one that does not fit is refused.
 To take a new version, write it there, run this, and put the integrity that it names in place of the old one
 once it is believed.
 """
@@ -17,7 +17,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-VENDOR = Path(__file__).resolve().parent.parent / "speck" / "dashboard" / "assets" / "vendor"
+VENDOR = Path(__file__).resolve().parent.parent / "speck" / "server" / "dashboard" / "assets" / "vendor"
 
 
 def fetch(library: dict[str, object], directory: Path) -> tarfile.TarFile:

@@ -13,7 +13,7 @@ from selenium.webdriver import ActionChains, Chrome
 
 from speck.core.inventory import Inventory, Uplink
 from speck.core.runtime import JobState
-from speck.tokens import Tokens
+from speck.server.tokens import Tokens
 from tests.chromium import Page
 from tests.examples import one_site
 from tests.rest_server import RestServer, rest_server

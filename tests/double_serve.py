@@ -8,9 +8,10 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from speck import cli, server
+from speck import cli
 from speck.core.job import Job
 from speck.core.runtime import Attempt, Handle
+from speck.server import process
 from tests.doubles import InMemoryEngine, World, double_kinds
 
 _submit = InMemoryEngine.submit
@@ -27,5 +28,5 @@ def _submit_when_told(engine: InMemoryEngine, job: Job, attempt: Attempt) -> Han
 if __name__ == "__main__":
     InMemoryEngine.submit = _submit_when_told  # type: ignore[method-assign]
     kinds = double_kinds(World())
-    server.installed = lambda: kinds
+    process.installed = lambda: kinds
     cli.main()

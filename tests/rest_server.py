@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from flask import Flask
 
-from speck.api import Patience, Protection, create_app
 from speck.client import Client
 from speck.coordinator import Coordinator
 from speck.core.inventory import Inventory
+from speck.server.api import Patience, Protection, create_app
+from speck.server.tls import Certificate
+from speck.server.tokens import Owner, Role, Tokens, digest
+from speck.server.wsgi import PATIENCE, WebServer
 from speck.store import Store
-from speck.tls import Certificate
-from speck.tokens import Owner, Role, Tokens, digest
-from speck.wsgi import PATIENCE, WebServer
 from tests.doubles import World, double_kinds
 
 

@@ -8,10 +8,10 @@ import pytest
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
-from speck.api import live
 from speck.client import Client
 from speck.errors import Refused
-from speck.tokens import Owner, Role, TokenFile, Tokens, add_owner, digest
+from speck.server.api import live
+from speck.server.tokens import Owner, Role, TokenFile, Tokens, add_owner, digest
 from tests.chromium import Page
 from tests.dashboards import (
     SITES,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from speck.api import create_app
 from speck.coordinator import Coordinator
+from speck.server.api import create_app
 from speck.store import Store
 from tests.binder_contract import eventually
 from tests.doubles import World, double_kinds

@@ -18,12 +18,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from speck import cli
-from speck.api.problems import fault_data
 from speck.core.inventory import Inventory
 from speck.errors import InvalidInput
 from speck.schema import load_composition, load_inventory
 from speck.schema.faults import MOST
 from speck.schema.schemas import JobSchema
+from speck.server.api.problems import fault_data
 from tests.doubles import World, double_kinds
 from tests.examples import PIPELINES
 from tests.rest_server import RestServer

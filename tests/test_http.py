@@ -14,9 +14,9 @@ import pytest
 import requests
 from waitress.adjustments import Adjustments
 
-from speck.api import MAX_BODY
-from speck.arrival import LONGEST_LINE, Arrival
-from speck.wsgi import MAX_HEADER, THREADS
+from speck.server.api import MAX_BODY
+from speck.server.request_parser import LONGEST_LINE, Arrival
+from speck.server.wsgi import MAX_HEADER, THREADS
 from tests.rest_server import RestServer, rest_server, yaml_of
 
 YAML = {"Content-Type": "application/yaml"}

@@ -16,11 +16,11 @@ import requests
 from hypothesis import given
 from hypothesis import strategies as some
 
-from speck.api import live
-from speck.api.feed import Feed
-from speck.api.live import Part, Watcher, lines
 from speck.core.inventory import Inventory
 from speck.errors import StoreError
+from speck.server.api import live
+from speck.server.api.feed import Feed
+from speck.server.api.live import Part, Watcher, lines
 from tests.examples import one_site, property_test
 from tests.rest_server import RestServer, rest_server, yaml_of
 

@@ -18,11 +18,11 @@ import yaml
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from speck.api.metrics import FRESH, MOST_JOBS, _rates
 from speck.core.inventory import Inventory
 from speck.core.runtime import JobMetrics, JobState
 from speck.errors import NoAnswer, Refused
 from speck.observe.metrics import OUTCOMES
+from speck.server.api.exposition import FRESH, MOST_JOBS, _rates
 from tests.binder_contract import eventually
 from tests.examples import one_site
 from tests.rest_server import RestServer, rest_server, yaml_of

@@ -24,12 +24,12 @@ import pytest
 import requests
 
 from speck import cli
-from speck.api.browsers import HEADERS, foreign, is_ours
-from speck.api.throttle import Throttle, client_of
 from speck.demo.programs import Program
 from speck.errors import InvalidInput, StoreFull
-from speck.server import _names
-from speck.tokens import Owner, Role, TokenFile, add_owner, digest, mint, remove_owner
+from speck.server.middleware.origin import HEADERS, foreign, is_ours
+from speck.server.middleware.rate_limit import Throttle, client_of
+from speck.server.process import _names
+from speck.server.tokens import Owner, Role, TokenFile, add_owner, digest, mint, remove_owner
 from tests.rest_server import rest_server, yaml_of
 from tests.served import Served, served
 from tests.test_http import JSON, YAML, problem_of

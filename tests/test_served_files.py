@@ -9,7 +9,7 @@ import pytest
 import requests
 
 from speck.errors import StoreError
-from speck.server import _reached_at
+from speck.server.process import _reached_at
 from speck.store.artifacts import ServedFiles
 from tests.rest_server import rest_server
 

@@ -25,7 +25,7 @@ import requests
 
 from speck.client import Client
 from speck.errors import InvalidInput, ServerError
-from speck.tls import Certificate
+from speck.server.tls import Certificate
 from tests.nginx_server import nginx_before_speck
 from tests.rest_server import RestServer, rest_server, yaml_of
 from tests.served import ROOT, served
@@ -274,7 +274,7 @@ def test_an_operation_is_followed_over_tls(secured: Secured) -> None:
 def test_a_certificate_is_renewed_while_the_server_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("speck.tls._LOOK_AGAIN", 0.0)
+    monkeypatch.setattr("speck.server.tls._LOOK_AGAIN", 0.0)
     ca, key = certificate(tmp_path, "server")
     with rest_server(tmp_path, certificate=Certificate(ca, key)) as rest:
         new, new_key = certificate(tmp_path, "new")

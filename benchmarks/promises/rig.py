@@ -27,12 +27,12 @@ import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 from werkzeug.serving import make_server
 
-from speck.api import create_app
 from speck.apply.operation import Operation
 from speck.binder import installed
 from speck.coordinator import Coordinator
 from speck.core.inventory import Engine, Inventory, Site
 from speck.schema import load_composition
+from speck.server.api import create_app
 from speck.store import Store
 from tests.flink_server import FlinkServer
 from tests.mosquitto_server import MosquittoServer, free_port

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from docs.generate import tables
-from speck.api import create_app
 from speck.binder import installed
 from speck.coordinator import Coordinator
 from speck.core.inventory import Inventory
 from speck.schema import JobSchema
+from speck.server.api import create_app
 from speck.store import Store
 
 _METHODS = ("get", "post", "put", "patch", "delete")

@@ -1,1 +1,1 @@
-"""Carries a plan out at engines and brokers: operations, the apply protocol, attempts, sessions, state transfer."""
+"""Carries plans out at engines and brokers: operations, the protocol, attempts, sessions, state."""

@@ -4,7 +4,8 @@ A copy may be at work at such an engine.  So its state is found without its engi
 broker is raised above it, and its session is taken over: a copy that reads loses its connection, looks at the
 fence, and ends for good.  When its broker is left behind as well, that is still to be done, and the session
 still to be deleted.  What was left is no part of its job any more, but stays in the store until its engine
-has said that the copy runs no more, and its broker that the session is deleted (:mod:`speck.controller.reaper`).
+has said that the copy runs no more, and its broker that the session is deleted
+(:mod:`speck.controller.reaper`).
 """
 
 from __future__ import annotations

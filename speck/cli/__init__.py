@@ -31,7 +31,7 @@ from speck.cli.completion import PROGRAM
 from speck.cli.failing import report
 from speck.cli.terminal import take_any_text
 from speck.client import DEFAULT_URL, Client
-from speck.tokens import token_of
+from speck.server.tokens import token_of
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

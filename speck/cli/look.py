@@ -55,7 +55,7 @@ def graph(
     from speck.binder import installed
     from speck.draw import draw_image, draw_text
     from speck.schema import load_composition
-    from speck.server import read_inventory
+    from speck.server.process import read_inventory
 
     path = inventory or default_sites()
     variables = values(env_files, settings, file, path)

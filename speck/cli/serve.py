@@ -13,9 +13,9 @@ from speck.apply.state_transfer import STATE_LIMIT
 from speck.cli.common import DEFAULT_DIRECTORY, default_sites
 from speck.cli.variables import values, variables_options
 from speck.core.quotas import Limits
+from speck.server.tls import Certificate
+from speck.server.tokens import TokenFile, Tokens, token_of
 from speck.store import Bounds
-from speck.tls import Certificate
-from speck.tokens import TokenFile, Tokens, token_of
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -159,7 +159,7 @@ def serve(
 ) -> None:
     """Run the server."""
     from speck.logs import configure
-    from speck.server import serve as run
+    from speck.server.process import serve as run
 
     sites = sites or default_sites()
     configure(log_format, log_level or ("info" if verbose else "warning"))

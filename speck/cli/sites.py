@@ -59,7 +59,7 @@ def _examined(path: Path, variables: Mapping[str, str]) -> list[dict[str, Any]]:
     from speck.binder import installed
     from speck.binder.pool import BinderPool
     from speck.observe.healthcheck import examine
-    from speck.server import read_inventory
+    from speck.server.process import read_inventory
 
     inventory = read_inventory(path, variables)
     pool = BinderPool(installed(), inventory)

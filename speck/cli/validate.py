@@ -76,7 +76,7 @@ def _read(
 ) -> tuple[str, tuple[Fault, ...]]:
     """What the file holds, in words, and what in it is worth a warning."""
     from speck.schema import load_composition, load_inventory
-    from speck.server import read_inventory
+    from speck.server.process import read_inventory
 
     text = file.read_bytes()
     if _is_inventory(text):

@@ -1,1 +1,1 @@
-"""Keeps jobs as desired: detects drift, gates and retries actions, adopts orphans, reaps what was abandoned."""
+"""Keeps jobs as desired: drift, gated actions, back-off, orphans, and the reaper of abandoned work."""

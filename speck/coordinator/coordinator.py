@@ -1,8 +1,8 @@
-"""The coordinator: accepts compositions, has them carried out, and answers what is wanted and what is.
+"""The coordinator: accepts compositions and has them applied.
 
 It decides nothing about single jobs (:mod:`speck.core.plan` does) and calls no engine itself
-(:mod:`speck.apply.applier` and :mod:`speck.observe.observer` do).  A user goes before the loop (:mod:`speck.controller.reconciler`), which
-heals through here: by operations of its own, carried out as any other.
+(:mod:`speck.apply.applier` and :mod:`speck.observe.observer` do).  Users go before the reconciler
+(:mod:`speck.controller.reconciler`), which heals by operations of its own, applied as any other.
 """
 
 from __future__ import annotations

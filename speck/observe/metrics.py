@@ -1,7 +1,8 @@
 """What one coordinator counts of its own work while it goes on, for Prometheus.
 
-Names and help texts stand here once (and in ``speck/api/metrics.py``, of what is looked up when it is asked
-for); ``docs/metrics.md`` lists them all.  A label's values are few: kinds, methods, states, never a message.
+Names and help texts stand here once (and in ``speck/server/api/exposition.py``, for values that are read at
+each scrape); ``docs/metrics.md`` lists them all.  A label's values are few: kinds, methods, states, never
+a message.
 """
 
 from __future__ import annotations

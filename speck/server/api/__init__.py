@@ -9,17 +9,25 @@ from flask_smorest import Api
 from werkzeug.exceptions import HTTPException
 
 import speck
-from speck.api import access, browsers, document, measured, patience, problems, queries, throttle
-from speck.api.files import FILES
-from speck.api.live import Live
-from speck.api.patience import Patience
-from speck.api.routes import blueprint
-from speck.api.schemas import ProblemSchema
 from speck.coordinator import Coordinator
-from speck.dashboard import DASHBOARD
 from speck.schema import CompositionSchema, JobSchema
 from speck.schema.yaml.parser import MAX_BYTES
-from speck.tokens import Tokens
+from speck.server.api import openapi, problems
+from speck.server.api.artifact_routes import FILES
+from speck.server.api.live import Live
+from speck.server.api.routes import blueprint
+from speck.server.api.schemas import ProblemSchema
+from speck.server.dashboard import DASHBOARD
+from speck.server.middleware import (
+    authentication,
+    concurrency_limit,
+    origin,
+    query_check,
+    rate_limit,
+    request_metrics,
+)
+from speck.server.middleware.concurrency_limit import Patience
+from speck.server.tokens import Tokens
 
 __all__ = ["MAX_BODY", "Patience", "Protection", "create_app"]
 
@@ -72,16 +80,16 @@ def create_app(coordinator: Coordinator, protection: Protection | None = None) -
     api.register_blueprint(blueprint)
     app.register_blueprint(FILES)
     app.register_blueprint(DASHBOARD)
-    measured.register(app, coordinator.gauges)
+    request_metrics.register(app, coordinator.gauges)
     # In this order: what is no business of this server, what is too much, who asks.
-    browsers.register(app, protection.names)
+    origin.register(app, protection.names)
     if protection.rate:
-        throttle.register(app, protection.rate)
+        rate_limit.register(app, protection.rate)
     if protection.tokens is not None:
-        access.register(app, protection.tokens)
-    described = document.complete(api.spec.to_dict())
-    access.describe(described, protection.tokens is not None)
+        authentication.register(app, protection.tokens)
+    described = openapi.complete(api.spec.to_dict())
+    authentication.describe(described, protection.tokens is not None)
     app.add_url_rule("/openapi.json", "openapi", lambda: described)
-    queries.register(app, document.query_parameters(described))
-    patience.register(app)
+    query_check.register(app, openapi.query_parameters(described))
+    concurrency_limit.register(app)
     return app

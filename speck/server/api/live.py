@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from speck.api.feed import Feed, event
 from speck.apply.operation import Operation, summary_data
 from speck.coordinator import Coordinator
 from speck.errors import SpeckError
+from speck.server.api.feed import Feed, event
 
 MOST = 32  # who may follow at once
 BEAT = 10.0  # s; who follows hears so often at least

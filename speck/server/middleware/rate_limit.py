@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from flask import Flask, Response, request
 
-from speck.api import problems
+from speck.server.api import problems
 
 RATE = 100.0  # requests/s of one client, beyond loopback
 _AT_ONCE = 5.0  # s; what may be saved up

@@ -8,8 +8,8 @@ from difflib import get_close_matches
 
 from flask import Flask, Response, request
 
-from speck.api import problems
 from speck.schema.fault_report import show
+from speck.server.api import problems
 
 # Of each method and path: the parameters by name, and whether each may be given several times.
 Known = Mapping[tuple[str, str], Mapping[str, bool]]

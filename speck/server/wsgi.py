@@ -2,7 +2,8 @@
 
 Waitress receives requests and sends answers in one loop, and hands what it received whole to a pool of
 threads.  So a slow client costs no thread, only a connection; here it costs that for a bounded time only.
-An answer that is waited for does cost a thread; it brings one of its own (:class:`~speck.api.Patience`).
+An answer that is waited for does cost a thread; it brings one of its own
+(:class:`~speck.server.api.Patience`).
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ from waitress.server import create_server
 from waitress.task import ErrorTask
 from waitress.utilities import Error
 
-from speck.api import MAX_BODY, Patience
-from speck.api.browsers import HEADERS
-from speck.api.live import Live
-from speck.api.measured import OTHER, REFUSED
-from speck.api.problems import problem_body
-from speck.arrival import Arrival, Known
 from speck.coordinator import Coordinator
 from speck.observe.metrics import Gauges
-from speck.tls import Certificate, SecuredSocket
+from speck.server.api import MAX_BODY, Patience
+from speck.server.api.live import Live
+from speck.server.api.problems import problem_body
+from speck.server.middleware.origin import HEADERS
+from speck.server.middleware.request_metrics import OTHER, REFUSED
+from speck.server.request_parser import Arrival, Known
+from speck.server.tls import Certificate, SecuredSocket
 
 THREADS = 16  # for requests that are answered at once
 MAX_CONNECTIONS = 2000

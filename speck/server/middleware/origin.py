@@ -14,9 +14,9 @@ from collections.abc import Collection, Mapping
 from flask import Flask, Response, request
 from werkzeug.datastructures import Headers
 
-from speck.api import problems
-from speck.api.access import READING
 from speck.schema.fault_report import show
+from speck.server.api import problems
+from speck.server.middleware.authentication import READING
 
 # Of every answer, so that no page or error needs to be told apart.
 HEADERS: Mapping[str, str] = {

@@ -11,9 +11,9 @@ from typing import Any
 
 from flask import Flask, Response, g, request
 
-from speck.api import problems
-from speck.api.files import PREFIX
-from speck.tokens import Owner, Role, Tokens
+from speck.server.api import problems
+from speck.server.api.artifact_routes import PREFIX
+from speck.server.tokens import Owner, Role, Tokens
 
 READING = frozenset(("GET", "HEAD", "OPTIONS"))
 # What shows nothing without a token: a sign of life; a page and what belongs to it, which then asks for one;

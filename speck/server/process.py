@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import logging
-import os
-import signal
 import socket
-import sys
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
-from speck.api import Protection, create_app
-from speck.api.browsers import host_of
-from speck.api.throttle import RATE
 from speck.apply.drain import BOUND
 from speck.apply.state_transfer import STATE_LIMIT
 from speck.binder import installed
@@ -29,10 +19,14 @@ from speck.core.quotas import Limits
 from speck.errors import Fault, InvalidInput, SpeckError
 from speck.schema import NO_VARIABLES, load_inventory
 from speck.schema.logins import inventory_concerns
+from speck.server.api import Protection, create_app
+from speck.server.middleware.origin import host_of
+from speck.server.middleware.rate_limit import RATE
+from speck.server.signals import Signals, _say
+from speck.server.tls import Certificate
+from speck.server.tokens import Tokens
+from speck.server.wsgi import WebServer
 from speck.store import Bounds, Store
-from speck.tls import Certificate
-from speck.tokens import Tokens
-from speck.wsgi import WebServer
 
 _log = logging.getLogger(__name__)
 
@@ -77,7 +71,7 @@ def serve(
     for concern in inventory_concerns(inventory):
         _log.warning("%s: %s", sites, concern)
     with (
-        _Signals() as signals,
+        Signals() as signals,
         Store(data_dir, bounds or Bounds()) as store,
         _listen(host, port) as listener,
     ):
@@ -176,72 +170,3 @@ def _reached_at(host: str, port: int, scheme: str = "http") -> str:
 
 def _url_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
-
-
-class _Signals:
-    """SIGINT, SIGTERM and SIGHUP as the word to end, from here on to the end of the process.
-
-    When the block raises, they mean again what they meant before.
-
-    The first one, even if it came before, calls ``on_first``; those that follow are told to wait.  A handler
-    runs between any two steps of the main thread, whatever locks that holds, so it only writes to a pipe.
-    """
-
-    def __init__(self) -> None:
-        self._reader, self._writer = os.pipe()
-        self._ready = threading.Event()
-        self._on_first: Callable[[], None] = _nothing
-        self._former: dict[int, Any] = {}
-
-    @property
-    def on_first(self) -> Callable[[], None]:
-        """What the first signal has done, in a thread."""
-        return self._on_first
-
-    @on_first.setter
-    def on_first(self, action: Callable[[], None]) -> None:
-        self._on_first = action
-        self._ready.set()
-
-    def __enter__(self) -> _Signals:
-        threading.Thread(target=self._watch, name="signals", daemon=True).start()
-        for number in _ENDING:
-            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # not under nohup
-                self._former[number] = signal.signal(number, self._note)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        for number, former in self._former.items():
-            # When all went well the process ends now, and one more word must not make a failure of it.
-            signal.signal(number, signal.SIG_IGN if kind is None else former)
-        os.close(self._writer)
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        os.write(self._writer, bytes([number]))
-
-    def _watch(self) -> None:
-        first = True
-        while word := os.read(self._reader, 1):
-            name = signal.Signals(word[0]).name
-            _say(f"{name}: finishing what is in hand" if first else f"{name}: still at it ({_HOW_TO_KILL})")
-            if first:
-                threading.Thread(target=self._act, name="ending", daemon=True).start()
-            first = False
-        os.close(self._reader)
-
-    def _act(self) -> None:
-        self._ready.wait()
-        self._on_first()
-
-
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_HOW_TO_KILL = "SIGKILL ends it at once; it goes on where it was when it is started again"
-
-
-def _nothing() -> None:
-    """Nothing is to be done yet."""
-
-
-def _say(text: str) -> None:
-    with contextlib.suppress(OSError):  # the terminal may be gone
-        print(text, file=sys.stderr, flush=True)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, current_app, send_file
 
-from speck.api import problems
 from speck.coordinator import Coordinator
+from speck.server.api import problems
 
 PREFIX = "/artifacts/"
 

@@ -7,7 +7,7 @@ from typing import Any
 from marshmallow import Schema, fields, validate
 
 from speck.core.runtime import Drift
-from speck.tokens import Role
+from speck.server.tokens import Role
 
 _KINDS = ("start", "stop", "update", "move", "keep")
 _UNIX = {"description": "Unix time, s"}

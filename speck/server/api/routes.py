@@ -10,15 +10,16 @@ from flask import Response, current_app, request
 from flask_smorest import Blueprint
 from werkzeug.exceptions import UnsupportedMediaType
 
-from speck.api import access, metrics, parameters, problems, schemas
-from speck.api.access import author
-from speck.api.live import Live
-from speck.api.problems import fault_data
 from speck.apply.operation import Operation
 from speck.coordinator import Coordinator
 from speck.core.plan import Plan, plan_data
 from speck.errors import InvalidInput
 from speck.schema import Loaded, load_composition, load_job, read_document
+from speck.server.api import exposition, parameters, problems, schemas
+from speck.server.api.live import Live
+from speck.server.api.problems import fault_data
+from speck.server.middleware import authentication
+from speck.server.middleware.authentication import author
 
 blueprint = Blueprint("speck", __name__, description="Jobs, compositions, operations")
 
@@ -280,7 +281,7 @@ def follow_operation(identifier: str) -> Response:
     if operation is None:
         ended = _coordinator().operation(identifier)
         return _stream(iter((_event(ended),)))
-    return _stream(_follow(operation, access.standing()))
+    return _stream(_follow(operation, authentication.standing()))
 
 
 def _stream(events: Iterator[str]) -> Response:
@@ -319,7 +320,7 @@ def follow_live(headers: dict[str, Any]) -> Response:
     if not live.enter():
         detail = f"{live.most} follow already (try again, or ask for what you need now and then)"
         return problems.problem(503, detail, headers={"Retry-After": "10"})
-    response = _stream(live.follow(headers["last_event_id"], access.standing()))
+    response = _stream(live.follow(headers["last_event_id"], authentication.standing()))
     response.headers["Cache-Control"] = "no-store"
     response.call_on_close(live.leave)
     return response
@@ -369,7 +370,7 @@ def forget_left_behind(query: dict[str, Any]) -> Any:
 @blueprint.response(200, schemas.OwnerSchema)
 def show_owner() -> Any:
     """Who asks, by the token, and whether that may change things"""
-    return access.who()
+    return authentication.who()
 
 
 @blueprint.route("/healthz", methods=["GET"])
@@ -414,4 +415,4 @@ def back_up_store() -> Response:
 @blueprint.response(200, content_type="text/plain", description="Prometheus's text format")
 def show_metrics() -> Response:
     """Metrics for Prometheus"""
-    return Response(metrics.exposition(_coordinator()), content_type=metrics.CONTENT_TYPE)
+    return Response(exposition.exposition(_coordinator()), content_type=exposition.CONTENT_TYPE)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from flask import Flask, Response, g, request
 
-from speck.api import problems
+from speck.server.api import problems
 
 MOST = 200  # at once
 _AT_ONCE = frozenset(("GET", "HEAD", "OPTIONS"))
