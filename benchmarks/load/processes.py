@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from speck.binder import LocalServer
-from speck.local_record import free_ports
+from speck.local.state import free_ports
 
 _START_TIMEOUT = 120.0  # s
 _STOP_TIMEOUT = 30.0  # s

@@ -17,7 +17,7 @@ import yaml
 from binders import archive
 from binders.java import java
 from speck.errors import LocalError
-from speck.processes import heap_bytes
+from speck.local.processes import heap_bytes
 
 JOBMANAGER = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
 TASKMANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"

@@ -1,4 +1,4 @@
-"""A Flink cluster on this machine, for :mod:`speck.local`."""
+"""A Flink cluster on this machine, for :mod:`speck.local.sites`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Mosquitto on this machine with the sound configuration of a site, for :mod:`speck.local`."""
+"""A Mosquitto on this machine with the sound configuration of a site, for :mod:`speck.local.sites`."""
 
 from __future__ import annotations
 

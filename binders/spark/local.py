@@ -1,4 +1,4 @@
-"""A Spark Connect server on this machine, for :mod:`speck.local`."""
+"""A Spark Connect server on this machine, for :mod:`speck.local.sites`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from binders.spark.archive import make
 from binders.spark.server import CONNECTOR, connect_server_command, connect_server_environment
 from speck.errors import LocalError
-from speck.processes import heap_bytes
+from speck.local.processes import heap_bytes
 
 # HTTP/2 (RFC 9113, section 3.4): the client's preface and an empty SETTINGS frame; the server's first frame
 # is a SETTINGS frame too (type 4).

@@ -1,4 +1,4 @@
-"""A Spark standalone cluster on this machine, a master and one worker, for :mod:`speck.local`."""
+"""A Spark standalone cluster on this machine, a master and one worker, for :mod:`speck.local.sites`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How to start an engine or a broker of one kind on this machine, for :mod:`speck.local`."""
+"""How to start an engine or a broker of one kind on this machine, for :mod:`speck.local.sites`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 
 class LocalServer(Protocol):
-    """How to start an engine or a broker of one kind on this machine, for :mod:`speck.local`."""
+    """How to start an engine or a broker of one kind on this machine, for :mod:`speck.local.sites`."""
 
     ports: int  # how many loopback ports it needs; the first is that of its address
 

@@ -11,7 +11,7 @@ from speck import render
 from speck.cli.common import DEFAULT_DIRECTORY, err, json_option, show_data
 
 if TYPE_CHECKING:
-    from speck.local import LocalSites
+    from speck.local.sites import LocalSites
 
 
 @click.group()
@@ -53,7 +53,7 @@ _directory = click.option(
 @json_option
 def up(sites: int, engines: dict[str, list[str]], heap: str, directory: Path, as_json: bool) -> None:
     """Start engines and a broker for each site, and write the site inventory."""
-    from speck import local as machine
+    from speck.local import sites as machine
 
     def progress(text: str) -> None:
         err.print(text, markup=False)
@@ -68,7 +68,7 @@ def up(sites: int, engines: dict[str, list[str]], heap: str, directory: Path, as
 @_directory
 def down(directory: Path) -> None:
     """Stop what `speck local up` started, also after a crash."""
-    from speck import local as machine
+    from speck.local import sites as machine
 
     stopped = machine.down(directory, progress=lambda text: err.print(text, markup=False))
     err.print(f"{len(stopped)} processes stopped")
@@ -79,7 +79,7 @@ def down(directory: Path) -> None:
 @json_option
 def status(directory: Path, as_json: bool) -> None:
     """Show the sites of this machine."""
-    from speck import local as machine
+    from speck.local import sites as machine
 
     _show_local(machine.status(directory), as_json)
 
@@ -87,7 +87,7 @@ def status(directory: Path, as_json: bool) -> None:
 @local.command()
 def prepare() -> None:
     """Make later starts of engines on this machine take half the processor time (once, a minute)."""
-    from speck.local_prepare import prepare as prepare_all
+    from speck.local.sites import prepare as prepare_all
 
     prepared = prepare_all(progress=lambda text: err.print(text, markup=False))
     err.print(f"prepared: {', '.join(prepared)}")

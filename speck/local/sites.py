@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import string
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,12 +20,12 @@ from typing import Any, Literal
 
 import yaml
 
-from speck import processes
-from speck.binder import LocalServer, Registry, installed
+from speck.binder import LocalServer, Prepares, Registry, installed
 from speck.core.job import JOB_NAME
 from speck.errors import LocalError, NotFound
-from speck.local_record import Record, Role, ServerRecord, free_ports
-from speck.processes import heap_bytes
+from speck.local import processes
+from speck.local.processes import heap_bytes
+from speck.local.state import Record, Role, ServerRecord, free_ports
 
 DEFAULT_ENGINE = "spark-connect"
 DEFAULT_HEAP = "600m"
@@ -381,3 +382,18 @@ def _locked(directory: Path) -> Iterator[None]:
     with (directory / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def prepare(registry: Registry | None = None, progress: Callable[[str], None] = lambda _: None) -> list[str]:
+    """Prepare every kind of engine that can be; answers their names.
+
+    Raises :class:`~speck.errors.LocalError`, for example without Java.
+    """
+    prepared = []
+    for kind in (registry or installed()).engines:
+        if isinstance(kind.local, Prepares):
+            progress(f"{kind.name}: started once, to archive the classes that it loads")
+            with tempfile.TemporaryDirectory(prefix="speck-") as directory:
+                kind.local.prepare(free_ports(kind.local.ports, (), taken=set()), Path(directory).resolve())
+            prepared.append(kind.name)
+    return prepared

@@ -14,8 +14,8 @@ from typing import Literal
 
 import psutil
 
-from speck import processes
 from speck.errors import LocalError
+from speck.local import processes
 
 Role = Literal["engine", "broker"]
 
