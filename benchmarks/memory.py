@@ -24,8 +24,8 @@ import yaml
 from paho.mqtt.client import Client, MQTTMessage, MQTTv5
 from paho.mqtt.enums import CallbackAPIVersion
 
+from speck import local
 from speck.client import Client as Rest
-from speck.local import sites
 
 ROOT = Path(__file__).resolve().parent.parent
 HEAPS = {"spark-connect": "512m", "flink": "128m"}  # of the server; of the TaskManager
@@ -64,7 +64,7 @@ def measure(options: Options) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="speck-memory-") as place:
         directory = Path(place)
         with (
-            sites.up(
+            local.up(
                 directory / "local", 1, engines={"A": [options.engine]}, heap=options.heap, progress=_say
             ) as sites,
             _coordinator(directory, sites.inventory) as (rest, coordinator),
@@ -74,7 +74,7 @@ def measure(options: Options) -> list[dict[str, Any]]:
 
 
 def _row(
-    options: Options, jobs: int, rest: Rest, sites: sites.LocalSites, processes: list[psutil.Process]
+    options: Options, jobs: int, rest: Rest, sites: local.LocalSites, processes: list[psutil.Process]
 ) -> dict[str, Any]:
     if jobs:
         _say(f"{jobs} jobs")

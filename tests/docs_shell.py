@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from speck.local import processes, sites
+from speck import local
+from speck.local import processes
 from tests.docs_blocks import ROOT, Block, Step, blocks, steps
 
 MARK = "docs-" + str(os.getpid())  # of all processes that the commands start
@@ -115,7 +116,7 @@ class Reader:
         self.shell.stdin.close()
         self.shell.stdout.close()
         processes.stop(list(processes.marked({MARK})))
-        sites.down(self.folder / ".speck" / "local")
+        local.down(self.folder / ".speck" / "local")
 
     def _typed(self, step: Step, block: Block) -> tuple[int, list[str]]:
         if step.command.endswith("&"):

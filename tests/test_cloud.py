@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from binders.spark.server import CONNECTOR
+from speck.cli.demo.programs import PIPELINES, Feeder, Server, Watcher, generate
 from speck.client import Client
-from speck.demo.programs import PIPELINES, Feeder, Server, Watcher, generate
 from tests.binder_contract import eventually
 from tests.mosquitto_server import PROGRAM, MosquittoServer
 from tests.spark_server import SparkServer

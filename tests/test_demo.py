@@ -14,8 +14,8 @@ import psutil
 import pytest
 from rich.console import Console
 
-from speck.demo import Accounts
-from speck.demo.view import View, statistics_table
+from speck.cli.demo import Accounts
+from speck.cli.demo.view import View, statistics_table
 from tests.binder_contract import eventually
 from tests.mosquitto_server import PROGRAM as MOSQUITTO
 
@@ -31,7 +31,7 @@ needs_servers = pytest.mark.skipif(
 def _demo(temporary: Path, **options: object) -> subprocess.Popen[str]:
     """A demo whose temporary files lie in a directory of its own, by which its processes can be told."""
     given = ", ".join(f"{name}={value!r}" for name, value in options.items())
-    program = f"import sys; from speck.demo import *; sys.exit(run_demo(DemoOptions({given})))"
+    program = f"import sys; from speck.cli.demo import *; sys.exit(run_demo(DemoOptions({given})))"
     temporary.mkdir(exist_ok=True)
     return subprocess.Popen(
         # Whoever runs the tests may have these ignored, which children inherit.

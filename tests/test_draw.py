@@ -5,12 +5,12 @@ from xml.etree import ElementTree
 
 import pytest
 
+from speck.cli.draw import draw_image, draw_text
+from speck.cli.draw.grouping import by_site
+from speck.cli.draw.picture import lay_out
 from speck.core.graph import Graph
 from speck.core.inventory import Inventory
 from speck.core.job import Job
-from speck.draw import draw_image, draw_text
-from speck.draw.grouping import by_site
-from speck.draw.picture import lay_out
 from speck.errors import InvalidInput
 from tests.examples import job, one_site
 

@@ -11,10 +11,10 @@ from typing import Any
 import requests
 
 from benchmarks.promises.flow import Listener, Sender, client
+from speck import local
 from speck.apply.operation import Operation
 from speck.binder import installed
 from speck.coordinator import Coordinator
-from speck.local import sites
 from speck.schema import load_composition, load_inventory
 from speck.store import Store
 from tests.binder_contract import eventually
@@ -50,7 +50,7 @@ def running(address: str) -> dict[str, str]:
 
 
 @contextmanager
-def coordinator_on(sites: sites.LocalSites, directory: Path) -> Iterator[Coordinator]:
+def coordinator_on(sites: local.LocalSites, directory: Path) -> Iterator[Coordinator]:
     inventory = load_inventory(sites.inventory.read_bytes())
     with Store(directory / "store") as store:
         coordinator = Coordinator(store, installed(), inventory, [ROOT], period=0)
@@ -61,7 +61,7 @@ def coordinator_on(sites: sites.LocalSites, directory: Path) -> Iterator[Coordin
             coordinator.close()
 
 
-def figure(name: str, sites: Mapping[str, sites.LocalSite]) -> bytes:
+def figure(name: str, sites: Mapping[str, local.LocalSite]) -> bytes:
     """A composition of the paper at these sites, its example job one that passes messages on."""
     text = (ROOT / "pipelines" / f"{name}.yaml").read_text(encoding="utf-8")
     for host, site in SITE_OF.items():
@@ -84,7 +84,7 @@ def carried_out(coordinator: Coordinator, text: bytes) -> Operation:
 def test_figure_3_becomes_figure_4_under_load(tmp_path: Path) -> None:
     engines = {name: ["flink"] for name in "ABCD"}
     with (
-        sites.up(tmp_path / "sites", 4, engines=engines, heap="192m") as up,
+        local.up(tmp_path / "sites", 4, engines=engines, heap="192m") as up,
         coordinator_on(up, tmp_path) as speck,
     ):
         sites = {site.name: site for site in up.sites}

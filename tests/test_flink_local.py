@@ -15,10 +15,11 @@ from binders.flink.cluster import LocalCluster, flink_home
 from binders.flink.local import FLINK_CLUSTER
 from binders.java import java
 from binders.mqtt import MQTT
+from speck import local
 from speck.binder import Registry
 from speck.core.runtime import JobState
 from speck.errors import LocalError
-from speck.local import processes, sites
+from speck.local import processes
 from speck.schema import load_inventory
 from tests.binder_contract import attempt_of, await_state
 from tests.examples import job
@@ -32,12 +33,12 @@ def directory(tmp_path: Path) -> Iterator[Path]:
     """A directory for sites; whatever a test leaves running there is stopped."""
     place = tmp_path / "local"
     yield place
-    sites.down(place)
+    local.down(place)
 
 
 @pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
 def test_a_site_up_killed_and_down(directory: Path, flink_jobs: Path) -> None:
-    with sites.up(directory, 1, engines={"A": ["flink"]}, registry=REGISTRY, heap="200m") as sites:
+    with local.up(directory, 1, engines={"A": ["flink"]}, registry=REGISTRY, heap="200m") as sites:
         (listed,) = load_inventory(sites.inventory.read_text(encoding="utf-8")).sites["A"].engines
         assert listed.spe_address == sites.sites[0].engine.address
         engine = FLINK.connect(listed.spe_address, load_inventory(sites.inventory.read_text("utf-8")))
@@ -58,11 +59,11 @@ def test_a_site_up_killed_and_down(directory: Path, flink_jobs: Path) -> None:
         assert server is not None
         programs = psutil.Process(server).children()
         assert len(programs) == 2  # JobManager and TaskManager
-        sites.restart(directory, "A", "engine", kill=True, registry=REGISTRY, heap="200m")
+        local.restart(directory, "A", "engine", kill=True, registry=REGISTRY, heap="200m")
         assert not any(processes.alive(program) for program in programs)
         engine.check(wanted, state)  # savepoints stay
         engine.close()
-    assert not sites.status(directory).running
+    assert not local.status(directory).running
 
 
 def test_a_cluster_that_is_not_there_is_not_ready() -> None:

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import pytest
 import requests
 
+from speck.cli.draw import draw_image
 from speck.core.inventory import Inventory
-from speck.draw import draw_image
 from tests.examples import job, one_site
 from tests.rest_server import RestServer
 

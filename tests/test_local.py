@@ -21,10 +21,11 @@ from binders.mqtt import MQTT
 from binders.mqtt.mosquitto import MOSQUITTO
 from binders.spark import CONNECT
 from binders.spark.local import CONNECT_SERVER
+from speck import local
 from speck.binder import LocalServer, Registry
 from speck.cli.local import up as up_command
 from speck.errors import LocalError, NotFound
-from speck.local import processes, sites
+from speck.local import processes
 from speck.local.state import Record
 from speck.schema import load_inventory
 from tests.mosquitto_server import PROGRAM
@@ -43,10 +44,10 @@ def directory(tmp_path: Path) -> Iterator[Path]:
     """A directory for sites; whatever a test leaves running there is stopped."""
     place = tmp_path / "local"
     yield place
-    sites.down(place)
+    local.down(place)
 
 
-def pids(sites: sites.LocalSites) -> list[int]:
+def pids(sites: local.LocalSites) -> list[int]:
     return [server.pid for server in sites.servers if server.pid is not None]
 
 
@@ -62,7 +63,7 @@ def gone(pid: int) -> bool:
 
 def test_two_sites_up_restarted_and_down(directory: Path) -> None:
     told: list[str] = []
-    with sites.up(directory, 2, registry=REAL, progress=told.append) as sites:
+    with local.up(directory, 2, registry=REAL, progress=told.append) as sites:
         assert sites.running
         inventory = load_inventory(sites.inventory.read_text(encoding="utf-8"))
         assert list(inventory.sites) == ["A", "B"]
@@ -77,14 +78,14 @@ def test_two_sites_up_restarted_and_down(directory: Path) -> None:
         assert any(sites.sites[0].engine.address in line for line in told)
 
         before = sites.sites[0].engine
-        after = sites.restart(directory, "A", "engine", kill=True, registry=REAL)
+        after = local.restart(directory, "A", "engine", kill=True, registry=REAL)
         assert (after.ports, after.address) == (before.ports, before.address)
         assert after.pid != before.pid
         assert CONNECT_SERVER.ready(after.ports)
-        started = pids(sites.status(directory))
+        started = pids(local.status(directory))
         assert len(started) == 4
     assert all(gone(pid) for pid in started)
-    assert not sites.status(directory).running
+    assert not local.status(directory).running
 
 
 def test_an_engine_that_does_not_come_up_shows_its_log_and_leaves_nothing(
@@ -98,53 +99,53 @@ def test_an_engine_that_does_not_come_up_shows_its_log_and_leaves_nothing(
     with pytest.raises(
         LocalError, match=r"(?s)site A: spark-connect engine sc://.*ended.*this Java is broken"
     ):
-        sites.up(directory, 1, registry=REAL)
-    assert sites.down(directory) == []
-    assert not sites.status(directory).running
+        local.up(directory, 1, registry=REAL)
+    assert local.down(directory) == []
+    assert not local.status(directory).running
 
 
 # --- processes and records ------------------------------------------------------------------------
 
 
 def test_up_again_changes_nothing(directory: Path) -> None:
-    first = sites.up(directory, ["edge", "cloud"], registry=LIGHT)
+    first = local.up(directory, ["edge", "cloud"], registry=LIGHT)
     told: list[str] = []
-    assert sites.up(directory, ["edge", "cloud"], registry=LIGHT, progress=told.append) == first
+    assert local.up(directory, ["edge", "cloud"], registry=LIGHT, progress=told.append) == first
     assert told == ["all servers of edge, cloud are up already"]
 
 
 def test_up_repairs_what_is_missing_on_its_old_port(directory: Path) -> None:
-    before = sites.up(directory, 2, registry=LIGHT)
-    sites.stop_one(directory, "B", "broker", kill=True)
-    assert not sites.status(directory).running
-    after = sites.up(directory, 2, registry=LIGHT)
+    before = local.up(directory, 2, registry=LIGHT)
+    local.stop_one(directory, "B", "broker", kill=True)
+    assert not local.status(directory).running
+    after = local.up(directory, 2, registry=LIGHT)
     assert [server.address for server in after.servers] == [server.address for server in before.servers]
     changed = [old for old, new in zip(before.servers, after.servers, strict=True) if old.pid != new.pid]
     assert changed == [before.sites[1].broker]
 
 
 def test_addresses_stay_over_down_and_up(directory: Path) -> None:
-    first = sites.up(directory, 1, registry=LIGHT)
-    sites.down(directory)
-    again = sites.up(directory, 1, registry=LIGHT)
+    first = local.up(directory, 1, registry=LIGHT)
+    local.down(directory)
+    again = local.up(directory, 1, registry=LIGHT)
     assert [server.address for server in again.servers] == [server.address for server in first.servers]
 
 
 def test_down_is_idempotent_and_needs_no_directory(directory: Path) -> None:
-    assert sites.down(directory) == []
+    assert local.down(directory) == []
     assert not directory.exists()
-    stopped = pids(sites.up(directory, 1, registry=LIGHT))
-    assert sorted(sites.down(directory)) == sorted(stopped)
-    assert sites.down(directory) == []
+    stopped = pids(local.up(directory, 1, registry=LIGHT))
+    assert sorted(local.down(directory)) == sorted(stopped)
+    assert local.down(directory) == []
     assert all(gone(pid) for pid in stopped)
 
 
 def test_other_sites_in_a_directory_that_is_up_are_refused(directory: Path) -> None:
-    sites.up(directory, ["A"], registry=LIGHT)
+    local.up(directory, ["A"], registry=LIGHT)
     with pytest.raises(LocalError, match="sites A up, not X"):
-        sites.up(directory, ["X"], registry=LIGHT)
-    sites.down(directory)
-    assert [site.name for site in sites.up(directory, ["X"], registry=LIGHT).sites] == ["X"]
+        local.up(directory, ["X"], registry=LIGHT)
+    local.down(directory)
+    assert [site.name for site in local.up(directory, ["X"], registry=LIGHT).sites] == ["X"]
 
 
 def run_and_kill_once(directory: Path, moment: str) -> None:
@@ -176,21 +177,21 @@ def run_and_kill_once(directory: Path, moment: str) -> None:
 )
 def test_down_after_the_starter_was_killed(directory: Path, moment: str) -> None:
     run_and_kill_once(directory, moment)
-    stopped = sites.down(directory)
+    stopped = local.down(directory)
     assert stopped
     assert all(gone(pid) for pid in stopped)
 
 
 def test_up_after_the_starter_was_killed_doubles_nothing(directory: Path) -> None:
     run_and_kill_once(directory, "local_record.Record.started = die")
-    sites = sites.up(directory, 1, registry=LIGHT)
+    sites = local.up(directory, 1, registry=LIGHT)
     marks = {server.mark for server in Record.load(directory).servers()}
     assert sorted(each.pid for each in processes.marked(marks)) == sorted(pids(sites))
 
 
 def test_a_process_id_that_was_used_again_is_not_killed(directory: Path) -> None:
-    sites.up(directory, 1, registry=LIGHT)
-    sites.down(directory)
+    local.up(directory, 1, registry=LIGHT)
+    local.down(directory)
     stranger = subprocess.Popen(["sleep", "600"])
     try:
         path = directory / "local.json"
@@ -199,8 +200,8 @@ def test_a_process_id_that_was_used_again_is_not_killed(directory: Path) -> None
         record["sites"]["A"][0] |= {"pid": stranger.pid, "created": created}
         record["sites"]["A"][1] |= {"pid": stranger.pid, "created": created - 1000}
         path.write_text(json.dumps(record), encoding="utf-8")
-        assert pids(sites.status(directory)) == []
-        assert sites.down(directory) == []
+        assert pids(local.status(directory)) == []
+        assert local.down(directory) == []
         assert stranger.poll() is None
     finally:
         stranger.kill()
@@ -237,9 +238,9 @@ def registry_of(engine: LocalServer | None) -> Registry:
 
 def test_children_go_with_their_server(directory: Path) -> None:
     engine = Script("sleep 600 & setsid sleep 600 & wait", is_ready=lambda: len(mine(directory)) == 4)
-    sites.up(directory, 1, registry=registry_of(engine))
+    local.up(directory, 1, registry=registry_of(engine))
     found = mine(directory)
-    sites.down(directory)
+    local.down(directory)
     assert all(gone(pid) for pid in found)
 
 
@@ -251,7 +252,7 @@ def mine(directory: Path) -> list[int]:
 def test_a_server_that_does_not_answer_in_time(directory: Path) -> None:
     engine = Script("echo I am slow; exec sleep 600", is_ready=lambda: False)
     with pytest.raises(LocalError, match=r"(?s)did not answer within 1 s.*I am slow"):
-        sites.up(directory, 1, registry=registry_of(engine), timeout=1)
+        local.up(directory, 1, registry=registry_of(engine), timeout=1)
     assert mine(directory) == []
 
 
@@ -259,14 +260,14 @@ def test_a_server_that_ignores_sigterm_is_killed(directory: Path, monkeypatch: p
     monkeypatch.setattr(processes, "_GRACE", 0.2)
     engine = Script("trap '' TERM; echo > trapped; while :; do sleep 0.1; done")
     engine = dataclasses.replace(engine, is_ready=(directory / "A" / "spark-connect" / "trapped").exists)
-    stopped = pids(sites.up(directory, 1, registry=registry_of(engine)))
-    sites.down(directory)
+    stopped = pids(local.up(directory, 1, registry=registry_of(engine)))
+    local.down(directory)
     assert all(gone(pid) for pid in stopped)
 
 
 def test_output_of_the_servers_is_in_the_directory(directory: Path) -> None:
     engine = Script("echo a word; pwd; exec sleep 600", is_ready=lambda: "spark-connect\n" in read(directory))
-    sites = sites.up(directory, 1, registry=registry_of(engine))
+    sites = local.up(directory, 1, registry=registry_of(engine))
     assert read(directory).splitlines() == ["a word", str(directory / "A" / "spark-connect")]
     assert sites.sites[0].engine.log == directory / "A" / "spark-connect.log"
 
@@ -293,20 +294,20 @@ def read(directory: Path) -> str:
 )
 def test_what_up_refuses(directory: Path, arguments: dict[str, object], words: str) -> None:
     with pytest.raises(LocalError, match=words):
-        sites.up(directory, **({"sites": 1, "registry": LIGHT} | arguments))  # type: ignore[arg-type]
+        local.up(directory, **({"sites": 1, "registry": LIGHT} | arguments))  # type: ignore[arg-type]
 
 
 def test_restart_of_a_site_that_is_none(directory: Path) -> None:
-    sites.up(directory, 1, registry=LIGHT)
+    local.up(directory, 1, registry=LIGHT)
     with pytest.raises(NotFound, match="site 'Z'"):
-        sites.restart(directory, "Z", "broker", registry=LIGHT)
+        local.restart(directory, "Z", "broker", registry=LIGHT)
 
 
 def test_a_record_that_cannot_be_read_is_named(directory: Path) -> None:
     directory.mkdir()
     (directory / "local.json").write_text("{", encoding="utf-8")
     with pytest.raises(LocalError, match=r"local\.json cannot be read"):
-        sites.status(directory)
+        local.status(directory)
     (directory / "local.json").unlink()
 
 
@@ -316,10 +317,10 @@ def test_missing_programs_say_what_to_install(
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LocalError, match=r"Java is not installed.*apt-get install"):
-        sites.up(directory, 1, registry=REAL)
+        local.up(directory, 1, registry=REAL)
     monkeypatch.setattr("binders.mqtt.mosquitto._SERVER_FOLDERS", ())
     with pytest.raises(LocalError, match=r"(?i)mosquitto.*apt-get install mosquitto"):
-        sites.up(directory, 1, registry=LIGHT)
+        local.up(directory, 1, registry=LIGHT)
 
 
 def test_a_java_home_without_java_is_named(
@@ -327,7 +328,7 @@ def test_a_java_home_without_java_is_named(
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(LocalError, match="JAVA_HOME"):
-        sites.up(directory, 1, registry=REAL)
+        local.up(directory, 1, registry=REAL)
 
 
 def test_the_engines_of_sites_on_the_command_line() -> None:

@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from speck import render
-from speck.render.checks import clock_ahead, limit
-from speck.render.words import LONGEST, shown, shown_pair
+from speck.cli import render
+from speck.cli.render.checks import clock_ahead, limit
+from speck.cli.render.words import LONGEST, shown, shown_pair
 
 LONG = "s3://bucket/" + "a" * 80
 

@@ -24,7 +24,7 @@ import pytest
 import requests
 
 from speck import cli
-from speck.demo.programs import Program
+from speck.cli.demo.programs import Program
 from speck.errors import InvalidInput, StoreFull
 from speck.server.middleware.origin import HEADERS, foreign, is_ours
 from speck.server.middleware.rate_limit import Throttle, client_of

@@ -21,12 +21,12 @@ from binders.mqtt import MQTT, MqttBroker
 from binders.spark import CONNECT, STANDALONE, connect_engine, parcel, standalone
 from binders.spark.standalone import StandaloneEngine
 from binders.spark.standalone_local import JOBS as JOBS_OF_A_CLUSTER
+from speck import local
 from speck.binder import EngineBinder, Registry
 from speck.core.inventory import Engine, Inventory, Login, Secret
 from speck.core.job import Job
 from speck.core.runtime import Attempt, Handle, JobState, State
 from speck.errors import NoAnswer, NoCapacity, Refused, Unreachable
-from speck.local import sites
 from speck.schema import load_inventory
 from tests.binder_contract import EngineContract, attempt_of, await_state, eventually
 from tests.mosquitto_server import MosquittoServer
@@ -360,7 +360,7 @@ def test_a_password_is_in_no_log_and_on_no_command_line(
 def test_a_local_site_with_both_kinds_of_spark(tmp_path: Path) -> None:
     registry = Registry.of([CONNECT, STANDALONE, MQTT])
     kinds = {"A": ["spark-standalone", "spark-connect"]}
-    with sites.up(tmp_path / "local", 1, engines=kinds, registry=registry) as sites:
+    with local.up(tmp_path / "local", 1, engines=kinds, registry=registry) as sites:
         inventory = load_inventory(sites.inventory.read_text(encoding="utf-8"))
         known = next(each for each in inventory.sites["A"].engines if each.rest_port is not None)
         engine = STANDALONE.connect(known.spe_address, inventory)

@@ -15,8 +15,8 @@ import pytest
 from binders.java import java
 from binders.spark.server import CONNECTOR
 from speck.cli import cli
+from speck.cli.starter import contents, write
 from speck.errors import LocalError, SpeckError
-from speck.starter import contents, write
 from tests.binder_contract import eventually
 from tests.mosquitto_server import PROGRAM, MosquittoServer, free_port
 from tests.spark_bench import MqttFriend

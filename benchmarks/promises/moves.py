@@ -27,13 +27,13 @@ from typing import Any
 import yaml
 
 from benchmarks.promises.flow import Listener, Sender, await_true, client
+from speck import local
 from speck.apply.operation import Operation
 from speck.binder import EngineBinder, Registry, installed
 from speck.coordinator import Coordinator
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job, client_id
 from speck.core.runtime import Attempt, Handle, State
-from speck.local import sites
 from speck.schema import load_composition, load_inventory
 from speck.store import Store
 
@@ -296,7 +296,7 @@ def coordinator_on(sites: Sites, directory: Path, registry: Registry | None = No
             made.close()
 
 
-def sites_of(up: sites.LocalSites) -> Sites:
+def sites_of(up: local.LocalSites) -> Sites:
     """Two local sites, each with engines of both kinds."""
     first, second = up.sites
     inventory = load_inventory(up.inventory.read_bytes())
@@ -317,7 +317,7 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="speck-moves-") as folder:
         directory = Path(folder)
         engines = {name: ["spark-connect", "flink"] for name in "AB"}
-        with sites.up(directory / "sites", 2, engines=engines) as up:
+        with local.up(directory / "sites", 2, engines=engines) as up:
             sites = sites_of(up)
             for name in options.pair or PAIRS:
                 with coordinator_on(sites, directory / name) as coordinator:

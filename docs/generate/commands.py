@@ -9,7 +9,7 @@ import click
 
 from docs.generate import tables
 from speck.cli import cli
-from speck.cli.common import CHANGES, ERROR, INTERRUPTED, NOTHING_TO_DO, WAITING
+from speck.cli.options import CHANGES, ERROR, INTERRUPTED, NOTHING_TO_DO, WAITING
 
 Path = tuple[str, ...]
 

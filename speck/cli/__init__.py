@@ -15,9 +15,9 @@ from speck.cli import (
     compositions,
     history,
     init,
+    jobs,
     local,
     logs,
-    look,
     serve,
     sites,
     store,
@@ -26,9 +26,9 @@ from speck.cli import (
     validate,
     watch,
 )
-from speck.cli.common import INTERRUPTED, err
 from speck.cli.completion import PROGRAM
-from speck.cli.failing import report
+from speck.cli.errors import report
+from speck.cli.options import INTERRUPTED, err
 from speck.cli.terminal import take_any_text
 from speck.client import DEFAULT_URL, Client
 from speck.server.tokens import token_of
@@ -74,9 +74,9 @@ for command in (
     history.rollback,
     history.operations,
     history.events,
-    look.jobs,
-    look.show,
-    look.graph,
+    jobs.jobs,
+    jobs.show,
+    jobs.graph,
     watch.watch,
     top.top,
     logs.logs,

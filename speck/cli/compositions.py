@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from speck import render
-from speck.cli.common import (
+from speck.cli import render
+from speck.cli.completion import names
+from speck.cli.options import (
     CHANGES,
     NOTHING_TO_DO,
     author_option,
@@ -21,7 +22,6 @@ from speck.cli.common import (
     warn,
     why_options,
 )
-from speck.cli.completion import names
 from speck.cli.variables import read_composition, values, variables_options
 from speck.client import Client
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
-from speck import render
-from speck.cli.common import (
+from speck.cli import render
+from speck.cli.completion import composition_argument, composition_names
+from speck.cli.options import (
     CHANGES,
     NOTHING_TO_DO,
     carry_out,
@@ -19,7 +20,6 @@ from speck.cli.common import (
     show_data,
     why_options,
 )
-from speck.cli.completion import composition_argument, composition_names
 from speck.client import Client
 
 _AGO = re.compile(r"(\d+)([smhd])\Z")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from speck.cli.common import err
+from speck.cli.options import err
 
 
 @click.command()
@@ -16,7 +16,7 @@ def init(directory: Path) -> None:
 
     Nothing is overwritten: when one of the files is there already, nothing is written.
     """
-    from speck.starter import write
+    from speck.cli.starter import write
 
     for path in write(directory):
         err.print(f"wrote {path}", markup=False)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from speck import render
-from speck.cli.common import DEFAULT_DIRECTORY, err, json_option, show_data
+from speck.cli import render
+from speck.cli.options import DEFAULT_DIRECTORY, err, json_option, show_data
 
 if TYPE_CHECKING:
     from speck.local.sites import LocalSites
@@ -53,7 +53,7 @@ _directory = click.option(
 @json_option
 def up(sites: int, engines: dict[str, list[str]], heap: str, directory: Path, as_json: bool) -> None:
     """Start engines and a broker for each site, and write the site inventory."""
-    from speck.local import sites as machine
+    from speck import local as machine
 
     def progress(text: str) -> None:
         err.print(text, markup=False)
@@ -68,7 +68,7 @@ def up(sites: int, engines: dict[str, list[str]], heap: str, directory: Path, as
 @_directory
 def down(directory: Path) -> None:
     """Stop what `speck local up` started, also after a crash."""
-    from speck.local import sites as machine
+    from speck import local as machine
 
     stopped = machine.down(directory, progress=lambda text: err.print(text, markup=False))
     err.print(f"{len(stopped)} processes stopped")
@@ -79,7 +79,7 @@ def down(directory: Path) -> None:
 @json_option
 def status(directory: Path, as_json: bool) -> None:
     """Show the sites of this machine."""
-    from speck.local import sites as machine
+    from speck import local as machine
 
     _show_local(machine.status(directory), as_json)
 
@@ -87,7 +87,7 @@ def status(directory: Path, as_json: bool) -> None:
 @local.command()
 def prepare() -> None:
     """Make later starts of engines on this machine take half the processor time (once, a minute)."""
-    from speck.local.sites import prepare as prepare_all
+    from speck.local import prepare as prepare_all
 
     prepared = prepare_all(progress=lambda text: err.print(text, markup=False))
     err.print(f"prepared: {', '.join(prepared)}")
@@ -115,7 +115,7 @@ _readable = click.Path(exists=True, dir_okay=False, path_type=Path)
 @json_option
 def demo(**options: Any) -> None:
     """Road traffic over four sites: 17 jobs, an edit while data flows, counted to the last vehicle."""
-    from speck.demo import DemoOptions, run_demo
+    from speck.cli.demo import DemoOptions, run_demo
 
     raise SystemExit(run_demo(DemoOptions(**options)))
 

@@ -8,8 +8,8 @@ from difflib import SequenceMatcher
 
 import click
 
-from speck.cli.common import err, json_option, show_json
 from speck.cli.completion import job_argument
+from speck.cli.options import err, json_option, show_json
 from speck.cli.progress import passing
 from speck.cli.watch import interval_option
 from speck.client import Client

@@ -18,7 +18,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from speck import render
+from speck.cli import render
 from speck.cli.terminal import err, moves
 from speck.client import Client, RequestRefused
 from speck.errors import ServerError

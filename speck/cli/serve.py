@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from speck.apply.state_transfer import STATE_LIMIT
-from speck.cli.common import DEFAULT_DIRECTORY, default_sites
+from speck.cli.options import DEFAULT_DIRECTORY, default_sites
 from speck.cli.variables import values, variables_options
 from speck.core.quotas import Limits
 from speck.server.tls import Certificate

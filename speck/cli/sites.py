@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from speck import render
-from speck.cli.common import ERROR, err, file_path, json_option, show_data
+from speck.cli import render
+from speck.cli.options import ERROR, err, file_path, json_option, show_data
 from speck.cli.variables import values, variables_options
 from speck.client import Client
 

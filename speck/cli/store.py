@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 import speck
-from speck import render
-from speck.cli.common import DEFAULT_DIRECTORY, ERROR, err, json_option, out, show_data
+from speck.cli import render
+from speck.cli.options import DEFAULT_DIRECTORY, ERROR, err, json_option, out, show_data
 from speck.client import Client
 from speck.errors import SpeckError
 

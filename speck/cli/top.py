@@ -10,9 +10,9 @@ from rich.console import RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from speck import render
-from speck.cli.common import json_option, out, show_data
+from speck.cli import render
 from speck.cli.completion import composition_names
+from speck.cli.options import json_option, out, show_data
 from speck.cli.progress import passing
 from speck.cli.screen import Screen
 from speck.cli.terminal import moves

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from speck.binder import ENGINE_OF_SCHEME, Registry, installed, scheme_of
-from speck.cli.common import (
+from speck.cli.options import (
     ERROR,
     default_sites,
     err,

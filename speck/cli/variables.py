@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import click
 from dotenv.parser import parse_stream
 
-from speck.cli.common import warn
+from speck.cli.options import warn
 from speck.errors import Fault, InvalidInput
 from speck.schema.fault_report import kind_of_value
 from speck.schema.yaml.parser import line_of, parse

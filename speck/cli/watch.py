@@ -13,9 +13,9 @@ from rich.console import RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from speck import render
-from speck.cli.common import err, out
+from speck.cli import render
 from speck.cli.completion import composition_names
+from speck.cli.options import err, out
 from speck.cli.progress import passing
 from speck.cli.screen import Screen
 from speck.cli.terminal import moves

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 from rich.console import RenderableType
 
-from speck import render
+from speck.cli import render
 from speck.cli.progress import INTERRUPTED, follow
 from speck.cli.terminal import err, out
 from speck.client import Client

@@ -8,8 +8,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from speck.render.tables import table
-from speck.render.words import Data
+from speck.cli.render.tables import table
+from speck.cli.render.words import Data
 
 _EXACT = 2.0  # s; what is known less exactly is shown as from and to
 

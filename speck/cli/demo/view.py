@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from speck import render
+from speck.cli import render
 
 _PAUSE = 2.0  # s between two lines of statistics where there is no terminal
 

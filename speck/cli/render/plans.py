@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
-from speck.render.words import STATES, Data, changed_values, shown, shown_pair
+from speck.cli.render.words import STATES, Data, changed_values, shown, shown_pair
 
 MARKS = {
     "start": ("+", "green"),

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from speck.cli.common import ERROR, INTERRUPTED, err, fault_data, fault_line
+from speck.cli.options import ERROR, INTERRUPTED, err, fault_data, fault_line
 from speck.client import RequestRefused
 from speck.errors import InvalidInput, SpeckError
 

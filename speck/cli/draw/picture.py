@@ -21,8 +21,8 @@ from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
 from matplotlib.path import Path as Curve
 from matplotlib.textpath import TextPath
 
+from speck.cli.draw.grouping import SiteGroup
 from speck.core.graph import Graph
-from speck.draw.grouping import SiteGroup
 
 TEXT, SMALL = 9.0, 7.5  # points
 ROW, NODE_HEIGHT = 0.62, 0.34

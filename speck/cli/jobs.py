@@ -8,9 +8,16 @@ from typing import Any
 
 import click
 
-from speck import render
-from speck.cli.common import default_sites, file_argument, inventory_option, json_option, show_data, show_json
+from speck.cli import render
 from speck.cli.completion import job_argument
+from speck.cli.options import (
+    default_sites,
+    file_argument,
+    inventory_option,
+    json_option,
+    show_data,
+    show_json,
+)
 from speck.cli.variables import read_composition, values, variables_options
 from speck.client import Client
 from speck.core.graph import Graph
@@ -53,7 +60,7 @@ def graph(
 ) -> None:
     """Draw a composition's graph by site, as text or as a picture."""
     from speck.binder import installed
-    from speck.draw import draw_image, draw_text
+    from speck.cli.draw import draw_image, draw_text
     from speck.schema import load_composition
     from speck.server.process import read_inventory
 

@@ -8,8 +8,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from speck.render.checks import checkup_lines, checkup_table
-from speck.render.live import (
+from speck.cli.render.checks import checkup_lines, checkup_table
+from speck.cli.render.live import (
     SORTS,
     change_line,
     job_changes,
@@ -20,7 +20,7 @@ from speck.render.live import (
     sorted_rates,
     troubled_first,
 )
-from speck.render.plans import (
+from speck.cli.render.plans import (
     action_line,
     change_lines,
     counted,
@@ -29,8 +29,8 @@ from speck.render.plans import (
     operation_summary,
     plan_lines,
 )
-from speck.render.tables import table
-from speck.render.words import Data, clock, shown
+from speck.cli.render.tables import table
+from speck.cli.render.words import Data, clock, shown
 
 __all__ = [
     "SORTS",

@@ -1,6 +1,6 @@
 """The road-traffic demo: 17 jobs on four sites, edited while data flows, and counted to the last vehicle.
 
-Everything real, nothing asked: engines and brokers as :mod:`speck.local.sites` starts them, the server as a process
+Everything real, nothing asked: engines and brokers as :mod:`speck.local` starts them, the server as a process
 of its own and spoken to over REST, the input replayed by the road-traffic programs.  What goes in is compared
 with what comes out; the exit code says whether they agree.
 """
@@ -22,11 +22,11 @@ from typing import Any
 
 from rich.console import Console
 
+from speck import local
+from speck.cli.demo.programs import PIPELINES, Feeder, Server, Watcher, check_input, generate, speck_command
+from speck.cli.demo.view import View, statistics_line
 from speck.client import Client
-from speck.demo.programs import PIPELINES, Feeder, Server, Watcher, check_input, generate, speck_command
-from speck.demo.view import View, statistics_line
 from speck.errors import SpeckError
-from speck.local import sites
 
 AGREED, DIFFER, INTERRUPTED = 0, 1, 130
 KINDS = ("start", "stop", "update", "move", "keep")
@@ -81,7 +81,7 @@ class DemoOptions:
     speedup: float = 0.0
     malformed: float = 0.02
     seed: int = 1
-    heap: str = sites.DEFAULT_HEAP
+    heap: str = local.DEFAULT_HEAP
     mixed: bool = False
     keep: bool = False
     as_json: bool = False
@@ -199,12 +199,12 @@ class _Demo:
             self._view.say(f"{file}, {100 * options.malformed:g}% malformed lines mixed in")
             return file
 
-    def _bring_sites_up(self) -> sites.LocalSites:
+    def _bring_sites_up(self) -> local.LocalSites:
         directory = self._directory / "sites"
         with self._stage("sites", "Four sites on this machine: an engine and a broker each"):
-            self._cleanup.callback(sites.down, directory)
+            self._cleanup.callback(local.down, directory)
             engines = self._options.scenario.engines
-            return sites.up(directory, 4, engines=engines, heap=self._options.heap, progress=self._view.say)
+            return local.up(directory, 4, engines=engines, heap=self._options.heap, progress=self._view.say)
 
     def _start_server(self) -> Server:
         with self._stage("server", "The SpecK server"):

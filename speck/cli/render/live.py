@@ -8,9 +8,9 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from speck.render.plans import MARKS
-from speck.render.tables import table
-from speck.render.words import STATES, Data, clock
+from speck.cli.render.plans import MARKS
+from speck.cli.render.tables import table
+from speck.cli.render.words import STATES, Data, clock
 
 MOST_RUNNING = 8  # lines of actions at work; more are counted
 

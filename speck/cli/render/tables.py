@@ -16,7 +16,7 @@ from rich.measure import Measurement, measure_renderables
 from rich.table import Table
 from rich.text import Text
 
-from speck.render.words import STATES
+from speck.cli.render.words import STATES
 
 _NOTHING = "-"
 _UNBOUNDED = 100_000  # columns

@@ -6,10 +6,10 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from speck.cli.draw.grouping import SiteGroup, by_site
 from speck.core.graph import Graph
 from speck.core.inventory import Inventory
 from speck.core.job import Job
-from speck.draw.grouping import SiteGroup, by_site
 from speck.errors import Fault, InvalidInput
 
 __all__ = ["draw_image", "draw_text"]
@@ -45,7 +45,7 @@ def draw_image(jobs: Iterable[Job], inventory: Inventory, path: str | Path) -> N
     graph = Graph.of(jobs)
     # It warns of a home without a place for its cache, which is nothing to whoever draws one picture.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
-    from speck.draw.picture import paint  # matplotlib takes a second to import, and few commands draw
+    from speck.cli.draw.picture import paint  # matplotlib takes a second to import, and few commands draw
 
     try:
         paint(graph, by_site(graph, inventory), target)
