@@ -35,7 +35,7 @@ from benchmarks.load.generator import Generator, generator, tool
 from benchmarks.load.processes import Running, running, server
 from binders.flink import FLINK
 from binders.mqtt import MQTT
-from binders.mqtt.mosquitto import MOSQUITTO
+from binders.mqtt.local import MOSQUITTO
 from binders.spark import CONNECT
 from speck.binder import EngineBinder, EngineKind
 from speck.core.inventory import Engine as EngineOfSite

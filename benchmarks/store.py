@@ -61,7 +61,7 @@ def size(directory: Path) -> int:
 
 
 class EngineInMemory(InMemoryEngine):
-    """The double, with handles as long as those of Spark Connect (see :mod:`binders.spark.connect`)."""
+    """The double, with handles as long as those of :mod:`binders.spark.connect.engine`."""
 
     def _handle(self, attempt: Attempt) -> Handle:
         details = {

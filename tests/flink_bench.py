@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from binders.flink.engine import FlinkEngine, connect_engine
-from binders.flink.rest import FlinkRest
+from binders.flink.rest.client import FlinkRest
 from speck.binder import EngineBinder
 from speck.core.inventory import Inventory
 from speck.core.job import Job, Scalar

@@ -24,9 +24,9 @@ from types import TracebackType
 
 import pytest
 
-from binders.flink.cluster import PORTS, LocalCluster, flink_home
-from binders.flink.local import FLINK_CLUSTER
-from binders.java import java
+from binders.common.java import java
+from binders.flink.local.cluster import PORTS, LocalCluster, flink_home
+from binders.flink.local.server import FLINK_CLUSTER
 from speck.errors import LocalError
 from tests.mosquitto_server import free_port
 

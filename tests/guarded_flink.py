@@ -6,8 +6,8 @@ from pathlib import Path
 
 import requests
 
-from binders.flink.cluster import flink_home
-from binders.java import java
+from binders.common.java import java
+from binders.flink.local.cluster import flink_home
 from speck.core.inventory import Login
 from tests.certificates import KEYSTORE_PASSWORD, Authority, Certificate
 from tests.flink_server import FlinkServer

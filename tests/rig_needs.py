@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.promises.rig import FLINK_CODE, ROOT
-from binders.flink.cluster import CONNECTOR as FLINK_CONNECTOR
-from binders.flink.cluster import flink_home
-from binders.spark.server import CONNECTOR as SPARK_CONNECTOR
+from binders.flink.local.cluster import CONNECTOR as FLINK_CONNECTOR
+from binders.flink.local.cluster import flink_home
+from binders.spark.local.commands import CONNECTOR as SPARK_CONNECTOR
 from speck.errors import LocalError
 from tests.mosquitto_server import PROGRAM
 

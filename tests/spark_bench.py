@@ -15,10 +15,10 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
 from binders.mqtt import MqttBroker
-from binders.spark import wire
-from binders.spark.connect import ConnectEngine
-from binders.spark.probe import ServerProbe
-from binders.spark.wire import ConnectClient, endpoint_of
+from binders.spark.connect import grpc_client
+from binders.spark.connect.engine import ConnectEngine
+from binders.spark.connect.grpc_client import ConnectClient, endpoint_of
+from binders.spark.connect.probe import ServerProbe
 from speck.binder import EngineBinder
 from speck.core.inventory import Inventory
 from speck.core.job import Job, Scalar, client_id
@@ -64,8 +64,8 @@ class SparkBench:
     @contextmanager
     def troubled_binder(self, trouble: Trouble) -> Iterator[EngineBinder]:
         with BrokenServer(trouble) as server, pytest.MonkeyPatch.context() as patch:
-            patch.setattr(wire, "QUICK", 0.5)
-            patch.setattr(wire, "SLOW", 0.5)
+            patch.setattr(grpc_client, "QUICK", 0.5)
+            patch.setattr(grpc_client, "SLOW", 0.5)
             engine = self._binder(f"sc://127.0.0.1:{server.port}")
             engine.build_timeout = 10.0
             yield engine

@@ -22,7 +22,7 @@ from types import TracebackType
 
 import pytest
 
-from binders.spark.server import CONNECTOR, connect_server_command, connect_server_environment
+from binders.spark.local.commands import CONNECTOR, connect_server_command, connect_server_environment
 from tests.mosquitto_server import free_port
 
 _START_TIMEOUT = 180.0

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from binders.mqtt import MqttBroker
-from binders.spark import master
-from binders.spark.master import Master
-from binders.spark.standalone import StandaloneEngine
+from binders.spark.standalone import master
+from binders.spark.standalone.engine import StandaloneEngine
+from binders.spark.standalone.master import Master
 from speck.core.inventory import Inventory
 from speck.core.job import Job, Scalar, client_id
 from speck.core.runtime import Handle

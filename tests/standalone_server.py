@@ -21,9 +21,9 @@ from typing import Any
 import psutil
 import pytest
 
-from binders.spark.master import Master
-from binders.spark.server import CONNECTOR
-from binders.spark.standalone_local import STANDALONE_CLUSTER
+from binders.spark.local.commands import CONNECTOR
+from binders.spark.local.standalone_cluster import STANDALONE_CLUSTER
+from binders.spark.standalone.master import Master
 from speck.core.inventory import Engine
 from tests.mosquitto_server import free_port
 

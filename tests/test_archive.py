@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from binders import archive
-from binders.spark.server import ARCHIVE, connect_server_environment, java_command
+from binders.common import class_archive
+from binders.spark.local.commands import ARCHIVE, connect_server_environment, java_command
 from speck.errors import LocalError
 from tests.binder_contract import eventually
 from tests.spark_server import SparkServer
@@ -34,26 +34,26 @@ def make(directory: Path) -> None:
     def has_spoken() -> None:
         eventually(said.read_bytes, bool)
 
-    archive.make(programs, connect_server_environment(), directory, has_spoken)
+    class_archive.make(programs, connect_server_environment(), directory, has_spoken)
 
 
 def test_an_archive_is_made_and_used(tmp_path: Path) -> None:
-    assert archive.options("some") == ()
+    assert class_archive.options("some") == ()
     environment = connect_server_environment()
     make(tmp_path)
     java, *arguments = submit(tmp_path)
-    loaded = [java, *archive.options("some"), "-Xlog:class+load", *arguments]
+    loaded = [java, *class_archive.options("some"), "-Xlog:class+load", *arguments]
     said = subprocess.run(loaded, env=environment, capture_output=True, text=True, check=True, timeout=60)
     ours = [line for line in said.stdout.splitlines() if f"{SUBMIT} " in line]
     assert [line.endswith("source: shared objects file (top)") for line in ours] == [True]
 
 
 def test_one_that_does_not_fit_is_left_aside_without_a_word(tmp_path: Path) -> None:
-    archive.place("some").parent.mkdir(parents=True)
-    archive.place("some").write_text("no archive")
+    class_archive.place("some").parent.mkdir(parents=True)
+    class_archive.place("some").write_text("no archive")
     java, *arguments = submit(tmp_path)
     said = subprocess.run(
-        [java, *archive.options("some"), *arguments],
+        [java, *class_archive.options("some"), *arguments],
         env=connect_server_environment(),
         capture_output=True,
         check=True,
@@ -70,12 +70,12 @@ def test_no_place_for_it(tmp_path: Path) -> None:
 
 def test_a_program_that_ends_without_one(tmp_path: Path) -> None:
     with pytest.raises(LocalError, match=r"no archive of classes at .*some\.jsa: the program wrote none"):
-        archive.make({"some": [sys.executable, "-c", ""]}, {}, tmp_path, lambda: None)
+        class_archive.make({"some": [sys.executable, "-c", ""]}, {}, tmp_path, lambda: None)
 
 
 @pytest.mark.skipif(
-    not archive.options(ARCHIVE), reason="no archive of Spark's classes (speck local prepare)"
+    not class_archive.options(ARCHIVE), reason="no archive of Spark's classes (speck local prepare)"
 )
 def test_a_server_uses_the_archive(spark_server: SparkServer) -> None:
     maps = Path(f"/proc/{spark_server.pid}/maps").read_text()
-    assert str(archive.place(ARCHIVE)) in maps
+    assert str(class_archive.place(ARCHIVE)) in maps

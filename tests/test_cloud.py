@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from binders.spark.server import CONNECTOR
+from binders.spark.local.commands import CONNECTOR
 from speck.cli.demo.programs import PIPELINES, Feeder, Server, Watcher, generate
 from speck.client import Client
 from tests.binder_contract import eventually

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
-from binders.flink.cluster import flink_home
+from binders.flink.local.cluster import flink_home
 from docs.generate import commands, fields, rest
 from scripts import arm64_wheels
 from speck.binder import installed

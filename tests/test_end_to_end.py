@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from binders.spark.server import CONNECTOR
+from binders.spark.local.commands import CONNECTOR
 from speck.apply.operation import Operation
 from speck.binder import installed
 from speck.coordinator import Coordinator

@@ -16,7 +16,7 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
 from benchmarks.promises.rig import FLINK_CODE, PATIENCE, ROOT, await_that, job
-from binders.flink import orders
+from binders.flink.submission import job_config
 from speck.binder import installed
 from speck.coordinator import Coordinator
 from speck.core.inventory import Engine, Inventory, Site
@@ -75,7 +75,7 @@ def test_what_it_writes_again_bears_the_stamps_that_it_had(
 ) -> None:
     # Without a pause to keep, Flink begins with a checkpoint, whatever the interval.
     late = {f"execution.checkpointing.{name}": "1 h" for name in ("interval", "min-pause")}
-    monkeypatch.setattr(orders, "SETTINGS", {**orders.SETTINGS, **late})
+    monkeypatch.setattr(job_config, "SETTINGS", {**job_config.SETTINGS, **late})
     with (
         FlinkServer(tmp_path / "flink", heap="200m", slots=2) as server,
         Store(tmp_path / "store") as store,

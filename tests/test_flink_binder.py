@@ -22,10 +22,12 @@ from threading import Thread
 import pytest
 import requests
 
-from binders.flink import FLINK, cluster, launch, orders
+from binders.flink import FLINK
 from binders.flink import engine as flink_engine
 from binders.flink.engine import FlinkEngine, connect_engine
-from binders.flink.states import local_path
+from binders.flink.local import cluster
+from binders.flink.state.locations import local_path
+from binders.flink.submission import job_config, launcher
 from binders.mqtt import MqttBroker
 from binders.spark import connect_engine as connect_spark
 from speck.core.inventory import Inventory, Login, Secret
@@ -115,7 +117,7 @@ def test_state_is_carried_over(
     monkeypatch: pytest.MonkeyPatch,
     backend: dict[str, str],
 ) -> None:
-    monkeypatch.setattr(orders, "SETTINGS", {**orders.SETTINGS, **backend})
+    monkeypatch.setattr(job_config, "SETTINGS", {**job_config.SETTINGS, **backend})
     out = tmp_path / "out"
     job, engine = flink_bench.job(job_name, rate=300, out=str(out)), flink_bench.binder()
     state = None
@@ -727,7 +729,7 @@ def test_a_job_that_begins_is_asked_for_again(job_name: str, monkeypatch: pytest
     )
     begins = (500, json.dumps({"errors": [error]}).encode())
     answers = {"/status": (200, b'{"status":"INITIALIZING"}'), "/checkpoints": begins}
-    monkeypatch.setattr(launch, "FIND_PATIENCE", 0.5)
+    monkeypatch.setattr(launcher, "FIND_PATIENCE", 0.5)
     with answering(answers, (200, b"[]")) as address:
         engine = connect_engine(address, Inventory())
         with pytest.raises(NoAnswer, match=r"JobManager is initializing.*\(try again\)"):

@@ -10,10 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from binders.common.java import java
 from binders.flink import FLINK
-from binders.flink.cluster import LocalCluster, flink_home
-from binders.flink.local import FLINK_CLUSTER
-from binders.java import java
+from binders.flink.local.cluster import LocalCluster, flink_home
+from binders.flink.local.server import FLINK_CLUSTER
 from binders.mqtt import MQTT
 from speck import local
 from speck.binder import Registry

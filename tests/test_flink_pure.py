@@ -10,10 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binders.flink.cause import MOST, root_cause
-from binders.flink.code import check_code
-from binders.flink.orders import login_settings, places, program_arguments, run_body
-from binders.flink.rates import (
+from binders.flink.metrics.rates import (
     BUSY,
     IDLE,
     PRESSED,
@@ -30,7 +27,10 @@ from binders.flink.rates import (
     rows,
     sample_of,
 )
-from binders.flink.states import left_behind, missing, newest_state, stop_savepoint, unshared
+from binders.flink.rest.stack_trace import MOST, root_cause
+from binders.flink.state.locations import left_behind, missing, newest_state, stop_savepoint, unshared
+from binders.flink.submission.code_check import check_code
+from binders.flink.submission.job_config import login_settings, places, program_arguments, run_body
 from speck.core.inventory import Engine, Inventory, JobLogin, Login, Secret
 from speck.core.job import form_fingerprint, session_fingerprint
 from speck.core.runtime import State

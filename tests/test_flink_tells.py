@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from binders.flink.account import checkup_of, clock_of, is_known
+from binders.flink.healthcheck import checkup_of, clock_of, is_known
 from binders.flink.logs import Entry, entries, failures, merged, names_any, names_of
-from binders.flink.meter import Meter
-from binders.flink.rest import FlinkRest, Overview
+from binders.flink.metrics.collector import Meter
+from binders.flink.rest.client import FlinkRest, Overview
 from speck.core.inventory import Engine
 from tests.engine_answers import FLINK_JOB, AnswerServer, flink_answers, serving
 

@@ -21,7 +21,7 @@ from benchmarks.promises.kills import PAIRS, Pair, at_random, at_some_points, ef
 from benchmarks.promises.lost import Wires, rounds
 from benchmarks.promises.sites import Place, flink_places
 from benchmarks.promises.trial import Trial
-from binders.flink.cluster import CONNECTOR, flink_home
+from binders.flink.local.cluster import CONNECTOR, flink_home
 from speck.errors import LocalError
 from tests.mosquitto_server import PROGRAM
 

@@ -18,9 +18,9 @@ import psutil
 import pytest
 
 from binders.mqtt import MQTT
-from binders.mqtt.mosquitto import MOSQUITTO
+from binders.mqtt.local import MOSQUITTO
 from binders.spark import CONNECT
-from binders.spark.local import CONNECT_SERVER
+from binders.spark.local.connect_server import CONNECT_SERVER
 from speck import local
 from speck.binder import LocalServer, Registry
 from speck.cli.local import up as up_command
@@ -154,7 +154,7 @@ def run_and_kill_once(directory: Path, moment: str) -> None:
         import dataclasses, os, signal
         from pathlib import Path
         from binders.mqtt import MQTT
-        from binders.mqtt.mosquitto import MOSQUITTO
+        from binders.mqtt.local import MOSQUITTO
         from binders.spark import CONNECT
         from speck import local, local_record
         from speck.binder import Registry
@@ -318,7 +318,7 @@ def test_missing_programs_say_what_to_install(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LocalError, match=r"Java is not installed.*apt-get install"):
         local.up(directory, 1, registry=REAL)
-    monkeypatch.setattr("binders.mqtt.mosquitto._SERVER_FOLDERS", ())
+    monkeypatch.setattr("binders.mqtt.local._SERVER_FOLDERS", ())
     with pytest.raises(LocalError, match=r"(?i)mosquitto.*apt-get install mosquitto"):
         local.up(directory, 1, registry=LIGHT)
 

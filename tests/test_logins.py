@@ -24,7 +24,7 @@ import requests
 
 from binders.flink import connect_engine as flink_engine
 from binders.spark import connect_engine as spark_engine
-from binders.spark.server import CONNECTOR
+from binders.spark.local.commands import CONNECTOR
 from speck.core.inventory import Broker, Engine, Inventory, JobLogin, Login, Secret, Site
 from speck.core.job import Job
 from speck.core.runtime import JobState

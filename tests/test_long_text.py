@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from binders.flink.cause import root_cause
-from binders.spark.observe import failure_line
+from binders.flink.rest.stack_trace import root_cause
+from binders.spark.query.progress import failure_line
 from speck.schema.secret_detection import is_secret, names_secret
 
 MANY = 1_000_000

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from binders.spark.wire import ConnectClient, Query, endpoint_of
+from binders.spark.connect.grpc_client import ConnectClient, Query, endpoint_of
 from speck.binder import installed
 from speck.controller.backoff import Backoff
 from speck.coordinator import Coordinator

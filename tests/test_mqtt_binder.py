@@ -20,7 +20,7 @@ from binders.mqtt.address import BrokerAddress
 from binders.mqtt.broker import drain_topic, drained_topic, note_topic
 from binders.mqtt.connection import FOREVER, Connection
 from binders.mqtt.limits import PROBED_MESSAGES
-from binders.mqtt.mosquitto import CONFIGURATION, site_configuration
+from binders.mqtt.local import CONFIGURATION, site_configuration
 from speck.binder import MOST_COUNTED, BrokerBinder, Registry
 from speck.core.inventory import Inventory, Login, Secret
 from speck.core.job import fence_topic

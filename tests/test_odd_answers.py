@@ -20,11 +20,13 @@ from typing import Any
 import pyspark
 import pytest
 
-from binders.flink import belongings, launch, room, stopping
 from binders.flink.engine import FlinkEngine
-from binders.spark import connect_engine, standalone
-from binders.spark.server import CONNECTOR
-from binders.spark.standalone import StandaloneEngine
+from binders.flink.state import savepoints
+from binders.flink.submission import jar_gc, launcher, slots
+from binders.spark import connect_engine
+from binders.spark.local.commands import CONNECTOR
+from binders.spark.standalone import engine as standalone
+from binders.spark.standalone.engine import StandaloneEngine
 from speck.binder import EngineBinder, TellsOfItself
 from speck.core.inventory import Inventory, Login, Secret
 from speck.core.job import Job
@@ -103,8 +105,8 @@ def _leak_of(call: Callable[[], object]) -> Exception | None:
 
 def test_flink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in (
-        *((room, "PATIENCE"), (launch, "FIND_PATIENCE"), (belongings, "_POLL")),
-        *((stopping, "_SHORT"), (stopping, "_CANCEL")),
+        *((slots, "PATIENCE"), (launcher, "FIND_PATIENCE"), (jar_gc, "_POLL")),
+        *((savepoints, "_SHORT"), (savepoints, "_CANCEL")),
     ):
         monkeypatch.setattr(module, name, 0.0)
     jar = make_jar(tmp_path / "a.jar", "streets.A")

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from binders.flink import cluster
-from binders.flink.local import PYTHON_VARIABLE
-from binders.flink.orders import program_arguments
-from binders.flink.parcel import parcel_of
+from binders.flink.local import cluster
+from binders.flink.local.server import PYTHON_VARIABLE
+from binders.flink.submission.job_config import program_arguments
+from binders.flink.submission.package import parcel_of
 from binders.mqtt import MqttBroker
 from speck.apply.operation import Operation
 from speck.binder import installed

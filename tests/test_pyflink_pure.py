@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from binders.flink import python
-from binders.flink.cause import root_cause
-from binders.flink.code import check_code
-from binders.flink.local import PYTHON_VARIABLE, python_program
-from binders.flink.parcel import parcel_of
-from binders.flink.turns import Turns
+from binders.flink.local.server import PYTHON_VARIABLE, python_program
+from binders.flink.rest.stack_trace import root_cause
+from binders.flink.submission import pyflink
+from binders.flink.submission.code_check import check_code
+from binders.flink.submission.package import parcel_of
+from binders.flink.submission.submission_lock import Turns
 from speck.errors import LocalError
 from tests.binder_contract import attempt_of, eventually
 from tests.examples import job
@@ -74,8 +74,8 @@ def test_the_request_that_runs_a_program() -> None:
         job("a"), job_path="x/clean.py", entry_class="clean", arguments={"word": "ä", "most": 3}
     )
     attempt = attempt_of(wanted)
-    body = python.driven({"jobId": attempt.id, "entryClass": "?"}, "/up/x.jar", wanted, attempt)
-    assert (body["jobId"], body["entryClass"]) == (attempt.id, python.DRIVER)
+    body = pyflink.driven({"jobId": attempt.id, "entryClass": "?"}, "/up/x.jar", wanted, attempt)
+    assert (body["jobId"], body["entryClass"]) == (attempt.id, pyflink.DRIVER)
     options, order, arguments = (
         body["programArgsList"][:4],
         body["programArgsList"][4],
@@ -91,7 +91,7 @@ def test_the_request_that_runs_a_program() -> None:
     assert "--job-name" in arguments
     assert "--word" not in arguments  # a function has them with their types
     script = dataclasses.replace(wanted, entry_class="__main__")
-    assert python.driven(body, "/up/x.jar", script, attempt)["programArgsList"][-4:] == [
+    assert pyflink.driven(body, "/up/x.jar", script, attempt)["programArgsList"][-4:] == [
         *("--word", "ä", "--most", "3")
     ]
 
@@ -115,7 +115,7 @@ def test_the_request_that_runs_a_program() -> None:
     ],
 )
 def test_why_a_program_was_not_started(trace: str, reason: str) -> None:
-    assert python.reason(trace).startswith(reason)
+    assert pyflink.reason(trace).startswith(reason)
 
 
 HARNESS = """java.io.IOException: Failed to execute
@@ -156,7 +156,7 @@ def test_the_cause_in_a_python_function() -> None:
     ],
 )
 def test_a_python_that_does_and_one_that_does_not(pyflink: str, fault: str | None) -> None:
-    found = python.fault_of(python.FoundPython("3.11.7", "/py", pyflink), "2.3.0")
+    found = pyflink.fault_of(pyflink.FoundPython("3.11.7", "/py", pyflink), "2.3.0")
     assert found is None if fault is None else (found or "").startswith(fault)
 
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from binders.spark import connect
-from binders.spark.carriage import PART
-from binders.spark.connect import ConnectEngine
-from binders.spark.server import CONNECTOR
-from binders.spark.wiring import settings
+from binders.spark.connect import engine as connect
+from binders.spark.connect.checkpoint_transfer import PART
+from binders.spark.connect.engine import ConnectEngine
+from binders.spark.local.commands import CONNECTOR
+from binders.spark.query.options import settings
 from speck.apply.operation import Operation
 from speck.binder import CarriesState, Snapshot, installed
 from speck.coordinator import Coordinator

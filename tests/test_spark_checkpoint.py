@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from binders.spark.checkpoint import needed
-from binders.spark.wiring import same_storage
+from binders.spark.connect.checkpoint_files import needed
+from binders.spark.query.options import same_storage
 
 BATCHES = range(20)
 LOGS = [f"{log}/{batch}" for log in ("offsets", "commits") for batch in BATCHES]

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from binders.common.python_source import LARGEST, parsed
 from binders.flink import FLINK
-from binders.flink.code import parameters as flink_parameters
-from binders.source import LARGEST, parsed
+from binders.flink.submission.code_check import parameters as flink_parameters
 from binders.spark import CONNECT, parameters
-from binders.spark.code import mentions_python_functions
+from binders.spark.query.code_check import mentions_python_functions
 from speck.binder import Parameter
 from speck.core.job import Scalar
 from speck.schema.arguments import argument_faults

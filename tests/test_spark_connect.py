@@ -18,8 +18,9 @@ from pathlib import Path
 import grpc  # type: ignore[import-untyped]
 import pytest
 
-from binders.spark import CONNECT, connect_engine, wire
-from binders.spark.launcher import Launcher
+from binders.spark import CONNECT, connect_engine
+from binders.spark.connect import grpc_client
+from binders.spark.connect.launcher import Launcher
 from speck.core.inventory import Inventory, Login, Secret
 from speck.core.job import Job, client_id
 from speck.core.runtime import Handle, JobState
@@ -317,8 +318,8 @@ def test_a_stop_loses_and_doubles_nothing(site_bench: SparkBench, job_name: str)
 
 
 def test_a_server_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "QUICK", 0.5)
-    monkeypatch.setattr(wire, "SLOW", 0.5)
+    monkeypatch.setattr(grpc_client, "QUICK", 0.5)
+    monkeypatch.setattr(grpc_client, "SLOW", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"sc://127.0.0.1:{listener.getsockname()[1]}"
         engine = connect_engine(address, Inventory())
@@ -397,8 +398,8 @@ def test_secrets_go_to_the_connector_alone(
 
 OWNER = """
 import sys, threading, time
-from binders.spark.launcher import Launcher
-from binders.spark.orders import Orders
+from binders.spark.connect.launcher import Launcher
+from binders.spark.query.spec import Orders
 from tests.examples import one_site
 launcher = Launcher()
 launcher.warm_up()

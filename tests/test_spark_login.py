@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from binders.spark import connect_engine
-from binders.spark.connect import ConnectEngine
-from binders.spark.server import CONNECTOR
+from binders.spark.connect.engine import ConnectEngine
+from binders.spark.local.commands import CONNECTOR
 from speck.core.inventory import Inventory, Login, Secret
 from speck.core.job import Job
 from speck.core.runtime import Handle, JobState

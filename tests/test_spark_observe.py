@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from binders.spark.observe import failure_line, metrics_of, report_line
+from binders.spark.query.progress import failure_line, metrics_of, report_line
 from speck.core.runtime import JobMetrics
 
 REPORT = {

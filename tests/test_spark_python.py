@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from binders.spark.code import mentions_python_functions
-from binders.spark.probe import ServerProbe
-from binders.spark.server import CONNECTOR
-from binders.spark.wire import ConnectClient, endpoint_of
+from binders.spark.connect.grpc_client import ConnectClient, endpoint_of
+from binders.spark.connect.probe import ServerProbe
+from binders.spark.local.commands import CONNECTOR
+from binders.spark.query.code_check import mentions_python_functions
 from speck.core.runtime import JobState
 from speck.errors import Refused
 from tests.binder_contract import attempt_of, await_state

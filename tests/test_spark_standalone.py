@@ -18,9 +18,11 @@ import requests
 
 from binders.flink.engine import connect_engine as connect_flink
 from binders.mqtt import MQTT, MqttBroker
-from binders.spark import CONNECT, STANDALONE, connect_engine, parcel, standalone
-from binders.spark.standalone import StandaloneEngine
-from binders.spark.standalone_local import JOBS as JOBS_OF_A_CLUSTER
+from binders.spark import CONNECT, STANDALONE, connect_engine
+from binders.spark.local.standalone_cluster import JOBS as JOBS_OF_A_CLUSTER
+from binders.spark.standalone import engine as standalone_engine
+from binders.spark.standalone import submission
+from binders.spark.standalone.engine import StandaloneEngine
 from speck import local
 from speck.binder import EngineBinder, Registry
 from speck.core.inventory import Engine, Inventory, Login, Secret
@@ -243,13 +245,13 @@ def test_a_driver_that_no_worker_takes(
 ) -> None:
     job, attempt = bench.job(job_name), attempt_of(bench.job(job_name))
     engine, other = bench.binder(), bench.binder()
-    monkeypatch.setitem(parcel._PROPERTIES, "spark.driver.cores", "1000")
+    monkeypatch.setitem(submission._PROPERTIES, "spark.driver.cores", "1000")
     engine.start_timeout = 8.0
     waiting = threading.Thread(target=_submit_quietly, args=(engine, job, attempt))
     waiting.start()
     eventually(bench.master.cluster, lambda found: any(each.state == "SUBMITTED" for each in found.drivers))
     # Who did not submit it cannot tell whose it is, and does not say that there is none.
-    monkeypatch.setattr(standalone, "FIND_PATIENCE", 0.5)
+    monkeypatch.setattr(standalone_engine, "FIND_PATIENCE", 0.5)
     with pytest.raises(NoAnswer, match=r"wait for a worker.*driver-"):
         other.find(attempt)
     waiting.join()

@@ -11,19 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from binders.spark.account import Account, choose, last_words, read_account, state_of
-from binders.spark.bundle import bundle, script
-from binders.spark.master import Cluster, Driver, Master, Worker
-from binders.spark.room import (
-    DRIVER_MEMORY,
-    EXECUTOR_MEMORY,
-    Promises,
-    has_room,
-    slots_taken,
-    still_to_come,
-)
-from binders.spark.standalone_driver import Account as Telling
-from binders.spark.standalone_driver import fetch
+from binders.common.reservations import Promises, slots_taken
+from binders.spark.standalone.capacity import DRIVER_MEMORY, EXECUTOR_MEMORY, has_room, still_to_come
+from binders.spark.standalone.driver_bootstrap import Account as Telling
+from binders.spark.standalone.driver_bootstrap import fetch
+from binders.spark.standalone.driver_bundle import bundle, script
+from binders.spark.standalone.driver_status import Account, choose, last_words, read_account, state_of
+from binders.spark.standalone.master import Cluster, Driver, Master, Worker
 from speck.core.inventory import Engine
 from speck.core.runtime import JobState
 
@@ -141,7 +135,7 @@ def test_a_file_that_is_there_is_not_fetched(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_had_is_named_without_its_url(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("binders.spark.standalone_driver.FETCH_PATIENCE", 0.3)
+    monkeypatch.setattr("binders.spark.standalone.driver_bootstrap.FETCH_PATIENCE", 0.3)
     artifact = {"name": "a.py", "sha256": "00", "url": "http://127.0.0.1:1/artifacts/00/sesame/a.py"}
     with pytest.raises(OSError, match=r"a\.py: not to be had from 127\.0\.0\.1:1") as caught:
         fetch(artifact, tmp_path)
@@ -230,7 +224,7 @@ def test_a_promise_ends_in_time_and_with_a_failure(monkeypatch: pytest.MonkeyPat
     with promises.deciding("c") as others:
         assert others == {"b"}
     promises.end("b")
-    monkeypatch.setattr("binders.spark.room.PROMISED", -1.0)
+    monkeypatch.setattr("binders.common.reservations.PROMISED", -1.0)
     with promises.deciding("c") as others:
         assert others == frozenset()
     with promises.deciding("a") as others:

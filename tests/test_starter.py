@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from binders.java import java
-from binders.spark.server import CONNECTOR
+from binders.common.java import java
+from binders.spark.local.commands import CONNECTOR
 from speck.cli import cli
 from speck.cli.starter import contents, write
 from speck.errors import LocalError, SpeckError

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import psutil
 
-from binders import together
+from binders.common import process_group
 from tests.binder_contract import eventually
 
 
 def start(*scripts: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(together.command([["sh", "-c", script] for script in scripts]))
+    return subprocess.Popen(process_group.command([["sh", "-c", script] for script in scripts]))
 
 
 def test_the_end_of_one_is_the_end_of_all(tmp_path: Path) -> None:
@@ -37,6 +37,6 @@ def test_sigterm_ends_all(tmp_path: Path) -> None:
 
 
 def test_the_command_line_is_plain() -> None:
-    command = together.command([["a", "b c"], ["d"]])
-    assert command[:3] == [sys.executable, "-m", "binders.together"]
+    command = process_group.command([["a", "b c"], ["d"]])
+    assert command[:3] == [sys.executable, "-m", "binders.common.process_group"]
     assert json.loads(command[3]) == [["a", "b c"], ["d"]]

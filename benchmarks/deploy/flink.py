@@ -19,7 +19,7 @@ import requests
 
 from benchmarks.deploy.chain import Chain, Place
 from benchmarks.deploy.ways import ROOT
-from binders.flink.orders import SETTINGS
+from binders.flink.submission.job_config import SETTINGS
 from speck.core.job import fence_topic
 
 _POLL = 0.01

@@ -9,8 +9,8 @@ from typing import Protocol
 from benchmarks.deploy import flink, spark
 from benchmarks.deploy.chain import Chain, Place, Program
 from benchmarks.deploy.ways import ROOT
-from binders.flink.local import FLINK_CLUSTER
-from binders.spark.local import CONNECT_SERVER
+from binders.flink.local.server import FLINK_CLUSTER
+from binders.spark.local.connect_server import CONNECT_SERVER
 from speck.binder import LocalServer
 
 

@@ -15,7 +15,7 @@ import yaml
 
 from benchmarks.deploy.chain import Place
 from benchmarks.load.processes import server
-from binders.mqtt.mosquitto import MOSQUITTO
+from binders.mqtt.local import MOSQUITTO
 from speck.binder import LocalServer
 
 

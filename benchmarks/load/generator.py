@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.load.processes import Running, running
-from binders.spark.server import java
+from binders.spark.local.commands import java
 from speck.errors import LocalError
 
 SOURCE = Path(__file__).with_name("Load.java")

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 import requests
 
-from binders.spark.probe import ServerProbe
-from binders.spark.wire import ConnectClient, endpoint_of
+from binders.spark.connect.grpc_client import ConnectClient, endpoint_of
+from binders.spark.connect.probe import ServerProbe
 from tests.spark_server import SparkServer
 
 _PATIENCE = 30.0

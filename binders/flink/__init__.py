@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from binders.flink.code import check_code, parameters
 from binders.flink.engine import connect_engine
-from binders.flink.local import FLINK_CLUSTER
+from binders.flink.local.server import FLINK_CLUSTER
+from binders.flink.submission.code_check import check_code, parameters
 from speck.binder import EngineKind
 
 # With 8 requests at once a hundred jobs were submitted in 2.2 s, with one in 6.7 s, with 16 in 1.9 s.

@@ -2,7 +2,7 @@
 
 Flink takes an id once and for ever, so an attempt that is submitted again starts nothing more, and whoever
 knows an attempt finds its job.  What several binders of one cluster must agree on within this process is in
-:mod:`binders.flink.shared`; all else is asked of the cluster.
+:mod:`binders.flink.submission.cluster_state`; all else is asked of the cluster.
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from binders.flink import logs, states
-from binders.flink.account import checkup_of
-from binders.flink.belongings import Belongings
-from binders.flink.cause import root_cause
-from binders.flink.launch import Launcher
-from binders.flink.orders import STATE_KIND, directories, places
-from binders.flink.readiness import Readiness
-from binders.flink.rest import FlinkRest, JobLine
-from binders.flink.shared import shared_of
-from binders.flink.stopping import Stopper
-from binders.flink.tags import found
-from binders.flink.told import total
+from binders.flink import logs
+from binders.flink.healthcheck import checkup_of
+from binders.flink.rest.client import FlinkRest, JobLine
+from binders.flink.rest.stack_trace import root_cause
+from binders.flink.rest.validation import total
+from binders.flink.state import locations
+from binders.flink.state.savepoints import Stopper
+from binders.flink.submission.cluster_state import shared_of
+from binders.flink.submission.jar_gc import Belongings
+from binders.flink.submission.job_config import STATE_KIND, directories, places
+from binders.flink.submission.labels import found
+from binders.flink.submission.launcher import Launcher
+from binders.flink.submission.preflight import Readiness
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.runtime import (
@@ -142,7 +143,7 @@ class FlinkEngine:
         if state.kind != STATE_KIND:
             return f"state of kind {state.kind!r} is not Flink's (expected {STATE_KIND})"
         own = directories(self._known, self._fresh_settings())
-        fault = states.unshared(state, [own.savepoints, own.checkpoints], self.address)
+        fault = locations.unshared(state, [own.savepoints, own.checkpoints], self.address)
         advice = "expected savepoint_dir of both sites in one place that both see, or upgrade: stateless"
         return None if fault is None else f"{fault} ({advice})"
 
@@ -160,7 +161,7 @@ class FlinkEngine:
         return State(STATE_KIND, location) if location else None
 
     def metrics(self, handle: Handle) -> JobMetrics:
-        """See :meth:`binders.flink.meter.Meter.metrics`.
+        """See :meth:`binders.flink.metrics.collector.Meter.metrics`.
 
         Raises :class:`~speck.errors.Refused` of a job that runs no more.
         """

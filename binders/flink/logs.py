@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from binders.flink.rest import FlinkRest
+from binders.flink.rest.client import FlinkRest
 from speck.errors import Refused
 
 ABOUT = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from binders.mqtt.broker import MqttBroker
-from binders.mqtt.mosquitto import MOSQUITTO
+from binders.mqtt.local import MOSQUITTO
 from speck.binder import BrokerKind
 
 MQTT = BrokerKind("mqtt", ("tcp", "mqtt", "mqtts", "ssl"), MqttBroker, local=MOSQUITTO)

@@ -15,7 +15,7 @@ from typing import Any
 
 from binders.mqtt.address import BrokerAddress
 from binders.mqtt.connection import FOREVER, TIMEOUT, Connection
-from binders.mqtt.controls import Controls
+from binders.mqtt.connection_cache import Controls
 from binders.mqtt.limits import probe_warnings, refuse_unfit, stated_limits, stated_warnings
 from speck.binder import MOST_COUNTED
 from speck.core.inventory import Inventory, Login

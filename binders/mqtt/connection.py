@@ -22,9 +22,9 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from binders.common.tls_errors import tls_words
 from binders.mqtt.address import BrokerAddress
 from binders.mqtt.tls import ClosableContext, client_context
-from binders.tls import tls_words
 from speck.core.inventory import Login
 from speck.errors import BinderError, NoAnswer, Refused, Unreachable
 

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from binders.signature import parameters_of
-from binders.spark.code import check_code, source_of, split_entry
-from binders.spark.local import CONNECT_SERVER
-from binders.spark.standalone_local import STANDALONE_CLUSTER
+from binders.common.signature import parameters_of
+from binders.spark.local.connect_server import CONNECT_SERVER
+from binders.spark.local.standalone_cluster import STANDALONE_CLUSTER
+from binders.spark.query.code_check import check_code, source_of, split_entry
 from speck.binder import EngineBinder, EngineKind, Parameter
 from speck.core.inventory import Inventory
 
 
 def connect_engine(address: str, inventory: Inventory) -> EngineBinder:
     """The binder of the Spark Connect server at ``sc://HOST:PORT``; opens no connection yet."""
-    from binders.spark.connect import ConnectEngine
+    from binders.spark.connect.engine import ConnectEngine
 
     return ConnectEngine(address, inventory)
 
 
 def connect_standalone(address: str, inventory: Inventory) -> EngineBinder:
     """The binder of the Spark master at ``spark://HOST:PORT``; opens no connection yet."""
-    from binders.spark.standalone import StandaloneEngine
+    from binders.spark.standalone.engine import StandaloneEngine
 
     return StandaloneEngine(address, inventory)
 

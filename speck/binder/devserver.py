@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
+
+from speck.errors import LocalError
 
 
 class LocalServer(Protocol):
@@ -40,3 +43,17 @@ class Prepares(LocalServer, Protocol):
 
         Raises :class:`~speck.errors.LocalError`.
         """
+
+
+_HEAP = re.compile(r"(\d+)([kmg])\Z")
+
+
+_SIZES = {"k": 2**10, "m": 2**20, "g": 2**30}
+
+
+def heap_bytes(heap: str) -> int:
+    """The bytes of a Java size such as ``600m``.  Raises :class:`~speck.errors.LocalError`."""
+    match = _HEAP.match(heap.lower())
+    if match is None:
+        raise LocalError(f"heap {heap!r} is not a size (expected a number with k, m or g, such as 600m)")
+    return int(match[1]) * _SIZES[match[2]]

@@ -14,4 +14,14 @@ from speck.local.sites import (
     up,
 )
 
-__all__ = ["DEFAULT_HEAP", "LocalSite", "LocalSites", "down", "prepare", "restart", "status", "stop_one", "up"]
+__all__ = [
+    "DEFAULT_HEAP",
+    "LocalSite",
+    "LocalSites",
+    "down",
+    "prepare",
+    "restart",
+    "status",
+    "stop_one",
+    "up",
+]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shlex
 import signal
 import time
@@ -26,17 +25,6 @@ MARK = "SPECK_LOCAL_MARK"
 _GRACE = 20.0
 _KILL = 10.0
 _POLL = 0.02
-
-_HEAP = re.compile(r"(\d+)([kmg])\Z")
-_SIZES = {"k": 2**10, "m": 2**20, "g": 2**30}
-
-
-def heap_bytes(heap: str) -> int:
-    """The bytes of a Java size such as ``600m``.  Raises :class:`~speck.errors.LocalError`."""
-    match = _HEAP.match(heap.lower())
-    if match is None:
-        raise LocalError(f"heap {heap!r} is not a size (expected a number with k, m or g, such as 600m)")
-    return int(match[1]) * _SIZES[match[2]]
 
 
 def start(

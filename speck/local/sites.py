@@ -21,10 +21,10 @@ from typing import Any, Literal
 import yaml
 
 from speck.binder import LocalServer, Prepares, Registry, installed
+from speck.binder.devserver import heap_bytes
 from speck.core.job import JOB_NAME
 from speck.errors import LocalError, NotFound
 from speck.local import processes
-from speck.local.processes import heap_bytes
 from speck.local.state import Record, Role, ServerRecord, free_ports
 
 DEFAULT_ENGINE = "spark-connect"

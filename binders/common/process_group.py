@@ -1,0 +1,54 @@
+"""Runs several programs as one server: when one ends, the others are stopped, and so does this.
+
+For the engines of a developer's machine that are several processes (a Flink JobManager and its TaskManager):
+``python -m binders.common.process_group '[["java", ...], ["java", ...]]'``, in the foreground.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+
+_GRACE = 15.0  # s, between SIGTERM and SIGKILL
+
+
+def command(programs: Sequence[Sequence[str]]) -> list[str]:
+    """The command line that runs these programs together."""
+    return [sys.executable, "-m", __name__, json.dumps([list(each) for each in programs])]
+
+
+def run(programs: Sequence[Sequence[str]]) -> int:
+    """Run until one ends or SIGTERM comes; answers the exit code of the first that ended."""
+    # SIGTERM ends the wait, and goes to the children from here: a signal to the group finds them ending.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    children: list[subprocess.Popen[bytes]] = []
+    try:
+        for program in programs:
+            children.append(subprocess.Popen(program))
+        ended, status = os.wait()
+        for child in children:
+            if child.pid == ended:
+                child.returncode = os.waitstatus_to_exitcode(status)
+        return os.waitstatus_to_exitcode(status)
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        _stop(children)
+
+
+def _stop(children: Sequence[subprocess.Popen[bytes]]) -> None:
+    for child in children:
+        child.terminate()
+    for child in children:
+        try:
+            child.wait(_GRACE)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(abs(run(json.loads(sys.argv[1]))))

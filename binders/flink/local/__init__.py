@@ -1,0 +1,1 @@
+"""A Flink cluster on this machine, for ``speck local`` and tests."""

@@ -1,0 +1,243 @@
+"""The command lines of a Flink session cluster out of the installed package, for a small machine.
+
+One JobManager and one TaskManager, ``java`` started directly: the package ``apache-flink-libraries`` carries
+Flink's jars and no shell scripts.  What is set beyond Flink's defaults, and why, stands beside each setting.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from binders.common import class_archive
+from binders.common.java import java
+from speck.binder.devserver import heap_bytes
+from speck.errors import LocalError
+
+JOBMANAGER = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
+TASKMANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
+
+# REST, JobManager, blobs, TaskManager, data between tasks.
+PORTS = 5
+
+_MEBIBYTE = 1 << 20
+_JOBMANAGER_HEAP = 320 * _MEBIBYTE
+_METASPACE = 256 * _MEBIBYTE  # every run of a job has a class loader of its own
+_FRAMEWORK_HEAP = 64 * _MEBIBYTE
+_OFF_HEAP = 64 * _MEBIBYTE  # connectors' clients (Netty)
+# 2,048 buffers.  32 jobs, each with one exchange by key, took 102; one such job of 31 tasks over 1,024.
+_NETWORK = 64 * _MEBIBYTE
+
+# Packages of the JDK that Flink opens by reflection (env.java.opts.all of its own configuration).
+_OPENED = tuple(
+    f"java.base/{name}"
+    for name in (
+        *("java.lang", "java.lang.reflect", "java.net", "java.io", "java.nio", "sun.nio.ch", "java.text"),
+        *("java.time", "java.util", "java.util.concurrent"),
+        *("java.util.concurrent.atomic", "java.util.concurrent.locks"),
+    )
+)
+
+_JVM_OPTIONS = (
+    "-XX:+IgnoreUnrecognizedVMOptions",  # options of newer or older Java than this one
+    "-XX:+UseSerialGC",  # the least memory and threads, right for a heap below some 2 GB
+    "-Xss512k",
+    "-XX:ReservedCodeCacheSize=64m",
+    "-XX:-UsePerfData",  # no file in the system's temporary directory that a SIGKILL would leave behind
+    "-Djava.net.preferIPv4Stack=true",
+)
+
+# The connector, where the build puts it and where the wheel carries it.  Flink loads a jar's classes anew for
+# each job: with the connector in the cluster itself all jobs share its classes, compiled code, and threads.
+CONNECTOR = Path(__file__).resolve().parents[2] / "jars" / "flink-mqtt.jar"
+_CONNECTOR_PACKAGES = ("io.speck.mqtt.", "io.speck.flink.mqtt.", "io.speck.shaded.")
+
+_LOG_CONFIGURATION = Path(__file__).resolve().parent / "log4j2.properties"
+
+
+@dataclass(frozen=True)
+class LocalCluster:
+    """A cluster on these loopback ports that keeps its files in ``directory``.
+
+    ``heap`` is a Java size, the TaskManager's; ``slots`` its task slots; ``python`` the path of a Python with
+    ``apache-flink``, for Python programs (empty: none); ``extra`` further settings of Flink, which win; an
+    empty one leaves a setting out.
+    """
+
+    ports: tuple[int, ...]
+    directory: Path
+    heap: str = "600m"
+    slots: int = 32
+    python: str = ""
+    extra: Mapping[str, str] | None = None
+    jvm_options: Iterable[str] = ()
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where checkpoints go."""
+        return self.directory / "checkpoints"
+
+    @property
+    def savepoints(self) -> Path:
+        """Where savepoints go."""
+        return self.directory / "savepoints"
+
+    def programs(self) -> list[list[str]]:
+        """The command lines of the JobManager and of the TaskManager, as :meth:`bare_programs`."""
+        bare = self.bare_programs()
+        return [[java, *class_archive.options(name), *rest] for name, (java, *rest) in bare.items()]
+
+    def bare_programs(self) -> dict[str, list[str]]:
+        """The same without an archive of classes, by the name of each's archive; writes their configuration.
+
+        To be started with :func:`environment`.  Raises :class:`~speck.errors.LocalError` without Java or
+        Flink.
+        """
+        program, home = java("Flink"), flink_home()
+        direct = f"-XX:MaxDirectMemorySize={_NETWORK + 2 * _OFF_HEAP}"
+        self._write_configuration()
+        return {
+            "flink-jobmanager": self._program(
+                program,
+                home,
+                JOBMANAGER,
+                _JOBMANAGER_HEAP,
+                *("--executionMode", "cluster"),
+                jvm=(f"-Dlog.file={self.directory / 'jobmanager.log'}",),
+            ),
+            "flink-taskmanager": self._program(
+                program,
+                home,
+                TASKMANAGER,
+                heap_bytes(self.heap),
+                jvm=(direct, f"-Dlog.file={self.directory / 'taskmanager.log'}"),
+            ),
+        }
+
+    def environment(self) -> dict[str, str]:
+        """The environment of both: this process's, Flink's own variables replaced."""
+        home = flink_home()
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("FLINK_")}
+        return inherited | {
+            "MALLOC_ARENA_MAX": "2",  # glibc keeps up to 8 heaps a core otherwise
+            "FLINK_CONF_DIR": str(self._conf),
+            "FLINK_LIB_DIR": str(home / "lib"),
+            "FLINK_OPT_DIR": str(home / "opt"),
+            "FLINK_PLUGINS_DIR": str(home / "plugins"),
+        }
+
+    def settings(self) -> dict[str, str | int]:
+        """Flink's settings, for both programs."""
+        rest, jobmanager, blobs, taskmanager, data = self.ports
+        settings: dict[str, str | int] = {
+            "rest.address": "127.0.0.1",
+            "rest.bind-address": "127.0.0.1",
+            "rest.port": rest,
+            "jobmanager.rpc.address": "127.0.0.1",
+            "jobmanager.bind-host": "127.0.0.1",
+            "jobmanager.rpc.port": jobmanager,
+            "blob.server.port": blobs,
+            "taskmanager.host": "127.0.0.1",
+            "taskmanager.bind-host": "127.0.0.1",
+            "taskmanager.rpc.port": taskmanager,
+            "taskmanager.data.port": data,
+            "taskmanager.numberOfTaskSlots": self.slots,
+            "taskmanager.cpu.cores": f"{self.slots}.0",  # what slots are cut from, not what is used
+            "io.tmp.dirs": str(self.directory / "tmp"),
+            "web.upload.dir": str(self.directory / "uploads"),
+            "execution.checkpointing.dir": self.checkpoints.as_uri(),
+            "execution.checkpointing.savepoint-dir": self.savepoints.as_uri(),
+            "web.refresh-interval": 200,  # ms; the answers of /jobs/:id are up to 3 s old otherwise
+            "metrics.fetcher.update-interval": 1000,  # ms; 10 s otherwise
+            "rest.server.max-content-length": 256 * _MEBIBYTE,  # of a jar
+            "cluster.evenly-spread-out-slots": "false",
+            "classloader.parent-first-patterns.additional": ";".join(_CONNECTOR_PACKAGES),
+            **self._memory(),
+            **self._python(),
+            **(self.extra or {}),
+        }
+        return {name: value for name, value in settings.items() if value != ""}
+
+    def _memory(self) -> dict[str, str]:
+        # By components: with a total, the defaults of the parts leave almost no heap at such sizes.
+        sizes = {
+            "jobmanager.memory.heap.size": _JOBMANAGER_HEAP,
+            "taskmanager.memory.framework.heap.size": _FRAMEWORK_HEAP,
+            "taskmanager.memory.task.heap.size": max(
+                heap_bytes(self.heap) - _FRAMEWORK_HEAP, _FRAMEWORK_HEAP
+            ),
+            "taskmanager.memory.framework.off-heap.size": _OFF_HEAP,
+            "taskmanager.memory.task.off-heap.size": _OFF_HEAP,
+            "taskmanager.memory.managed.size": 0,  # state is on the heap
+            "taskmanager.memory.network.min": _NETWORK,
+            "taskmanager.memory.network.max": _NETWORK,
+            "taskmanager.memory.jvm-metaspace.size": _METASPACE,
+            "taskmanager.memory.jvm-overhead.min": 64 * _MEBIBYTE,
+            "taskmanager.memory.jvm-overhead.max": 64 * _MEBIBYTE,
+        }
+        return {name: f"{size}b" for name, size in sizes.items()}
+
+    def _python(self) -> dict[str, str]:
+        if not self.python:
+            return {}
+        return {
+            "python.client.executable": self.python,
+            "python.executable": self.python,
+            # Managed memory, out of which Python would be given its share, is 0 here.
+            "python.fn-execution.memory.managed": "false",
+        }
+
+    def _program(
+        self, program: str, home: Path, main: str, heap: int, *arguments: str, jvm: Iterable[str] = ()
+    ) -> list[str]:
+        return [
+            program,
+            *_JVM_OPTIONS,
+            f"-Xmx{heap}",
+            f"-XX:MaxMetaspaceSize={_METASPACE}",
+            f"-Djava.io.tmpdir={self.directory / 'tmp'}",
+            *jvm,
+            "--add-exports=java.base/sun.net.util=ALL-UNNAMED",
+            *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
+            f"-Dlog4j.configurationFile={_LOG_CONFIGURATION.as_uri()}",
+            *self.jvm_options,
+            "-cp",
+            os.pathsep.join(_class_path(home, bool(self.python))),
+            main,
+            "--configDir",
+            str(self._conf),
+            *arguments,
+        ]
+
+    @property
+    def _conf(self) -> Path:
+        return self.directory / "conf"
+
+    def _write_configuration(self) -> None:
+        for folder in (self._conf, self.directory / "tmp", self.checkpoints, self.savepoints):
+            folder.mkdir(parents=True, exist_ok=True)
+        text = yaml.safe_dump({name: str(value) for name, value in self.settings().items()})
+        (self._conf / "config.yaml").write_text(text, encoding="utf-8")
+
+
+def flink_home() -> Path:
+    """The folder of the installed Flink.  Raises :class:`~speck.errors.LocalError`."""
+    found = importlib.util.find_spec("pyflink")  # a folder of jars, not to be imported
+    for place in (found.submodule_search_locations or ()) if found is not None else ():
+        if any(Path(place, "lib").glob("flink-dist-*.jar")):
+            return Path(place)
+    raise LocalError("Flink is not installed (pip install 'speck[flink]', or apache-flink-libraries 2)")
+
+
+def _class_path(home: Path, python: bool) -> list[str]:
+    # Tables and SQL too: some job may want them, and what is not used is not loaded.
+    jars = sorted((home / "lib").glob("*.jar"))
+    if python:
+        # Loaded anew for each job otherwise: 25 MB of class memory a job, which were never given back (seen).
+        jars += sorted((home / "opt").glob("flink-python-*.jar"))
+    return [str(jar) for jar in [*jars, CONNECTOR] if jar.exists()]

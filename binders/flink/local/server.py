@@ -1,0 +1,82 @@
+"""A Flink cluster on this machine, for :mod:`speck.local.sites`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from binders.common import class_archive, process_group
+from binders.flink.local.cluster import PORTS, LocalCluster
+from speck.errors import LocalError
+
+# Several servers start at once on a few cores: the optimising compiler would take more than it gives.
+_QUICK_START = ("-XX:TieredStopAtLevel=1",)
+
+
+PYTHON_VARIABLE = "SPECK_FLINK_PYTHON"
+
+
+def python_program() -> str:
+    """The Python for Python programs, by the environment; empty when none is named.
+
+    Raises :class:`~speck.errors.LocalError` for a path at which there is no program.
+    """
+    named = os.environ.get(PYTHON_VARIABLE, "")
+    if named and shutil.which(named) is None:
+        raise LocalError(
+            f"{PYTHON_VARIABLE} is {named!r}, and there is no such program "
+            "(expected the path of a Python with apache-flink)"
+        )
+    return named
+
+
+class FlinkCluster:
+    """The :class:`~speck.binder.LocalServer` of Flink: a JobManager and a TaskManager, run as one server."""
+
+    ports = PORTS
+
+    def address(self, ports: Sequence[int]) -> str:
+        """``http://127.0.0.1:PORT/`` of the JobManager's REST interface."""
+        return f"http://127.0.0.1:{ports[0]}/"
+
+    def command(
+        self, ports: Sequence[int], directory: Path, heap: str
+    ) -> tuple[list[str], Mapping[str, str]]:
+        """See :meth:`speck.binder.LocalServer.command`; the heap is the TaskManager's."""
+        cluster = LocalCluster(
+            tuple(ports), directory, heap, python=python_program(), jvm_options=_QUICK_START
+        )
+        return process_group.command(cluster.programs()), cluster.environment()
+
+    def ready(self, ports: Sequence[int]) -> bool:
+        """Whether the cluster has slots: REST answers seconds before the TaskManager is known."""
+        try:
+            answer = requests.get(f"{self.address(ports)}overview", timeout=2)
+            return answer.ok and int(answer.json()["slots-total"]) > 0
+        except (requests.RequestException, ValueError, KeyError, TypeError):
+            return False
+
+    def inventory(self, ports: Sequence[int], directory: Path, heap: str) -> Mapping[str, Any]:
+        """Where checkpoints and savepoints go; its slots and its memory it tells itself."""
+        cluster = LocalCluster(tuple(ports), directory)
+        return {
+            "checkpoint_dir": cluster.checkpoints.as_uri(),
+            "savepoint_dir": cluster.savepoints.as_uri(),
+        }
+
+    def prepare(self, ports: Sequence[int], directory: Path) -> None:
+        """See :class:`speck.binder.Prepares`: archives of the classes of both programs."""
+        cluster = LocalCluster(tuple(ports), directory)
+        programs, environment = cluster.bare_programs(), cluster.environment()
+        ready = partial(self.ready, ports)
+        exercise = partial(class_archive.await_ready, "Flink", ready)
+        class_archive.make(programs, environment, directory, exercise)
+
+
+FLINK_CLUSTER = FlinkCluster()

@@ -1,0 +1,1 @@
+"""Rates of Flink jobs out of their vertices' metrics."""

@@ -1,0 +1,499 @@
+"""The wire: Flink's REST interface, one method a request, and the one edge where its errors become SpecK's.
+
+Nothing in here decides.  What answers and is not Flink (a proxy's error page, another program) counts as no
+answer: what became of the request is not known.
+"""
+
+from __future__ import annotations
+
+import io
+import ssl
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import requests
+from requests.adapters import HTTPAdapter
+from requests.auth import AuthBase, HTTPBasicAuth
+
+from binders.common.bearer import checked_token
+from binders.common.http_errors import FAILURES, never_asked
+from binders.common.tls_errors import tls_words
+from binders.flink.rest import validation
+from binders.flink.rest.stack_trace import root_cause
+from binders.flink.rest.validation import text
+from speck.core.inventory import Login
+from speck.errors import BinderError, NoAnswer, Refused, Unreachable
+
+CONNECT = 5.0  # s, to open a connection
+QUICK = 30.0  # s, for an answer that Flink has at hand
+SLOW = 120.0  # s, for a job's main method, and for a jar on its way
+
+MOST_OF_LOG = 4 << 20  # bytes
+MOST_SENT = 256 << 20  # bytes
+
+_PIECE = 256 << 10  # bytes read at once
+_CONNECTIONS = 32  # kept open; more than actions at a time on one engine
+_UNKNOWN_JOB = "FlinkJobNotFoundException"
+_NOT_YET = "UnavailableDispatcherOperationException"
+ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})
+_DOUBT = "is it a JobManager's REST address?"
+_PLACED = ("running", "initializing", "deploying", "finished")
+
+
+class FlinkRefused(Refused):
+    """Flink answered with an error; ``trace`` is all that it said, up to some kilobytes."""
+
+    def __init__(self, message: str, *, address: str, status: int, trace: str) -> None:
+        super().__init__(message, address=address)
+        self.status = status
+        self.trace = trace
+
+    @property
+    def of_unknown_job(self) -> bool:
+        """Whether Flink does not know the job that it was asked for."""
+        return _UNKNOWN_JOB in self.trace or (self.status == 404 and "not found" in self.trace.lower())
+
+    @property
+    def of_job_that_begins(self) -> bool:
+        """Whether Flink has the job that it was asked for, and cannot tell anything of it yet."""
+        return _NOT_YET in self.trace
+
+
+class NotYet(NoAnswer):
+    """Flink has the job that it was asked for, and cannot tell that of it before it has begun."""
+
+
+@dataclass(frozen=True)
+class JobLine:
+    """A job as ``/jobs/overview`` has it; ``duration`` is s, ``tasks`` are counts by state in lower case."""
+
+    id: str
+    name: str
+    state: str
+    duration: float
+    tasks: Mapping[str, int]
+
+    @property
+    def ended(self) -> bool:
+        """Whether it runs no more, and never will."""
+        return self.state in ENDED
+
+    @property
+    def placed(self) -> bool:
+        """Whether all of its tasks have got their slots."""
+        return 0 < self.tasks.get("total", 0) == sum(self.tasks.get(state, 0) for state in _PLACED)
+
+    @property
+    def up(self) -> bool:
+        """Whether all of its tasks run, or have run."""
+        running = self.tasks.get("running", 0) + self.tasks.get("finished", 0)
+        return self.state == "RUNNING" and 0 < self.tasks.get("total", 0) == running
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The cluster: its version, and its task slots."""
+
+    version: str
+    slots: int
+    slots_free: int
+
+
+class FlinkRest:
+    """The REST interface at an address such as ``http://HOST:8081/``; safe for use from several threads.
+
+    Raises :class:`~speck.errors.Unreachable` when there is no connection, :class:`~speck.errors.NoAnswer`
+    when no answer came or none of Flink's, and :class:`FlinkRefused`.
+    """
+
+    def __init__(self, address: str, login: Login = Login()) -> None:  # noqa: B008 - frozen
+        self.address = address
+        self.quick, self.slow = QUICK, SLOW
+        self._base = _base_of(address)
+        self._login = login
+        self._session: requests.Session | None = None
+        self._heard = False
+        self._guard = threading.Lock()
+
+    # -- the cluster
+
+    def overview(self) -> Overview:
+        """Version and slots."""
+        with self._shape("/overview"):
+            found = self._get("/overview")
+            return Overview(
+                text(found["flink-version"]), int(found["slots-total"]), int(found["slots-available"])
+            )
+
+    def settings(self) -> dict[str, str]:
+        """The settings of the cluster; a value that names a secret is starred out by Flink."""
+        with self._shape("/jobmanager/config"):
+            return {text(each["key"]): str(each["value"]) for each in self._get("/jobmanager/config")}
+
+    def refresh_interval(self) -> float:
+        """How old what Flink tells of a job's checkpoints may be, s."""
+        with self._shape("/config"):
+            return float(self._get("/config")["refresh-interval"]) / 1000
+
+    def task_managers(self) -> list[dict[str, Any]]:
+        """The TaskManagers with their hardware and memory."""
+        with self._shape("/taskmanagers"):
+            return validation.managers(self._get("/taskmanagers")["taskmanagers"])
+
+    # -- jars
+
+    def jars(self) -> dict[str, str]:
+        """The names of the jars that were uploaded, by id."""
+        with self._shape("/jars"):
+            return {text(each["id"]): text(each["name"]) for each in self._get("/jars")["files"]}
+
+    def upload(self, content: Path | bytes, name: str) -> str:
+        """Upload a file, or bytes, as a jar of this name (``*.jar``); answers its id."""
+        try:
+            with io.BytesIO(content) if isinstance(content, bytes) else content.open("rb") as file:
+                part = {"jarfile": (name, file, "application/java-archive")}
+                answer = self._ask("POST", "/jars/upload", patience=self.slow, files=part)
+        except OSError as error:
+            raise Refused(f"{content!s} cannot be read: {error.strerror}", address=self.address) from error
+        with self._shape("/jars/upload"):
+            return str(answer["filename"]).replace("\\", "/").rpartition("/")[2]
+
+    def delete_jar(self, jar: str) -> None:
+        """Delete a jar; Flink refuses when there is none."""
+        self._ask("DELETE", f"/jars/{jar}")
+
+    def run(self, jar: str, body: Mapping[str, Any]) -> str:
+        """Run a jar's main method, which starts one job; answers the job's id."""
+        answer = self._ask("POST", f"/jars/{jar}/run", patience=self.slow, json=body)
+        with self._shape("/jars/:id/run"):
+            return text(answer["jobid"])
+
+    def plan(self, jar: str, body: Mapping[str, Any]) -> None:
+        """Run a jar's main method without starting a job."""
+        self._ask("POST", f"/jars/{jar}/plan", patience=self.slow, json=body)
+
+    # -- jobs
+
+    def jobs(self) -> dict[str, JobLine]:
+        """All jobs that the cluster remembers, by id: one request for any number."""
+        with self._shape("/jobs/overview"):
+            return {each["jid"]: _line(each) for each in self._get("/jobs/overview")["jobs"]}
+
+    def job_state(self, job: str) -> str | None:
+        """The state of one job in Flink's words; ``None`` when the cluster does not know it."""
+        answer = self._get_of_job(job, "/status")
+        if answer is None:
+            return None
+        with self._shape("/jobs/:id/status"):
+            return text(answer["status"])
+
+    def job_parameters(self, job: str) -> dict[str, str]:
+        """The global parameters of a job (none of one that the cluster does not know)."""
+        answer = self._get_of_job(job, "/config") or {}
+        with self._shape("/jobs/:id/config"):
+            return validation.parameters(answer)
+
+    def job_details(self, job: str) -> dict[str, Any] | None:
+        """The job with its vertices and its plan; up to some seconds old."""
+        answer = self._get_of_job(job, "")
+        with self._shape("/jobs/:id"):
+            return None if answer is None else validation.details(answer)
+
+    def checkpoints(self, job: str) -> dict[str, Any] | None:
+        """The statistics of a job's checkpoints and savepoints, as old as :meth:`refresh_interval`."""
+        answer = self._get_of_job(job, "/checkpoints")
+        with self._shape("/jobs/:id/checkpoints"):
+            return None if answer is None else validation.statistics(answer)
+
+    def root_exception(self, job: str) -> str:
+        """The stack trace of what failed the job last; empty when nothing did."""
+        with self._shape("/jobs/:id/exceptions"):
+            answer = self._get_of_job(job, "/exceptions?maxExceptions=1") or {}
+            entries = validation.failures(answer)
+            return str(entries[0]["stacktrace"]) if entries else str(answer.get("root-exception") or "")
+
+    def failures(self, job: str, most: int) -> list[dict[str, Any]]:
+        """The last failures of a job, the newest first (``timestamp``, ms; ``stacktrace``, ``taskName``)."""
+        with self._shape("/jobs/:id/exceptions"):
+            answer = self._get_of_job(job, f"/exceptions?maxExceptions={most}") or {}
+            return validation.failures(answer)
+
+    def task_managers_of(self, job: str, vertex: str) -> set[str]:
+        """The ids of the TaskManagers that run a vertex, or ran it last."""
+        answer = self._get_of_job(job, f"/vertices/{vertex}") or {}
+        with self._shape("/jobs/:id/vertices/:id"):
+            ids = {str(each.get("taskmanager-id", "")) for each in answer.get("subtasks", [])}
+            return ids - {"", "(unassigned)"}
+
+    def end_of(self, path: str) -> str:
+        """The end of a log file, up to ``MOST_OF_LOG`` bytes of it; Flink refuses where there is none.
+
+        It sends the whole file; one of more than ``MOST_SENT`` bytes is not looked at.
+        """
+        kept, size = b"", 0
+        try:
+            with self._opened().get(
+                f"{self._base}{path}", timeout=(CONNECT, self.quick), stream=True, allow_redirects=False
+            ) as response:
+                if not response.ok or "json" in response.headers.get("Content-Type", ""):
+                    self._read(response)
+                    raise self._strange(path)
+                for piece in response.iter_content(_PIECE):
+                    kept, size = (kept + piece)[-MOST_OF_LOG:], size + len(piece)
+                    if size > MOST_SENT:
+                        raise Refused(f"{self.address}{path} is too large to look at", address=self.address)
+        except FAILURES as error:
+            raise self._unanswered(error, self.quick) from error
+        return kept.decode(errors="replace")
+
+    def vertex_sums(self, job: str, vertex: str, names: str) -> dict[str, float]:
+        """The sums over a vertex's subtasks of these metrics (with commas), of those that are known yet."""
+        answer = self._get(f"/jobs/{job}/vertices/{vertex}/subtasks/metrics?get={names}&agg=sum")
+        with self._shape("/subtasks/metrics"):
+            return validation.sums(answer)
+
+    def vertex_metrics(self, job: str, vertex: str) -> list[str]:
+        """The names of a vertex's metrics."""
+        with self._shape("/subtasks/metrics"):
+            metrics = self._get(f"/jobs/{job}/vertices/{vertex}/subtasks/metrics")
+            return [text(each["id"]) for each in metrics]
+
+    def cancel(self, job: str) -> None:
+        """Ask for the end of a job, now."""
+        self._ask("PATCH", f"/jobs/{job}?mode=cancel")
+
+    def stop(self, job: str, directory: str, trigger: str) -> None:
+        """Ask for a savepoint and a job's end; asked again with the same trigger, nothing more happens."""
+        body = {
+            "targetDirectory": directory,
+            "drain": False,
+            "formatType": "CANONICAL",
+            "triggerId": trigger,
+        }
+        self._ask("POST", f"/jobs/{job}/stop", json=body)
+
+    def savepoint(self, job: str, trigger: str) -> dict[str, Any] | None:
+        """What came of :meth:`stop`: ``location`` or ``failure-cause``; ``None`` while it is at work."""
+        answer = self._get(f"/jobs/{job}/savepoints/{trigger}")
+        with self._shape("/jobs/:id/savepoints/:trigger"):
+            return dict(answer["operation"]) if answer["status"]["id"] == "COMPLETED" else None
+
+    def dispose(self, location: str) -> str:
+        """Ask for the deletion of a savepoint or checkpoint; answers the request's id."""
+        answer = self._ask("POST", "/savepoint-disposal", json={"savepoint-path": location})
+        with self._shape("/savepoint-disposal"):
+            return str(answer["request-id"])
+
+    def disposal(self, request: str) -> str | None:
+        """What went wrong with :meth:`dispose` (a stack trace, or nothing); ``None`` while it is at work."""
+        answer = self._get(f"/savepoint-disposal/{request}")
+        with self._shape("/savepoint-disposal/:request"):
+            if answer["status"]["id"] != "COMPLETED":
+                return None
+            return str((answer["operation"].get("failure-cause") or {}).get("stack-trace", ""))
+
+    def close(self) -> None:
+        """Close all connections."""
+        with self._guard:
+            if self._session is not None:
+                self._session.close()
+                self._session = None
+
+    # -- the edge
+
+    def _get(self, path: str) -> Any:
+        try:
+            return self._ask("GET", path)
+        except NoAnswer as error:
+            if not isinstance(error.__cause__, requests.ConnectionError):
+                raise
+            # A connection that was kept open and has gone in the meantime: to ask again changes nothing.
+            return self._ask("GET", path)
+
+    def _get_of_job(self, job: str, path: str) -> dict[str, Any] | None:
+        try:
+            answer = self._get(f"/jobs/{job}{path}")
+        except FlinkRefused as error:
+            if error.of_unknown_job:
+                return None
+            if error.of_job_that_begins:
+                raise NotYet(f"{error} (try again)", address=self.address) from error
+            raise
+        if not isinstance(answer, dict):
+            raise self._strange(f"/jobs/:id{path}")
+        return answer
+
+    def _ask(self, method: str, path: str, *, patience: float | None = None, **content: Any) -> Any:
+        patience = self.quick if patience is None else patience
+        try:
+            response = self._opened().request(
+                method,
+                f"{self._base}{path}",
+                timeout=(CONNECT, patience),
+                allow_redirects=False,  # a login is for this address alone
+                **content,
+            )
+        except FAILURES as error:
+            raise self._unanswered(error, patience) from error
+        return self._read(response)
+
+    def _opened(self) -> requests.Session:
+        with self._guard:
+            if self._session is None:
+                self._session = _session(self.address, self._login)
+            return self._session
+
+    def _read(self, response: requests.Response) -> Any:
+        try:
+            body = response.json()
+        except (ValueError, RecursionError) as error:
+            body = None
+            cause: Exception | None = error
+        else:
+            cause = None
+        if response.ok and cause is None:
+            self._heard = True
+            return body
+        if response.status_code in (401, 403):
+            raise Refused(
+                f"{self.address} does not let SpecK in (HTTP {response.status_code}; expected engine_login "
+                "of the site to have a username and password, or a token, that are good there)",
+                address=self.address,
+            )
+        errors = body.get("errors") if isinstance(body, dict) else None
+        if not isinstance(errors, list) or response.status_code in (502, 503, 504):
+            raise self._strange(f"HTTP {response.status_code}") from cause
+        trace = "\n".join(str(each) for each in errors)
+        raise FlinkRefused(
+            f"{self.address}: {root_cause(trace)}",
+            address=self.address,
+            status=response.status_code,
+            trace=trace,
+        )
+
+    @contextmanager
+    def _shape(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except validation.ODD as error:
+            raise self._strange(what) from error
+
+    def _strange(self, what: str) -> NoAnswer:
+        message = f"{self.address} answers, but not as Flink does ({what}; {_DOUBT})"
+        return NoAnswer(message, address=self.address)
+
+    def _unanswered(self, error: Exception, patience: float) -> BinderError:
+        why = _innermost(error)
+        fault = _tls_fault(error)
+        if fault is not None:
+            host = urlsplit(self.address).hostname or ""
+            words = tls_words(fault, host, self._login)
+            return Unreachable(f"{self.address}: no TLS connection: {words}", address=self.address)
+        if isinstance(error, requests.exceptions.SSLError):
+            return Unreachable(f"{self.address}: no TLS connection: {why}", address=self.address)
+        if never_asked(error):
+            return Unreachable(f"{self.address} cannot be reached: {why}", address=self.address)
+        doubt = "" if self._heard else f" ({_DOUBT})"
+        if isinstance(error, requests.Timeout):
+            return NoAnswer(f"{self.address} did not answer in {patience:g} s{doubt}", address=self.address)
+        return NoAnswer(f"{self.address}: the connection broke: {why}{doubt}", address=self.address)
+
+
+def _line(job: Mapping[str, Any]) -> JobLine:
+    tasks = {state: validation.whole(count) for state, count in job["tasks"].items()}
+    name, state = text(job["name"]), text(job["state"])
+    return JobLine(text(job["jid"]), name, state, validation.number(job["duration"]) / 1000, tasks)
+
+
+def _base_of(address: str) -> str:
+    try:
+        parts = urlsplit(address)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if good and (parts.username is not None or parts.password is not None):
+        # The address is not repeated: it holds a secret.
+        raise Refused("a Flink address with a login in it (expected the login as engine_login of the site)")
+    if not good or parts.query or parts.fragment:
+        raise Refused(
+            f"{address!r} is no Flink address (expected http://HOST:PORT or https://HOST:PORT)",
+            address=address,
+        )
+    return address.rstrip("/")
+
+
+def _session(address: str, login: Login) -> requests.Session:
+    session = requests.Session()
+    # No login of a .netrc, no proxy of the environment: what is used is what the inventory says.
+    session.trust_env = False
+    adapter = HTTPAdapter(pool_connections=1, pool_maxsize=_CONNECTIONS)
+    session.mount("http://", adapter)
+    session.mount("https://", adapter)
+    session.verify = _file(address, login, "ca_file") or True
+    certificate, key = _file(address, login, "certificate_file"), _file(address, login, "key_file")
+    session.cert = (certificate, key) if certificate is not None and key is not None else None
+    session.auth = _Shown(address, login)
+    return session
+
+
+class _Shown(AuthBase):
+    """What is shown with each request, as it is at that moment."""
+
+    def __init__(self, address: str, login: Login) -> None:
+        self._address, self._login = address, login
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        login = self._login
+        if login.token is not None:
+            token = checked_token(self._address, login.token.reveal())
+            request.headers["Authorization"] = f"Bearer {token}"
+        elif login.username is not None:
+            password = login.password.reveal() if login.password else ""
+            HTTPBasicAuth(login.username.encode(), password.encode())(request)
+        return request
+
+
+def _file(address: str, login: Login, name: str) -> str | None:
+    path: str | None = getattr(login, name)
+    if path is not None and not Path(path).is_file():
+        message = f"{address}: {name} {path!r} of engine_login is not there (expected a PEM file)"
+        raise Refused(message, address=address)
+    return path
+
+
+def _tls_fault(error: BaseException | None) -> ssl.SSLError | None:
+    """What TLS itself complains of, below an error, and not the mere end of a connection."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, ssl.SSLError) and not isinstance(
+            error, ssl.SSLEOFError | ssl.SSLZeroReturnError
+        ):
+            return error
+        error = _below(error)
+    return None
+
+
+def _below(error: BaseException) -> BaseException | None:
+    reason = getattr(error, "reason", None)  # of urllib3's
+    inner = [each for each in (reason, *error.args) if isinstance(each, BaseException)]
+    return inner[0] if inner else error.__cause__ or error.__context__
+
+
+def _innermost(error: BaseException) -> str:
+    """The words of the error at the bottom, in one line."""
+    while True:
+        inner = error.__cause__ or error.__context__
+        if inner is None:
+            break
+        error = inner
+    if isinstance(error, OSError) and error.strerror:
+        return str(error.strerror)
+    # Another program's bytes may be quoted in it.
+    words = "".join(each if each.isprintable() else " " for each in str(error)).split()
+    return " ".join(words)[:300] or type(error).__name__

@@ -1,0 +1,77 @@
+"""What is brought to a cluster for a job: its jar, or its Python file in a jar of SpecK's making.
+
+Flink takes jars only, and a jar is a zip archive: the user's file lies in it beside :mod:`speck_flink`, and
+Python on the JobManager's machine imports both from there.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import io
+import re
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from speck.core.job import Job
+from speck.errors import Refused
+
+PYTHON = ".py"
+PROGRAMS = "speck_program"  # the package that the user's file is in: it hides no other module of its name
+
+_CARRIED = Path(__file__).resolve().parents[1] / "speck_flink"
+_LONG_AGO = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """``content`` (a file, or bytes) to be uploaded as ``code``.jar; ``code`` is its SHA-256, hexadecimal."""
+
+    code: str
+    content: Path | bytes
+
+
+def is_python(job: Job) -> bool:
+    """Whether the job is a Python program."""
+    return Path(job.job_path).suffix.lower() == PYTHON
+
+
+def parcel_of(job: Job) -> Parcel:
+    """The job's code as it goes to a cluster.  Raises :class:`~speck.errors.Refused` of no readable file."""
+    path = Path(job.job_path)
+    try:
+        if is_python(job):
+            content = _bundle(path.read_bytes(), module_of(path))
+            return Parcel(hashlib.sha256(content).hexdigest(), content)
+        return Parcel(job.code_hash or _hash(path), path)
+    except OSError as error:
+        raise Refused(
+            f"job {job.job_name!r}: job_path {job.job_path!r} cannot be read: {error.strerror}"
+        ) from error
+
+
+def module_of(path: Path) -> str:
+    """The name of the module that a file becomes: its own, as far as a module can have it."""
+    return re.sub(r"\W", "_", path.stem)
+
+
+@functools.lru_cache(maxsize=64)
+def _bundle(source: bytes, module: str) -> bytes:
+    """The archive with a program; the same bytes from the same sources."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for carried in sorted(_CARRIED.glob("*.py")):
+            archive.writestr(_entry(f"{_CARRIED.name}/{carried.name}"), carried.read_bytes())
+        archive.writestr(_entry(f"{PROGRAMS}/__init__.py"), b"")
+        archive.writestr(_entry(f"{PROGRAMS}/{module}.py"), source)
+    return content.getvalue()
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    return zipfile.ZipInfo(name, _LONG_AGO)
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

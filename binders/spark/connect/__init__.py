@@ -1,0 +1,1 @@
+"""The engine binder for Spark Connect servers."""

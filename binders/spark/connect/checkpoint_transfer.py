@@ -1,0 +1,225 @@
+"""A checkpoint as files that come and go through Spark Connect itself, for sites that share no storage.
+
+Spark's own data source for binary files lists and reads them.  They are written as artifacts that a server
+forwards to its default file system (which it does to a local one only when started with
+``spark.sql.artifact.copyFromLocalToFs.allowDestLocal=true``).  A folder goes with a database that is dropped.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+from urllib.parse import urlsplit
+
+import pyspark.sql.connect.proto as pb2
+
+from binders.spark.connect.checkpoint_files import needed
+from binders.spark.connect.grpc_client import ConnectClient, ServerRefused
+from binders.spark.connect.probe import ServerProbe
+from binders.spark.query.options import STATE_KIND
+from speck.binder import Snapshot
+from speck.errors import NoAnswer, Refused
+
+DEADLINE = 120.0  # s, for one request
+GROUP = 16 << 20  # bytes of files that are read in one request, where one file is not larger
+GROUP_FILES = 500
+PART = 2 << 20  # bytes of a file in one row: a row that is larger than a message is refused
+
+_HIDDEN = "state/*/_stateSchema"  # of the names with an underscore, listing leaves this one out
+_GONE = ("PATH_NOT_FOUND", "FAILED_READ_FILE")  # of a file that was there when the files were listed
+_TRIES = 3
+_FORWARD = "forward_to_fs"
+_TRIAL = "speck-check"
+_NOWHERE = "speck-none-such"
+# Where the files tell their own place (in JSON), the place is put in when they are written.
+_TELLS_PLACE = "/_metadata/"
+_PLACE = b"speck:place-of-the-checkpoint"
+
+
+class CheckpointFiles:
+    """The checkpoints that one server sees; ``base`` is its directory for them.
+
+    All methods raise :class:`~speck.errors.Refused`, :class:`~speck.errors.Unreachable` and
+    :class:`~speck.errors.NoAnswer`.
+    """
+
+    def __init__(self, address: str, client: ConnectClient, probe: ServerProbe, base: str) -> None:
+        self.address = address
+        self._client, self._probe, self._base = client, probe, base.rstrip("/")
+
+    def size(self, location: str) -> int:
+        """The bytes of what a query needs to go on, as far as it is there now."""
+        _, lengths = self._needed(location)
+        return sum(lengths.values())
+
+    def read(self, location: str) -> Snapshot:
+        """What a query needs to go on; compared with the hashes that the server makes of it."""
+        for _ in range(_TRIES - 1):
+            try:
+                return self._read(location)
+            except ServerRefused as error:
+                # The store of the state, which may tidy up once more, is not the query that has ended.
+                if not error.error_class.startswith(_GONE):
+                    raise
+        return self._read(location)
+
+    def place(self, job_name: str, name: str) -> str:
+        """Where a checkpoint of this name is."""
+        return f"{self._base}/{job_name}/{name}"
+
+    def check_place(self) -> None:
+        """Raise unless files can be written below the directory: a small one is, and stays there."""
+        try:
+            self._write(self._base, {_TRIAL: b"Files can be written here.\n"})
+        except Refused as error:
+            raise Refused(
+                f"{error} (expected checkpoint_dir on the server's default file system, and a server started "
+                "with spark.sql.artifact.copyFromLocalToFs.allowDestLocal=true where that is a local one; or "
+                "a checkpoint_dir that both sites see)",
+                address=self.address,
+            ) from error
+
+    def write(self, location: str, snapshot: Snapshot) -> None:
+        """Write a snapshot, and have the server say what it finds then."""
+        root = self._qualified(location)
+        files = {name: _placed(name, content, root) for name, content in snapshot.files.items()}
+        self._write(location, files)
+        # Empty files, which Spark does not list, are none of a checkpoint's.
+        wanted = {name: sha256(content).hexdigest() for name, content in files.items() if content}
+        _, found = self._list(location, "sha2(content, 256)")
+        if found != wanted:
+            odd = sorted(set(found.items()) ^ set(wanted.items()))[0][0]
+            reason = f"{self.address} has not got the checkpoint at {location!r} as sent ({odd} differs)"
+            raise Refused(reason, address=self.address)
+
+    def delete(self, location: str) -> None:
+        """Delete a checkpoint's folder with all that is in it."""
+        name = f"speck_{uuid.uuid4().hex}"
+        place = self._qualified(location).replace("\\", "\\\\").replace("'", "\\'")
+        for statement in (f"CREATE DATABASE {name} LOCATION '{place}'", f"DROP DATABASE {name} CASCADE"):
+            self._rows(pb2.Relation(sql=pb2.SQL(query=statement)))
+        if self._probe.has_checkpoint(location):
+            raise Refused(f"{self.address} has not deleted {location!r}", address=self.address)
+
+    # -- reading
+
+    def _needed(self, location: str) -> tuple[str, dict[str, int]]:
+        root, lengths = self._list(location, "length")
+        return root, {name: lengths[name] for name in needed(lengths)}
+
+    def _read(self, location: str) -> Snapshot:
+        root, lengths = self._needed(location)
+        files: dict[str, bytes] = {}
+        for group in _groups(lengths):
+            files |= self._contents(root, group)
+        if missing := sorted(name for name in lengths if len(files.get(name, b"")) != lengths[name]):
+            reason = f"{self.address} did not give {missing[0]} of {location!r} whole"
+            raise NoAnswer(reason, address=self.address)
+        return Snapshot(STATE_KIND, {name: _unplaced(name, files[name], root) for name in lengths})
+
+    def _list(self, location: str, value: str) -> tuple[str, dict[str, Any]]:
+        """The place as the server's file system names it, and an expression's value for each file in it."""
+        columns = ["path", f"{value} AS value"]
+        rows = self._rows(_select(_files(location, recursive=True), columns))
+        roots = [row["path"] for row in rows if row["path"].endswith("/metadata")]
+        if not roots:
+            raise Refused(f"{self.address} finds no checkpoint at {location!r}", address=self.address)
+        root = min(roots, key=len).removesuffix("/metadata")
+        try:
+            rows += self._rows(_select(_files(f"{location}/{_HIDDEN}", recursive=True), columns))
+        except ServerRefused as error:
+            if error.error_class != "PATH_NOT_FOUND":
+                raise
+        return root, {row["path"].removeprefix(f"{root}/"): row["value"] for row in rows}
+
+    def _contents(self, root: str, names: Sequence[str]) -> dict[str, bytes]:
+        source = _files(*(f"{root}/{name}" for name in names))
+        last = f"cast(greatest(length - 1, 0) div {PART} AS int)"
+        cut = ["path", "content", "sha2(content, 256) AS hash", f"explode(sequence(0, {last})) AS part"]
+        piece = f"substring(content, part * {PART} + 1, {PART}) AS piece"
+        rows = self._rows(_select(_select(source, cut), ["path", "hash", "part", piece]))
+        pieces: dict[str, dict[int, bytes]] = {}
+        for row in rows:
+            pieces.setdefault(row["path"], {})[row["part"]] = row["piece"]
+        whole = {path: b"".join(parts[number] for number in sorted(parts)) for path, parts in pieces.items()}
+        for row in rows:
+            if sha256(whole[row["path"]]).hexdigest() != row["hash"]:
+                raise NoAnswer(f"{self.address} did not give {row['path']} whole", address=self.address)
+        return {path.removeprefix(f"{root}/"): content for path, content in whole.items()}
+
+    def _rows(self, relation: pb2.Relation) -> list[dict[str, Any]]:
+        return self._probe.ask(lambda session: self._client.rows(session, relation, DEADLINE))
+
+    # -- writing
+
+    def _write(self, location: str, files: Mapping[str, bytes]) -> None:
+        folder = self._forwarded(location)
+        # A session of the place's own, ended before and after: the server keeps what it forwards as long.
+        session = str(uuid.uuid5(uuid.NAMESPACE_URL, f"speck:carriage:{location}"))
+        self._client.release(session, for_good=False)
+        try:
+            named = {f"{_FORWARD}{folder}/{name}": content for name, content in files.items()}
+            self._client.upload(session, named, DEADLINE)
+        finally:
+            self._client.release(session, for_good=False)
+
+    def _forwarded(self, location: str) -> str:
+        """The path of a place on the server's default file system."""
+        wanted, default = urlsplit(self._qualified(location)), urlsplit(self._qualified(""))
+        if (wanted.scheme, wanted.netloc) != (default.scheme, default.netloc):
+            raise Refused(
+                f"{self.address} writes files to {default.scheme}://{default.netloc}, not to {location!r}",
+                address=self.address,
+            )
+        return wanted.path
+
+    def _qualified(self, location: str) -> str:
+        """A place as the server's file system names it, which it tells of what it does not find there."""
+        source = _files(f"{location}/{_NOWHERE}").read
+        try:
+            self._probe.ask(lambda session: self._client.columns(session, source))
+        except ServerRefused as error:
+            path = error.parameters.get("path", "")
+            if error.error_class == "PATH_NOT_FOUND" and path.endswith(f"/{_NOWHERE}"):
+                return path.removesuffix(f"/{_NOWHERE}")
+            raise
+        raise Refused(f"{self.address} does not tell where {location!r} is", address=self.address)
+
+
+def _files(*paths: str, recursive: bool = False) -> pb2.Relation:
+    # A query at work deletes old files while they are listed; a file that is wanted is read by its own path.
+    options = {"recursiveFileLookup": "true", "ignoreMissingFiles": "true"} if recursive else {}
+    source = pb2.Read.DataSource(format="binaryFile", paths=list(paths), options=options)
+    return pb2.Relation(read=pb2.Read(data_source=source))
+
+
+def _select(relation: pb2.Relation, expressions: Sequence[str]) -> pb2.Relation:
+    parsed = [
+        pb2.Expression(expression_string=pb2.Expression.ExpressionString(expression=each))
+        for each in expressions
+    ]
+    return pb2.Relation(project=pb2.Project(input=relation, expressions=parsed))
+
+
+def _groups(lengths: Mapping[str, int]) -> Iterator[list[str]]:
+    """The files in groups that are read at once."""
+    group: list[str] = []
+    size = 0
+    for name, length in lengths.items():
+        if group and (size + length > GROUP or len(group) == GROUP_FILES):
+            yield group
+            group, size = [], 0
+        group.append(name)
+        size += length
+    if group:
+        yield group
+
+
+def _unplaced(name: str, content: bytes, root: str) -> bytes:
+    return content.replace(root.encode(), _PLACE) if _TELLS_PLACE in name else content
+
+
+def _placed(name: str, content: bytes, root: str) -> bytes:
+    return content.replace(_PLACE, root.encode()) if _TELLS_PLACE in name else content

@@ -1,0 +1,410 @@
+"""The part of Spark Connect's gRPC protocol that SpecK speaks from the coordinator.
+
+The requests are made here and not by :class:`pyspark.sql.connect.session.SparkSession`, for three reasons:
+that client retries for ten minutes, where a coordinator needs a deadline; it opens a channel a session, where
+one a server is enough; and most of its requests create the session they name, so that asking after a lost job
+would leave a session behind at every look.  ``GetStatus`` creates none.
+
+The protocol: ``spark/connect/base.proto`` and ``commands.proto`` of Spark 4.3.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+from urllib.parse import urlsplit
+from zlib import crc32
+
+import grpc  # type: ignore[import-untyped]
+import pyspark.sql.connect.proto as pb2
+from google.rpc import error_details_pb2  # type: ignore[import-untyped]
+from grpc_status import rpc_status  # type: ignore[import-untyped]
+from pyspark.sql.connect.proto.base_pb2_grpc import SparkConnectServiceStub
+
+from binders.spark.connect.credentials import Keys, channel_credentials, connect_failure
+from binders.spark.query.progress import failure_line
+from binders.spark.query.text import first_line
+from speck.core.inventory import Login
+from speck.errors import BinderError, NoAnswer, Refused, Unreachable
+
+USER = "speck"
+DEFAULT_PORT = 15002
+
+QUICK = 10.0  # s, for what a server answers from memory
+SLOW = 45.0  # s, for what it has to analyse, or to load classes for
+
+_CONNECT_TIMEOUT = 3.0
+_MEGABYTE = 1 << 20
+_PIECE = 256 * 1024  # bytes of an artifact in one message
+
+_OPTIONS = (
+    ("grpc.max_receive_message_length", 64 * _MEGABYTE),
+    # A channel that failed would answer with its old failure for up to two minutes otherwise.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+)
+
+
+_TLS = "/;use_ssl=true"  # of an address, as Spark writes it
+_SIMPLE = pb2.AnalyzePlanRequest.Explain.EXPLAIN_MODE_SIMPLE
+
+
+class ServerRefused(Refused):
+    """A refusal with Spark's own error class, such as ``DATA_SOURCE_NOT_FOUND``, and its parameters."""
+
+    def __init__(
+        self, message: str, *, address: str, error_class: str, parameters: Mapping[str, str] | None = None
+    ) -> None:
+        self.error_class = error_class
+        self.parameters = parameters or {}
+        super().__init__(message, address=address)
+
+    @property
+    def of_session(self) -> bool:
+        """Whether it is because the server does not know the session, or has closed it."""
+        return self.error_class.startswith("INVALID_HANDLE.SESSION")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a Connect server is, and how to log in there."""
+
+    host: str
+    port: int
+    login: Login = field(default_factory=Login)
+    tls: bool = False
+
+    @property
+    def keys(self) -> Keys:
+        """What opens it, as it is now.  Raises :class:`~speck.errors.NoSecret`."""
+        return Keys.of(self.login, self.tls)
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.host}:{self.port})"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A streaming query: the id of its checkpoint, the id of this run, and its name."""
+
+    id: str
+    run_id: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryStatus:
+    """What a server says of a query (``StreamingQueryStatus`` of Spark)."""
+
+    active: bool
+    in_trigger: bool
+    message: str
+
+
+def endpoint_of(address: str, login: Login = Login()) -> Endpoint:  # noqa: B008 - frozen
+    """The endpoint of ``sc://HOST[:PORT][/;use_ssl=true]``.
+
+    Raises :class:`~speck.errors.Refused` for any other address.
+    """
+    try:
+        parts = urlsplit(address)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    tls = parts.path == _TLS if host is not None else False
+    if host is None or parts.scheme != "sc" or (parts.path.strip("/") and not tls):
+        raise Refused(f"{address!r} is no Spark Connect address (expected sc://HOST:PORT)", address=address)
+    return Endpoint(host, port or DEFAULT_PORT, login, tls)
+
+
+def open_channel(host: str, port: int, keys: Keys) -> grpc.Channel:
+    """A channel to a server.  Raises :class:`~speck.errors.Unreachable` when the login cannot be used."""
+    target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    credentials = channel_credentials(f"sc://{target}", host, keys)
+    if credentials is None:
+        return grpc.insecure_channel(target, options=_OPTIONS)
+    return grpc.secure_channel(target, credentials, options=_OPTIONS)
+
+
+class ConnectClient:
+    """The calls to one server, over one channel that all sessions and threads share.
+
+    ``session`` is everywhere the UUID of a session of the user :data:`USER`.  Every call has a deadline, and
+    raises :class:`~speck.errors.Unreachable`, :class:`~speck.errors.NoAnswer` or :class:`ServerRefused`.
+    """
+
+    def __init__(self, address: str, endpoint: Endpoint) -> None:
+        self.address = address
+        self._endpoint = endpoint
+        self._lock = threading.Lock()
+        self._channel: grpc.Channel | None = None
+        self._keys: Keys | None = None  # those that the channel was opened with
+        self._trusted = False  # the last call found the server there
+
+    def close(self) -> None:
+        """Close the channel; no session is touched."""
+        with self._lock:
+            channel, self._channel, self._trusted = self._channel, None, False
+            self._keys = None
+        if channel is not None:
+            channel.close()
+
+    # -- sessions
+
+    def session_exists(self, session: str) -> bool:
+        """Whether the server knows the session; never creates it."""
+        request = pb2.GetStatusRequest(session_id=session, user_context=_user())
+        request.operation_status.SetInParent()
+        try:
+            self._unary("GetStatus", request, QUICK)
+        except ServerRefused as error:
+            if not error.of_session:
+                raise
+            return False
+        return True
+
+    def release(self, session: str, *, for_good: bool = True) -> None:
+        """End a session, its queries and files included; of one that the server does not know: nothing.
+
+        One that has not ended ``for_good`` may be begun anew.
+        """
+        request = pb2.ReleaseSessionRequest(session_id=session, user_context=_user())
+        request.allow_reconnect = not for_good
+        self._unary("ReleaseSession", request, SLOW)
+
+    def settings(self, session: str, names: Sequence[str]) -> dict[str, str]:
+        """The settings of these names that have a value."""
+        wanted = pb2.ConfigRequest.GetOption(keys=list(names))
+        operation = pb2.ConfigRequest.Operation(get_option=wanted)
+        request = pb2.ConfigRequest(session_id=session, user_context=_user(), operation=operation)
+        answer = self._unary("Config", request, QUICK)
+        return {pair.key: pair.value for pair in answer.pairs if pair.HasField("value")}
+
+    def set(self, session: str, name: str, value: str) -> None:
+        """Give a setting of the session a value."""
+        pairs = [pb2.KeyValue(key=name, value=value)]
+        operation = pb2.ConfigRequest.Operation(set=pb2.ConfigRequest.Set(pairs=pairs))
+        request = pb2.ConfigRequest(session_id=session, user_context=_user(), operation=operation)
+        self._unary("Config", request, QUICK)
+
+    # -- plans
+
+    def spark_version(self, session: str) -> str:
+        """The server's version of Spark."""
+        request = self._analysis(session, spark_version=pb2.AnalyzePlanRequest.SparkVersion())
+        return cast(str, self._unary("AnalyzePlan", request, SLOW).spark_version.version)
+
+    def columns(self, session: str, source: pb2.Read) -> list[str]:
+        """The names of a source's columns; analyses it, reads nothing of it."""
+        plan = pb2.Plan(root=pb2.Relation(read=source))
+        request = self._analysis(session, schema=pb2.AnalyzePlanRequest.Schema(plan=plan))
+        answer = self._unary("AnalyzePlan", request, SLOW)
+        return [field.name for field in answer.schema.schema.struct.fields]
+
+    def explain(self, session: str, relation: pb2.Relation) -> str:
+        """The physical plan of a relation, as text."""
+        explained = pb2.AnalyzePlanRequest.Explain(plan=pb2.Plan(root=relation), explain_mode=_SIMPLE)
+        request = self._analysis(session, explain=explained)
+        return cast(str, self._unary("AnalyzePlan", request, SLOW).explain.explain_string)
+
+    def text(self, session: str, relation: pb2.Relation) -> str:
+        """The one value of a relation of one row of one text."""
+        for row in self.rows(session, relation, SLOW):
+            return str(next(iter(row.values())))
+        raise NoAnswer(f"{self.address} gave no row where one was asked for", address=self.address)
+
+    def rows(self, session: str, relation: pb2.Relation, deadline: float) -> list[dict[str, Any]]:
+        """The rows of a relation, by name of column; all in memory.  Of a command: what it answers."""
+        import pyarrow  # type: ignore[import-untyped]
+
+        batches = self._execute(session, pb2.Plan(root=relation), "arrow_batch", deadline)
+        return [row for each in batches for row in pyarrow.ipc.open_stream(each.data).read_all().to_pylist()]
+
+    def upload(self, session: str, files: Mapping[str, bytes], deadline: float) -> None:
+        """Bring artifacts, by name, to a session; a name says what the server does with the content."""
+        requests = (
+            pb2.AddArtifactsRequest(session_id=session, user_context=_user(), **part)
+            for name, content in files.items()
+            for part in _artifact_parts(name, content)
+        )
+        stub = self._stub()
+        try:
+            answer = stub.AddArtifacts(requests, timeout=deadline)
+        except grpc.RpcError as error:
+            raise self._translated(error) from error
+        arrived = {each.name for each in answer.artifacts if each.is_crc_successful}
+        if missing := sorted(files.keys() - arrived):
+            raise NoAnswer(f"{self.address} did not get {missing[0]} whole", address=self.address)
+
+    # -- streaming queries
+
+    def active_queries(self, session: str) -> list[Query]:
+        """The queries that run in a session."""
+        command = pb2.StreamingQueryManagerCommand(active=True)
+        wrapped = pb2.Command(streaming_query_manager_command=command)
+        result = self._command(session, wrapped, "streaming_query_manager_command_result", QUICK)
+        return [Query(each.id.id, each.id.run_id, each.name) for each in result.active.active_queries]
+
+    def query_status(self, session: str, query: Query) -> QueryStatus:
+        """A query's status, also of one that ended, while its session lives."""
+        status = self._query(session, query, QUICK, status=True).status
+        return QueryStatus(status.is_active, status.is_trigger_active, status.status_message)
+
+    def query_exception(self, session: str, query: Query) -> str | None:
+        """Why a query failed, in Spark's words (many lines, the causes among them), or ``None``."""
+        result = self._query(session, query, QUICK, exception=True).exception
+        if not result.HasField("exception_message"):
+            return None
+        return cast(str, result.stack_trace or result.exception_message)
+
+    def last_progress(self, session: str, query: Query) -> str | None:
+        """The JSON of a query's last progress report, or ``None`` before the first."""
+        reports = self._query(session, query, QUICK, last_progress=True).recent_progress.recent_progress_json
+        return reports[-1] if reports else None
+
+    def recent_progress(self, session: str, query: Query) -> list[str]:
+        """The JSON of the progress reports that the server remembers of a query, oldest first."""
+        return list(
+            self._query(session, query, QUICK, recent_progress=True).recent_progress.recent_progress_json
+        )
+
+    def stop_query(self, session: str, query: Query) -> None:
+        """Stop a query at once; returns when it has stopped."""
+        self._query(session, query, SLOW, stop=True)
+
+    # -- the calls themselves
+
+    def _query(self, session: str, query: Query, deadline: float, **command: Any) -> Any:
+        identity = pb2.StreamingQueryInstanceId(id=query.id, run_id=query.run_id)
+        message = pb2.StreamingQueryCommand(query_id=identity, **command)
+        wrapped = pb2.Command(streaming_query_command=message)
+        return self._command(session, wrapped, "streaming_query_command_result", deadline)
+
+    def _command(self, session: str, command: pb2.Command, result: str, deadline: float) -> Any:
+        results = self._execute(session, pb2.Plan(command=command), result, deadline)
+        if not results:
+            raise NoAnswer(f"{self.address} gave no {result}", address=self.address)
+        return results[0]
+
+    def _execute(self, session: str, plan: pb2.Plan, result: str, deadline: float) -> list[Any]:
+        # Read to the end: a call that is given up before is cancelled on the server too.
+        request = pb2.ExecutePlanRequest(session_id=session, user_context=_user(), plan=plan)
+        stub = self._stub()
+        try:
+            answers = list(stub.ExecutePlan(request, timeout=deadline))
+        except grpc.RpcError as error:
+            raise self._translated(error) from error
+        self._trusted = True
+        return [getattr(answer, result) for answer in answers if answer.HasField(result)]
+
+    def _analysis(self, session: str, **analysis: Any) -> pb2.AnalyzePlanRequest:
+        return pb2.AnalyzePlanRequest(session_id=session, user_context=_user(), **analysis)
+
+    def _unary(self, method: str, request: Any, deadline: float) -> Any:
+        stub = self._stub()
+        try:
+            answer = getattr(stub, method)(request, timeout=deadline)
+        except grpc.RpcError as error:
+            raise self._translated(error) from error
+        self._trusted = True
+        return answer
+
+    def _stub(self) -> Any:
+        if not self._trusted:
+            self._reach()
+        with self._lock:
+            keys = self._endpoint.keys
+            if self._channel is None or keys != self._keys:  # a token that was changed is used at once
+                # The old channel ends with the calls that are under way.
+                self._channel = open_channel(self._endpoint.host, self._endpoint.port, keys)
+                self._keys = keys
+            return SparkConnectServiceStub(self._channel)  # type: ignore[no-untyped-call]
+
+    def _reach(self) -> None:
+        # A gRPC call to a host that drops packets only tells that time is up, not that nobody is there.
+        endpoint = (self._endpoint.host, self._endpoint.port)
+        try:
+            socket.create_connection(endpoint, timeout=_CONNECT_TIMEOUT).close()
+        except (OSError, UnicodeError) as error:  # a name that no name server could be asked for
+            reason = getattr(error, "strerror", None) or str(error)
+            message = f"Spark Connect server {self.address} cannot be reached: {reason.lower()}"
+            raise Unreachable(message, address=self.address) from error
+
+    def _translated(self, error: grpc.RpcError) -> BinderError:
+        call = cast(grpc.Call, error)
+        told_more = error_info(error)
+        error_class = told_more.get("errorClass", "")
+        told = failure_line if error_class == "PYTHON_EXCEPTION" else first_line
+        code, details = call.code(), told(call.details() or "")
+        if code is grpc.StatusCode.UNAUTHENTICATED:
+            message = f"Spark Connect server {self.address} refuses the login (engine_login.token): {details}"
+            return ServerRefused(message, address=self.address, error_class=error_class)
+        if not error_class and (code is grpc.StatusCode.UNIMPLEMENTED or details.startswith(_GARBLED)):
+            words = (
+                f"answers, but not as Spark Connect does ({details or code.name}; is it that server's port?)"
+            )
+            return NoAnswer(f"{self.address} {words}", address=self.address)
+        if error_class or code not in _LOST_CALLS:
+            message = f"Spark Connect server {self.address}: {details or code.name}"
+            parameters = _parameters(told_more)
+            return ServerRefused(
+                message, address=self.address, error_class=error_class, parameters=parameters
+            )
+        self._trusted = False
+        if code is grpc.StatusCode.UNAVAILABLE and "failed to connect" in details.lower():
+            reason = connect_failure(details, self._endpoint.host, self._endpoint.login)
+            message = f"Spark Connect server {self.address} cannot be reached: {reason}"
+            return Unreachable(message, address=self.address)
+        message = f"Spark Connect server {self.address} did not answer ({code.name.lower()}: {details})"
+        return NoAnswer(message, address=self.address)
+
+
+_GARBLED = "Exception deserializing response"  # what gRPC's library says of an answer of another form
+_LOST_CALLS = frozenset(
+    {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED}
+)
+
+
+def error_info(error: grpc.RpcError) -> Mapping[str, str]:
+    """What Spark attached to an error, ``errorClass`` among it (google.rpc.ErrorInfo); empty when nothing."""
+    status = rpc_status.from_call(error)
+    for detail in status.details if status is not None else ():
+        info = error_details_pb2.ErrorInfo()
+        if detail.Is(info.DESCRIPTOR):
+            detail.Unpack(info)
+            return dict(info.metadata)
+    return {}
+
+
+def _parameters(info: Mapping[str, str]) -> dict[str, str]:
+    """The parameters of Spark's error; none where they were too long to be sent."""
+    try:
+        found = json.loads(info.get("messageParameters", "{}"))
+    except ValueError:
+        return {}
+    return {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
+
+
+def _artifact_parts(name: str, content: bytes) -> Iterator[dict[str, Any]]:
+    """The requests, but for session and user, that carry one artifact."""
+    pieces = [content[start : start + _PIECE] for start in range(0, len(content), _PIECE)] or [b""]
+    chunks = [pb2.AddArtifactsRequest.ArtifactChunk(data=each, crc=crc32(each)) for each in pieces]
+    if len(chunks) == 1:
+        single = pb2.AddArtifactsRequest.SingleChunkArtifact(name=name, data=chunks[0])
+        yield {"batch": pb2.AddArtifactsRequest.Batch(artifacts=[single])}
+        return
+    begin = pb2.AddArtifactsRequest.BeginChunkedArtifact(
+        name=name, total_bytes=len(content), num_chunks=len(chunks), initial_chunk=chunks[0]
+    )
+    yield {"begin_chunk": begin}
+    yield from ({"chunk": each} for each in chunks[1:])
+
+
+def _user() -> pb2.UserContext:
+    return pb2.UserContext(user_id=USER)

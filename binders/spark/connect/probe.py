@@ -1,0 +1,174 @@
+"""Questions to a Connect server that belong to no job: what it is, what it has, what runs there."""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+import uuid
+from collections.abc import Callable
+from typing import TypeVar
+
+import pyspark
+import pyspark.sql.connect.proto as pb2
+from pyspark import cloudpickle
+from pyspark.sql.connect.types import pyspark_types_to_proto_types
+from pyspark.sql.types import StringType
+from pyspark.util import PythonEvalType
+
+from binders.spark.connect.grpc_client import ConnectClient, Query, ServerRefused
+from binders.spark.query.options import CONNECTOR_FORMAT
+from speck.core.job import Job
+from speck.errors import Refused
+
+_COLUMNS = frozenset({"topic", "value", "timestamp"})
+_QUERY_THREAD = re.compile(
+    r"stream execution thread for (?P<name>\S+) \[id = (?P<id>[0-9a-f-]+), runId = (?P<run>[0-9a-f-]+)\]"
+)
+_LOCAL_MASTER = re.compile(r"local\[(\d+)")
+_SPLITS = re.compile(r"splits=(?:Some\()?(\d+)")
+_SIZE = re.compile(r"(\d+)([kmgt]?)b?")
+_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+# Functions travel as byte code, which is that of one minor version of Python: PySpark demands the same there.
+_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+_PYTHON_SETTING = "spark.speck.python"
+_OTHER_PYTHON = re.compile(r"PYTHON_VERSION_MISMATCH\].*?different version: (\d+\.\d+)")
+
+_T = TypeVar("_T")
+
+
+class ServerProbe:
+    """Asks one server, in a session of its own that holds no query."""
+
+    def __init__(self, address: str, client: ConnectClient) -> None:
+        self.address = address
+        self._client = client
+        # Always the same one: a coordinator that is killed leaves one session behind at a server, however
+        # often that happens.
+        self._session = str(uuid.uuid5(uuid.NAMESPACE_URL, "speck:coordinator"))
+        self._one_asks = threading.Lock()
+
+    def check_version(self) -> None:
+        """Raise :class:`~speck.errors.Refused` when the server's Spark is not of PySpark's version here."""
+        theirs, ours = self.ask(self._client.spark_version), pyspark.__version__
+        if theirs.split(".")[:2] != ours.split(".")[:2]:
+            raise Refused(
+                f"Spark Connect server {self.address} is of version {theirs} (expected {ours})",
+                address=self.address,
+            )
+
+    def check_connector(self, job: Job) -> None:
+        """Raise :class:`~speck.errors.Refused` when the server has no MQTT source for the job."""
+        self.check_source(job.source_broker, job.source_topic)
+
+    def check_source(self, broker: str, topic: str) -> None:
+        """Raise :class:`~speck.errors.Refused` when the server has no MQTT source; connects to no broker."""
+        options = {"brokerUrl": broker, "topic": topic, "clientId": "speck-check"}
+        data_source = pb2.Read.DataSource(format=CONNECTOR_FORMAT, options=options)
+        source = pb2.Read(data_source=data_source, is_streaming=True)
+        try:
+            columns = self.ask(lambda session: self._client.columns(session, source))
+        except ServerRefused as error:
+            if error.error_class != "DATA_SOURCE_NOT_FOUND":
+                raise
+            columns = []
+        if not _COLUMNS.issubset(columns):
+            raise Refused(
+                f"Spark Connect server {self.address} has no data source {CONNECTOR_FORMAT!r} "
+                "(start it with spark-mqtt.jar on its class path: --jars, or spark.jars)",
+                address=self.address,
+            )
+
+    def python_fault(self) -> str | None:
+        """Why Python functions from here cannot run in the server's workers, or ``None`` when they can.
+
+        The server knows no more of its Python than a path, so a function is run there.  That it went well is
+        remembered by a setting of the session, and so as long as the server runs.
+        """
+        with self._one_asks:
+            if self.setting(_PYTHON_SETTING) == _PYTHON:
+                return None
+            try:
+                self.ask(lambda session: self._client.text(session, _python_function()))
+            except ServerRefused as error:
+                theirs = _OTHER_PYTHON.search(str(error))
+                return f"its workers run Python {theirs[1]} (expected {_PYTHON})" if theirs else str(error)
+            self.ask(lambda session: self._client.set(session, _PYTHON_SETTING, _PYTHON))
+            return None
+
+    def has_checkpoint(self, location: str) -> bool:
+        """Whether the server finds a query's checkpoint there; the plan is analysed, and nothing runs."""
+        source = pb2.Read(data_source=pb2.Read.DataSource(format="text", paths=[f"{location}/metadata"]))
+        try:
+            self.ask(lambda session: self._client.columns(session, source))
+        except ServerRefused as error:
+            if error.error_class != "PATH_NOT_FOUND":
+                raise
+            return False
+        return True
+
+    def running(self) -> list[Query] | None:
+        """The queries of all sessions that run, or ``None`` where they cannot be told.
+
+        A session sees its own queries only.  Each query has a thread that bears its name, and SQL can ask for
+        the threads of the process that evaluates it: with a local master, that is the server.
+        """
+        if not self.setting("spark.master").startswith("local"):
+            return None
+        threads = pb2.Relation(
+            sql=pb2.SQL(query="SELECT java_method('java.lang.Thread', 'getAllStackTraces')")
+        )
+        told = self.ask(lambda session: self._client.text(session, threads))
+        return [Query(each["id"], each["run"], each["name"]) for each in _QUERY_THREAD.finditer(told)]
+
+    def cores(self) -> int | None:
+        """How many tasks Spark runs side by side."""
+        local = _LOCAL_MASTER.match(self.setting("spark.master"))
+        if local is not None:
+            return int(local[1])
+        # The plan of a range tells into how many parts Spark would cut it by default.
+        relation = pb2.Relation(range=pb2.Range(start=0, end=1, step=1))
+        splits = _SPLITS.search(self.ask(lambda session: self._client.explain(session, relation)))
+        return int(splits[1]) if splits else None
+
+    def heap(self) -> int | None:
+        """The limit of the server's heap, bytes."""
+        match = _SIZE.fullmatch(self.setting("spark.driver.memory", "1g").lower())
+        return int(match[1]) * _UNITS.get(match[2], _UNITS["m"]) if match else None
+
+    def now(self) -> float:
+        """The server's clock (Unix time, s)."""
+        relation = pb2.Relation(sql=pb2.SQL(query="SELECT CAST(unix_micros(now()) AS STRING)"))
+        return int(self.ask(lambda session: self._client.text(session, relation))) / 1e6
+
+    def setting(self, name: str, default: str = "") -> str:
+        """A setting of the server."""
+        return self.ask(lambda session: self._client.settings(session, [name])).get(name, default)
+
+    def ask(self, question: Callable[[str], _T]) -> _T:
+        """Put a question to the server in the session of this probe, or in another when that was closed."""
+        try:
+            return question(self._session)
+        except ServerRefused as error:
+            if not error.of_session:
+                raise
+        self._session = str(uuid.uuid4())  # the server has closed the other for good
+        return question(self._session)
+
+
+def _python_function() -> pb2.Relation:
+    """One row, of what the smallest Python function gives."""
+    string = StringType()
+    function = pb2.PythonUDF(
+        output_type=pyspark_types_to_proto_types(string),
+        eval_type=PythonEvalType.SQL_BATCHED_UDF,
+        command=cloudpickle.dumps((str, string)),  # type: ignore[no-untyped-call]
+        python_ver=_PYTHON,
+    )
+    call = pb2.CommonInlineUserDefinedFunction(
+        function_name="speck_probe", deterministic=True, python_udf=function
+    )
+    row = pb2.Relation(range=pb2.Range(start=0, end=1, step=1, num_partitions=1))
+    expression = pb2.Expression(common_inline_user_defined_function=call)
+    return pb2.Relation(project=pb2.Project(input=row, expressions=[expression]))

@@ -1,0 +1,1 @@
+"""Spark servers on this machine, for ``speck local`` and tests."""

@@ -1,0 +1,111 @@
+"""A Spark standalone cluster on this machine, a master and one worker, for :mod:`speck.local.sites`."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from binders.common import class_archive, process_group
+from binders.spark.local.commands import ARCHIVE, connect_server_environment, java_command, scala_version
+from binders.spark.standalone.capacity import DRIVER_MEMORY, EXECUTOR_MEMORY
+
+JOBS = 4  # that a worker takes: it counts cores and memory, whatever the machine has
+_CORES = 4  # a job: one for the driver, up to three tasks
+
+_HEAP = "128m"  # of the master and of the worker each, which only keep books
+_LOOPBACK = "127.0.0.1"
+_TIMEOUT = 2.0  # s
+
+# Drivers and executors are many on a developer's few cores; see binders.spark.local.connect_server.
+_QUICK_START = "-XX:TieredStopAtLevel=1"
+
+
+class StandaloneCluster:
+    """The :class:`~speck.binder.LocalServer` of Spark standalone.
+
+    Its ports: the master, its REST server, its web interface; the worker, its web interface.
+    """
+
+    ports = 5
+
+    def address(self, ports: Sequence[int]) -> str:
+        """``spark://127.0.0.1:PORT``."""
+        return f"spark://{_LOOPBACK}:{ports[0]}"
+
+    def command(
+        self, ports: Sequence[int], directory: Path, heap: str
+    ) -> tuple[list[str], Mapping[str, str]]:
+        """See :meth:`speck.binder.LocalServer.command`; drivers and executors have heaps of their own."""
+        programs = [self.master(ports, directory), self.worker(ports, directory)]
+        return process_group.command(programs), self.environment(directory)
+
+    def environment(self, directory: Path) -> Mapping[str, str]:
+        """The environment of both."""
+        return {
+            **connect_server_environment(),
+            # The worker asks for it, and drivers and executors inherit the rest.
+            "SPARK_SCALA_VERSION": scala_version(),
+            "JDK_JAVA_OPTIONS": " ".join((_QUICK_START, *class_archive.options(ARCHIVE))),
+            # Drivers keep their scratch files below; what a killed one leaves goes with the directory.
+            "SPARK_LOCAL_DIRS": str(directory / "scratch"),
+        }
+
+    def ready(self, ports: Sequence[int]) -> bool:
+        """Whether the REST server answers, and the master has a worker."""
+        try:
+            rest, master = _get(ports[1], "v1/submissions/readyz"), _get(ports[2], "json/")
+            return bool(rest["success"] and master["aliveworkers"] > 0)
+        except (OSError, ValueError, KeyError):
+            return False
+
+    def inventory(self, ports: Sequence[int], directory: Path, heap: str) -> Mapping[str, Any]:
+        """Its ports, its room, and where checkpoints go."""
+        checkpoints = directory / "checkpoints"
+        checkpoints.mkdir(parents=True, exist_ok=True)
+        return {
+            "rest_port": ports[1],
+            "ui_port": ports[2],
+            "slots": JOBS,
+            "memory": _worker_memory(),
+            "checkpoint_dir": str(checkpoints),
+        }
+
+    def master(self, ports: Sequence[int], directory: Path) -> list[str]:
+        """The command line of the master."""
+        return [
+            *java_command(_HEAP, (), directory, (_QUICK_START,)),
+            "-Dspark.master.rest.enabled=true",
+            f"-Dspark.master.rest.port={ports[1]}",
+            # A worker that was killed is noticed after a minute otherwise.
+            "-Dspark.worker.timeout=10",
+            "org.apache.spark.deploy.master.Master",
+            *("--host", _LOOPBACK, "--port", str(ports[0]), "--webui-port", str(ports[2])),
+        ]
+
+    def worker(self, ports: Sequence[int], directory: Path) -> list[str]:
+        """The command line of a worker."""
+        return [
+            *java_command(_HEAP, (), directory, (_QUICK_START,)),
+            "-Dspark.worker.timeout=10",
+            "org.apache.spark.deploy.worker.Worker",
+            *("--host", _LOOPBACK, "--port", str(ports[3]), "--webui-port", str(ports[4])),
+            *("--cores", str(JOBS * _CORES), "--memory", f"{_worker_memory() >> 20}m"),
+            *("--work-dir", str(directory / "work")),
+            self.address(ports),
+        ]
+
+
+def _worker_memory() -> int:
+    return JOBS * (DRIVER_MEMORY + EXECUTOR_MEMORY)
+
+
+def _get(port: int, path: str) -> Any:
+    url = f"http://{_LOOPBACK}:{port}/{path}"
+    with urllib.request.urlopen(url, timeout=_TIMEOUT) as answer:
+        return json.load(answer)
+
+
+STANDALONE_CLUSTER = StandaloneCluster()

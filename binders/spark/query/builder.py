@@ -1,0 +1,100 @@
+"""From a session to a running query: the job's code between SpecK's source and sink.
+
+The same for a Connect session and for a classic one, so that a job runs unchanged on both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from typing import Any
+
+from pyspark.sql.dataframe import DataFrame
+from pyspark.sql.types import BinaryType, StringType
+
+from binders.spark.query.spec import Orders
+from binders.spark.query.user_code import JobFault, call, load, output_mode
+
+# Spark's analysed plan has one node a line behind marks of its depth, and a tilde before a streaming one.
+_STREAMING_NODE = re.compile(r"^[ \t:+\-|]*~(\w+)", re.MULTILINE)
+_ANALYSED = re.compile(r"== Analyzed Logical Plan ==(.*?)== Optimized Logical Plan ==", re.DOTALL)
+
+# In the physical plan a node may have the number of its code stage before it: "*(2) Project [...]".
+_PYTHON_NODE = re.compile(r"^[ \t:+\-|*()\d]*(\w*(?:Python|InPandas|InArrow|PySpark)\w*)", re.MULTILINE)
+
+# What leaves the rows in the order of the messages.  Any other node may shuffle them.
+_IN_ORDER = frozenset(
+    (
+        *("Project", "Filter", "Generate", "SubqueryAlias", "EventTimeWatermark", "StreamingRelationV2"),
+        *("MapPartitions", "MapInPandas", "MapInArrow", "PythonMapInPandas", "PythonMapInArrow"),
+        *("DeserializeToObject", "SerializeFromObject", "View", "CollectMetrics", "UnresolvedHint"),
+    )
+)
+
+
+def start_query(session: Any, orders: Orders) -> Any:
+    """Start the query that is ordered in a session, of either kind; answers the session's kind of query.
+
+    Raises :class:`~binders.spark.query.user_code.JobFault`, errors of the job's code, and PySpark's.
+    """
+    entry, result = _built(session, orders)
+    nodes = _streaming_nodes(_plans(result))
+    mode = output_mode(entry) or ("update" if "Aggregate" in nodes else "append")
+    # A replayed batch must give each message the same stamp: rows that may come in another order the next
+    # time are sorted by the sink.
+    order = "input" if nodes and nodes <= _IN_ORDER else "value"
+    return _write(result, mode, order, orders)
+
+
+def python_nodes(session: Any, orders: Orders) -> set[str]:
+    """The nodes of the plan that run Python functions; nothing is started.  Raises as :func:`start_query`."""
+    _, result = _built(session, orders)
+    _, _, physical = _plans(result).partition("== Physical Plan ==")
+    return set(_PYTHON_NODE.findall(physical))
+
+
+def _built(session: Any, orders: Orders) -> tuple[Any, DataFrame]:
+    """The job's entry, and the DataFrame that it makes of the messages."""
+    for name, value in orders.settings.items():
+        session.conf.set(name, value)
+    entry = load(orders)
+    messages = session.readStream.format(orders.source_format).options(**orders.source_options).load()
+    return entry, _checked(call(entry, messages, orders))
+
+
+def _checked(result: object) -> DataFrame:
+    if not isinstance(result, DataFrame):
+        raise JobFault(f"the job returned a {type(result).__name__} (expected a DataFrame)")
+    if not result.isStreaming:
+        raise JobFault("the job returned a DataFrame that does not come from its messages (not streaming)")
+    types = {column.name: column.dataType for column in result.schema.fields}
+    if "value" not in types:
+        raise JobFault(f"the job's DataFrame has no column 'value' (it has {', '.join(types) or 'none'})")
+    if not isinstance(types["value"], StringType | BinaryType):
+        kind = types["value"].simpleString()
+        raise JobFault(f"the job's column 'value' is of type {kind} (expected string or binary)")
+    return result.select(*(name for name in ("key", "value") if name in types))
+
+
+def _plans(result: DataFrame) -> str:
+    """The plans as Spark prints them, logical and physical."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        result.explain(extended=True)
+    return printed.getvalue()
+
+
+def _streaming_nodes(plans: str) -> set[str]:
+    plan = _ANALYSED.search(plans)
+    return set() if plan is None else set(_STREAMING_NODE.findall(plan[1]))
+
+
+def _write(result: DataFrame, mode: str, order: str, orders: Orders) -> Any:
+    writer = result.writeStream.format(orders.sink_format).options(**orders.sink_options)
+    writer = writer.option("order", order)
+    writer = writer.queryName(orders.job_name).outputMode(mode)
+    writer = writer.option("checkpointLocation", orders.checkpoint)
+    if orders.trigger is not None:
+        writer = writer.trigger(processingTime=orders.trigger)
+    return writer.start()

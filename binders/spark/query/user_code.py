@@ -1,0 +1,125 @@
+"""Loads the code of a job, calls it, and says where in it something went wrong."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+from pyspark import cloudpickle
+from pyspark.errors import PySparkException, QueryContextType
+
+from binders.spark.query.code_check import ARCHIVES, split_entry
+from binders.spark.query.spec import Orders
+from binders.spark.query.text import first_line
+
+JobFunction = Callable[..., Any]
+
+
+class JobFault(Exception):
+    """The job's code is why it cannot be started; the message says what and where."""
+
+
+def load(orders: Orders) -> JobFunction:
+    """The job's function, or its class.  Raises :class:`JobFault`, and whatever the file raises when run."""
+    path = Path(orders.path)
+    if path.suffix in ARCHIVES:
+        module_name, name = split_entry(orders.entry)
+        module = _module_of_archive(path, module_name)
+    else:
+        name = orders.entry
+        module = _module_of_file(path)
+        _send_by_value(module)
+    try:
+        return _callable(getattr(module, name), orders)
+    except AttributeError as error:
+        raise JobFault(f"{path.name} defines no {name!r}") from error
+
+
+def call(entry: JobFunction, messages: Any, orders: Orders) -> Any:
+    """What the job makes of the messages: a function is called, a class made and then called."""
+    if inspect.isclass(entry):
+        made: Any = entry(**orders.arguments)
+        return made(messages)
+    return entry(messages, **orders.arguments)
+
+
+def output_mode(entry: JobFunction) -> str | None:
+    """The output mode that the job asks for by an attribute of its function or class, if any."""
+    mode = getattr(entry, "output_mode", None)
+    if mode is None or mode in ("append", "update", "complete"):
+        return mode
+    raise JobFault(f"its output_mode is {mode!r} (expected append, update or complete)")
+
+
+def explain(error: BaseException, path: str) -> str:
+    """An error in one line, with the innermost file and line of the job's own code that it came through."""
+    if isinstance(error, SyntaxError) and error.filename == path:
+        return f"SyntaxError: {error.msg} ({Path(path).name}, line {error.lineno})"
+    where = _innermost(error, path) or _called_from(error, path)
+    reason = first_line(str(error))
+    text = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
+    return f"{text} ({where})" if where else text
+
+
+def _innermost(error: BaseException, path: str) -> str | None:
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == path or frame.filename.startswith(path + "/")
+    ]
+    if not frames:
+        return None
+    inside = frames[-1].filename.removeprefix(str(Path(path).parent) + "/")
+    return f"{inside}, line {frames[-1].lineno}"
+
+
+def _called_from(error: BaseException, path: str) -> str | None:
+    # Spark analyses a DataFrame when the job has returned, and remembers where each column came from.
+    for context in error.getQueryContext() if isinstance(error, PySparkException) else ():
+        if context.contextType() is QueryContextType.DataFrame:
+            file, _, line = context.callSite().rpartition(":")
+            if file == path:
+                return f"{Path(path).name}, line {line}"
+    return None
+
+
+def _module_of_file(path: Path) -> ModuleType:
+    # A name of its own: the file may be called like a module that is imported already.
+    name = f"speck_job_{path.stem}"
+    specification = importlib.util.spec_from_file_location(name, path)
+    if specification is None or specification.loader is None:
+        raise JobFault(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[name] = module
+    specification.loader.exec_module(module)
+    return module
+
+
+def _module_of_archive(path: Path, module_name: str) -> ModuleType:
+    sys.path.insert(0, str(path))
+    module = importlib.import_module(module_name)
+    with zipfile.ZipFile(path) as archive:
+        tops = {member.split("/")[0].removesuffix(".py") for member in archive.namelist()}
+    for top in tops & sys.modules.keys():
+        _send_by_value(sys.modules[top])
+    return module
+
+
+def _send_by_value(module: ModuleType) -> None:
+    # The server's Python workers run the functions of the job and have no copy of its file.  Spark's own way,
+    # addArtifacts, reaches the workers of a batch, and not those of a streaming query (seen with 4.3.0).
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+
+
+def _callable(entry: Any, orders: Orders) -> JobFunction:
+    if not callable(entry):
+        raise JobFault(f"{orders.entry} is a {type(entry).__name__} (expected a function or a class)")
+    return cast(JobFunction, entry)

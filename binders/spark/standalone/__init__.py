@@ -1,0 +1,1 @@
+"""The engine binder for Spark standalone clusters, and the driver that runs there."""

@@ -1,0 +1,59 @@
+"""The part of SpecK that runs in a driver of a Spark standalone cluster, as files to be fetched there."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import io
+import zipfile
+from pathlib import Path
+
+BUNDLE_NAME = "speck-driver.zip"
+SCRIPT_NAME = "speck_driver.py"
+
+# What binders.spark.standalone.driver needs, all told; nothing of it needs more than PySpark.
+_MODULES = (
+    "speck.errors",
+    "speck.core.job",
+    "speck.core.runtime",
+    "binders.common.python_source",
+    *(
+        f"binders.spark.query.{name}"
+        for name in ("builder", "code_check", "progress", "spec", "text", "user_code")
+    ),
+    "binders.spark.standalone.driver",
+    "binders.spark.standalone.lease",
+)
+_PACKAGES = (
+    *("speck", "speck.core", "binders", "binders.common"),
+    *("binders.spark", "binders.spark.query", "binders.spark.standalone"),
+)
+_LONG_AGO = (1980, 1, 1, 0, 0, 0)
+
+
+def script() -> bytes:
+    """The script that ``spark-submit`` runs (:mod:`binders.spark.standalone.driver_bootstrap`)."""
+    return _source("binders.spark.standalone.driver_bootstrap")
+
+
+@functools.cache
+def bundle() -> bytes:
+    """The modules as a zip to import from; the same bytes from the same sources."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for package in _PACKAGES:  # empty: what they import here is the coordinator's business
+            archive.writestr(_entry(f"{package.replace('.', '/')}/__init__.py"), b"")
+        for module in _MODULES:
+            archive.writestr(_entry(f"{module.replace('.', '/')}.py"), _source(module))
+    return content.getvalue()
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    return zipfile.ZipInfo(name, _LONG_AGO)
+
+
+def _source(module: str) -> bytes:
+    specification = importlib.util.find_spec(module)
+    if specification is None or specification.origin is None:
+        raise ModuleNotFoundError(f"{module} is not installed with its source")
+    return Path(specification.origin).read_bytes()

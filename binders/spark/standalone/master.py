@@ -1,0 +1,330 @@
+"""The HTTP that SpecK speaks with a Spark standalone cluster.
+
+Three servers of it are asked: the master's REST server (``/v1/submissions``: create, kill), the master's web
+interface (``/json/``: workers, drivers, applications), and the workers' web interfaces (``/log/``: what a
+driver wrote).  Sources: Spark 4.3, ``deploy/rest/RestSubmissionServer``, ``deploy/JsonProtocol``,
+``deploy/worker/ui/LogPage``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+import requests
+
+from binders.common.bearer import checked_token
+from binders.common.http_errors import FAILURES, never_asked
+from binders.spark.query.text import first_line
+from speck.core.inventory import Engine
+from speck.errors import NoAnswer, Refused, Unreachable
+
+DEFAULT_PORT = 7077
+REST_PORT = 6066
+UI_PORT = 8080
+
+CONNECT_TIMEOUT = 3.0
+ANSWER_TIMEOUT = 10.0  # s
+
+ACTIVE = frozenset({"SUBMITTED", "RUNNING"})  # of a driver's states: it runs, or will
+
+_LEADS = "ALIVE"  # of a master's states (RecoveryState of Spark)
+
+# What would be right where nobody is there, or somebody else.
+_RIGHT = {
+    "(rest_port)": "spark.master.rest.enabled of the master to be true, and rest_port to be its port",
+    "(ui_port)": "ui_port of the inventory to be the port of its web interface",
+}
+
+_LOG_HEAD = re.compile(r"==== Bytes \d+-\d+ of (?P<length>\d+) of [^\n]* ====\n")
+_MEGABYTE = 1 << 20
+_ERRORS = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A worker that is alive; memory is bytes."""
+
+    id: str
+    url: str
+    cores: int
+    cores_free: int
+    memory: int
+    memory_free: int
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """A driver as the master has it; ``worker`` is empty while it waits for one.  Memory is bytes."""
+
+    id: str
+    state: str
+    worker: str
+    main_class: str
+
+    @property
+    def active(self) -> bool:
+        """Whether it runs, or waits to."""
+        return self.state in ACTIVE
+
+    @property
+    def order(self) -> tuple[str, int]:
+        """Sorts drivers by age: an id is ``driver-TIME-NUMBER``, the number with four digits or more."""
+        head, _, number = self.id.rpartition("-")
+        return head, int(number) if number.isdigit() else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What the master tells at one time.
+
+    ``applications`` are the names of those that are registered, ``waiting`` of those that have no executor.
+    ``url`` is the master's address in its own words.
+    """
+
+    workers: tuple[Worker, ...]
+    drivers: tuple[Driver, ...]
+    applications: frozenset[str] = frozenset()
+    waiting: frozenset[str] = frozenset()
+    url: str = ""
+
+    def worker(self, identifier: str) -> Worker | None:
+        """The worker with this id, if it is alive."""
+        return next((each for each in self.workers if each.id == identifier), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A part of a log, and the time (Unix time, s, by the worker's clock) at which it was read."""
+
+    text: str
+    read_at: float
+
+
+class Master:
+    """The cluster at one ``spark://HOST:PORT``.
+
+    Every call raises :class:`~speck.errors.Unreachable`, :class:`~speck.errors.NoAnswer` or
+    :class:`~speck.errors.Refused`.
+    """
+
+    def __init__(self, address: str, engine: Engine) -> None:
+        self.address = address
+        host, self.url = _parts(address)
+        self.rest = f"http://{host}:{engine.rest_port or REST_PORT}"
+        self.ui = f"http://{host}:{engine.ui_port or UI_PORT}"
+        self.host = host.strip("[]")
+        self._login = engine.engine_login
+        self._web = requests.Session()
+        self._web.trust_env = False  # sites are not reached by a proxy for web pages
+
+    @property
+    def token(self) -> str | None:
+        """The token that its REST server wants, as it is now.  Raises :class:`~speck.errors.Unreachable`."""
+        return checked_token(self.address, self._login.token.reveal()) if self._login.token else None
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._web.close()
+
+    def version(self) -> str:
+        """The version of the cluster's Spark, as its REST server tells."""
+        url = f"{self.rest}/v1/submissions/status/driver-none"
+        return str(self._json("GET", url, "REST server (rest_port)").get("serverSparkVersion", "unknown"))
+
+    def date(self) -> float:
+        """The master's clock, in whole seconds (Unix time); 0 when it does not tell."""
+        return _date(self._ask("GET", f"{self.ui}/json/", "web interface (ui_port) of Spark master"))
+
+    def address_fault(self, cluster: Cluster) -> str | None:
+        """Why no driver would find the master at the address; ``None`` when it may.
+
+        Its host may have several names, but drivers would ask the wrong port for a minute.
+        """
+        own = _port(cluster.url)
+        if own is None or own == _port(self.url):
+            return None
+        return (
+            f"{self.address} is not where Spark's drivers find the master whose web interface is {self.ui} "
+            f"(expected port {own}: it calls itself {cluster.url})"
+        )
+
+    def check_worker(self, worker: Worker) -> None:
+        """Ask whether a worker's web interface is there."""
+        self._ask("GET", f"{worker.url}/json/", f"worker {worker.id} of Spark master")
+
+    def cluster(self) -> Cluster:
+        """Workers, drivers and applications as they are now; of a master that does not lead: no answer.
+
+        A standby knows of no driver, and one that takes over not of all yet.
+        """
+        told = self._json("GET", f"{self.ui}/json/", "web interface (ui_port)")
+        state = str(told.get("status", _LEADS))
+        if state != _LEADS:
+            message = f"Spark master {self.address} does not lead: it is {state.lower().replace('_', ' ')}"
+            raise NoAnswer(f"{message} (expected the address of the one that does)", address=self.address)
+        try:
+            return _cluster(told)
+        except _ERRORS as error:
+            where = f"the web interface (ui_port) of Spark master {self.address} at {self.ui}"
+            message = f"{where} tells of no master{_advice(where)}"
+            raise NoAnswer(message, address=self.address) from error
+
+    def create(self, request: Mapping[str, Any]) -> str:
+        """Submit a driver; answers its id."""
+        told = self._json("POST", f"{self.rest}/v1/submissions/create", "REST server (rest_port)", request)
+        identifier = told.get("submissionId")
+        if not told.get("success") or not isinstance(identifier, str):
+            message = first_line(str(told.get("message") or "no reason given"))
+            raise Refused(f"Spark master {self.address} takes no driver: {message}", address=self.address)
+        return identifier
+
+    def kill(self, driver: str) -> None:
+        """Ask for a driver's end; of one that has ended or is not known: nothing."""
+        self._json("POST", f"{self.rest}/v1/submissions/kill/{driver}", "REST server (rest_port)")
+
+    def failure(self, driver: str) -> str:
+        """Why the master gave a driver up, in its words; empty when it tells nothing."""
+        told = self._json("GET", f"{self.rest}/v1/submissions/status/{driver}", "REST server (rest_port)")
+        lines = str(told.get("message") or "").splitlines()
+        return first_line("\n".join(line for line in lines if not line.startswith("Exception from")))
+
+    def log(self, worker: Worker, driver: str, kind: str, *, start: int | None, length: int) -> Log:
+        """``length`` bytes of a driver's ``stderr``, ``stdout`` or ``out``: from ``start``, or the last."""
+        query = {"driverId": driver, "logType": kind, "byteLength": str(length)}
+        if start is not None:
+            query["offset"] = str(start)
+        answer = self._ask("GET", f"{worker.url}/log/", f"worker {worker.id}", params=query)
+        head = _LOG_HEAD.match(answer.text)
+        if head is None:
+            message = f"worker {worker.id} of {self.address} shows no log of {driver} at {worker.url}"
+            raise NoAnswer(message, address=self.address)
+        return Log(answer.text[head.end() :], _date(answer))
+
+    def post(self, url: str, token: str) -> bool:
+        """Ask a driver itself for something; answers whether it has heard."""
+        try:
+            headers = {"Authorization": f"Bearer {token}"}
+            answer = self._web.post(url, headers=headers, timeout=(CONNECT_TIMEOUT, ANSWER_TIMEOUT))
+        except FAILURES:
+            return False
+        return bool(answer.status_code == requests.codes.accepted)
+
+    def _json(
+        self, method: str, url: str, what: str, body: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        answer = self._ask(method, url, f"{what} of Spark master", json=body)
+        try:
+            told = answer.json()
+        except (ValueError, RecursionError) as error:
+            told = error
+        if isinstance(told, dict):
+            return told
+        where = f"the {what} of Spark master {self.address} at {_origin(url)}"
+        raise NoAnswer(f"{where} answers no JSON object{_advice(where)}", address=self.address)
+
+    def _ask(self, method: str, url: str, what: str, **more: Any) -> requests.Response:
+        where = f"the {what} {self.address} at {_origin(url)}"
+        try:
+            timeout = (CONNECT_TIMEOUT, ANSWER_TIMEOUT)
+            if url.startswith(f"{self.rest}/") and (token := self.token) is not None:
+                more["headers"] = {"Authorization": f"Bearer {token}"}
+            answer = self._web.request(method, url, timeout=timeout, allow_redirects=False, **more)
+        except FAILURES as error:
+            raise self._unanswered(where, error) from error
+        if answer.status_code >= requests.codes.internal_server_error:
+            raise NoAnswer(f"{where} answered {answer.status_code}", address=self.address)
+        if answer.status_code != requests.codes.ok:
+            reason = _reason(answer) or _advice(where)
+            raise Refused(f"{where} answered {answer.status_code}{reason}", address=self.address)
+        return answer
+
+    def _unanswered(self, where: str, error: Exception) -> Unreachable | NoAnswer:
+        if never_asked(error):
+            return Unreachable(f"{where} cannot be reached{_advice(where)}", address=self.address)
+        if isinstance(error, requests.ConnectionError):
+            return NoAnswer(f"{where} broke the connection{_advice(where)}", address=self.address)
+        return NoAnswer(f"{where} did not answer in {ANSWER_TIMEOUT:g} s", address=self.address)
+
+
+def _parts(address: str) -> tuple[str, str]:
+    """Host (in brackets when it needs them) and canonical address of a master."""
+    try:
+        parts = urlsplit(address)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if host is None or parts.scheme != "spark" or parts.path.strip("/"):
+        message = f"{address!r} is no Spark master's address (expected spark://HOST:PORT)"
+        raise Refused(message, address=address)
+    host = f"[{host}]" if ":" in host else host
+    return host, f"spark://{host}:{port or DEFAULT_PORT}"
+
+
+def _cluster(told: Mapping[str, Any]) -> Cluster:
+    workers = tuple(_worker(each) for each in told["workers"] if each["state"] == "ALIVE")
+    drivers = [_driver(each) for each in [*told["activedrivers"], *told["completeddrivers"]]]
+    return Cluster(
+        workers,
+        tuple(sorted(drivers, key=lambda driver: driver.order)),
+        applications=frozenset(str(each["name"]) for each in told["activeapps"]),
+        waiting=frozenset(str(each["name"]) for each in told["activeapps"] if each["state"] == "WAITING"),
+        url=str(told.get("url", "")),
+    )
+
+
+def _worker(told: Mapping[str, Any]) -> Worker:
+    return Worker(
+        id=str(told["id"]),
+        url=_checked(str(told["webuiaddress"])).rstrip("/"),
+        cores=int(told["cores"]),
+        cores_free=int(told["coresfree"]),
+        memory=int(told["memory"]) * _MEGABYTE,
+        memory_free=int(told["memoryfree"]) * _MEGABYTE,
+    )
+
+
+def _driver(told: Mapping[str, Any]) -> Driver:
+    worker = str(told["worker"])
+    worker = "" if worker == "None" else worker
+    return Driver(str(told["id"]), str(told["state"]), worker, str(told["mainclass"]))
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _checked(url: str) -> str:
+    _origin(url)
+    return url
+
+
+def _port(url: str) -> int | None:
+    try:
+        return urlsplit(url).port
+    except ValueError:
+        return None
+
+
+def _date(answer: requests.Response) -> float:
+    try:
+        return parsedate_to_datetime(answer.headers["Date"]).timestamp()
+    except _ERRORS:
+        return 0.0
+
+
+def _advice(where: str) -> str:
+    return next((f" (expected {right})" for what, right in _RIGHT.items() if what in where), "")
+
+
+def _reason(answer: requests.Response) -> str:
+    try:
+        message = first_line(str(answer.json()["message"]))
+    except (*_ERRORS, RecursionError):
+        return ""
+    return f": {message}"

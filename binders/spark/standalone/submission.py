@@ -1,0 +1,167 @@
+"""What a driver is sent off with: the request to the master, and in it a parcel for the driver alone.
+
+The parcel (orders, with the brokers' passwords, and the URLs of the files) travels in the environment: the
+command line of a driver stands in its log and in the list of processes, where everybody reads it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pyspark
+
+from binders.spark.local.commands import CONNECTOR
+from binders.spark.query.options import (
+    CONNECTOR_FORMAT,
+    checkpoint_of,
+    settings,
+    sink_options,
+    source_options,
+)
+from binders.spark.query.spec import Orders
+from binders.spark.standalone.capacity import DRIVER_CORES, DRIVER_MEMORY, EXECUTOR_MEMORY
+from binders.spark.standalone.driver_bootstrap import VARIABLE
+from binders.spark.standalone.driver_bundle import BUNDLE_NAME, SCRIPT_NAME, bundle, script
+from binders.spark.standalone.master import Master
+from speck.binder import Artifact, ArtifactServer
+from speck.core.inventory import Inventory
+from speck.core.job import Job
+from speck.core.runtime import Attempt
+from speck.errors import Refused
+
+MAIN_CLASS = "org.apache.spark.deploy.SparkSubmit"
+
+_MEGABYTE = 1 << 20
+_LARGEST_PARCEL = 120_000  # bytes; Linux takes no variable of more than 128 KiB
+
+_JVM_OPTIONS = "-XX:+UseSerialGC -XX:ReservedCodeCacheSize=64m -XX:MaxMetaspaceSize=256m -XX:-UsePerfData"
+
+_PROPERTIES = {
+    "spark.submit.deployMode": "client",  # of the driver's own spark-submit: it is the driver
+    "spark.driver.cores": str(DRIVER_CORES),
+    "spark.driver.memory": f"{DRIVER_MEMORY // _MEGABYTE}m",
+    "spark.executor.memory": f"{EXECUTOR_MEMORY // _MEGABYTE}m",
+    "spark.driver.defaultJavaOptions": _JVM_OPTIONS,
+    "spark.executor.defaultJavaOptions": _JVM_OPTIONS,
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Some thirty lines a micro-batch otherwise, in logs that a worker keeps for ever.
+    "spark.log.level": "WARN",
+    "spark.executor.syncLogLevel.enabled": "true",
+    "spark.executor.logs.rolling.strategy": "size",
+    "spark.executor.logs.rolling.maxSize": str(4 * _MEGABYTE),
+    "spark.executor.logs.rolling.maxRetainedFiles": "2",
+}
+
+
+class Sender:
+    """Sends drivers off to one master; ``server`` is where they fetch their files."""
+
+    def __init__(self, address: str, master: Master, inventory: Inventory) -> None:
+        self.address = address
+        self.server: ArtifactServer | None = None
+        self._master, self._inventory = master, inventory
+        self._known = inventory.engine(address)
+
+    def check(self) -> None:
+        """Raise :class:`~speck.errors.Refused` when something is missing here to send a driver off."""
+        self._served()
+        if self._known.checkpoint_dir is None:
+            raise Refused(
+                f"{self.address}: the inventory names no checkpoint_dir of this engine "
+                "(expected a directory or URL that all of its workers see)",
+                address=self.address,
+            )
+        if not CONNECTOR.exists():
+            message = f"{CONNECTOR.name} is not built (make, or mvn package in jars_and_apps/connectors)"
+            raise Refused(message, address=self.address)
+
+    def submit(self, job: Job, attempt: Attempt, stop_grace: float) -> str:
+        """Have the master take a driver for the attempt; answers its id."""
+        self.check()
+        server = self._served()
+        parcel = base64.b64encode(json.dumps(self._parcel(job, attempt, stop_grace)).encode()).decode()
+        if len(parcel) > _LARGEST_PARCEL:
+            message = f"job {job.job_name!r}: its arguments are too long ({len(parcel)} bytes with the rest, "
+            raise Refused(f"{message}expected at most {_LARGEST_PARCEL})", address=self.address)
+        return self._master.create(
+            {
+                "action": "CreateSubmissionRequest",
+                "clientSparkVersion": pyspark.__version__,
+                "appResource": server.offer(SCRIPT_NAME, script()).url,
+                "mainClass": MAIN_CLASS,
+                "appArgs": ["--master", self._master.url, SCRIPT_NAME],
+                "environmentVariables": {VARIABLE: parcel},
+                "sparkProperties": self._properties(job, attempt),
+            }
+        )
+
+    def stop_token(self, attempt: str) -> str:
+        """What a driver wants to hear when it is asked to stop."""
+        return self._served().token(f"stop:{attempt}")
+
+    def _served(self) -> ArtifactServer:
+        if self.server is None:
+            raise Refused(
+                f"{self.address} fetches files from the coordinator, and this one serves none "
+                "(speck serve does; its --advertise names the URL)",
+                address=self.address,
+            )
+        return self.server
+
+    def _properties(self, job: Job, attempt: Attempt) -> dict[str, str]:
+        tasks = str(job.parallelism or 1)
+        return _PROPERTIES | {
+            "spark.app.name": f"speck {job.job_name} {attempt.id}",
+            "spark.master": self._master.url,
+            "spark.driver.supervise": "true" if job.restart == "always" else "false",
+            "spark.cores.max": tasks,
+            "spark.sql.shuffle.partitions": tasks,
+            "spark.speck.attempt": attempt.id,  # found again in the head of the driver's log
+            "spark.speck.job": job.job_name,
+        }
+
+    def _parcel(self, job: Job, attempt: Attempt, stop_grace: float) -> dict[str, Any]:
+        code = Path(job.job_path)
+        try:
+            files = {
+                "bundle": (BUNDLE_NAME, bundle()),
+                "connector": (CONNECTOR.name, CONNECTOR.read_bytes()),
+                "job": (code.name, code.read_bytes()),
+            }
+        except OSError as error:
+            message = f"job {job.job_name!r}: {error.filename!r} cannot be read: {error.strerror}"
+            raise Refused(message, address=self.address) from error
+        server = self._served()
+        return {
+            "artifacts": {key: _plain(server.offer(*file)) for key, file in files.items()},
+            "orders": self._orders(job, attempt).to_dict(),
+            "attempt": attempt.id,
+            "has_state": attempt.state is not None,
+            "rest": self._master.rest,
+            "rest_token": self._master.token,
+            "stop_token": self.stop_token(attempt.id),
+            "stop_grace": stop_grace,
+        }
+
+    def _orders(self, job: Job, attempt: Attempt) -> Orders:
+        return Orders(
+            job_name=job.job_name,
+            path="",  # where the driver has put it
+            entry=job.entry_class,
+            arguments=dict(job.arguments),
+            trigger=job.trigger,
+            checkpoint=checkpoint_of(attempt, self._known),
+            settings=settings(job),
+            source_format=CONNECTOR_FORMAT,
+            source_options=source_options(job, attempt, self._inventory),
+            sink_format=CONNECTOR_FORMAT,
+            sink_options=sink_options(job, self._inventory),
+        )
+
+
+def _plain(artifact: Artifact) -> dict[str, str]:
+    return {"name": artifact.name, "sha256": artifact.sha256, "url": artifact.url}
