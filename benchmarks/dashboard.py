@@ -24,9 +24,9 @@ from selenium.webdriver import Chrome
 from benchmarks.common import Figure
 from speck.core.inventory import Inventory
 from speck.core.runtime import JobState
-from tests.chromium import Page, missing, start
-from tests.examples import one_site
-from tests.rest_server import RestServer, rest_server
+from tests.support.chromium import Page, missing, start
+from tests.support.examples import one_site
+from tests.support.rest_server import RestServer, rest_server
 
 SITES = 25
 CHAIN = 4  # jobs one behind the other

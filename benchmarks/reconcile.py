@@ -20,8 +20,8 @@ from benchmarks.common import Figure
 from speck.controller.reconciler import PERIOD
 from speck.coordinator import Coordinator
 from speck.store import Event, Store
-from tests.doubles import World, double_kinds
-from tests.jobs_by_hand import composition, make_job, write_code
+from tests.support.doubles import World, double_kinds
+from tests.support.jobs_by_hand import composition, make_job, write_code
 
 ENGINES = 10
 POLL = 0.02  # s

@@ -22,8 +22,8 @@ from speck.coordinator import Coordinator
 from speck.core.runtime import JobMetrics
 from speck.server.api import create_app, exposition
 from speck.store import Store
-from tests.doubles import World, double_kinds
-from tests.jobs_by_hand import composition, make_job, write_code
+from tests.support.doubles import World, double_kinds
+from tests.support.jobs_by_hand import composition, make_job, write_code
 
 ENGINES = 10
 REQUESTS = 10_000

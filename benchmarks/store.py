@@ -25,8 +25,8 @@ from speck.coordinator import Coordinator
 from speck.core.job import Composition, Job
 from speck.core.runtime import Attempt, Handle
 from speck.store import Store
-from tests.doubles import InMemoryEngine, World, double_kinds
-from tests.jobs_by_hand import code_hash, write_code
+from tests.support.doubles import InMemoryEngine, World, double_kinds
+from tests.support.jobs_by_hand import code_hash, write_code
 
 RUNS = 5
 

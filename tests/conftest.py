@@ -8,14 +8,14 @@ from collections.abc import Iterator
 import pytest
 
 pytest_plugins = [
-    "tests.chromium",
-    "tests.mosquitto_server",
-    "tests.rest_server",
-    "tests.speck_command",
-    "tests.spark_server",
-    "tests.flink_server",
-    "tests.standalone_server",
-    "tests.dashboards",
+    "tests.support.chromium",
+    "tests.support.mosquitto_server",
+    "tests.support.rest_server",
+    "tests.support.speck_command",
+    "tests.support.spark_server",
+    "tests.support.flink_server",
+    "tests.support.standalone_server",
+    "tests.support.dashboards",
 ]
 
 

@@ -16,7 +16,7 @@ from benchmarks.promises.rig import Account, await_that, paho_client
 from benchmarks.promises.witness import MosquittoWitness
 from binders.mqtt import MqttBroker
 from speck.core.inventory import Inventory
-from tests.mosquitto_server import MosquittoServer
+from tests.support.mosquitto_server import MosquittoServer
 
 SESSION = "speck-edge"
 

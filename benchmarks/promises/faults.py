@@ -37,8 +37,8 @@ from benchmarks.promises.rig import (
 from binders.mqtt import MqttBroker
 from speck.apply.abandon import left_copies, left_sessions
 from speck.core.inventory import Inventory
-from tests.flink_server import FlinkServer
-from tests.mosquitto_server import MosquittoServer
+from tests.support.flink_server import FlinkServer
+from tests.support.mosquitto_server import MosquittoServer
 
 WAITING = 500  # messages that are sent while a reader is away
 

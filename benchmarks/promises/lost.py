@@ -23,7 +23,7 @@ import yaml
 from benchmarks.promises.kills import ENGINES, told
 from benchmarks.promises.sites import Place
 from benchmarks.promises.trial import Trial
-from tests.wire_trouble import Mischief, MischiefRelay
+from tests.support.wire_trouble import Mischief, MischiefRelay
 
 # What can happen to a stream of bytes under which lies TCP: it arrives in order, or not at all.
 _OF_STREAMS = (Mischief.LOSE_REQUEST, Mischief.LOSE_ANSWER, Mischief.CUT_ANSWER, Mischief.DELAY)

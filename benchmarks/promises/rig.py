@@ -34,14 +34,14 @@ from speck.core.inventory import Engine, Inventory, Site
 from speck.schema import load_composition
 from speck.server.api import create_app
 from speck.store import Store
-from tests.flink_server import FlinkServer
-from tests.mosquitto_server import MosquittoServer, free_port
-from tests.spark_server import SparkServer
-from tests.standalone_server import LooseCluster
-from tests.wire_trouble import Relay
+from tests.support.flink_server import FlinkServer
+from tests.support.mosquitto_server import MosquittoServer, free_port
+from tests.support.spark_server import SparkServer
+from tests.support.standalone_server import LooseCluster
+from tests.support.wire_trouble import Relay
 
 ROOT = Path(__file__).resolve().parents[2]
-SPARK_CODE = "tests/jobs/simple.py"
+SPARK_CODE = "tests/support/jobs/simple.py"
 FLINK_CODE = "jars_and_apps/flink/speck-flink-jobs.jar"
 PATIENCE = 300.0  # s, for what takes a few on a machine that has nothing else to do
 

@@ -14,9 +14,9 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from benchmarks.promises.compositions import IN, OUT
 from benchmarks.promises.witness import Engine, FlinkWitness, MosquittoWitness, SparkWitness
-from tests.flink_server import FlinkServer
-from tests.mosquitto_server import MosquittoServer
-from tests.spark_server import SparkServer
+from tests.support.flink_server import FlinkServer
+from tests.support.mosquitto_server import MosquittoServer
+from tests.support.spark_server import SparkServer
 
 _PATIENCE = 60.0
 

@@ -17,7 +17,7 @@ import requests
 
 from binders.spark.connect.grpc_client import ConnectClient, endpoint_of
 from binders.spark.connect.probe import ServerProbe
-from tests.spark_server import SparkServer
+from tests.support.spark_server import SparkServer
 
 _PATIENCE = 30.0
 _ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})

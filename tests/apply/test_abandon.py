@@ -1,0 +1,180 @@
+"""A job moves off a site that does not answer, when the user says so, over engines in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from speck.apply.abandon import left_copies
+from speck.apply.operation import Operation
+from speck.coordinator import Coordinator
+from speck.core.job import Composition
+from speck.core.runtime import State
+from speck.errors import InvalidInput, SpeckError
+from tests.support.coordinator_bench import begin_fixture, coordinator_fixture, world_fixture  # noqa: F401
+from tests.support.doubles import World
+from tests.support.jobs_by_hand import chain, composition
+from tests.support.rest_server import RestServer, rest_fixture, yaml_of  # noqa: F401
+
+ENGINE, OTHER, BROKER = "sc://e1:1", "sc://e2:1", "tcp://b1:1883"
+A, B = chain("a", "b")
+MOVED = replace(B, spe_address=OTHER)
+
+
+def carry_out(coordinator: Coordinator, wanted: Composition, *leave_behind: str) -> Operation:
+    operation, _ = coordinator.apply(wanted, leave_behind=leave_behind)
+    assert operation.wait(30)
+    return operation
+
+
+def test_without_the_word_nothing_leaves_a_silent_site(coordinator: Coordinator, world: World) -> None:
+    carry_out(coordinator, composition(A, B))
+    world.down(ENGINE)
+    operation = carry_out(coordinator, composition(A, MOVED))
+    assert operation.actions["b"].state == "waiting"
+    assert OTHER not in world.where().values()
+
+
+def test_a_copy_is_left_and_fenced_and_stopped_when_its_engine_answers(
+    coordinator: Coordinator, world: World
+) -> None:
+    carry_out(coordinator, composition(A, B))
+    (old,) = world.running("b")
+    world.down(ENGINE)
+    operation = carry_out(coordinator, composition(A, MOVED), ENGINE)
+    assert operation.actions["b"].state == "done"
+    (new,) = world.running("b")
+    assert (new.attempt.number, new.attempt.session) == (2, old.attempt.session)
+    assert new.attempt.state is not None
+    assert old.message == "taken over by attempt 2"
+    assert coordinator.views.job("b")["left_behind"] == [{"address": ENGINE, "attempt": 1}]
+    assert world.where()["b"] == OTHER
+
+    carry_out(coordinator, composition(A, MOVED))  # it does not answer yet
+    assert [copy.attempt.id for copy in left_copies(coordinator.store)] == [old.attempt.id]
+    world.up(ENGINE)
+    carry_out(coordinator, composition(A, MOVED))
+    assert left_copies(coordinator.store) == []
+    assert old.attempt.id not in world.engine(ENGINE).jobs
+    assert [running.attempt.id for running in world.running("b")] == [new.attempt.id]
+
+
+def test_the_loop_stops_a_copy_when_its_engine_answers(coordinator: Coordinator, world: World) -> None:
+    carry_out(coordinator, composition(A, B))
+    world.down(ENGINE)
+    assert carry_out(coordinator, composition(A, MOVED), ENGINE).actions["b"].state == "done"
+    coordinator.loop.round()
+    assert len(left_copies(coordinator.store)) == 1  # it does not answer yet
+    world.up(ENGINE)
+    coordinator.loop.round()
+    assert left_copies(coordinator.store) == []
+    assert [address for name, address in world.where().items() if name == "b"] == [OTHER]
+    last = coordinator.events(1)[0]
+    assert (last["kind"], last["composition"]) == ("stopped", coordinator.views.compositions()[0]["name"])
+
+
+def test_its_broker_must_be_reached(coordinator: Coordinator, world: World) -> None:
+    carry_out(coordinator, composition(A, B))
+    world.down(ENGINE)
+    world.down(BROKER)
+    assert carry_out(coordinator, composition(A, MOVED), ENGINE).actions["b"].state == "waiting"
+    assert len(world.running("b")) == 1
+    assert left_copies(coordinator.store) == []
+
+
+def test_a_state_that_the_new_place_cannot_read_is_refused_before_anything(
+    coordinator: Coordinator, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carry_out(coordinator, composition(A, B))
+    world.down(ENGINE)
+    monkeypatch.setattr(world, "states", frozenset())
+    monkeypatch.setattr("tests.support.doubles.InMemoryEngine.left_state", lambda self, handle: _elsewhere())
+    operation = carry_out(coordinator, composition(A, MOVED), ENGINE)
+    assert "cannot be read" in operation.actions["b"].error
+    assert world.where()["b"] == ENGINE
+    assert world.broker(BROKER).fences["speck-b"] == 1
+    stateless = replace(MOVED, upgrade="stateless")
+    assert carry_out(coordinator, composition(A, stateless), ENGINE).actions["b"].state == "done"
+    assert world.where()["b"] == OTHER
+
+
+def _elsewhere() -> State:
+    return State("spark-checkpoint", "memory:/elsewhere")
+
+
+def test_a_job_that_goes_leaves_a_fence_until_its_copy_has_ended(
+    coordinator: Coordinator, world: World
+) -> None:
+    carry_out(coordinator, composition(A, B))
+    world.down(ENGINE)
+    assert carry_out(coordinator, composition(replace(A, spe_address=OTHER)), ENGINE).state == "succeeded"
+    assert world.broker(BROKER).sessions == {"speck-a": "t0"}
+    assert world.broker(BROKER).fences == {"speck-a": 2, "speck-b": 2}
+    world.up(ENGINE)
+    carry_out(coordinator, composition(replace(A, spe_address=OTHER)))
+    assert world.broker(BROKER).fences == {"speck-a": 2}
+    assert world.where() == {"a": OTHER}
+    assert left_copies(coordinator.store) == []
+
+
+def test_a_crash_in_between_forgets_nothing(
+    begin: Callable[[], Coordinator], world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coordinator = begin()
+    carry_out(coordinator, composition(A, B))
+    world.down(ENGINE)
+    hold = world.hold("submit", "b")
+    operation, _ = coordinator.apply(composition(A, MOVED), leave_behind=[ENGINE])
+    assert hold.reached.wait(30)
+    assert operation.to_dict()["left_behind"] == [ENGINE]
+    assert [copy.address for copy in left_copies(coordinator.store)] == [ENGINE]
+    hold.release()
+    assert operation.wait(30)
+    coordinator = begin()
+    assert [copy.address for copy in left_copies(coordinator.store)] == [ENGINE]
+
+
+def test_what_is_left_behind_must_be_known(coordinator: Coordinator) -> None:
+    with pytest.raises(InvalidInput, match="'nowhere' is no site"):
+        coordinator.apply(composition(A, B), leave_behind=["nowhere"])
+
+
+def test_an_engine_that_has_forgotten_the_copy_ends_the_matter(
+    coordinator: Coordinator, world: World
+) -> None:
+    carry_out(coordinator, composition(A, B))
+    world.down(ENGINE)
+    carry_out(coordinator, composition(A, MOVED), ENGINE)
+    world.restart(ENGINE)
+    carry_out(coordinator, composition(replace(A, spe_address=OTHER), MOVED))
+    assert left_copies(coordinator.store) == []
+    assert ("stop", ENGINE, "b") not in world.changes()  # there was nothing to stop
+
+
+def test_a_copy_outlives_its_composition_and_is_stopped_by_the_apply_of_another(
+    coordinator: Coordinator, world: World
+) -> None:
+    carry_out(coordinator, composition(B))
+    world.down(ENGINE)
+    carry_out(coordinator, composition(MOVED), ENGINE)
+    assert coordinator.delete_composition("traffic").wait(30)
+    assert [copy.address for copy in left_copies(coordinator.store)] == [ENGINE]
+    assert world.broker(BROKER).fences == {"speck-b": 2}
+    world.up(ENGINE)
+    carry_out(coordinator, Composition("other", {"a": A}))
+    assert left_copies(coordinator.store) == []
+    assert world.broker(BROKER).fences == {"speck-a": 1}
+
+
+def test_the_word_is_given_over_rest(rest: RestServer) -> None:
+    client, world = rest.client, rest.world
+    client.apply(yaml_of("a t0 t1").encode(), "one", wait=30)
+    world.down("sc://e1:15002")
+    moved = yaml_of("a t0 t1").replace("sc://e1:15002", "sc://e2:15002").encode()
+    operation = client.apply(moved, "one", wait=30, leave_behind=["sc://e1:15002"])
+    assert (operation["state"], operation["left_behind"]) == ("succeeded", ["sc://e1:15002"])
+    assert client.job("a")["left_behind"] == [{"address": "sc://e1:15002", "attempt": 1}]
+    with pytest.raises(SpeckError, match="'e9' is no site"):
+        client.apply(moved, "one", leave_behind=["e9"])

@@ -1,0 +1,269 @@
+"""The states that each stop of a job leaves, and beginnings that left none, over engines in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from speck.apply.abandon import left_copies
+from speck.apply.attempts import KEPT_STATES
+from speck.apply.operation import Operation
+from speck.binder import DisposesStates, EngineBinder, Registry, TellsBeginnings
+from speck.coordinator import Coordinator
+from speck.core.inventory import Inventory
+from speck.core.job import Job
+from speck.core.runtime import Handle, JobState, JobStatus, State
+from speck.errors import NoAnswer, Refused
+from speck.store import JobRecord, Store
+from tests.support.doubles import InMemoryEngine, World, double_kinds
+from tests.support.jobs_by_hand import composition, make_job, write_code
+
+ENGINE = "http://e1:1"
+A = make_job("a", spe_address=ENGINE, engine="flink")
+
+
+class SavingEngine(InMemoryEngine):
+    """One whose jobs leave a state with each stop, and keep nothing before ``World.states`` has something.
+
+    It remembers what it has stopped.
+    """
+
+    def status(self, handle: Handle) -> JobStatus:
+        found = super().status(handle)
+        stopped = found.state is JobState.LOST and handle.engine_id in self.world.engine(self.address).ended
+        return replace(found, state=JobState.STOPPED) if stopped else found
+
+    def stop(self, handle: Handle, keep_state: bool) -> State | None:
+        if super().stop(handle, keep_state) is None:
+            return None
+        location = f"memory:/{handle.details['job']}/savepoint-{handle.engine_id}"
+        self.world.states.add(location)
+        return State("flink-savepoint", location)
+
+    def dispose_state(self, state: State) -> None:
+        with self.world.call("dispose_state", self.address, state.location):
+            for running in self.world.running():
+                assert running.attempt.state is None or running.attempt.state.location != state.location
+            self.world.states.discard(state.location)
+
+    def kept_nothing(self, handle: Handle) -> bool:
+        with self.world.call("kept_nothing", self.address, handle.details["job"]):
+            return not self.world.states
+
+
+def kinds(world: World) -> Registry:
+    def connect(address: str, inventory: Inventory) -> EngineBinder:
+        return SavingEngine(world, address, "flink")
+
+    doubles = double_kinds(world)
+    return Registry.of([*(replace(each, connect=connect) for each in doubles.engines), *doubles.brokers])
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    world = World()
+    yield world
+    assert world.violations == []
+
+
+@pytest.fixture
+def coordinator(tmp_path: Path, world: World) -> Iterator[Coordinator]:
+    with Store(tmp_path / "store") as store:
+        coordinator = Coordinator(store, kinds(world), roots=[write_code(tmp_path)], period=0)
+        coordinator.start()
+        yield coordinator
+        coordinator.close()
+
+
+def carry_out(coordinator: Coordinator, *jobs: Job) -> Operation:
+    operation, _ = coordinator.apply(composition(*jobs))
+    assert operation.wait(30)
+    return operation
+
+
+def update(coordinator: Coordinator, number: int) -> None:
+    assert carry_out(coordinator, replace(A, trigger=f"{number} seconds")).state == "succeeded"
+
+
+def saved(world: World) -> set[str]:
+    return {each for each in world.states if "savepoint-" in each}
+
+
+def kept(coordinator: Coordinator) -> JobRecord:
+    record = coordinator.store.job("a")
+    assert record is not None
+    return record
+
+
+def test_the_double_keeps_the_protocols(world: World) -> None:
+    assert isinstance(SavingEngine(world, ENGINE), DisposesStates)
+    assert isinstance(SavingEngine(world, ENGINE), TellsBeginnings)
+
+
+# --- states that were left
+
+
+def test_all_but_the_last_states_are_deleted(coordinator: Coordinator, world: World) -> None:
+    carry_out(coordinator, A)
+    places = []
+    for number in range(1, 6):
+        places.append(f"memory:/a/savepoint-{world.running('a')[0].attempt.id}")
+        update(coordinator, number)
+        assert saved(world) == set(places[-KEPT_STATES:])
+        (running,) = world.running("a")
+        assert running.attempt.state is not None
+        assert running.attempt.state.location == places[-1]
+
+
+def test_states_are_deleted_with_their_job(coordinator: Coordinator, world: World) -> None:
+    carry_out(coordinator, A)
+    for number in range(1, 4):
+        update(coordinator, number)
+    assert coordinator.delete_composition("traffic").wait(30)
+    assert saved(world) == set()
+
+
+def test_a_state_that_could_not_be_deleted_is_later(coordinator: Coordinator, world: World) -> None:
+    carry_out(coordinator, A)
+    world.fail("dispose_state", NoAnswer("silence", address=ENGINE), times=1)
+    for number in range(1, 4):
+        update(coordinator, number)
+    assert len(saved(world)) == KEPT_STATES + 1
+    assert len(kept(coordinator).left) == 1
+    update(coordinator, 4)
+    assert len(saved(world)) == KEPT_STATES
+    assert kept(coordinator).left == ()
+
+
+def test_a_state_that_could_not_be_deleted_with_its_job_is_told(
+    coordinator: Coordinator, world: World
+) -> None:
+    carry_out(coordinator, A)
+    update(coordinator, 1)
+    (place,) = saved(world)
+    world.fail("dispose_state", NoAnswer("silence", address=ENGINE), times=None)
+    operation = coordinator.delete_composition("traffic")
+    assert operation.wait(30)
+    assert operation.state == "succeeded"
+    assert place in operation.actions["a"].note
+
+
+# --- states of copies that were left behind
+
+OTHER = "http://e2:1"
+
+
+def leave_behind(coordinator: Coordinator, world: World) -> str:
+    """Move the job off a silent engine; answers where its copy there leaves a state when it is stopped."""
+    carry_out(coordinator, A)
+    (old,) = world.running("a")
+    world.down(ENGINE)
+    moved = replace(A, spe_address=OTHER)
+    operation, _ = coordinator.apply(composition(moved), leave_behind=[ENGINE])
+    assert operation.wait(30)
+    assert operation.state == "succeeded"
+    world.up(ENGINE)
+    return f"memory:/a/savepoint-{old.attempt.id}"
+
+
+def test_what_a_copy_left_behind_leaves_in_the_end_is_deleted(coordinator: Coordinator, world: World) -> None:
+    place = leave_behind(coordinator, world)
+    coordinator.loop.round()
+    assert left_copies(coordinator.store) == []
+    assert ("dispose_state", ENGINE, place) in world.calls
+    assert saved(world) == set()
+
+
+def test_what_a_copy_left_behind_leaves_is_deleted_when_its_job_has_gone(
+    coordinator: Coordinator, world: World
+) -> None:
+    leave_behind(coordinator, world)
+    world.down(ENGINE)
+    assert coordinator.delete_composition("traffic").wait(30)
+    world.up(ENGINE)
+    coordinator.loop.round()
+    assert left_copies(coordinator.store) == []
+    assert saved(world) == set()
+
+
+def test_a_state_that_gave_no_answer_is_deleted_with_the_next_look(
+    coordinator: Coordinator, world: World
+) -> None:
+    place = leave_behind(coordinator, world)
+    world.fail("dispose_state", NoAnswer("silence", address=ENGINE), times=1)
+    coordinator.loop.round()
+    assert [copy.address for copy in left_copies(coordinator.store)] == [ENGINE]
+    assert saved(world) == {place}
+    coordinator.loop.round()
+    assert left_copies(coordinator.store) == []
+    assert saved(world) == set()
+
+
+def test_a_state_that_cannot_be_deleted_is_left_and_the_copy_has_ended(
+    coordinator: Coordinator, world: World
+) -> None:
+    place = leave_behind(coordinator, world)
+    world.fail("dispose_state", Refused("no right to", address=ENGINE), times=None)
+    coordinator.loop.round()
+    assert left_copies(coordinator.store) == []
+    assert saved(world) == {place}
+
+
+def test_what_the_new_copy_began_from_is_not_deleted_with_the_old_one(
+    coordinator: Coordinator, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on Flink, where a copy that has ended answers its last checkpoint."""
+    monkeypatch.setattr(SavingEngine, "stop", InMemoryEngine.stop)
+    leave_behind(coordinator, world)
+    coordinator.loop.round()
+    assert left_copies(coordinator.store) == []
+    (running,) = world.running("a")
+    assert running.attempt.state is not None
+    assert running.attempt.state.location in world.states
+
+
+# --- beginnings that left none
+
+
+def beginnings(coordinator: Coordinator, world: World, job: Job) -> tuple[str, str]:
+    """The engine is started again before the job has kept anything; the old id, and the next lineage."""
+    (before,) = world.running("a")
+    world.restart(ENGINE)
+    world.states.clear()
+    assert carry_out(coordinator, job).state == "succeeded"
+    (after,) = world.running("a")
+    return before.attempt.id, after.attempt.lineage
+
+
+def test_who_begins_anew_goes_on_with_the_stamps_of_the_first(coordinator: Coordinator, world: World) -> None:
+    carry_out(coordinator, A)
+    first, lineage = beginnings(coordinator, world, A)
+    assert lineage == first
+    _, lineage = beginnings(coordinator, world, replace(A, labels={"a": "b"}))
+    assert lineage == first
+    (record,) = coordinator.store.attempts("a")
+    assert record.attempt.lineage == first
+    update(coordinator, 1)  # from a state, which has its own
+    assert world.running("a")[0].attempt.lineage == ""
+
+
+@pytest.mark.parametrize(
+    "job", [replace(A, trigger="1 second"), replace(A, upgrade="stateless")], ids=["form", "stateless"]
+)
+def test_who_begins_as_another_has_stamps_of_its_own(
+    coordinator: Coordinator, world: World, job: Job
+) -> None:
+    carry_out(coordinator, A)
+    assert beginnings(coordinator, world, job)[1] == ""
+
+
+def test_who_kept_something_is_no_beginning(coordinator: Coordinator, world: World) -> None:
+    carry_out(coordinator, A)
+    world.restart(ENGINE)
+    world.states = {"memory:/a/elsewhere"}
+    assert carry_out(coordinator, A).state == "succeeded"
+    (running,) = world.running("a")
+    assert (running.attempt.number, running.attempt.state, running.attempt.lineage) == (2, None, "")

@@ -1,0 +1,329 @@
+"""What a coordinator makes of what a dead one left, over engines and brokers in memory.
+
+Real processes are killed in ``test_kills``; what cannot be timed there is arranged here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from speck.apply.operation import Operation
+from speck.coordinator import Coordinator
+from speck.core.job import Composition, Job
+from speck.core.runtime import Attempt, Handle
+from speck.errors import NoAnswer, Refused
+from speck.store import Store
+from tests.support.doubles import InMemoryEngine, World, double_kinds
+from tests.support.jobs_by_hand import composition, make_job, write_code
+from tests.support.killed_coordinator import Life
+
+ENGINE, BROKER = "sc://e1:1", "tcp://b1:1883"
+A = make_job("a", "in", "out")
+SILENCE = NoAnswer("killed", address=ENGINE)
+
+Begin = Callable[..., Coordinator]
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    world = World()
+    yield world
+    assert world.violations == []
+
+
+@pytest.fixture
+def begin(tmp_path: Path, world: World) -> Iterator[Begin]:
+    """Starts a coordinator on the same store; the one before is closed."""
+    running: list[Coordinator] = []
+
+    def end() -> None:
+        while running:
+            coordinator = running.pop()
+            coordinator.close()
+            coordinator.store.close()
+
+    def start(arrange: Callable[[], None] = lambda: None) -> Coordinator:
+        end()
+        world.heal()
+        arrange()
+        root = write_code(tmp_path)
+        coordinator = Coordinator(Store(tmp_path / "store"), double_kinds(world), roots=[root], period=0)
+        running.append(coordinator)
+        coordinator.start()
+        return coordinator
+
+    yield start
+    end()
+
+
+def carry_out(coordinator: Coordinator, wanted: Composition) -> Operation:
+    operation, _ = coordinator.apply(wanted)
+    assert operation.wait(30)
+    return operation
+
+
+def die_in_submit(coordinator: Coordinator, world: World, job: Job = A) -> Attempt:
+    """The store is as a SIGKILL during the submit of a job leaves it; answers the attempt."""
+    world.fail("submit", SILENCE, name="a", times=None)
+    world.fail("find", SILENCE, name="a", times=None)
+    operation = carry_out(coordinator, composition(job))
+    stored = coordinator.store.operation(operation.id)
+    assert stored is not None
+    (record,) = coordinator.store.attempts("a")
+    assert record.phase == "intended"
+    with coordinator.store.transaction() as transaction:
+        transaction.put_operation(operation.id, stored | {"state": "running"})
+    return record.attempt
+
+
+def start_late(world: World, attempt: Attempt) -> None:
+    """The engine comes to the request that the dead coordinator had sent it."""
+    InMemoryEngine(world, ENGINE).submit(A, attempt)
+
+
+def resumed(coordinator: Coordinator) -> Operation:
+    (operation,) = (
+        live
+        for data in coordinator.store.operations()
+        if (live := coordinator.live_operation(data["id"])) is not None
+    )
+    assert operation.wait(30)
+    return operation
+
+
+def test_request_that_an_engine_gets_to_late_starts_nothing_twice(begin: Begin, world: World) -> None:
+    attempt = die_in_submit(begin(), world)
+    assert resumed(begin()).state == "succeeded"
+    start_late(world, attempt)
+    assert [each.attempt.id for each in world.running("a")] == [attempt.id]
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before it was looked for", "after"])
+def test_request_that_an_engine_gets_to_late_outlives_no_deletion(
+    begin: Begin, world: World, late: bool
+) -> None:
+    attempt = die_in_submit(begin(), world)
+    coordinator = begin()
+    if not late:
+        start_late(world, attempt)
+    resumed(coordinator)
+    assert coordinator.delete_composition("traffic").wait(30)
+    with pytest.raises(Exception, match="has ended before"):
+        start_late(world, attempt)
+    assert world.running() == []
+    assert world.broker(BROKER).sessions == {}
+
+
+def test_attempt_in_another_form_is_brought_out_and_stopped(begin: Begin, world: World) -> None:
+    """Neither deployed nor forgotten: the engine may be about to start what was asked for before."""
+    attempt = die_in_submit(begin(), world)
+    coordinator = begin()
+    world.fail("submit", SILENCE, name="a", times=None)
+    world.fail("find", SILENCE, name="a", times=None)
+    resumed(coordinator)
+    world.heal()
+    edited = replace(A, trigger="1 second")
+    assert carry_out(coordinator, composition(edited)).state == "succeeded"
+    with pytest.raises(Exception, match="has ended before"):
+        start_late(world, attempt)
+    (running,) = world.running("a")
+    assert running.job.trigger == "1 second"
+
+
+def test_attempt_that_ended_before_is_followed_by_a_new_one(begin: Begin, world: World) -> None:
+    attempt = die_in_submit(begin(), world)
+    world.engine(ENGINE).ended.add(attempt.id)
+    assert resumed(begin()).state == "succeeded"
+    (running,) = world.running("a")
+    assert running.attempt.number == attempt.number + 1
+
+
+@pytest.mark.parametrize("method", ["check", "submit", "ensure_session", "fence"])
+@pytest.mark.parametrize("done", [False, True], ids=["request lost", "answer lost"])
+def test_call_without_an_answer_is_made_again(begin: Begin, world: World, method: str, done: bool) -> None:
+    coordinator = begin()
+    world.fail(method, SILENCE, times=2, after=done)
+    assert carry_out(coordinator, composition(A)).state == "succeeded"
+    assert len(world.running("a")) == 1
+
+
+def test_engine_that_goes_after_a_submit_without_an_answer_may_run_the_job(
+    begin: Begin, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit = InMemoryEngine.submit
+
+    def submitted(self: InMemoryEngine, job: Job, attempt: Attempt) -> Handle:
+        submit(self, job, attempt)
+        world.down(ENGINE)
+        raise SILENCE
+
+    coordinator = begin()
+    with monkeypatch.context() as patch:
+        patch.setattr(InMemoryEngine, "submit", submitted)
+        operation = carry_out(coordinator, composition(A))
+    assert "whether it started is not known" in operation.actions["a"].error
+    world.up(ENGINE)
+    assert carry_out(coordinator, composition(A)).state == "succeeded"
+    assert len(world.running("a")) == 1
+
+
+@pytest.mark.parametrize("method", ["stop", "delete_session"])
+@pytest.mark.parametrize("done", [False, True], ids=["request lost", "answer lost"])
+def test_deletion_without_an_answer_is_made_again(
+    begin: Begin, world: World, method: str, done: bool
+) -> None:
+    coordinator = begin()
+    carry_out(coordinator, composition(A))
+    world.fail(method, SILENCE, times=2, after=done)
+    operation = coordinator.delete_composition("traffic")
+    assert operation.wait(30)
+    assert operation.state == "succeeded"
+    assert world.running() == []
+    assert world.broker(BROKER).sessions == {}
+
+
+@pytest.mark.parametrize("refused", [2, 3], ids=["and runs", "which is refused too"])
+def test_form_that_a_crash_left_stopped_is_put_back_when_the_new_one_does_not_start(
+    begin: Begin, world: World, refused: int
+) -> None:
+    coordinator = begin()
+    carry_out(coordinator, composition(A))
+    (before,) = world.running("a")
+    die_in_submit(coordinator, world, replace(A, trigger="1 second"))
+    no = Refused("no", address=ENGINE)
+    coordinator = begin(lambda: world.fail("submit", no, name="a", times=refused))
+    operation = resumed(coordinator)
+    assert operation.state == "failed"
+    if refused == 3:  # the attempt of before, a new one, and the former form
+        assert "nor could the previous version be put back" in operation.actions["a"].error
+        assert world.running("a") == []
+        return
+    assert "the previous version was put back and runs" in operation.actions["a"].error
+    (running,) = world.running("a")
+    assert running.job.trigger == A.trigger
+    assert running.attempt.state is not None
+    assert before.attempt.id in running.attempt.state.location
+
+
+# --- a watch that a crash broke off
+
+
+FASTER = replace(A, trigger="1 second")
+
+
+class Watched:
+    """A coordinator that is killed at its first look at a copy that has taken the place of another."""
+
+    def __init__(self, world: World, directory: Path) -> None:
+        self.world, self.root = world, write_code(directory)
+        self.life = Life(world, directory / "store", Refused("killed", address=ENGINE))
+        self._open: Coordinator | None = None
+        coordinator = self._begin(cast(World, self.life), self.life.store)
+        carry_out(coordinator, composition(A))
+        self.before = world.running("a")[0].attempt.id
+        self.life.kill_at, self.life.spared = ("statuses", False), 1  # the plan looks too
+        carry_out(coordinator, composition(FASTER))
+        assert self.life.dead
+
+    def again(self) -> Coordinator:
+        """The next coordinator, on what the dead one left."""
+        return self._begin(self.world, self.life.left)
+
+    def _begin(self, world: World, place: Path) -> Coordinator:
+        self.close()
+        self._open = Coordinator(Store(place), double_kinds(world, settle=0.1), roots=[self.root], period=0)
+        self._open.start()
+        return self._open
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+            self._open.store.close()
+
+
+@pytest.fixture
+def watched(world: World, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Watched]:
+    world.doomed = lambda job: request.param and job.trigger == FASTER.trigger
+    watched = Watched(world, tmp_path)
+    yield watched
+    watched.close()
+
+
+def assert_put_back(watched: Watched, coordinator: Coordinator, operation: Operation) -> None:
+    assert operation.state == "failed"
+    assert "the previous version was put back and runs" in operation.actions["a"].error
+    (running,) = watched.world.running("a")
+    assert (running.job.trigger, running.attempt.state is not None) == (A.trigger, True)
+    assert watched.before in running.attempt.state.location  # type: ignore[union-attr]
+    before = watched.world.changes()
+    coordinator.loop.round()
+    assert coordinator.operations.free("traffic")
+    assert watched.world.changes() == before  # what was refused is not tried again by itself
+    record = coordinator.store.job("a")
+    assert record is not None
+    assert record.former == 0
+
+
+@pytest.mark.parametrize("watched", [True], indirect=True)
+def test_a_copy_that_dies_after_its_coordinator_is_replaced_by_the_former(watched: Watched) -> None:
+    coordinator = watched.again()
+    assert_put_back(watched, coordinator, resumed(coordinator))
+
+
+@pytest.mark.parametrize("watched", [False], indirect=True)
+def test_a_copy_whose_watch_was_broken_off_is_watched_again(watched: Watched, world: World) -> None:
+    hold = world.hold("statuses", spared=1)  # the plan's own look
+    coordinator = watched.again()
+    assert hold.reached.wait(30)
+    world.crash("a", "no such street")
+    hold.release()
+    operation = resumed(coordinator)
+    assert "no such street" in operation.actions["a"].error
+    assert_put_back(watched, coordinator, operation)
+
+
+@pytest.mark.parametrize("watched", [False], indirect=True)
+def test_a_copy_that_lives_is_kept_and_has_no_former_any_more(watched: Watched, world: World) -> None:
+    before = world.changes()
+    coordinator = watched.again()
+    operation = resumed(coordinator)
+    assert (operation.state, operation.actions["a"].state) == ("succeeded", "kept")
+    assert world.changes() == before
+    record = coordinator.store.job("a")
+    assert record is not None
+    assert record.former == 0
+
+
+def test_session_that_could_not_be_deleted_goes_with_the_next_apply(begin: Begin, world: World) -> None:
+    coordinator = begin()
+    carry_out(coordinator, composition(A))
+    elsewhere = replace(A, source_topic="elsewhere")
+    world.fail("delete_session", NoAnswer("killed", address=BROKER), times=None)
+    carry_out(coordinator, composition(elsewhere))
+    assert len(world.broker(BROKER).sessions) == 2
+    coordinator = begin()
+    operation = carry_out(coordinator, composition(elsewhere))
+    assert operation.actions["a"].kind == "keep"
+    assert list(world.broker(BROKER).sessions.values()) == ["elsewhere"]
+    (running,) = world.running("a")
+    assert list(world.broker(BROKER).sessions) == [running.attempt.session]
+
+
+def test_code_that_was_brought_and_not_accepted_is_forgotten(
+    begin: Begin, world: World, tmp_path: Path
+) -> None:
+    coordinator = begin()
+    carry_out(coordinator, composition(A))
+    coordinator.artifacts.keep([make_job("b", "in", "out", job_path="other.py")])
+    (scratch,) = (tmp_path / "store" / "artifacts").glob(f"{A.code_hash}")
+    (scratch / ".speck-scratch-1").mkdir()
+    kept = [each.name for each in (tmp_path / "store" / "artifacts").iterdir()]
+    assert len(kept) == 2
+    begin()
+    assert [each.name for each in (tmp_path / "store" / "artifacts").iterdir()] == [A.code_hash]
+    assert [each.name for each in scratch.iterdir()] == ["jobs.py"]

@@ -1,0 +1,315 @@
+"""What a plan that changes the topics between jobs waits for: decided purely, and done over the doubles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from speck.apply.operation import Operation
+from speck.coordinator import Coordinator
+from speck.core.job import Composition, Job
+from speck.core.plan import Deployed, make_plan
+from speck.core.rewiring import rewirings
+from speck.errors import Refused
+from speck.store import Store
+from tests.support.doubles import World, double_kinds
+from tests.support.jobs_by_hand import chain, composition, make_job, write_code
+
+ENGINE, BROKER = "sc://e1:1", "tcp://b1:1883"
+A, B, C = chain("a", "b", "c")
+
+# --- the decision ---------------------------------------------------------------------------------
+
+
+def waits(former: list[Job], wanted: list[Job]) -> dict[str, set[str]]:
+    """For each job that must work its session off: the writers that it waits for."""
+    stored = {job.job_name: Deployed(job) for job in former}
+    plan = make_plan("traffic", 1, {job.job_name: job for job in wanted}, stored)
+    actions = {each.job.job_name: each for each in plan.actions}
+    found = rewirings(actions, all_goes=not wanted)
+    return {name: set(each.writers) for name, each in found.items()}
+
+
+A_ELSEWHERE = replace(A, sink_topic="x1")
+B_ELSEWHERE = replace(B, source_topic="x1")
+CASES = {
+    "nothing changes": ([A, B, C], [A, B, C], {}),
+    "code changes only": ([A, B], [A, replace(B, trigger="1 second")], {}),
+    "topic between two": ([A, B, C], [A_ELSEWHERE, B_ELSEWHERE, C], {"b": {"a"}}),
+    "writer stays as it is": ([A, B, C], [A, B_ELSEWHERE, C], {"b": set()}),
+    "writer changes and writes on": ([A, B], [replace(A, trigger="1 second"), B_ELSEWHERE], {"b": set()}),
+    "middle one goes": ([A, B, C], [A_ELSEWHERE, replace(C, source_topic="x1")], {"b": {"a"}, "c": {"b"}}),
+    "branch goes": ([A, B, C], [make_job("k", "p", "q")], {"a": set(), "b": {"a"}, "c": {"b"}}),
+    "reader goes and writer stays": ([A, B], [A], {"b": set()}),
+    "all goes": ([A, B, C], [], {}),
+    "wildcard": (
+        [A, make_job("w", "+", "out/w")],
+        [A_ELSEWHERE, make_job("w", "elsewhere", "out/w")],
+        {"w": {"a"}},
+    ),
+    "what runs forms a cycle": (
+        [make_job("p", "t0", "t1"), make_job("q", "t1", "t0")],
+        [make_job("p", "x0", "x1"), make_job("q", "x1", "x2")],
+        {"p": set(), "q": set()},
+    ),
+}
+
+
+@pytest.mark.parametrize(("former", "wanted", "expected"), CASES.values(), ids=CASES.keys())
+def test_who_waits_for_whom(former: list[Job], wanted: list[Job], expected: dict[str, set[str]]) -> None:
+    assert waits(former, wanted) == expected
+
+
+# --- the doing ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    world = World()
+    yield world
+    assert world.violations == []
+
+
+Begin = Callable[..., Coordinator]
+
+
+@pytest.fixture
+def begin(tmp_path: Path, world: World) -> Iterator[Begin]:
+    """Starts a coordinator on the one store; a former one is closed."""
+    with ExitStack() as last:
+
+        def start(drain: float = 30.0, settle: float = 0.0) -> Coordinator:
+            last.close()
+            store = last.enter_context(Store(tmp_path / "store"))
+            kinds = double_kinds(world, settle=settle)
+            made = Coordinator(store, kinds, roots=[write_code(tmp_path)], period=0, drain=drain)
+            last.callback(made.close)
+            made.start()
+            return made
+
+        yield start
+
+
+def carry_out(coordinator: Coordinator, wanted: Composition) -> Operation:
+    operation, _ = coordinator.apply(wanted)
+    assert operation.wait(60)
+    return operation
+
+
+def states(operation: Operation) -> dict[str, str]:
+    return {name: each.state for name, each in operation.actions.items()}
+
+
+def order(world: World, *wanted: tuple[str, str]) -> list[tuple[str, str]]:
+    """The calls of these kinds, in the order in which they came last."""
+    calls = [(method, name) for method, _, name in world.calls]
+    last = {call: number for number, call in enumerate(calls) if call in wanted}
+    return sorted(last, key=lambda call: last[call])
+
+
+def test_reader_drains_after_its_writer_was_switched_and_before_it_stops(begin: Begin, world: World) -> None:
+    coordinator = begin()
+    carry_out(coordinator, composition(A, B, C))
+    world.calls.clear()
+    assert carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE, C)).state == "succeeded"
+    wanted = [
+        ("ensure_session", "speck-b.2"),
+        ("stop", "a"),
+        ("submit", "a"),
+        ("drained", "speck-b"),
+        ("stop", "b"),
+        ("submit", "b"),
+        ("delete_session", "speck-b"),
+    ]
+    assert order(world, *wanted) == wanted
+
+
+def test_a_branch_that_goes_drains_from_its_source_on(begin: Begin, world: World) -> None:
+    coordinator = begin()
+    carry_out(coordinator, composition(A, B, C, make_job("k", "p", "q")))
+    world.calls.clear()
+    assert carry_out(coordinator, composition(make_job("k", "p", "q"))).state == "succeeded"
+    drained, stopped = [
+        [(call, name) for name in names]
+        for call, names in (
+            ("drained", ("speck-a", "speck-b", "speck-c")),
+            ("stop", ("a", "b", "c")),
+        )
+    ]
+    wanted = [each for pair in zip(drained, stopped, strict=True) for each in pair]
+    assert order(world, *wanted) == wanted
+    assert sorted(world.broker(BROKER).sessions) == ["speck-k"]
+
+
+def test_delete_of_all_waits_for_nothing(begin: Begin, world: World) -> None:
+    coordinator = begin()
+    carry_out(coordinator, composition(A, B))
+    world.broker(BROKER).backlog["speck-b"] = 7
+    operation = coordinator.delete_composition("traffic")
+    assert operation.wait(30)
+    assert operation.state == "succeeded"
+    assert world.counts()["drained"] == 0
+
+
+def test_job_that_does_not_drain_in_time_goes_on_and_loses_nothing(begin: Begin, world: World) -> None:
+    coordinator = begin(drain=0.3)
+    carry_out(coordinator, composition(A, B))
+    world.broker(BROKER).backlog["speck-b"] = 7
+    edited = composition(A_ELSEWHERE, B_ELSEWHERE)
+    operation = carry_out(coordinator, edited)
+    assert states(operation) == {"a": "done", "b": "waiting"}
+    assert "what waits for it at 't1' of tcp://b1:1883 was not worked off in 0.3 s" in (
+        operation.actions["b"].error
+    )
+    assert world.broker(BROKER).sessions == {"speck-a": "t0", "speck-b": "t1", "speck-b.2": "x1"}
+    assert [each.attempt.session for each in world.running("b")] == ["speck-b"]
+    world.broker(BROKER).backlog.clear()
+    again = carry_out(coordinator, edited)
+    assert states(again) == {"a": "kept", "b": "done"}
+    assert again.actions["b"].note == ""
+    assert world.broker(BROKER).sessions == {"speck-a": "t0", "speck-b.2": "x1"}
+
+
+def test_job_that_is_not_waited_for_tells_what_was_given_up(begin: Begin, world: World) -> None:
+    coordinator = begin(drain=0)
+    carry_out(coordinator, composition(A, B))
+    world.broker(BROKER).backlog["speck-b"] = 7
+    operation = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE))
+    told = "given up: at most 7 messages that waited at 't1' of tcp://b1:1883"
+    assert operation.actions["b"].note == told
+    assert operation.to_dict()["actions"][1]["note"] == told
+    assert f"job 'b': {told}" in [each["message"] for each in coordinator.events()]
+
+
+def test_job_that_cannot_tell_is_let_go_when_it_reads_no_more(begin: Begin, world: World) -> None:
+    coordinator = begin(drain=0.5)
+    carry_out(coordinator, composition(A, B))
+    world.broker(BROKER).deaf = True
+    operation = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE))
+    assert states(operation) == {"a": "done", "b": "done"}
+
+
+def test_broker_that_fails_for_a_moment_is_asked_again(begin: Begin, world: World) -> None:
+    coordinator = begin()
+    carry_out(coordinator, composition(A, B))
+    world.fail("drained", Refused("busy", address=BROKER), times=2)
+    assert carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE)).state == "succeeded"
+    assert world.counts()["drained"] == 3
+
+
+def test_dead_copy_is_not_waited_for(begin: Begin, world: World) -> None:
+    coordinator = begin()
+    carry_out(coordinator, composition(A, B))
+    world.broker(BROKER).backlog["speck-b"] = 1
+    hold = world.hold("submit", "a")
+    operation, _ = coordinator.apply(composition(A_ELSEWHERE, B_ELSEWHERE))
+    assert hold.reached.wait(30)
+    world.crash("b")
+    hold.release()
+    assert operation.wait(20)
+    assert states(operation) == {"a": "done", "b": "done"}
+    assert operation.actions["b"].note == "given up: at most 1 message that waited at 't1' of tcp://b1:1883"
+
+
+def test_copy_that_died_before_it_had_drained_runs_once_more_to_do_so(begin: Begin, world: World) -> None:
+    coordinator = begin(drain=0.3)
+    carry_out(coordinator, composition(A, B))
+    world.broker(BROKER).backlog["speck-b"] = 7
+    edited = composition(A_ELSEWHERE, B_ELSEWHERE)
+    assert states(carry_out(coordinator, edited)) == {"a": "done", "b": "waiting"}
+    world.restart(ENGINE)
+    again = carry_out(coordinator, edited)
+    assert states(again) == {"a": "done", "b": "waiting"}
+    assert "was not worked off in 0.3 s" in again.actions["b"].error
+    (running,) = world.running("b")
+    assert (running.attempt.session, running.attempt.state is not None) == ("speck-b", True)
+    world.crash("b")
+    hold = world.hold("drained", "speck-b")
+    operation, _ = coordinator.apply(edited)
+    assert hold.reached.wait(30)
+    assert [each.attempt.session for each in world.running("b")] == ["speck-b"]
+    world.broker(BROKER).backlog.clear()
+    hold.release()
+    assert operation.wait(30)
+    assert operation.state == "succeeded"
+    assert world.broker(BROKER).sessions == {"speck-a": "t0", "speck-b.2": "x1"}
+    (running,) = world.running("b")
+    assert (running.attempt.session, running.attempt.state is not None) == ("speck-b.2", True)
+
+
+def test_dead_copy_that_cannot_run_again_tells_what_it_left(begin: Begin, world: World) -> None:
+    coordinator = begin()
+    carry_out(coordinator, composition(A, B))
+    world.crash("b")
+    world.broker(BROKER).backlog["speck-b"] = 7
+    world.fail("submit", Refused("NameError in jobs.py:3", address=ENGINE), name="b")
+    operation = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE))
+    assert states(operation) == {"a": "done", "b": "done"}
+    assert operation.actions["b"].note == "given up: at most 7 messages that waited at 't1' of tcp://b1:1883"
+
+
+def test_engine_that_is_down_is_not_waited_for(begin: Begin, world: World) -> None:
+    coordinator = begin()
+    carry_out(coordinator, composition(A, replace(B, spe_address="sc://e2:1")))
+    world.down("sc://e2:1")
+    operation = carry_out(coordinator, composition(A))
+    assert "sc://e2:1 cannot be reached" in operation.actions["b"].error
+    assert world.broker(BROKER).sessions == {"speck-a": "t0", "speck-b": "t1"}
+
+
+def test_reader_stays_when_its_writer_is_put_back(begin: Begin, world: World) -> None:
+    coordinator = begin(settle=0.2)
+    carry_out(coordinator, composition(A, B))
+    world.doomed = lambda job: job.sink_topic == "x1"
+    operation = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE))
+    assert states(operation) == {"a": "failed", "b": "skipped"}
+    assert [each.job.source_topic for each in world.running("b")] == ["t1"]
+    assert world.counts()["drained"] == 0
+
+
+def test_new_copy_that_dies_at_once_is_replaced_by_the_old_one(begin: Begin, world: World) -> None:
+    coordinator = begin(settle=0.2)
+    carry_out(coordinator, composition(A))
+    world.doomed = lambda job: job.trigger is not None
+    operation = carry_out(coordinator, composition(replace(A, trigger="1 second")))
+    assert operation.actions["a"].error == (
+        "job 'a' at sc://e1:1: it was started, and is failed: it died at once; "
+        "the previous version was put back and runs"
+    )
+    (running,) = world.running("a")
+    assert running.job.trigger is None
+    assert running.attempt.state is not None
+    assert running.attempt.number == 3
+
+
+def test_session_that_was_noted_and_not_made_is_made_by_the_next_apply(begin: Begin, world: World) -> None:
+    coordinator = begin()
+    carry_out(coordinator, composition(A, B))
+    world.fail("ensure_session", Refused("quota exceeded", address=BROKER), name="speck-b.2")
+    edited = composition(A_ELSEWHERE, B_ELSEWHERE)
+    assert carry_out(coordinator, edited).state == "failed"
+    world.calls.clear()
+    assert carry_out(coordinator, edited).state == "succeeded"
+    wanted = [("ensure_session", "speck-b.2"), ("submit", "a"), ("submit", "b")]
+    assert order(world, *wanted) == wanted
+
+
+@pytest.mark.parametrize("by", ["put back", "not drained"])
+def test_a_change_that_is_taken_back_leaves_no_session(begin: Begin, world: World, by: str) -> None:
+    coordinator = begin(drain=0.2, settle=0.2)
+    carry_out(coordinator, composition(A, B))
+    if by == "put back":
+        world.doomed = lambda job: job.source_topic == "x1"
+    else:
+        world.broker(BROKER).backlog["speck-b"] = 7
+    assert carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE)).state in ("failed", "waiting")
+    world.broker(BROKER).backlog["speck-b.2"] = 3
+    back = carry_out(coordinator, composition(A, B))
+    assert states(back) == {"a": "done", "b": "kept"}
+    assert back.actions["b"].note == "given up: at most 3 messages that waited at 'x1' of tcp://b1:1883"
+    assert world.broker(BROKER).sessions == {"speck-a": "t0", "speck-b": "t1"}
+    assert [each.attempt.session for each in world.running("b")] == ["speck-b"]

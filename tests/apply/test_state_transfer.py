@@ -1,0 +1,313 @@
+"""State that both sites must read, over engines in memory that share no storage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from speck.apply.operation import Operation
+from speck.binder import CarriesState, EngineBinder, Registry, Snapshot, TellsState
+from speck.coordinator import Coordinator
+from speck.core.inventory import Inventory
+from speck.core.job import Job
+from speck.core.runtime import Attempt, Handle, State
+from speck.errors import BinderError, NoAnswer, Refused
+from speck.store import Store
+from tests.support.doubles import InMemoryEngine, World, checkpoint, double_kinds
+from tests.support.jobs_by_hand import composition, make_job, write_code
+from tests.support.killed_coordinator import Life
+
+HERE, THERE = "sc://e1:1", "sc://e2:1"
+A = make_job("a")
+MOVED = replace(A, spe_address=THERE)
+
+
+@dataclass
+class Disks:
+    """What each engine has on a disk of its own: the content of each state, by engine and location."""
+
+    world: World
+    files: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    size: int = 3
+
+    def at(self, address: str) -> list[bytes]:
+        """The contents of the states on an engine's disk."""
+        return [content for (where, _), content in self.files.items() if where == address]
+
+
+class ApartEngine(InMemoryEngine):
+    """An engine that sees no disk but its own; a job that starts writes its attempt's number to its state."""
+
+    def __init__(self, world: World, address: str, disks: Disks) -> None:
+        super().__init__(world, address)
+        self.disks = disks
+
+    def _note_violations(self, job: Job, attempt: Attempt) -> None:
+        super()._note_violations(job, attempt)
+        place = (self.address, checkpoint(attempt))
+        self.disks.files[place] = self.disks.files.get(place, b"") + b"%d;" % attempt.number
+
+    def state_of(self, handle: Handle) -> State | None:
+        return State("spark-checkpoint", handle.details["checkpoint"])
+
+    def state_fault(self, state: State) -> str | None:
+        seen = (self.address, state.location) in self.disks.files
+        return None if seen else f"{self.address} finds no checkpoint at {state.location!r}"
+
+    def _admit(self, job_name: str, state: State | None) -> None:
+        super()._admit(job_name, state)
+        fault = self.state_fault(state) if state is not None else None
+        if fault is not None:
+            raise Refused(fault, address=self.address)
+
+
+class CarryingEngine(ApartEngine):
+    """One that gives states and takes them."""
+
+    def state_size(self, state: State) -> int:
+        with self.world.call("state_size", self.address, ""):
+            return self.disks.size
+
+    def read_state(self, state: State) -> Snapshot:
+        with self.world.call("read_state", self.address, ""):
+            return Snapshot(state.kind, {"all": self.disks.files[self.address, state.location]})
+
+    def state_place(self, job_name: str, name: str) -> State:
+        return State("spark-checkpoint", f"memory:/{job_name}/{name}", self.address)
+
+    def check_state_place(self, job_name: str) -> None:
+        with self.world.call("check_state_place", self.address, job_name):
+            pass
+
+    def write_state(self, state: State, snapshot: Snapshot) -> None:
+        self.disks.files[self.address, state.location] = b"half"
+        with self.world.call("write_state", self.address, ""):
+            self.disks.files[self.address, state.location] = snapshot.files["all"]
+            self.world.states.add(state.location)
+
+    def delete_state(self, state: State) -> None:
+        with self.world.call("delete_state", self.address, ""):
+            self.disks.files.pop((self.address, state.location), None)
+
+
+def kinds(world: World, disks: Disks, engine: type[ApartEngine]) -> Registry:
+    def connect(address: str, inventory: Inventory) -> EngineBinder:
+        return engine(world, address, disks)
+
+    doubles = double_kinds(world)
+    sparks = [replace(kind, connect=connect) for kind in doubles.engines if kind.engine == "spark"]
+    return Registry.of([*sparks, *doubles.brokers])
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    world = World()
+    yield world
+    assert world.violations == []
+
+
+@pytest.fixture
+def disks(world: World) -> Disks:
+    return Disks(world)
+
+
+class Begin:
+    """Starts a coordinator; the one before is closed, as at a restart, or was killed."""
+
+    coordinator: Coordinator
+    life: Life
+
+    def __init__(self, directory: Path, world: World, disks: Disks) -> None:
+        self._directory, self._world, self._disks = directory, world, disks
+        self._open: Store | None = None
+
+    def __call__(self, engine: type[ApartEngine] = CarryingEngine, state_limit: int = 1000) -> Coordinator:
+        place = self._directory / "store"
+        if self._open is not None:
+            self.end()
+            place = self.life.left if self.life.dead else self.life.store
+        self._open = Store(place)
+        self.life = Life(self._world, place)
+        registry = kinds(cast(World, self.life), self._disks, engine)
+        roots = [write_code(self._directory)]
+        self.coordinator = Coordinator(self._open, registry, roots=roots, period=0, state_limit=state_limit)
+        self.coordinator.start()
+        return self.coordinator
+
+    def end(self) -> None:
+        if self._open is not None:
+            self.coordinator.close()
+            self._open.close()
+            self._open = None
+
+
+@pytest.fixture
+def begin(tmp_path: Path, world: World, disks: Disks) -> Iterator[Begin]:
+    begin = Begin(tmp_path, world, disks)
+    yield begin
+    begin.end()
+
+
+def carry_out(coordinator: Coordinator, *jobs: Job) -> Operation:
+    operation, _ = coordinator.apply(composition(*jobs))
+    assert operation.wait(30)
+    return operation
+
+
+def fault(operation: Operation) -> str:
+    assert operation.state == "failed"
+    return operation.actions["a"].error
+
+
+def carried(operation: Operation) -> Mapping[str, int]:
+    return {name: count for name, count in operation.calls.items() if name.endswith("_state")}
+
+
+def test_the_doubles_keep_the_protocols(world: World, disks: Disks) -> None:
+    assert isinstance(CarryingEngine(world, HERE, disks), CarriesState)
+    assert isinstance(ApartEngine(world, HERE, disks), TellsState)
+    assert not isinstance(ApartEngine(world, HERE, disks), CarriesState)
+
+
+def test_a_state_goes_along_and_back_and_leaves_no_copy(begin: Begin, world: World, disks: Disks) -> None:
+    coordinator = begin()
+    carry_out(coordinator, A)
+    for round_trip in range(3):
+        for job in (MOVED, A):
+            operation = carry_out(coordinator, job)
+            assert operation.state == "succeeded"
+            assert carried(operation) == {"read_state": 1, "write_state": 1}
+        assert world.where() == {"a": HERE}
+        assert disks.at(HERE) == [b"".join(b"%d;" % number for number in range(1, 2 * round_trip + 4))]
+        assert disks.at(THERE) == []
+
+
+def test_a_state_that_both_see_is_not_carried(begin: Begin, world: World, disks: Disks) -> None:
+    coordinator = begin()
+    carry_out(coordinator, A)
+    ((_, location),) = disks.files
+    disks.files[THERE, location] = disks.files[HERE, location]
+    operation = carry_out(coordinator, MOVED)
+    assert operation.state == "succeeded"
+    assert carried(operation) == {}
+    assert disks.at(THERE) == [b"1;2;"]
+
+
+def test_an_update_in_place_carries_nothing(begin: Begin, disks: Disks) -> None:
+    coordinator = begin()
+    carry_out(coordinator, A)
+    operation = carry_out(coordinator, replace(A, trigger="1 second"))
+    assert operation.state == "succeeded"
+    assert carried(operation) == {}
+    assert disks.at(HERE) == [b"1;2;"]
+
+
+def test_a_stateless_job_moves_without_its_state(begin: Begin, disks: Disks) -> None:
+    coordinator = begin(ApartEngine)
+    stateless = replace(A, upgrade="stateless")
+    carry_out(coordinator, stateless)
+    assert carry_out(coordinator, replace(stateless, spe_address=THERE)).state == "succeeded"
+    assert disks.at(THERE) == [b"2;"]
+
+
+def test_a_state_that_cannot_be_carried_is_refused_before_the_old_copy_is_stopped(
+    begin: Begin, world: World
+) -> None:
+    coordinator = begin(ApartEngine)
+    carry_out(coordinator, A)
+    before = world.changes()
+    operation = carry_out(coordinator, MOVED)
+    assert "e2:1 finds no checkpoint at 'memory:/a/" in fault(operation)
+    assert world.changes() == before
+    assert world.where() == {"a": HERE}
+
+
+def test_a_state_over_the_limit_is_refused_before_the_old_copy_is_stopped(
+    begin: Begin, world: World, disks: Disks
+) -> None:
+    coordinator = begin(state_limit=1 << 20)
+    carry_out(coordinator, A)
+    before = world.changes()
+    disks.size = (1 << 20) + 200_000
+    operation = carry_out(coordinator, MOVED)
+    assert "its state of 1.2 MiB is more than is carried over (expected at most 1.0 MiB" in fault(operation)
+    assert world.changes() == before
+    assert world.where() == {"a": HERE}
+    disks.size = 1 << 20
+    assert carry_out(coordinator, MOVED).state == "succeeded"
+
+
+def test_a_target_that_takes_no_files_is_asked_before_the_old_copy_is_stopped(
+    begin: Begin, world: World
+) -> None:
+    coordinator = begin()
+    carry_out(coordinator, A)
+    before = world.changes()
+    world.fail("check_state_place", Refused("sc://e2:1 is read-only", address=THERE))
+    assert "sc://e2:1 is read-only" in fault(carry_out(coordinator, MOVED))
+    assert world.changes() == before
+
+
+@pytest.mark.parametrize("kind", [Refused, NoAnswer])
+def test_the_old_copy_is_put_back_when_the_target_does_not_write(
+    begin: Begin, world: World, disks: Disks, kind: type[BinderError]
+) -> None:
+    coordinator = begin()
+    carry_out(coordinator, A)
+    world.fail("write_state", kind("it is read-only", address=THERE), times=None)
+    message = fault(carry_out(coordinator, MOVED))
+    assert "the state of job 'a' could not be brought to sc://e2:1: it is read-only" in message
+    assert "the previous version was put back and runs" in message
+    assert world.where() == {"a": HERE}
+    assert disks.files.keys() == {(HERE, world.running("a")[0].attempt.state.location)}  # type: ignore[union-attr]
+    assert disks.at(HERE) == [b"1;2;"]
+
+
+def test_the_state_goes_back_with_the_job_when_the_target_does_not_start_it(
+    begin: Begin, world: World, disks: Disks
+) -> None:
+    coordinator = begin()
+    carry_out(coordinator, A)
+    world.fail("submit", Refused("no such class", address=THERE), address=THERE)
+    assert "the previous version was put back and runs" in fault(carry_out(coordinator, MOVED))
+    assert world.where() == {"a": HERE}
+    assert disks.at(HERE) == [b"1;3;"]  # the attempt between them started nothing
+    assert disks.at(THERE) == []
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("method", ["stop", "read_state", "write_state", "fence", "submit", "delete_state"])
+def test_a_coordinator_that_is_killed_amid_the_move_goes_on(
+    begin: Begin, world: World, disks: Disks, method: str, after: bool
+) -> None:
+    coordinator = begin()
+    carry_out(coordinator, A)
+    begin.life.kill_at = (method, after)
+    operation, _ = coordinator.apply(composition(MOVED))
+    assert operation.wait(30)
+    assert begin.life.dead
+    resumed = begin().live_operation(operation.id)
+    assert resumed is not None
+    assert resumed.wait(30)
+    assert resumed.state == "succeeded"
+    assert world.where() == {"a": THERE}
+    (content,) = disks.at(THERE)
+    assert content in (b"1;2;", b"1;3;")  # of an attempt that never came to the engine there is no trace
+    # A copy that the killed one had yet to delete is deleted with the job.
+    deletion = begin.coordinator.delete_composition("traffic")
+    assert deletion.wait(30)
+    assert disks.at(HERE) == []
+
+
+def test_what_could_not_be_deleted_is_deleted_later(begin: Begin, world: World, disks: Disks) -> None:
+    coordinator = begin()
+    carry_out(coordinator, A)
+    world.fail("delete_state", NoAnswer("silence", address=HERE))
+    assert carry_out(coordinator, MOVED).state == "succeeded"
+    assert disks.at(HERE) == [b"1;"]
+    assert coordinator.delete_composition("traffic").wait(30)
+    assert disks.at(HERE) == []

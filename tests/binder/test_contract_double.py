@@ -1,0 +1,228 @@
+"""The in-memory double keeps the contract of the real engines, so tests on it mean something."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from speck.binder import BrokerBinder, EngineBinder
+from speck.core.inventory import Inventory
+from speck.core.job import Job, client_id
+from speck.core.runtime import Handle, JobState
+from speck.errors import NoAnswer, NoCapacity, Refused, Unreachable
+from tests.support.binder_contract import EngineContract, attempt_of
+from tests.support.broker_contract import BrokerContract
+from tests.support.doubles import InMemoryBroker, InMemoryEngine, World, double_kinds
+from tests.support.examples import one_site
+from tests.support.wire_trouble import Trouble
+
+ENGINE = "sc://127.0.0.1:15002"
+DEAD = "sc://127.0.0.1:15003"
+TROUBLED = "sc://127.0.0.1:15004"
+BROKER = "tcp://127.0.0.1:1883"
+ABSENT = "tcp://127.0.0.1:1884"
+
+
+class DoubleBench:
+    """A world with one engine that runs and one that does not."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.world.down(DEAD)
+
+    def binder(self) -> EngineBinder:
+        return InMemoryEngine(self.world, ENGINE)
+
+    def dead_binder(self) -> EngineBinder:
+        return InMemoryEngine(self.world, DEAD)
+
+    @contextmanager
+    def troubled_binder(self, trouble: Trouble) -> Iterator[EngineBinder]:
+        methods = ("check", "submit", "find", "status", "statuses", "running", "stop", "metrics", "capacity")
+        methods += ("log_tail", "checkup")
+        for method in methods:
+            error = NoAnswer(f"{TROUBLED} is {trouble.value}", address=TROUBLED)
+            self.world.fail(method, error, address=TROUBLED, times=None)
+        yield InMemoryEngine(self.world, TROUBLED)
+
+    @contextmanager
+    def slow_binder(self) -> Iterator[EngineBinder]:
+        yield self.binder()  # there is no wire
+
+    @contextmanager
+    def losing_binder(self, job: Job) -> Iterator[EngineBinder]:
+        self.world.fail("submit", NoAnswer("lost", address=ENGINE), name=job.job_name, after=True)
+        yield self.binder()
+
+    @contextmanager
+    def room_for_one(self) -> Iterator[EngineBinder]:
+        self.world.engine(ENGINE).slots = 1
+        yield self.binder()
+
+    def job(self, name: str, behaviour: str = "good") -> Job:
+        InMemoryBroker(self.world, BROKER).ensure_session(client_id(name), name)
+        if behaviour == "fails_at_build":
+            error = Refused(f"{ENGINE}: ValueError: no such street", address=ENGINE)
+            self.world.fail("submit", error, name=name, times=None)
+        elif behaviour in ("corrupt", "missing"):
+            words = "job.py cannot be read" if behaviour == "corrupt" else "finds no missing"
+            for method in ("check", "submit"):
+                self.world.fail(method, Refused(f"{ENGINE} {words}"), name=name, times=None)
+        return Job(
+            job_name=name,
+            spe_address=ENGINE,
+            source_broker=BROKER,
+            source_topic=name,
+            sink_broker=BROKER,
+            sink_topic=f"{name}-out",
+            entry_class=behaviour,
+            job_path="job.py",
+            engine="spark",
+        )
+
+    def feed(self, job: Job) -> None:
+        if job.entry_class == "fails_at_run":
+            self.world.crash(job.job_name, "RuntimeError: no such street")
+
+    def running(self, job_name: str) -> int:
+        return len(self.world.running(job_name))
+
+    def forgotten(self, handle: Handle) -> Handle:
+        return handle
+
+    def log_words(self) -> tuple[str, ...]:
+        return ()
+
+    def fault_place(self) -> str:
+        return ""
+
+
+class TestDouble(EngineContract):
+    @pytest.fixture
+    def bench(self) -> DoubleBench:
+        return DoubleBench()
+
+    def test_nothing_forbidden_happens_in_good_use(self, bench: DoubleBench) -> None:
+        job = bench.job("a")
+        engine = bench.binder()
+        engine.stop(engine.submit(job, attempt_of(job)), keep_state=True)
+        assert bench.world.violations == []
+
+
+class TestBrokerDouble(BrokerContract):
+    @pytest.fixture
+    def world(self) -> World:
+        return World()
+
+    @pytest.fixture
+    def broker(self, world: World) -> BrokerBinder:
+        return InMemoryBroker(world, BROKER)
+
+    @pytest.fixture
+    def slow(self, broker: BrokerBinder) -> BrokerBinder:
+        return broker  # there is no wire
+
+    @pytest.fixture
+    def absent(self, world: World) -> BrokerBinder:
+        world.down(ABSENT)
+        return InMemoryBroker(world, ABSENT)
+
+    @contextmanager
+    def troubled(self, trouble: Trouble) -> Iterator[BrokerBinder]:
+        world = World()
+        for method in inspect.getmembers(BrokerBinder, inspect.isfunction):
+            error = NoAnswer(f"{TROUBLED} is {trouble.value}", address=TROUBLED)
+            world.fail(method[0], error, address=TROUBLED, times=None)
+        yield InMemoryBroker(world, TROUBLED)
+
+    def fenced_attempt(self, broker: BrokerBinder, session: str) -> int | None:
+        assert isinstance(broker, InMemoryBroker)
+        return broker.world.broker(BROKER).fences.get(session)
+
+
+def test_two_copies_and_a_missing_session_are_violations() -> None:
+    bench = DoubleBench()
+    job = bench.job("a")
+    for number in (1, 2):
+        bench.binder().submit(job, attempt_of(job, number))
+    InMemoryBroker(bench.world, BROKER).delete_session(client_id("a"))
+    bench.binder().submit(job, attempt_of(job, 3))
+    assert [what.split(" while ")[0] for what in bench.world.violations] == [
+        "job 'a' started",
+        "job 'a' started",
+        "job 'a' started",
+        "job 'a' started without its session 'speck-a'",
+    ]
+
+
+def test_a_fence_ends_the_older_copy() -> None:
+    bench = DoubleBench()
+    job, engine = bench.job("a"), bench.binder()
+    handle = engine.submit(job, attempt_of(job, 1))
+    broker = InMemoryBroker(bench.world, BROKER)
+    broker.fence(client_id("a"), 2)
+    broker.fence(client_id("a"), 1)
+    status = engine.status(handle)
+    assert (status.state, status.message) == (JobState.FAILED, "taken over by attempt 2")
+
+
+def test_a_restarted_engine_has_lost_its_jobs_and_kept_their_state() -> None:
+    bench = DoubleBench()
+    job, engine = bench.job("a"), bench.binder()
+    handle = engine.submit(job, attempt_of(job))
+    bench.world.down(ENGINE)
+    assert engine.status(handle).state is JobState.UNKNOWN
+    bench.world.restart(ENGINE)
+    assert engine.status(handle).state is JobState.LOST
+    assert engine.stop(handle, keep_state=True) is not None
+
+
+def test_a_lost_answer_and_a_full_engine() -> None:
+    world = World()
+    site = one_site("A", ENGINE, BROKER, slots=1)
+    kinds = double_kinds(world)
+    kind = kinds.engine_kind("spark", ENGINE)
+    assert kind is not None
+    assert kind.check_code(Path("job.py"), "clean") is None
+    engine = kind.connect(ENGINE, Inventory({"A": site}))
+    first, second = (DoubleBench().job(name) for name in ("a", "b"))
+    world.fail("submit", NoAnswer("no answer", address=ENGINE), name="a", after=True)
+    attempt = attempt_of(first)
+    with pytest.raises(NoAnswer):
+        engine.submit(first, attempt)
+    assert engine.find(attempt) is not None
+    engine.check(first, None)  # its own slot comes free first
+    with pytest.raises(NoCapacity, match="1 slots"):
+        engine.check(second, None)
+
+
+def test_calls_wait_at_a_hold() -> None:
+    import threading
+
+    bench = DoubleBench()
+    hold = bench.world.hold("capacity")
+    thread = threading.Thread(target=bench.binder().capacity)
+    thread.start()
+    assert hold.reached.wait(10)
+    assert thread.is_alive()
+    hold.release()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert bench.world.counts()["capacity"] == 1
+    assert bench.world.changes() == []
+
+
+def test_a_broker_that_is_down() -> None:
+    world = World()
+    world.down(BROKER)
+    broker = InMemoryBroker(world, BROKER)
+    with pytest.raises(Unreachable):
+        broker.check()
+    world.up(BROKER)
+    broker.check()
+    assert not broker.session_exists("speck-a")
+    assert broker.warnings() == []

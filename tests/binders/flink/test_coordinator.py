@@ -1,0 +1,146 @@
+"""A Flink job through the real coordinator: started, updated and moved with its state, and deleted."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from binders.mqtt import MqttBroker
+from speck.apply.attempts import KEPT_STATES
+from speck.apply.operation import Operation
+from speck.binder import installed
+from speck.coordinator import Coordinator
+from speck.core.inventory import Inventory
+from speck.core.job import client_id
+from speck.schema import load_composition
+from speck.store import Store
+from speck.store.maintenance.backup import restore
+from tests.support.binder_contract import eventually
+from tests.support.examples import one_site
+from tests.support.flink_bench import FlinkBench
+from tests.support.flink_server import FlinkServer
+from tests.support.mosquitto_server import PROGRAM, MosquittoServer
+
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
+
+JOB = """
+jobs:
+- job_name: {name}
+  site: {site}
+  engine: flink
+  source_topic: in
+  sink_topic: out
+  entry_class: {entry}
+  job_path: streets.jar
+  arguments: {{rate: {rate}, out: {out}}}
+"""
+
+
+@pytest.fixture(name="bench")
+def bench_fixture(flink_server: FlinkServer, flink_jobs: Path) -> Iterator[FlinkBench]:
+    bench = FlinkBench(flink_server, flink_jobs)
+    yield bench
+    bench.close()
+
+
+def counts(out: Path) -> list[int]:
+    """What was counted of one of the keys, in order."""
+    lines = out.read_text().splitlines() if out.exists() else []
+    return [int(line.split()[1]) for line in lines if line.startswith("0 ")]
+
+
+def test_a_job_is_updated_moved_put_back_with_its_state_and_deleted(
+    bench: FlinkBench, mosquitto: MosquittoServer, tmp_path: Path
+) -> None:
+    here = bench.server.address
+    there = here.replace("127.0.0.1", "localhost")  # to SpecK another cluster
+    inventory = Inventory(
+        {name: one_site(name, address, mosquitto.address) for name, address in (("A", here), ("B", there))}
+    )
+    out = tmp_path / "out"
+    with Store(tmp_path / "store") as store:
+        coordinator = Coordinator(store, installed(), inventory, [bench.jar.parent], period=0)
+        coordinator.start()
+
+        def apply(site: str, rate: int, entry: str = "streets.Counting", state: str = "done") -> Operation:
+            loaded = load_composition(
+                JOB.format(name="counted", site=site, rate=rate, out=out, entry=entry),
+                inventory=inventory,
+                registry=installed(),
+                root=bench.jar.parent,
+                default_name="one",
+            )
+            operation, _ = coordinator.apply(loaded.composition)
+            assert operation.wait(120)
+            assert operation.actions["counted"].state == state, operation.actions["counted"]
+            return operation
+
+        try:
+            kinds = []
+            for number, (site, rate) in enumerate([("A", 200), ("A", 300), ("B", 300)], 1):
+                kinds.append(apply(site, rate).actions["counted"].kind)
+                eventually(lambda: counts(out), lambda found: len(found) >= 40 * number)  # noqa: B023
+                assert bench.running("counted") == 1
+            assert kinds == ["start", "update", "move"]
+            # Flink takes a program whose tasks die as soon as they run.
+            died = apply("B", 300, "streets.Counting$FailsAtRun", "failed").actions["counted"].error
+            assert "it was started, and is failed: " in died
+            assert died.endswith("; the previous version was put back and runs")
+            there = len(counts(out))
+            eventually(lambda: counts(out), lambda found: len(found) >= there + 40)
+            assert bench.running("counted") == 1
+            assert len([name for name in bench.rest.jars().values() if len(name) == 68]) == 1
+            savepoints = bench.server.cluster.savepoints / "counted"
+            assert len(list(savepoints.glob("*/savepoint-*"))) == KEPT_STATES
+            assert coordinator.delete_composition("one").wait(120)
+            assert bench.running("counted") == 0
+            assert not savepoints.exists()
+        finally:
+            coordinator.close()
+    assert counts(out) == list(range(1, len(counts(out)) + 1))  # nothing lost, nothing counted twice
+    assert bench.rest.jars() == {}
+    assert not MqttBroker(mosquitto.address, inventory).session_exists(client_id("counted"))
+
+
+def test_after_an_old_backup_the_copy_of_later_is_taken_up(
+    bench: FlinkBench, mosquitto: MosquittoServer, tmp_path: Path
+) -> None:
+    inventory = Inventory({"A": one_site("A", bench.server.address, mosquitto.address)})
+
+    def apply(coordinator: Coordinator, rate: int) -> None:
+        text = JOB.format(name="strayed", site="A", rate=rate, out=tmp_path / "out", entry="streets.Counting")
+        loaded = load_composition(
+            text, inventory=inventory, registry=installed(), root=bench.jar.parent, default_name="one"
+        )
+        operation, _ = coordinator.apply(loaded.composition)
+        assert operation.wait(120)
+        assert operation.state == "succeeded"
+
+    with Store(tmp_path / "store") as store:
+        coordinator = Coordinator(store, installed(), inventory, [bench.jar.parent], period=0)
+        apply(coordinator, 100)
+        backup = b"".join(coordinator.backup())
+        for rate in (200, 100):
+            apply(coordinator, rate)
+        (later,) = store.attempts("strayed")
+        coordinator.close()
+    restore(io.BytesIO(backup), "backup", tmp_path / "restored")
+    with Store(tmp_path / "restored") as store:
+        coordinator = Coordinator(store, installed(), inventory, [bench.jar.parent], period=0)
+        coordinator.start()
+        try:
+            coordinator.loop.round()
+            (taken,) = store.attempts("strayed")
+            assert (taken.attempt.id, taken.attempt.number) == (later.attempt.id, 3)
+            assert taken.handle is not None
+            # Where it began is asked of the cluster: it may die before its first checkpoint.
+            assert later.attempt.state is not None
+            assert taken.handle.details["state"].endswith(later.attempt.state.location.partition("file:")[2])
+            assert bench.running("strayed") == 1
+            assert coordinator.delete_composition("one").wait(120)
+            assert bench.running("strayed") == 0
+        finally:
+            coordinator.close()

@@ -1,0 +1,277 @@
+"""Python programs on a real Flink cluster, with a real PyFlink."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from binders.flink.local import cluster
+from binders.flink.local.server import PYTHON_VARIABLE
+from binders.flink.submission.job_config import program_arguments
+from binders.flink.submission.package import parcel_of
+from binders.mqtt import MqttBroker
+from speck.apply.operation import Operation
+from speck.binder import installed
+from speck.coordinator import Coordinator
+from speck.core.inventory import Inventory, Login, Secret
+from speck.core.job import Job, Scalar, client_id
+from speck.core.runtime import JobState
+from speck.errors import Refused
+from speck.schema import load_composition
+from speck.store import Store
+from tests.support import ROOT
+from tests.support.binder_contract import attempt_of, await_state, eventually
+from tests.support.examples import one_site
+from tests.support.flink_bench import BROKER, FlinkBench
+from tests.support.flink_server import FlinkServer
+from tests.support.mosquitto_server import PROGRAM, MosquittoServer
+from tests.support.spark_bench import MqttFriend
+
+NUMBERS = ROOT / "tests" / "support" / "pyflink_jobs" / "numbers.py"
+
+COUNT = """
+jobs:
+- job_name: pycount
+  site: A
+  engine: flink
+  source_topic: words
+  sink_topic: out/counted
+  entry_class: count_by_key
+  job_path: jars_and_apps/flink_python/readings.py
+  arguments: {{field: {field}}}
+- job_name: pylengths
+  site: A
+  engine: flink
+  source_topic: out/counted
+  sink_topic: out/lengths
+  entry_class: lengths
+  job_path: tests/support/pyflink_jobs/numbers.py
+"""
+
+
+def pyflink() -> str:
+    """The Python with PyFlink that is named, or that ``make`` has made; empty when there is none."""
+    made = ROOT / ".pyflink" / "bin" / "python"
+    return os.environ.get(PYTHON_VARIABLE) or (str(made) if (made.parent.parent / "made").exists() else "")
+
+
+@pytest.fixture(scope="module", name="bench")
+def bench_fixture(tmp_path_factory: pytest.TempPathFactory, flink_jobs: Path) -> Iterator[FlinkBench]:
+    """A cluster with PyFlink."""
+    if not pyflink():
+        pytest.skip(f"no Python with PyFlink (make pyflink, or {PYTHON_VARIABLE})")
+    if not cluster.CONNECTOR.exists():
+        pytest.skip("the connector is not built (make jars)")
+    with FlinkServer(tmp_path_factory.mktemp("pyflink"), python=pyflink(), slots=8, talkative=True) as server:
+        bench = FlinkBench(server, flink_jobs)
+        yield bench
+        bench.close()
+
+
+def numbers(bench: FlinkBench, name: str, entry: str = "__main__", /, **arguments: Scalar) -> Job:
+    return replace(bench.job(name, **arguments), job_path=str(NUMBERS), entry_class=entry)
+
+
+def line_of(text: str) -> int:
+    lines = NUMBERS.read_text(encoding="utf-8").splitlines()
+    return next(number for number, line in enumerate(lines, 1) if text in line)
+
+
+def counts(out: Path) -> list[int]:
+    return [int(line) for line in out.read_text().splitlines()] if out.exists() else []
+
+
+def test_a_script_is_started_once_stopped_and_goes_on_from_its_state(
+    bench: FlinkBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BROKER_PASSWORD", "hunter2-the-secret")
+    login = Login(username="speck", password=Secret("${BROKER_PASSWORD}"))
+    engine = bench.binder(Inventory({"A": one_site("A", bench.server.address, BROKER, login)}))
+    job = numbers(bench, "script", out=str(tmp_path / "out"))
+    engine.check(job, None)
+    first = attempt_of(job)
+    handle = engine.submit(job, first)
+    assert engine.submit(job, first) == handle == bench.binder().find(first)
+    assert handle.engine_id == first.id
+    await_state(engine, handle, JobState.RUNNING)
+    eventually(lambda: counts(tmp_path / "out"), lambda found: len(found) > 100)
+    state = engine.stop(handle, keep_state=True)
+    assert state is not None
+    assert engine.status(handle).state is JobState.STOPPED
+    assert bench.rest.jars() == {}
+    before = len(counts(tmp_path / "out"))
+    engine.check(job, state)
+    second = engine.submit(job, attempt_of(job, 2, state))
+    eventually(lambda: counts(tmp_path / "out"), lambda found: len(found) > before + 100)
+    engine.stop(second, keep_state=False)
+    found = counts(tmp_path / "out")
+    assert found == list(range(1, len(found) + 1))
+    assert "PythonDriver" in bench.server.log
+    assert "hunter2" not in bench.server.log
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
+def test_programs_and_jars_that_are_started_at_once(bench: FlinkBench, mosquitto: MosquittoServer) -> None:
+    engines = [bench.binder() for _ in range(2)]
+    wired = {"source_broker": mosquitto.address, "sink_broker": mosquitto.address}
+    programs = [replace(numbers(bench, f"once-{each}", "as_they_are"), **wired) for each in range(3)]
+    jobs = [job for each in programs for job in (each, bench.job(f"{each.job_name}-jar"))]
+    attempts = [attempt_of(job) for job in jobs]
+    with ThreadPoolExecutor(6) as pool:
+        handles = list(pool.map(lambda each: engines[each % 2].submit(jobs[each], attempts[each]), range(6)))
+    names = {each.id: each.name for each in bench.rest.jobs().values() if not each.ended}
+    assert names == {attempt.id: attempt.job_name for attempt in attempts}
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda handle: engines[0].stop(handle, keep_state=False), handles))
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
+def test_a_program_beside_those_that_others_start(bench: FlinkBench, mosquitto: MosquittoServer) -> None:
+    """Flink would give it the context of one of theirs: that is seen, and it is started again."""
+    theirs = bench.job("theirs")
+    jar = bench.rest.upload(bench.jar, "theirs.jar")
+    body = {
+        "entryClass": theirs.entry_class,
+        "programArgsList": program_arguments(theirs, attempt_of(theirs)),
+    }
+    started = threading.Event()
+
+    def others() -> None:
+        while "SPECK-MIXED-UP" not in bench.server.log and not started.is_set():
+            bench.rest.plan(jar, body)
+
+    job = replace(
+        numbers(bench, "beside", "as_they_are"),
+        source_broker=mosquitto.address,
+        sink_broker=mosquitto.address,
+    )
+    engine, attempt = bench.binder(), attempt_of(job)
+    with ThreadPoolExecutor(1) as pool:
+        disturbing = pool.submit(others)
+        try:
+            handle = engine.submit(job, attempt)
+        finally:
+            started.set()
+        disturbing.result()
+    assert "SPECK-MIXED-UP" in bench.server.log
+    names = {each.id: each.name for each in bench.rest.jobs().values() if not each.ended}
+    assert names == {attempt.id: "beside"}
+    engine.stop(handle, keep_state=False)
+    bench.rest.delete_jar(jar)
+
+
+@pytest.mark.parametrize(
+    ("entry", "arguments", "fault"),
+    [
+        (
+            "broken",
+            {},
+            rf"ValueError: no such street: String \(numbers\.py, line {line_of('raise ValueError')}\)",
+        ),
+        ("nothing", {}, r"TypeError: a NoneType cannot be written \(expected a DataStream\)"),
+        ("nothing", {"wrod": 1}, r"TypeError: nothing\(\) got an unexpected keyword argument 'wrod'"),
+        (
+            "__main__",
+            {"mode": "die"},
+            r"its Python process ended and did not say why \(the Jo.*",
+        ),
+        ("__main__", {"mode": "exit"}, r"SystemExit: there is no such street \(numbers\.py, line \d+\)"),
+        (
+            "__main__",
+            {"mode": "idle"},
+            r"the program ended and started no job \(expected one call of execute\)",
+        ),
+    ],
+)
+def test_a_program_that_is_refused(
+    bench: FlinkBench, entry: str, arguments: dict[str, Scalar], fault: str
+) -> None:
+    job = numbers(bench, "refused", entry, **arguments)
+    with pytest.raises(Refused, match=rf"job 'refused' \({entry} of numbers\.py\): .*: {fault}$"):
+        bench.binder().submit(job, attempt_of(job))
+    assert bench.running("refused") == 0
+
+
+def test_a_program_that_fails_at_run(bench: FlinkBench, tmp_path: Path) -> None:
+    job = numbers(bench, "failing", out=str(tmp_path / "out"), **{"fail-at": 5})
+    engine = bench.binder()
+    handle = engine.submit(job, attempt_of(job))
+    status = eventually(lambda: engine.status(handle), lambda status: "KeyError" in status.message)
+    line = line_of("raise KeyError")
+    assert re.search(rf"KeyError: 'no such street' \(numbers\.py, line {line}\)$", status.message)
+    engine.stop(handle, keep_state=False)
+
+
+def test_a_function_that_is_missing_and_a_file_that_is_no_python(bench: FlinkBench, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=r"'numbers\.py' defines no function 'brokn' \(it has broken"):
+        bench.binder().check(numbers(bench, "missing", "brokn"), None)
+    (tmp_path / "half.py").write_text("def half(:\n")
+    job = replace(numbers(bench, "half", "half"), job_path=str(tmp_path / "half.py"))
+    with pytest.raises(Refused, match=r"'half\.py' is not valid Python: .* \(line 1\)"):
+        bench.binder().check(job, None)
+
+
+def test_a_cluster_without_pyflink(flink_server: FlinkServer, flink_jobs: Path, tmp_path: Path) -> None:
+    bench = FlinkBench(flink_server, flink_jobs)
+    job = numbers(bench, "nowhere", out="out")
+    with pytest.raises(
+        Refused, match=r"has no apache-flink \(expected apache-flink==2|there is no program 'python'"
+    ):
+        bench.binder().check(job, None)
+    assert bench.running("nowhere") == 0
+    assert f"{parcel_of(job).code}.jar" not in bench.rest.jars().values()
+    bench.close()
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
+def test_a_function_through_the_coordinator(
+    bench: FlinkBench, mosquitto: MosquittoServer, tmp_path: Path
+) -> None:
+    """Started, updated with its state, and deleted, while messages come."""
+    inventory = Inventory({"A": one_site("A", bench.server.address, mosquitto.address)})
+    friend = MqttFriend(mosquitto.port)
+    with Store(tmp_path / "store") as store:
+        coordinator = Coordinator(store, installed(), inventory, [ROOT], period=0)
+        coordinator.start()
+
+        def apply(field: int) -> Operation:
+            text = COUNT.format(field=field)
+            loaded = load_composition(
+                text, inventory=inventory, registry=installed(), root=ROOT, default_name="one"
+            )
+            operation, _ = coordinator.apply(loaded.composition)
+            assert operation.wait(240)
+            assert operation.state == "succeeded", operation.actions
+            return operation
+
+        def received(topic: str) -> list[str]:
+            return [text for where, text in list(friend.received) if where == topic]
+
+        try:
+            apply(1)
+            friend.send("words", ["a,1", "b,1", "a,2"])
+            eventually(lambda: received("out/lengths"), lambda found: len(found) == 3)
+            assert apply(1).calls == {}
+            changed = apply(2).actions
+            assert {name: each.kind for name, each in changed.items()} == {
+                "pycount": "update",
+                "pylengths": "keep",
+            }
+            friend.send("words", ["x,a", "y,see"])
+            eventually(lambda: received("out/lengths"), lambda found: len(found) == 5)
+            assert received("out/counted") == ["a,1", "b,1", "a,2", "a,3", "see,1"]
+            assert received("out/lengths") == ["3", "3", "3", "3", "5"]
+            assert coordinator.delete_composition("one").wait(240)
+            assert bench.running("pycount") == bench.running("pylengths") == 0
+        finally:
+            coordinator.close()
+            friend.close()
+    assert bench.rest.jars() == {}
+    assert not MqttBroker(mosquitto.address, inventory).session_exists(client_id("pycount"))

@@ -1,0 +1,198 @@
+"""What the Flink binder decides of Python programs without a cluster."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import json
+import threading
+import zipfile
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from binders.flink.local.server import PYTHON_VARIABLE, python_program
+from binders.flink.rest.stack_trace import root_cause
+from binders.flink.submission import pyflink
+from binders.flink.submission.code_check import check_code
+from binders.flink.submission.package import parcel_of
+from binders.flink.submission.submission_lock import Turns
+from speck.errors import LocalError
+from tests.support.binder_contract import attempt_of, eventually
+from tests.support.examples import job
+
+PROGRAM_TEXT = "import sys\n\n\ndef clean(texts, word='a'):\n    return texts\n\n\nclass Cleaner:\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "entry_class", "fault"),
+    [
+        (PROGRAM_TEXT, "clean", None),
+        (PROGRAM_TEXT, "__main__", None),
+        (
+            PROGRAM_TEXT,
+            "claen",
+            "'p.py' defines no function 'claen' (it has clean; or __main__ to run the file as a script)",
+        ),
+        (PROGRAM_TEXT, "Cleaner", "'p.py' defines no function 'Cleaner' (it has clean; or __main__ to run "),
+        ("", "clean", "'p.py' defines no function 'clean' (it has none; or __main__ to run "),
+        ("def half(:\n", "half", "'p.py' is not valid Python: "),
+        ("\0", "half", "'p.py' is not valid Python: "),
+    ],
+)
+def test_code_of_a_python_program(tmp_path: Path, text: str, entry_class: str, fault: str | None) -> None:
+    path = tmp_path / "p.py"
+    path.write_text(text)
+    found = check_code(path, entry_class)
+    assert found is None if fault is None else (found or "").startswith(fault)
+
+
+def test_a_program_lies_in_its_archive_beside_what_starts_it(tmp_path: Path) -> None:
+    path = tmp_path / "street-stats.2.py"
+    path.write_text(PROGRAM_TEXT)
+    wanted = dataclasses.replace(job("a"), job_path=str(path), code_hash="0" * 64)
+    parcel = parcel_of(wanted)
+    assert parcel == parcel_of(dataclasses.replace(wanted, job_name="b", entry_class="clean"))
+    assert isinstance(parcel.content, bytes)
+    assert parcel.code == hashlib.sha256(parcel.content).hexdigest()  # not the hash of the file alone
+    with zipfile.ZipFile(io.BytesIO(parcel.content)) as archive:
+        assert archive.namelist() == [
+            *(f"speck_flink/{name}.py" for name in ("__init__", "job", "launcher")),
+            "speck_program/__init__.py",
+            "speck_program/street_stats_2.py",
+        ]
+        assert archive.read("speck_program/street_stats_2.py").decode() == PROGRAM_TEXT
+    path.write_text(PROGRAM_TEXT + "\n")
+    assert parcel_of(wanted).code != parcel.code
+
+
+def test_the_request_that_runs_a_program() -> None:
+    wanted = dataclasses.replace(
+        job("a"), job_path="x/clean.py", entry_class="clean", arguments={"word": "ä", "most": 3}
+    )
+    attempt = attempt_of(wanted)
+    body = pyflink.driven({"jobId": attempt.id, "entryClass": "?"}, "/up/x.jar", wanted, attempt)
+    assert (body["jobId"], body["entryClass"]) == (attempt.id, pyflink.DRIVER)
+    options, order, arguments = (
+        body["programArgsList"][:4],
+        body["programArgsList"][4],
+        body["programArgsList"][5:],
+    )
+    assert options == ["-pyfs", "/up/x.jar", "-pym", "speck_flink.launcher"]
+    assert json.loads(order) == {
+        "module": "clean",
+        "entry": "clean",
+        "attempt": attempt.id,
+        "arguments": {"word": "ä", "most": 3},
+    }
+    assert "--job-name" in arguments
+    assert "--word" not in arguments  # a function has them with their types
+    script = dataclasses.replace(wanted, entry_class="__main__")
+    assert pyflink.driven(body, "/up/x.jar", script, attempt)["programArgsList"][-4:] == [
+        *("--word", "ä", "--most", "3")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("trace", "reason"),
+    [
+        ('Caused by: java.io.IOException: Cannot run program "py9": error=2', "there is no program 'py9' on"),
+        (
+            "Caused by: java.lang.ClassNotFoundException: org.apache.flink.client.python.PythonDriver",
+            "there is no flink-python jar",
+        ),
+        ("java.lang.RuntimeException: Found 0 flink-python jar.", "there is no flink-python jar in the opt"),
+        ("RestHandlerException: No jobs included in application.", "the program ended and started no job"),
+        ("x.RuntimeException: Python process exits with code: 137", "its Python process ended and did"),
+        ("java.lang.RuntimeException: SPECK-MIXED-UP", "other programs were being started there by others"),
+        (
+            "a.B: c\n\tat a.B(B.java:1)\nCaused by: a.RuntimeException: ValueError: x (c.py, line 3)",
+            "ValueError: x (c.py, line 3)",
+        ),
+    ],
+)
+def test_why_a_program_was_not_started(trace: str, reason: str) -> None:
+    assert pyflink.reason(trace).startswith(reason)
+
+
+HARNESS = """java.io.IOException: Failed to execute
+\tat org.apache.flink.Bundle.run(Bundle.java:1)
+Caused by: java.lang.RuntimeException: Error from SDK harness: Traceback (most recent call last):
+  File "/site-packages/apache_beam/runners/worker/sdk_worker.py", line 312, in _execute
+    response = task()
+  File "/tmp/pyflink/1/x_p/speck_program/clean.py", line 12, in speed_of
+    return float(text)
+           ^^^^^^^^^^^
+ValueError: could not convert string to float: 'x'
+
+\tat org.apache.beam.Worker.run(Worker.java:1)
+\t... 3 more
+"""
+
+
+def test_the_cause_in_a_python_function() -> None:
+    wanted = "ValueError: could not convert string to float: 'x' (clean.py, line 12)"
+    assert root_cause(HARNESS) == wanted
+    assert root_cause(HARNESS.replace("speck_program", "other")) == wanted.removesuffix(
+        " (clean.py, line 12)"
+    )
+    assert root_cause("Traceback (most recent call last):") == "Traceback (most recent call last):"
+
+
+@pytest.mark.parametrize(
+    ("installed", "fault"),
+    [
+        ("2.3.0", None),
+        ("2.3.1", None),
+        ("?", None),
+        ("", "the Python 3.11.7 (/py) of the JobManager has no apache-flink (expected apache-flink==2.3.0 "),
+        (
+            "2.2.0",
+            "the Python 3.11.7 (/py) of the JobManager has apache-flink 2.2.0, and the cluster is Flink 2",
+        ),
+    ],
+)
+def test_a_python_that_does_and_one_that_does_not(installed: str, fault: str | None) -> None:
+    found = pyflink.fault_of(pyflink.FoundPython("3.11.7", "/py", installed), "2.3.0")
+    assert found is None if fault is None else (found or "").startswith(fault)
+
+
+def test_turns() -> None:
+    """Who wants to be alone waits for all others, and none comes in before him."""
+    turns, seen = Turns(), list[str]()
+    inside, release = threading.Event(), threading.Event()
+
+    def take(name: str, turn: Callable[[], AbstractContextManager[None]]) -> threading.Thread:
+        def run() -> None:
+            with turn():
+                seen.append(name)
+                if name == "first":
+                    inside.set()
+                    release.wait(30)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        return thread
+
+    threads = [take("first", turns.together)]
+    assert inside.wait(30)
+    with turns.together():
+        threads.append(take("alone", turns.alone))
+        eventually(lambda: turns.waiting, lambda waiting: waiting == 1)
+        threads.append(take("late", turns.together))
+    assert seen == ["first"]
+    release.set()
+    for thread in threads:
+        thread.join(30)
+    assert seen == ["first", "alone", "late"]
+
+
+def test_the_python_of_local_clusters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(PYTHON_VARIABLE, raising=False)
+    assert python_program() == ""
+    monkeypatch.setenv(PYTHON_VARIABLE, str(tmp_path / "python"))
+    with pytest.raises(LocalError, match=rf"{PYTHON_VARIABLE} is '.*python', and there is no such program"):
+        python_program()

@@ -1,0 +1,543 @@
+"""The MQTT binder against a real Mosquitto, and against things that are no broker."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from binders.mqtt import MQTT, MqttBroker
+from binders.mqtt.address import BrokerAddress
+from binders.mqtt.broker import drain_topic, drained_topic, note_topic
+from binders.mqtt.connection import FOREVER, Connection
+from binders.mqtt.limits import PROBED_MESSAGES
+from binders.mqtt.local import CONFIGURATION, site_configuration
+from speck.binder import MOST_COUNTED, BrokerBinder, Registry
+from speck.core.inventory import Inventory, Login, Secret
+from speck.core.job import fence_topic
+from speck.errors import InvalidInput, NoAnswer, NoSecret, Refused, SpeckError, Unreachable
+from tests.support.broker_contract import BrokerContract
+from tests.support.examples import one_site
+from tests.support.mosquitto_server import MosquittoServer, free_port
+from tests.support.wire_trouble import BrokenServer, Relay, Trouble
+
+SESSION = "speck-job"
+
+
+def connection(
+    broker: MosquittoServer, client_id: str, *, keep: bool = False, timeout: float = 60
+) -> Connection:
+    """A plain connection to a broker, past the binder; ``keep``: of the persistent session of that name."""
+    return Connection(
+        BrokerAddress.parse(broker.address),
+        Login(),
+        client_id,
+        clean_start=not keep,
+        expiry=FOREVER if keep else 0,
+        timeout=timeout,
+    )
+
+
+def publish(broker: MosquittoServer, topic: str, payloads: list[bytes]) -> None:
+    with connection(broker, "test-writer") as writer:
+        assert writer.publish_many(topic, payloads, window=100) == 0
+
+
+def take(broker: MosquittoServer, session: str) -> list[bytes]:
+    """Read and acknowledge everything that waits in a session, as its job would."""
+    taken: list[bytes] = []
+    with connection(broker, session, keep=True) as reader:
+        assert reader.session_present
+        reader.subscribe("test/echo", qos=0)
+        reader.round_trip("test/echo")
+        while reader.received:
+            for message in list(reader.received):
+                taken.append(bytes(message.payload))
+                reader.acknowledge(message)
+            reader.received.clear()
+            reader.round_trip("test/echo")
+        reader.unsubscribe("test/echo")
+    return taken
+
+
+def retained(broker: MosquittoServer, topic: str) -> list[bytes]:
+    with connection(broker, "test-reader") as reader:
+        reader.subscribe(topic, "test/echo")
+        reader.round_trip("test/echo")
+        return [bytes(message.payload) for message in reader.received]
+
+
+def binder(broker: MosquittoServer, login: Login | None = None, timeout: float = 10) -> MqttBroker:
+    return MqttBroker(broker.address, inventory(broker.address, login or Login()), timeout=timeout)
+
+
+def inventory(address: str, login: Login) -> Inventory:
+    site = one_site("A", "sc://127.0.0.1:1", address, login=login)
+    return Inventory({"A": site})
+
+
+class TestContract(BrokerContract):
+    """The contract of all broker binders."""
+
+    @pytest.fixture
+    def broker(self, mosquitto: MosquittoServer) -> MqttBroker:
+        return binder(mosquitto)
+
+    @pytest.fixture
+    def absent(self) -> MqttBroker:
+        return MqttBroker(f"tcp://127.0.0.1:{free_port()}", Inventory())
+
+    @pytest.fixture
+    def slow(self, mosquitto: MosquittoServer) -> Iterator[MqttBroker]:
+        with Relay(mosquitto.port, delay=0.1) as relay:
+            yield MqttBroker(f"tcp://127.0.0.1:{relay.port}", Inventory())
+
+    @contextmanager
+    def troubled(self, trouble: Trouble) -> Iterator[BrokerBinder]:
+        with BrokenServer(trouble) as server:
+            yield MqttBroker(f"tcp://127.0.0.1:{server.port}", Inventory(), timeout=0.5)
+
+    def fenced_attempt(self, broker: BrokerBinder, session: str) -> int | None:
+        assert isinstance(broker, MqttBroker)
+        address = BrokerAddress.parse(broker.address)
+        with Connection(address, Login(), "test-fence") as reader:
+            reader.subscribe(fence_topic(session), "test/echo")
+            reader.round_trip("test/echo")
+            found = [json.loads(message.payload) for message in reader.received]
+        return found[0]["attempt"] if found else None
+
+
+# --- sessions -------------------------------------------------------------------------------------
+
+
+def test_what_is_sent_to_an_absent_session_waits_in_order(mosquitto: MosquittoServer) -> None:
+    binder(mosquitto).ensure_session(SESSION, "in/+")
+    sent = [str(number).encode() for number in range(500)]
+    publish(mosquitto, "in/1", sent)
+    assert take(mosquitto, SESSION) == sent
+
+
+def test_looking_at_a_session_takes_nothing_from_it(mosquitto: MosquittoServer) -> None:
+    broker = binder(mosquitto)
+    broker.ensure_session(SESSION, "in")
+    sent = [str(number).encode() for number in range(200)]
+    publish(mosquitto, "in", sent)
+    for _ in range(3):
+        assert broker.session_exists(SESSION)
+        broker.ensure_session(SESSION, "in")
+    assert take(mosquitto, SESSION) == sent
+
+
+def test_another_topic_replaces_the_earlier_one(mosquitto: MosquittoServer) -> None:
+    binder(mosquitto).ensure_session(SESSION, "old/+")
+    publish(mosquitto, "old/1", [b"kept"])
+    # By another coordinator's process, which knows only what the broker holds.
+    binder(mosquitto).ensure_session(SESSION, "new")
+    publish(mosquitto, "old/1", [b"not for us any more"])
+    publish(mosquitto, "new", [b"new"])
+    assert take(mosquitto, SESSION) == [b"kept", b"new"]
+
+
+def test_a_change_of_topic_that_was_cut_short_is_finished(mosquitto: MosquittoServer) -> None:
+    broker = binder(mosquitto)
+    broker.ensure_session(SESSION, "old")
+    # As after a crash between the new subscription and the end of the old one.
+    with connection(mosquitto, "test-crash") as writer:
+        writer.publish(note_topic(SESSION), b'{"topics": ["new", "old"]}', retain=True)
+    with connection(mosquitto, SESSION, keep=True) as session:
+        session.subscribe("new")
+    broker.ensure_session(SESSION, "new")
+    publish(mosquitto, "old", [b"old"])
+    publish(mosquitto, "new", [b"new"])
+    assert take(mosquitto, SESSION) == [b"new"]
+    assert json.loads(retained(mosquitto, note_topic(SESSION))[0]) == {"topics": ["new"]}
+
+
+def test_what_waits_is_counted_and_stays(mosquitto: MosquittoServer) -> None:
+    broker = binder(mosquitto)
+    broker.ensure_session(SESSION, "test/in")
+    sent = [b"%d" % number for number in range(30)]
+    publish(mosquitto, "test/in", sent)
+    assert (broker.waiting(SESSION), broker.waiting(SESSION)) == (30, 30)
+    assert take(mosquitto, SESSION) == sent
+    assert broker.waiting(SESSION) == 0
+
+
+def test_more_than_can_be_counted(mosquitto: MosquittoServer) -> None:
+    broker = binder(mosquitto)
+    broker.ensure_session(SESSION, "test/in")
+    publish(mosquitto, "test/in", [b"."] * (MOST_COUNTED + 500))
+    assert broker.waiting(SESSION) == MOST_COUNTED
+
+
+def test_a_marker_comes_behind_what_waits_and_its_answer_is_heard(mosquitto: MosquittoServer) -> None:
+    broker = binder(mosquitto)
+    broker.ensure_session(SESSION, "test/in")
+    publish(mosquitto, "test/in", [b"1", b"2"])
+    assert broker.drained(SESSION, "too early", 5) is None  # no reader has said that it listens
+    with connection(mosquitto, SESSION, keep=True) as reader:
+        reader.subscribe("test/in", drain_topic(SESSION))
+    with ThreadPoolExecutor(1) as thread:
+        assert broker.drained(SESSION, "unheard", 0.2) is False
+        asked = thread.submit(broker.drained, SESSION, "marker", 60)
+        with connection(mosquitto, SESSION, keep=True) as reader:
+            while len(reader.received) < 4:
+                reader.await_message()
+                assert not asked.done()
+                reader.receives(b"marker", 1)
+            order = [bytes(message.payload) for message in reader.received]
+            assert order == [b"1", b"2", b"unheard", b"marker"]
+            reader.publish(drained_topic(SESSION), b"unheard")
+            reader.publish(drained_topic(SESSION), b"marker")
+        assert asked.result(60) is True
+    assert broker.waiting(SESSION) == 2  # markers do not count
+
+
+def test_a_retained_message_comes_once(mosquitto: MosquittoServer) -> None:
+    with connection(mosquitto, "test-writer") as writer:
+        writer.publish("in", b"retained", retain=True)
+    broker = binder(mosquitto)
+    for _ in range(3):
+        broker.ensure_session(SESSION, "in")
+    assert take(mosquitto, SESSION) == [b"retained"]
+
+
+def test_sessions_survive_a_restart_of_the_broker(mosquitto: MosquittoServer) -> None:
+    broker = binder(mosquitto)
+    broker.ensure_session(SESSION, "in")
+    broker.fence(SESSION, 4)
+    publish(mosquitto, "in", [b"waits"])
+    mosquitto.stop()
+    with pytest.raises(Unreachable):
+        broker.check()
+    mosquitto.start()
+    assert broker.session_exists(SESSION)
+    assert take(mosquitto, SESSION) == [b"waits"]
+    assert retained(mosquitto, fence_topic(SESSION)) == [b'{"attempt": 4}']
+
+
+def test_delete_leaves_nothing_behind(mosquitto: MosquittoServer) -> None:
+    broker = binder(mosquitto)
+    broker.ensure_session(SESSION, "in")
+    broker.fence(SESSION, 1)
+    publish(mosquitto, "in", [b"gone"])
+    broker.delete_session(SESSION)
+    assert retained(mosquitto, "speck/#") == []
+    broker.ensure_session(SESSION, "in")
+    assert take(mosquitto, SESSION) == []
+
+
+@pytest.mark.parametrize("content", [b"not json", b"[1]", b'{"attempt": "x"}', b"\xff", b"{}"])
+def test_a_fence_that_is_none_is_replaced(mosquitto: MosquittoServer, content: bytes) -> None:
+    with connection(mosquitto, "test-writer") as writer:
+        writer.publish(fence_topic(SESSION), content, retain=True)
+    binder(mosquitto).fence(SESSION, 2)
+    assert retained(mosquitto, fence_topic(SESSION)) == [b'{"attempt": 2}']
+
+
+@pytest.mark.parametrize("topic", ["", "a#", "#/a", "a/b+", "a\0b", "x" * 65536], ids=range(6))
+def test_what_is_no_topic_filter_is_refused(mosquitto: MosquittoServer, topic: str) -> None:
+    with pytest.raises(InvalidInput, match="not a topic filter"):
+        binder(mosquitto).ensure_session(SESSION, topic)
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+
+def warnings_with(directory: Path, settings: str) -> list[str]:
+    with MosquittoServer(directory, settings) as server:
+        found = binder(server, timeout=60).warnings()
+        assert retained(server, "speck/#") == []
+        return found
+
+
+def test_no_warning_of_the_sound_configuration(tmp_path: Path) -> None:
+    text = site_configuration(free_port(), tmp_path)
+    settings = "\n".join(line for line in text.splitlines() if line and not line.startswith("#"))
+    port = int(settings.split("listener ")[1].split()[0])
+    with MosquittoServer(tmp_path, settings, port=port) as server:
+        assert binder(server, timeout=60).warnings() == []
+
+
+def test_warning_of_mosquittos_default_queue(tmp_path: Path) -> None:
+    (found,) = warnings_with(tmp_path, "max_queued_messages 1000")
+    assert f"keeps 1000 of {PROBED_MESSAGES}" in found
+
+
+def test_warning_of_mosquittos_default_in_flight(tmp_path: Path) -> None:
+    (found,) = warnings_with(tmp_path, "max_inflight_messages 20")
+    assert "20 unacknowledged" in found
+
+
+def test_warning_of_small_packets(tmp_path: Path) -> None:
+    (found,) = warnings_with(tmp_path, "max_packet_size 5000")
+    assert "5000 bytes" in found
+
+
+def test_warnings_are_found_out_once(mosquitto: MosquittoServer) -> None:
+    broker = binder(mosquitto, timeout=60)
+    assert broker.warnings() == []
+    mosquitto.stop()
+    assert broker.warnings() == []
+    broker.close()
+    with pytest.raises(Unreachable):
+        broker.warnings()
+
+
+def test_a_broker_without_retained_messages_is_refused(tmp_path: Path) -> None:
+    with MosquittoServer(tmp_path, "retain_available false") as server:
+        with pytest.raises(Refused, match="retained messages"):
+            binder(server).check()
+        with pytest.raises(Refused, match="retained messages"):
+            binder(server).fence(SESSION, 1)
+
+
+def received_exactly(peer: socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        part = peer.recv(size - len(data))
+        assert part, "the broker closed the connection"
+        data += part
+    return bytes(data)
+
+
+def flood(port: int, topic: bytes, count: int) -> None:
+    """Publish the numbers below ``count`` with QoS 1, each 100 bytes long; MQTT 3.1.1, faster than paho."""
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as peer:
+        peer.sendall(b"\x10\x11\x00\x04MQTT\x04\x02\x00\x00\x00\x05flood")
+        assert received_exactly(peer, 4) == b"\x20\x02\x00\x00"
+        chunk = 1000
+        for start in range(0, count, chunk):
+            ids = [number % 65535 + 1 for number in range(start, min(start + chunk, count))]
+            peer.sendall(
+                b"".join(
+                    b"\x32"
+                    + bytes([4 + len(topic) + 100, 0, len(topic)])
+                    + topic
+                    + identity.to_bytes(2, "big")
+                    + f"{start + place:0100}".encode()
+                    for place, identity in enumerate(ids)
+                )
+            )
+            answers = received_exactly(peer, 4 * len(ids))
+            assert answers == b"".join(b"\x40\x02" + identity.to_bytes(2, "big") for identity in ids)
+
+
+def drained(port: int, session: bytes, count: int) -> Iterator[int]:
+    """Read and acknowledge so many messages of :func:`flood`, topic of two letters, by a session."""
+    size = 109  # fixed header 2, topic 4, packet id 2, no properties 1, payload 100
+    connect = b"\x00\x04MQTT\x05\x00\x00\x00\x05\x11\xff\xff\xff\xff\x00" + bytes([len(session)]) + session
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as peer:
+        peer.sendall(b"\x10" + bytes([len(connect)]) + connect)
+        kind, length = received_exactly(peer, 2)
+        flags, code = received_exactly(peer, length)[:2]
+        assert (kind, flags, code) == (0x20, 1, 0), "the session is there"
+        while count:
+            part = min(count, 1000)
+            packets = received_exactly(peer, size * part)
+            starts = range(0, len(packets), size)
+            yield from (int(packets[start + 9 : start + size]) for start in starts)
+            peer.sendall(b"".join(b"\x40\x02" + packets[start + 6 : start + 8] for start in starts))
+            count -= part
+        # A round trip: the acknowledgements have arrived.
+        peer.sendall(b"\xc0\x00")
+        assert received_exactly(peer, 2) == b"\xd0\x00"
+
+
+def test_the_sound_configuration_holds_200_000_messages(tmp_path: Path) -> None:
+    port = free_port()
+    settings = site_configuration(port, tmp_path)
+    count = 200_000
+    with MosquittoServer(tmp_path, settings, port=port) as server:
+        binder(server).ensure_session(SESSION, "in")
+        flood(port, b"in", count)
+        assert list(drained(port, SESSION.encode(), count)) == list(range(count))
+        assert take(server, SESSION) == []
+
+
+def test_the_sound_configuration_stands_in_the_repository() -> None:
+    text = CONFIGURATION.read_text(encoding="utf-8")
+    for line in ["persistence true", "max_inflight_messages 0", "max_queued_messages 0"]:
+        assert line in text.splitlines()
+
+
+# --- logging in -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[MosquittoServer]:
+    """A broker that lets in user ``speck`` with password ``s3cret-word`` only."""
+    passwords = tmp_path / "passwords"
+    program = shutil.which("mosquitto_passwd", path="/usr/bin:/usr/local/bin:/usr/sbin")
+    if program is None:
+        pytest.skip("mosquitto_passwd is not installed (apt-get install mosquitto)")
+    subprocess.run([program, "-b", "-c", str(passwords), "speck", "s3cret-word"], check=True)
+    with MosquittoServer(tmp_path / "broker", f"allow_anonymous false\npassword_file {passwords}") as server:
+        yield server
+
+
+def test_login_by_reference(guarded: MosquittoServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BROKER_PASSWORD", "s3cret-word")
+    broker = binder(guarded, Login(username="speck", password=Secret("${BROKER_PASSWORD}")))
+    broker.check()
+    broker.ensure_session(SESSION, "in")
+    assert broker.session_exists(SESSION)
+
+
+def test_wrong_password_is_refused_and_not_shown(
+    guarded: MosquittoServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BROKER_PASSWORD", "not-s3cret")
+    broker = binder(guarded, Login(username="speck", password=Secret("${BROKER_PASSWORD}")))
+    with pytest.raises(Refused, match="Not authorized") as caught:
+        broker.check()
+    assert "not-s3cret" not in str(caught.value) + repr(caught.value.__cause__)
+    assert guarded.address in str(caught.value)
+
+
+def test_missing_secret_is_named(guarded: MosquittoServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BROKER_PASSWORD", raising=False)
+    with pytest.raises(NoSecret, match="BROKER_PASSWORD"):
+        binder(guarded, Login(username="speck", password=Secret("${BROKER_PASSWORD}"))).check()
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """A broker's TLS address, and the file of the certificate to trust."""
+    certificate, key = tmp_path / "broker.pem", tmp_path / "broker.key"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*command, *names, *files], check=True, capture_output=True)
+    port = free_port()
+    plain = free_port()
+    settings = f"listener {plain} 127.0.0.1\nlistener {port} 127.0.0.1\ncertfile {certificate}\nkeyfile {key}"
+    with MosquittoServer(tmp_path / "broker", settings, port=plain):
+        yield f"mqtts://127.0.0.1:{port}", certificate
+
+
+def test_tls_with_the_right_certificate(tls: tuple[str, Path]) -> None:
+    address, certificate = tls
+    broker = MqttBroker(address, inventory(address, Login(ca_file=str(certificate))))
+    broker.ensure_session(SESSION, "in")
+    assert broker.session_exists(SESSION)
+
+
+def test_tls_without_trust(tls: tuple[str, Path]) -> None:
+    with pytest.raises(Unreachable, match=r"TLS.*certificate") as caught:
+        MqttBroker(tls[0], Inventory()).check()
+    assert isinstance(caught.value.__cause__, ssl.SSLError)
+
+
+def test_missing_ca_file_is_named(tls: tuple[str, Path]) -> None:
+    with pytest.raises(Unreachable, match=r"nowhere\.pem"):
+        MqttBroker(tls[0], inventory(tls[0], Login(ca_file="nowhere.pem"))).check()
+
+
+# --- what is no broker ----------------------------------------------------------------------------
+
+
+@contextmanager
+def server_that(answer: Callable[[socket.socket], None]) -> Iterator[str]:
+    """The address of a server that does this with each connection; real TCP, no MQTT."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+
+        def serve() -> None:
+            while True:
+                try:
+                    peer, _ = listener.accept()
+                except OSError:
+                    return
+                with peer:
+                    answer(peer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+CALLS: list[Callable[[MqttBroker], object]] = [
+    lambda broker: broker.check(),
+    lambda broker: broker.warnings(),
+    lambda broker: broker.ensure_session(SESSION, "in"),
+    lambda broker: broker.session_exists(SESSION),
+    lambda broker: broker.delete_session(SESSION),
+    lambda broker: broker.fence(SESSION, 1),
+]
+
+ANSWERS = {
+    "closes": b"",
+    "speaks HTTP": b"HTTP/1.1 400 Bad Request\r\n\r\n",
+    "garbage": bytes(range(256)),
+    "CONNACK of MQTT 3": b"\x20\x02\x00\x01",
+    "CONNACK cut short": b"\x20\x01\x00",
+    "SUBACK first": b"\x90\x04\x00\x01\x00\x00",
+}
+
+
+@pytest.mark.parametrize("call", CALLS, ids=range(len(CALLS)))
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS.keys())
+def test_no_error_of_the_library_leaks(answer: bytes, call: Callable[[MqttBroker], object]) -> None:
+    def reply(peer: socket.socket) -> None:
+        peer.recv(100)
+        peer.sendall(answer)
+
+    with server_that(reply) as address, pytest.raises(SpeckError) as caught:
+        call(MqttBroker(address, Inventory(), timeout=2))
+    assert address in str(caught.value)
+
+
+def test_a_server_that_never_answers() -> None:
+    released = threading.Event()
+
+    def keep_silent(peer: socket.socket) -> None:
+        released.wait(30)
+
+    with server_that(keep_silent) as address:
+        try:
+            with pytest.raises(NoAnswer, match=r"did not answer in 0\.3 s"):
+                MqttBroker(address, Inventory(), timeout=0.3).check()
+        finally:
+            released.set()
+
+
+def test_an_unknown_host_is_unreachable() -> None:
+    with pytest.raises(Unreachable, match="no-such-host"):
+        MqttBroker("tcp://no-such-host.invalid:1883", Inventory()).check()
+
+
+@pytest.mark.parametrize(
+    "address", ["tcp:/x", "http://a:1", "tcp://a:x", "tcp://", "tcp://a:0", "tcp://a/b", ""]
+)
+def test_what_is_no_address(address: str) -> None:
+    with pytest.raises(InvalidInput, match="tcp://HOST:PORT"):
+        MQTT.connect(address, Inventory())
+
+
+def test_an_address_with_a_password_is_not_repeated() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        MQTT.connect("tcp://user:hidden@host:1883", Inventory())
+    assert "hidden" not in str(caught.value)
+
+
+def test_ports_and_kinds() -> None:
+    assert BrokerAddress.parse("tcp://h").port == 1883
+    assert BrokerAddress.parse("ssl://h").port == 8883
+    assert BrokerAddress.parse("mqtt://[::1]:7").host == "::1"
+    registry = Registry.of([MQTT])
+    assert all(registry.broker_kind(f"{scheme}://h:1") is MQTT for scheme in ("tcp", "mqtt", "mqtts", "ssl"))

@@ -1,0 +1,48 @@
+"""How many messages a Mosquitto keeps, as it says itself: asked without touching a session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from binders.mqtt import MqttBroker
+from speck.binder import TellsStored
+from speck.core.inventory import Inventory
+from speck.errors import Unreachable
+from tests.support.binder_contract import eventually
+from tests.support.mosquitto_server import PROGRAM, MosquittoServer, free_port
+from tests.support.spark_bench import MqttFriend
+
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
+
+
+@pytest.fixture(name="server")
+def server_fixture(tmp_path: Path) -> Iterator[MosquittoServer]:
+    with MosquittoServer(tmp_path / "mosquitto", "sys_interval 1") as server:
+        yield server
+
+
+def test_what_waits_in_a_session_is_counted_and_stays_there(server: MosquittoServer) -> None:
+    broker, friend = MqttBroker(server.address, Inventory()), MqttFriend(server.port)
+    assert isinstance(broker, TellsStored)
+    broker.ensure_session("speck-a", "stored/in")
+    before = eventually(broker.stored, lambda count: count is not None) or 0
+    friend.send("stored/in", [str(number) for number in range(300)])
+    eventually(broker.stored, lambda count: (count or 0) >= before + 300)
+    assert broker.waiting("speck-a") == 300
+    broker.delete_session("speck-a")
+    eventually(broker.stored, lambda count: (count or 0) < before + 300)
+    friend.close()
+    broker.close()
+
+
+def test_a_broker_that_keeps_it_to_itself(tmp_path: Path) -> None:
+    with MosquittoServer(tmp_path / "mosquitto", "sys_interval 0") as server:
+        assert MqttBroker(server.address, Inventory()).stored() is None
+
+
+def test_a_broker_that_is_not_there() -> None:
+    with pytest.raises(Unreachable):
+        MqttBroker(f"tcp://127.0.0.1:{free_port()}", Inventory()).stored()

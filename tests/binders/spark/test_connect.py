@@ -1,0 +1,451 @@
+"""The Spark Connect binder against a real server and a real broker."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import zipfile
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import grpc  # type: ignore[import-untyped]
+import pytest
+
+from binders.spark import CONNECT, connect_engine
+from binders.spark.connect import grpc_client
+from binders.spark.connect.launcher import Launcher
+from speck.core.inventory import Inventory, Login, Secret
+from speck.core.job import Job, client_id
+from speck.core.runtime import Handle, JobState
+from speck.errors import NoAnswer, NoCapacity, Refused
+from tests.support.binder_contract import EngineContract, assert_useless, attempt_of, await_state, eventually
+from tests.support.examples import job, one_site
+from tests.support.mosquitto_server import MosquittoServer
+from tests.support.spark_bench import JOBS, SparkBench, gone
+from tests.support.spark_server import SparkServer
+
+
+@pytest.fixture(name="site_bench", scope="module")
+def site_bench_fixture(
+    spark_server: SparkServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SparkBench]:
+    directory = tmp_path_factory.mktemp("bench")
+    with MosquittoServer(directory / "mosquitto") as broker:
+        bench = SparkBench(spark_server, broker, directory)
+        yield bench
+        bench.close()
+
+
+@pytest.fixture(name="job_name")
+def job_name_fixture(request: pytest.FixtureRequest) -> str:
+    name: str = request.node.name
+    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:90]
+
+
+class TestContract(EngineContract):
+    """The contract that all engines keep."""
+
+    @pytest.fixture
+    def bench(self, site_bench: SparkBench) -> SparkBench:
+        return site_bench
+
+
+def start(bench: SparkBench, job: Job) -> Handle:
+    engine = bench.binder()
+    handle = engine.submit(job, attempt_of(job))
+    await_state(engine, handle, JobState.RUNNING)
+    return handle
+
+
+# -- jobs of every form
+
+
+@pytest.mark.parametrize(
+    ("entry", "arguments", "expected"),
+    [
+        ("upper", {"suffix": "!"}, {"A!": 2, "B!": 1}),
+        ("Upper", {"suffix": "!"}, {"A!": 2, "B!": 1}),
+        ("reverse", {}, {"a": 2, "b": 1}),
+        ("active_session", {}, {"Aarhus": 2}),
+    ],
+)
+def test_messages_go_through(
+    site_bench: SparkBench, job_name: str, entry: str, arguments: dict[str, str], expected: dict[str, int]
+) -> None:
+    job = site_bench.job(job_name, entry, **arguments)
+    handle = start(site_bench, job)
+    site_bench.mqtt.send(job.source_topic, ["a", "b", "a"])
+    eventually(lambda: site_bench.mqtt.got(job), lambda got: Counter(got) == expected)
+    site_bench.binder().stop(handle, keep_state=False)
+
+
+def test_messages_keep_their_order(site_bench: SparkBench, job_name: str) -> None:
+    job = site_bench.job(job_name, "upper")
+    values = [f"{number:02}" for number in range(60, 0, -1)]
+    site_bench.mqtt.send(job.source_topic, values)  # they wait in the job's session: one batch takes them
+    handle = start(site_bench, job)
+    eventually(lambda: site_bench.mqtt.got(job), lambda got: len(got) >= len(values))
+    assert site_bench.mqtt.got(job) == values
+    site_bench.binder().stop(handle, keep_state=False)
+
+
+def test_an_aggregation_writes_updates(site_bench: SparkBench, job_name: str) -> None:
+    job = site_bench.job(job_name, "count")
+    handle = start(site_bench, job)
+    site_bench.mqtt.send(job.source_topic, ["a"])
+    eventually(lambda: site_bench.mqtt.got(job), lambda got: got == ["a 1"])
+    site_bench.mqtt.send(job.source_topic, ["b"])
+    eventually(lambda: site_bench.mqtt.got(job), lambda got: got == ["a 1", "b 1"])
+    site_bench.binder().stop(handle, keep_state=False)
+
+
+def test_a_job_may_ask_for_its_output_mode(site_bench: SparkBench, job_name: str) -> None:
+    job = site_bench.job(job_name, "total")
+    handle = start(site_bench, job)
+    site_bench.mqtt.send(job.source_topic, ["a"])
+    eventually(lambda: site_bench.mqtt.got(job), lambda got: got == ["a 1"])
+    site_bench.mqtt.send(job.source_topic, ["b"])
+    eventually(lambda: sorted(site_bench.mqtt.got(job)), lambda got: got == ["a 1", "a 1", "b 1"])
+    site_bench.binder().stop(handle, keep_state=False)
+
+
+@pytest.mark.parametrize("suffix", [".zip", ".whl"])
+def test_an_archive(site_bench: SparkBench, job_name: str, suffix: str, tmp_path: Path) -> None:
+    archive = tmp_path / f"streets-1.0-py3-none-any{suffix}"
+    with zipfile.ZipFile(archive, "w") as package:
+        package.writestr("streets/__init__.py", "")
+        package.writestr("streets/names.py", "def shout(text):\n    return text.upper() + '!'\n")
+        package.write(JOBS / "in_archive.py", "streets/cleaning.py")
+    job = site_bench.job(job_name, "streets.cleaning.clean", archive)
+    assert CONNECT.check_code(archive, job.entry_class) is None
+    handle = start(site_bench, job)
+    site_bench.mqtt.send(job.source_topic, ["a"])
+    eventually(lambda: site_bench.mqtt.got(job), lambda got: got == ["A!"])
+    site_bench.binder().stop(handle, keep_state=False)
+
+
+@pytest.mark.parametrize(
+    ("entry", "arguments", "message"),
+    [
+        ("fails_in_analysis", {}, r"`nothing` cannot be resolved.*simple\.py, line \d+"),
+        ("no_value", {}, "no column 'value' .it has text"),
+        ("not_streaming", {}, "not streaming"),
+        ("nothing", {}, "returned a NoneType .expected a DataFrame"),
+        ("exits", {}, "ended the process that ran it .exit status 3"),
+        ("not_callable", {}, "not_callable is a int"),
+        ("upper", {"prefix": "x"}, "unexpected keyword argument 'prefix'"),
+        ("bad_mode", {}, "output_mode is 'sometimes' .expected append, update or complete"),
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_stays(
+    site_bench: SparkBench, job_name: str, entry: str, arguments: dict[str, str], message: str
+) -> None:
+    job = site_bench.job(job_name, entry, **arguments)
+    attempt = attempt_of(job)
+    with pytest.raises(Refused, match=message) as caught:
+        site_bench.binder().submit(job, attempt)
+    assert job.job_name in str(caught.value)
+    assert not site_bench.session_exists(attempt.id)
+
+
+def test_code_that_never_ends_is_killed(site_bench: SparkBench, job_name: str) -> None:
+    job = site_bench.job(job_name, "never_ends")
+    attempt = attempt_of(job)
+    engine = site_bench.binder()
+    engine.build_timeout = 1.0
+    with pytest.raises(Refused, match="did not come to a started query in 1 s"):
+        engine.submit(job, attempt)
+    assert not site_bench.session_exists(attempt.id)
+
+
+def test_an_attempt_that_ended_is_not_started_again(site_bench: SparkBench, job_name: str) -> None:
+    job = site_bench.job(job_name)
+    attempt = attempt_of(job)
+    engine = site_bench.binder()
+    engine.stop(engine.submit(job, attempt), keep_state=False)
+    with pytest.raises(Refused, match="ended before"):
+        engine.submit(job, attempt)
+
+
+# -- what is shown
+
+
+def test_metrics_count_rows(site_bench: SparkBench, job_name: str) -> None:
+    job = site_bench.job(job_name)
+    handle = start(site_bench, job)
+    engine = site_bench.binder()
+    site_bench.mqtt.send(job.source_topic, ["a", "b", "c"] * 10)
+    metrics = eventually(lambda: engine.metrics(handle), lambda found: found.input_rows == 30)
+    # The batch of the last report may be the one that the last rows are in, or the idle one after it.
+    eventually(lambda: engine.metrics(handle).state_rows, lambda rows: rows == 3)
+    assert metrics.batch_duration_ms is not None
+    assert metrics.batch_duration_ms > 0
+    assert metrics.details["redelivered"] == 0
+    assert metrics.waiting == 0
+    assert metrics.counted_at is not None
+    assert abs(metrics.counted_at - metrics.observed_at) < 120  # s; the same clock, here
+    engine.stop(handle, keep_state=False)
+
+
+def test_capacity_and_room(site_bench: SparkBench, job_name: str) -> None:
+    engine = site_bench.binder()
+    before = engine.capacity()
+    assert (before.slots, before.cores, before.memory) == (40, 2, 600 << 20)
+    job, other = site_bench.job(job_name), site_bench.job(f"{job_name}-other")
+    handle = start(site_bench, job)
+    after = engine.capacity()
+    assert before.slots_free is not None
+    assert after.slots_free == before.slots_free - 1
+    full = one_site("A", engine.address, site_bench.broker.address, slots=1)
+    small = connect_engine(engine.address, Inventory({"A": full}))
+    small.check(job, None)  # the slot it has comes free first
+    with pytest.raises(NoCapacity, match="1 slots, 1 in use"):
+        small.check(other, None)
+    small.stop(handle, keep_state=False)
+    with pytest.raises(NoCapacity, match="1 slots, 0 in use, 1 promised to others"):
+        small.check(other, None)  # it was promised to the job that was asked about first
+    small.stop(small.submit(job, attempt_of(job, 2)), keep_state=False)
+    small.check(other, None)
+    small.close()
+
+
+# -- many, and from elsewhere
+
+
+def test_twelve_jobs_side_by_side(site_bench: SparkBench, job_name: str) -> None:
+    engine = site_bench.binder()
+    jobs = [site_bench.job(f"{job_name}-{number}", "upper") for number in range(12)]
+    attempts = [attempt_of(job) for job in jobs]
+    with ThreadPoolExecutor(CONNECT.bound) as pool:
+        handles = list(pool.map(engine.submit, jobs, attempts))
+        for job in jobs:
+            site_bench.mqtt.send(job.source_topic, [job.job_name])
+        for job in jobs:
+            eventually(lambda job=job: site_bench.mqtt.got(job), lambda got: len(got) == 1)  # type: ignore[misc]
+        assert [site_bench.mqtt.got(job) for job in jobs] == [[job.job_name.upper()] for job in jobs]
+        list(pool.map(lambda handle: engine.stop(handle, keep_state=False), handles))
+    assert not any(site_bench.session_exists(attempt.id) for attempt in attempts)
+
+
+FIND = """
+import sys
+from binders.spark import connect_engine
+from speck.core.inventory import Inventory
+from speck.core.job import Attempt
+address, attempt_id, name = sys.argv[1:]
+engine = connect_engine(address, Inventory())
+handle = engine.find(Attempt(id=attempt_id, job_name=name, number=1, session=f"speck-{name}"))
+print(handle.engine_id, engine.status(handle).state.value)
+"""
+
+
+def test_another_process_finds_it_and_leaves_it(site_bench: SparkBench, job_name: str) -> None:
+    job = site_bench.job(job_name)
+    attempt = attempt_of(job)
+    engine = site_bench.binder()
+    handle = engine.submit(job, attempt)
+    await_state(engine, handle, JobState.RUNNING)
+    arguments = [sys.executable, "-c", FIND, engine.address, attempt.id, job_name]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    found = subprocess.run(arguments, capture_output=True, text=True, check=True, env=environment)
+    assert found.stdout.split() == [handle.engine_id, "running"]
+    assert engine.status(handle).state is JobState.RUNNING
+    engine.stop(handle, keep_state=False)
+
+
+# -- servers that fail
+
+
+def test_a_killed_server_and_counts_that_go_on(tmp_path: Path) -> None:
+    server = SparkServer(tmp_path / "spark")
+    with MosquittoServer(tmp_path / "mosquitto") as broker, server:
+        bench = SparkBench(server, broker, tmp_path)
+        try:
+            engine, job = bench.binder(), bench.job("counted")
+            first = engine.submit(job, attempt_of(job))
+            bench.mqtt.send(job.source_topic, ["a"] * 50)
+            eventually(lambda: bench.mqtt.got(job), lambda got: "a 50" in got)
+            server.kill()
+            assert engine.status(first).state is JobState.UNKNOWN
+            bench.mqtt.send(job.source_topic, ["a"] * 25)
+            server.start()
+            assert engine.status(first).state is JobState.LOST
+            assert engine.find(attempt_of(job)) is None
+            state = engine.stop(first, keep_state=True)
+            engine.check(job, state)
+            second = engine.submit(job, attempt_of(job, 2, state))
+            bench.mqtt.send(job.source_topic, ["a"] * 25)
+            eventually(lambda: bench.mqtt.got(job), lambda got: "a 100" in got)
+            await_state(engine, second, JobState.RUNNING)
+            assert max(int(value.split()[1]) for value in bench.mqtt.got(job)) == 100
+        finally:
+            bench.close()
+
+
+def test_a_server_without_the_connector(tmp_path: Path) -> None:
+    server = SparkServer(tmp_path / "spark")
+    server.with_connector = False
+    with MosquittoServer(tmp_path / "mosquitto") as broker, server:
+        bench = SparkBench(server, broker, tmp_path)
+        job = bench.job("a")
+        with pytest.raises(Refused, match=r"no data source 'mqtt' \(start it with spark-mqtt\.jar"):
+            bench.binder().check(job, None)
+        bench.close()
+
+
+def test_a_stop_loses_and_doubles_nothing(site_bench: SparkBench, job_name: str) -> None:
+    engine, job = site_bench.binder(), site_bench.job(job_name)
+    sender = threading.Thread(target=site_bench.mqtt.send, args=(job.source_topic, ["a"] * 2000))
+    state = None
+    sender.start()
+    for number in range(1, 4):
+        handle = engine.submit(job, attempt_of(job, number, state))
+        eventually(lambda: engine.metrics(handle).input_rows, bool)  # noqa: B023 - of this round
+        state = engine.stop(handle, keep_state=True)
+        assert state is not None
+    sender.join()
+    handle = engine.submit(job, attempt_of(job, 4, state))
+    eventually(lambda: site_bench.mqtt.got(job), lambda got: "a 2000" in got)
+    assert max(int(value.split()[1]) for value in site_bench.mqtt.got(job)) == 2000
+    engine.stop(handle, keep_state=False)
+
+
+def test_a_server_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grpc_client, "QUICK", 0.5)
+    monkeypatch.setattr(grpc_client, "SLOW", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"sc://127.0.0.1:{listener.getsockname()[1]}"
+        engine = connect_engine(address, Inventory())
+        with pytest.raises(NoAnswer, match="did not answer"):
+            engine.capacity()
+        lost = Handle(address, "0" * 8, {"query": "q", "run": "r", "job": "j"})
+        assert engine.status(lost).state is JobState.UNKNOWN
+        engine.close()
+
+
+class Answering(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Answers every method with the same bytes."""
+
+    def __init__(self, answer: bytes) -> None:
+        self._answer = answer
+
+    def service(self, asked: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+        if asked.method.endswith("/ExecutePlan"):
+            return grpc.unary_stream_rpc_method_handler(lambda request, context: iter([self._answer]))
+        return grpc.unary_unary_rpc_method_handler(lambda request, context: self._answer)
+
+
+@pytest.mark.parametrize("answer", [None, b"\xff\xff"], ids=["nothing", "rubbish"])
+def test_another_server_that_speaks_grpc(job_name: str, answer: bytes | None) -> None:
+    server = grpc.server(ThreadPoolExecutor(4), () if answer is None else (Answering(answer),))
+    address = f"sc://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    engine = connect_engine(address, Inventory())
+    one = job(job_name, engine="spark", spe_address=address)
+    lost = Handle(address, "0" * 8, {"query": "q", "run": "r", "job": "j", "checkpoint": "c"})
+    try:
+        assert_useless(engine, one, attempt_of(one), lost, NoAnswer)
+        with pytest.raises(NoAnswer, match="answers, but not as Spark Connect does"):
+            engine.check(one, None)
+    finally:
+        engine.close()
+        server.stop(0)
+
+
+@pytest.mark.parametrize(
+    "address", ["sc://", "sc://host:port", "http://127.0.0.1:1", "sc://127.0.0.1:1/path"]
+)
+def test_what_is_no_address(address: str) -> None:
+    with pytest.raises(Refused, match="expected sc://HOST:PORT"):
+        connect_engine(address, Inventory())
+
+
+# -- secrets
+
+
+def test_secrets_go_to_the_connector_alone(
+    site_bench: SparkBench, job_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BROKER_PASSWORD", "hunter2")
+    login = Login(username="speck", password=Secret("${BROKER_PASSWORD}"))
+    site = one_site(
+        "A",
+        site_bench.server.address,
+        site_bench.broker.address,
+        login=login,
+    )
+    engine = connect_engine(site_bench.server.address, Inventory({"A": site}))
+    job = site_bench.job(job_name, "environment", name="BROKER_PASSWORD")
+    with pytest.raises(Refused, match="BROKER_PASSWORD is not there") as caught:
+        engine.submit(job, attempt_of(job))
+    assert "hunter2" not in str(caught.value)
+    orders = engine._orders(job, attempt_of(job))  # type: ignore[attr-defined]
+    assert orders.source_options["password"] == "hunter2"
+    assert orders.source_options["clientId"] == client_id(job_name)
+    assert "hunter2" not in repr(orders)
+    engine.close()
+
+
+# -- the launcher
+
+
+OWNER = """
+import sys, threading, time
+from binders.spark.connect.launcher import Launcher
+from binders.spark.query.spec import Orders
+from tests.support.examples import one_site
+launcher = Launcher()
+launcher.warm_up()
+print(launcher.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_the_fork_server_dies_with_its_owner() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True, env=environment
+    )
+    assert owner.stdout is not None
+    fork_server = int(owner.stdout.readline())
+    owner.send_signal(signal.SIGKILL)
+    owner.wait(30)
+    owner.stdout.close()
+    assert gone(fork_server)
+
+
+def test_a_killed_fork_server_is_replaced(site_bench: SparkBench, job_name: str) -> None:
+    engine = site_bench.binder()
+    launcher: Launcher = engine._launcher
+    launcher.warm_up()
+    assert launcher.pid is not None
+    os.kill(launcher.pid, signal.SIGKILL)
+    assert gone(launcher.pid)
+    job = site_bench.job(job_name)
+    engine.stop(engine.submit(job, attempt_of(job)), keep_state=False)
+
+
+def test_orders_that_cannot_be_read_are_answered() -> None:
+    launcher = Launcher()
+    try:
+        assert launcher.launch("no JSON", 30.0)["kind"] == "died"
+    finally:
+        launcher.close()
+    assert launcher.pid is None
+
+
+def test_a_machine_that_starts_no_more_processes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    launcher = Launcher()
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    launcher.warm_up()
+    answer = launcher.launch("no matter", 30.0)
+    launcher.close()
+    assert answer["kind"] == "refused"
+    assert "no process can be started for its code: No such file" in answer["message"]

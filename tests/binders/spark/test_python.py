@@ -1,0 +1,150 @@
+"""Jobs with Python functions, and a Spark Connect server that has another Python than the coordinator."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from binders.spark.connect.grpc_client import ConnectClient, endpoint_of
+from binders.spark.connect.probe import ServerProbe
+from binders.spark.local.commands import CONNECTOR
+from binders.spark.query.code_check import mentions_python_functions
+from speck.core.runtime import JobState
+from speck.errors import Refused
+from tests.support.binder_contract import attempt_of, await_state
+from tests.support.mosquitto_server import PROGRAM, MosquittoServer
+from tests.support.spark_bench import JOBS, SparkBench
+from tests.support.spark_server import SparkServer
+
+OURS = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no mosquitto (apt-get install mosquitto)")
+
+
+def other_python() -> tuple[str, str] | None:
+    """The path and minor version of a Python of another minor version that Spark can run, if there is one."""
+    for minor in (10, 12, 13, 14):
+        installed = sorted(Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python3"))
+        for program in [shutil.which(f"python3.{minor}"), *map(str, installed)]:
+            asked = "import ensurepip, sys; print('%d.%d' % sys.version_info[:2])"
+            command = [program or "false", "-c", asked]
+            told = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+            if told == f"3.{minor}" and told != OURS:
+                return str(program), told
+    return None
+
+
+@pytest.fixture(scope="module", name="foreign")
+def foreign_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SparkBench, str]]:
+    """A bench whose server has another Python, and that Python's minor version."""
+    if not CONNECTOR.exists():
+        pytest.skip(f"{CONNECTOR.name} is not built (make, or mvn package in jars_and_apps/connectors)")
+    found = other_python()
+    if found is None:
+        pytest.skip(f"no Python of another minor version than {OURS} is installed")
+    program, version = found
+    directory = tmp_path_factory.mktemp("foreign")
+    server = SparkServer(directory / "spark", heap="512m", conf={"spark.pyspark.python": program})
+    server.environment = {"PYSPARK_PYTHON": program}
+    with MosquittoServer(directory / "mosquitto") as broker, server:
+        bench = SparkBench(server, broker, directory)
+        yield bench, version
+        bench.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "entry", "node"),
+    [
+        ("simple", "reverse", "EvalPython"),
+        ("frames", "mapped", "MapInPandas"),
+        ("frames", "grouped", "FlatMapGroupsInPandas"),
+        ("frames", "registered", "EvalPython"),
+    ],
+)
+def test_a_job_with_python_functions_is_refused_before_anything_starts(
+    foreign: tuple[SparkBench, str], name: str, entry: str, node: str
+) -> None:
+    bench, version = foreign
+    job = bench.job(f"refused-{entry}", entry, JOBS / f"{name}.py")
+    with pytest.raises(Refused) as caught:
+        bench.binder().check(job, None)
+    assert f"job 'refused-{entry}' has Python functions" in str(caught.value)
+    assert node in str(caught.value)
+    assert f"its workers run Python {version} (expected {OURS})" in str(caught.value)
+    assert bench.running(job.job_name) == 0
+
+
+@pytest.mark.parametrize(("name", "entry"), [("simple", "upper"), ("frames", "without")])
+def test_a_job_without_runs_all_the_same(foreign: tuple[SparkBench, str], name: str, entry: str) -> None:
+    bench, _ = foreign
+    engine, job = bench.binder(), bench.job(f"runs-{entry}", entry, JOBS / f"{name}.py")
+    engine.check(job, None)
+    handle = engine.submit(job, attempt_of(job))
+    await_state(engine, handle, JobState.RUNNING)
+    engine.stop(handle, keep_state=False)
+
+
+def test_what_was_not_seen_before_is_said_when_it_fails(foreign: tuple[SparkBench, str]) -> None:
+    bench, version = foreign
+    engine, job = bench.binder(), bench.job("unseen", "reverse")
+    handle = engine.submit(job, attempt_of(job))
+    bench.feed(job)
+    said = await_state(engine, handle, JobState.FAILED).message
+    assert version in said
+    assert OURS in said
+    assert "\n" not in said
+    engine.stop(handle, keep_state=False)
+
+
+def test_the_workers_are_asked_once_as_long_as_the_server_runs(spark_server: SparkServer) -> None:
+    client = ConnectClient(spark_server.address, endpoint_of(spark_server.address))
+    try:
+        assert ServerProbe(spark_server.address, client).python_fault() is None
+        asked = []
+        client.text = lambda *arguments: asked.append(arguments) or ""  # type: ignore[method-assign]
+        assert ServerProbe(spark_server.address, client).python_fault() is None  # of another coordinator
+        assert asked == []
+    finally:
+        client.close()
+
+
+def test_a_server_without_python_says_so(tmp_path: Path) -> None:
+    if not CONNECTOR.exists():
+        pytest.skip(f"{CONNECTOR.name} is not built (make, or mvn package in jars_and_apps/connectors)")
+    server = SparkServer(tmp_path / "spark", heap="512m", conf={"spark.pyspark.python": "no-such-python"})
+    server.environment = {"PYSPARK_PYTHON": "no-such-python"}
+    with MosquittoServer(tmp_path / "mosquitto") as broker, server:
+        bench = SparkBench(server, broker, tmp_path)
+        try:
+            with pytest.raises(Refused, match=r"has Python functions .*: .*no-such-python") as caught:
+                bench.binder().check(bench.job("a", "reverse"), None)
+            assert "\n" not in str(caught.value)
+            bench.binder().check(bench.job("b", "upper"), None)
+        finally:
+            bench.close()
+
+
+@pytest.mark.parametrize(("name", "mentioned"), [("simple.py", True), ("frames.py", True)])
+def test_words_of_python_functions(name: str, mentioned: bool, tmp_path: Path) -> None:
+    assert mentions_python_functions(JOBS / name) is mentioned
+    archive = tmp_path / "jobs.zip"
+    with zipfile.ZipFile(archive, "w") as package:
+        package.writestr("other.py", "x = 1\n")
+        package.write(JOBS / name, "package/inner.py")
+    assert mentions_python_functions(archive) is mentioned
+
+
+def test_no_words_of_python_functions(tmp_path: Path) -> None:
+    plain = tmp_path / "plain.py"
+    plain.write_text("def clean(messages):\n    return messages.where('value > 1')\n")
+    assert not mentions_python_functions(plain)
+    with zipfile.ZipFile(tmp_path / "plain.zip", "w") as package:
+        package.write(plain, "plain.py")
+        package.writestr("notes.txt", "udf")
+    assert not mentions_python_functions(tmp_path / "plain.zip")

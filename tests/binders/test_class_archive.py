@@ -1,0 +1,81 @@
+"""Archives of the classes that engines load at their start."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from binders.common import class_archive
+from binders.spark.local.commands import ARCHIVE, connect_server_environment, java_command
+from speck.errors import LocalError
+from tests.support.binder_contract import eventually
+from tests.support.spark_server import SparkServer
+
+SUBMIT = "org.apache.spark.deploy.SparkSubmit"
+
+
+@pytest.fixture(autouse=True)
+def prefix_fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    if "spark_server" not in request.fixturenames:
+        monkeypatch.setattr(sys, "prefix", str(tmp_path / "environment"))
+
+
+def submit(directory: Path) -> list[str]:
+    return [*java_command("64m", (), directory, ()), SUBMIT, "--version"]  # ends by itself
+
+
+def make(directory: Path) -> None:
+    said = directory / "some.log"
+    programs = {"some": submit(directory)}
+
+    def has_spoken() -> None:
+        eventually(said.read_bytes, bool)
+
+    class_archive.make(programs, connect_server_environment(), directory, has_spoken)
+
+
+def test_an_archive_is_made_and_used(tmp_path: Path) -> None:
+    assert class_archive.options("some") == ()
+    environment = connect_server_environment()
+    make(tmp_path)
+    java, *arguments = submit(tmp_path)
+    loaded = [java, *class_archive.options("some"), "-Xlog:class+load", *arguments]
+    said = subprocess.run(loaded, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    ours = [line for line in said.stdout.splitlines() if f"{SUBMIT} " in line]
+    assert [line.endswith("source: shared objects file (top)") for line in ours] == [True]
+
+
+def test_one_that_does_not_fit_is_left_aside_without_a_word(tmp_path: Path) -> None:
+    class_archive.place("some").parent.mkdir(parents=True)
+    class_archive.place("some").write_text("no archive")
+    java, *arguments = submit(tmp_path)
+    said = subprocess.run(
+        [java, *class_archive.options("some"), *arguments],
+        env=connect_server_environment(),
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    assert b"archive" not in said.stdout + said.stderr
+
+
+def test_no_place_for_it(tmp_path: Path) -> None:
+    (tmp_path / "environment").write_text("a file")
+    with pytest.raises(LocalError, match=r"no archive of classes at .*some\.jsa: Not a directory"):
+        make(tmp_path)
+
+
+def test_a_program_that_ends_without_one(tmp_path: Path) -> None:
+    with pytest.raises(LocalError, match=r"no archive of classes at .*some\.jsa: the program wrote none"):
+        class_archive.make({"some": [sys.executable, "-c", ""]}, {}, tmp_path, lambda: None)
+
+
+@pytest.mark.skipif(
+    not class_archive.options(ARCHIVE), reason="no archive of Spark's classes (speck local prepare)"
+)
+def test_a_server_uses_the_archive(spark_server: SparkServer) -> None:
+    maps = Path(f"/proc/{spark_server.pid}/maps").read_text()
+    assert str(class_archive.place(ARCHIVE)) in maps

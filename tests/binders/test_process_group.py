@@ -1,0 +1,42 @@
+"""Several programs that live and end as one."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+
+from binders.common import process_group
+from tests.support.binder_contract import eventually
+
+
+def start(*scripts: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(process_group.command([["sh", "-c", script] for script in scripts]))
+
+
+def test_the_end_of_one_is_the_end_of_all(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    process = start(
+        f"echo $$ > {note}; exec sleep 600", f"while ! test -s {note}; do sleep 0.05; done; exit 3"
+    )
+    assert process.wait(60) == 3
+    assert not psutil.pid_exists(int(note.read_text()))
+
+
+def test_sigterm_ends_all(tmp_path: Path) -> None:
+    notes = [tmp_path / name for name in ("first", "second")]
+    process = start(*(f"echo $$ > {note}; exec sleep 600" for note in notes))
+    pids = eventually(lambda: [note.read_text().strip() if note.exists() else "" for note in notes], all)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0
+    assert not any(psutil.pid_exists(int(pid)) for pid in pids)
+
+
+def test_the_command_line_is_plain() -> None:
+    command = process_group.command([["a", "b c"], ["d"]])
+    assert command[:3] == [sys.executable, "-m", "binders.common.process_group"]
+    assert json.loads(command[3]) == [["a", "b c"], ["d"]]

@@ -1,0 +1,154 @@
+"""The demo as a whole, on real engines and brokers, and what it says of accounts that do not agree."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from rich.console import Console
+
+from speck.cli.demo import Accounts
+from speck.cli.demo.view import View, statistics_table
+from tests.support import ROOT
+from tests.support.binder_contract import eventually
+from tests.support.mosquitto_server import PROGRAM as MOSQUITTO
+
+JARS = list((ROOT / "binders" / "jars").glob("spark-mqtt*.jar"))
+TIMEOUT = 600
+
+needs_servers = pytest.mark.skipif(
+    not (JARS and MOSQUITTO and shutil.which("java")), reason="needs Java, Mosquitto and the connector (make)"
+)
+
+
+def _demo(temporary: Path, **options: object) -> subprocess.Popen[str]:
+    """A demo whose temporary files lie in a directory of its own, by which its processes can be told."""
+    given = ", ".join(f"{name}={value!r}" for name, value in options.items())
+    program = f"import sys; from speck.cli.demo import *; sys.exit(run_demo(DemoOptions({given})))"
+    temporary.mkdir(exist_ok=True)
+    return subprocess.Popen(
+        # Whoever runs the tests may have these ignored, which children inherit.
+        ["env", "--default-signal=INT,TERM", sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    )
+
+
+def _left_behind(temporary: Path) -> list[list[str]]:
+    """The processes that name the directory on their command line, or work in it."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            command = process.cmdline()
+            if any(str(temporary) in word for word in command) or str(temporary) in process.cwd():
+                found.append(command)
+        except psutil.Error:
+            continue
+    return found
+
+
+@needs_servers
+def test_the_accounts_agree_and_what_is_kept_ends_as_it_says(tmp_path: Path) -> None:
+    demo = _demo(tmp_path / "demo", limit=5000, rate=0, malformed=0.1, as_json=True, keep=True)
+    said: dict[str, str] = {}
+    try:
+        output, words = demo.communicate(timeout=TIMEOUT)
+        said = dict(line.split(":  ", 1) for line in words.splitlines() if line.startswith("to "))
+        assert demo.returncode == 0, words
+        look = ["sh", "-c", f"{said['to look at it']} --json"]
+        # Those that the edit has just started are observed within ten seconds.
+        states = eventually(
+            lambda: [job["state"] for job in json.loads(subprocess.check_output(look, cwd=ROOT))],
+            lambda found: "unknown" not in found,
+        )
+        assert states == ["running"] * 17
+    finally:
+        demo.kill()
+        subprocess.run(["sh", "-c", said.get("to end it", "true")], cwd=ROOT, check=False)
+    accounts = json.loads(output)
+    assert accounts["sent"]["readings"] == 5000
+    assert accounts["sent"] == accounts["counted_locally"] == accounts["counted_globally"]
+    assert accounts["malformed"] > 0
+    assert accounts["jobs"] == 17
+    assert accounts["actions"] == {"start": 1, "stop": 1, "update": 0, "move": 1, "keep": 15}
+    calls = accounts["engine_calls"]
+    assert (calls["submit"], calls["stop"]) == (2, 2)
+    assert {"sites", "server", "deploy", "edit", "feed", "total"} <= set(accounts["seconds"])
+    eventually(lambda: _left_behind(tmp_path / "demo"), lambda left: left == [])
+    assert len(list((tmp_path / "demo").glob("speck-demo-*/server.log"))) == 1
+
+
+@needs_servers
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_demo_stops_everything(tmp_path: Path, number: signal.Signals) -> None:
+    demo = _demo(tmp_path / "demo")
+    try:
+        assert demo.stdout is not None
+        for line in demo.stdout:
+            if "engine" in line and line.rstrip().endswith("is up"):  # some servers are up, others not yet
+                break
+        demo.send_signal(number)
+        demo.communicate(timeout=TIMEOUT)
+    finally:
+        demo.kill()
+    assert demo.returncode == 130
+    assert _left_behind(tmp_path / "demo") == []
+    assert list((tmp_path / "demo").glob("speck-demo-*")) == []
+
+
+def test_accounts_that_agree_have_no_differences() -> None:
+    counted = {"readings": 3, "vehicles": 9}
+    assert Accounts(sent=counted, counted_locally=counted, counted_globally=counted).differences() == []
+
+
+def test_every_difference_is_named() -> None:
+    accounts = Accounts(
+        sent={"readings": 1003, "vehicles": 9},
+        counted_locally={"readings": 1003, "vehicles": 8},
+        counted_globally={"readings": 1004, "vehicles": 9},
+    )
+    assert accounts.differences() == [
+        "at the sites: 8 vehicles counted, 9 sent (-1)",
+        "over all sites: 1,004 readings counted, 1,003 sent (+1)",
+    ]
+
+
+def test_nothing_counted_differs_from_something_sent() -> None:
+    assert len(Accounts(sent={"readings": 1, "vehicles": 1}).differences()) == 4
+
+
+def test_the_statistics_show_each_site_and_all(tmp_path: Path) -> None:
+    window = {
+        "start": "2026-03-02T07:15:00",
+        "end": "2026-03-02T07:30:00",
+        "mean_speed": 41.5,
+        "slowest": ["17", "4"],
+    }
+    totals = {
+        "local": {"readings": 1200, "vehicles": 31},
+        "overall": {"readings": 1100, "vehicles": 30},
+        "sites": {"A": {"readings": 1200, "vehicles": 31}},
+        "latest": {"A": window},
+    }
+    console = Console(record=True, width=100, file=(tmp_path / "out").open("w"))
+    console.print(statistics_table(totals, "data flows"))
+    View(console).statistics(totals, "data flows")
+    text = console.export_text()
+    console.file.close()
+    for expected in ("1,200", "1,100", "07:15 to 07:30", "41.5 km/h", "17, 4", "all"):
+        assert expected in text
+    assert "at the sites 1,200 readings, 31 vehicles; over all 1,100, 30" in text
+
+
+def test_statistics_before_the_first_are_empty() -> None:
+    assert statistics_table({}, "data flows").row_count == 0

@@ -1,0 +1,142 @@
+"""``speck init``: what it writes is sound, passes its own test, and runs on a real engine and broker."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from binders.common.java import java
+from binders.spark.local.commands import CONNECTOR
+from speck.cli import cli
+from speck.cli.starter import contents, write
+from speck.errors import LocalError, SpeckError
+from tests.support.binder_contract import eventually
+from tests.support.mosquitto_server import PROGRAM, MosquittoServer, free_port
+from tests.support.spark_bench import MqttFriend
+from tests.support.spark_server import SparkServer
+from tests.support.terminal import command, environment, piped
+
+NOWHERE = f"http://127.0.0.1:{free_port()}"
+FILES = ["README.md", "composition.yaml", "jobs/readings.py", "sites.yaml", "test_readings.py"]
+
+
+def files_of(directory: Path) -> list[str]:
+    return sorted(str(each.relative_to(directory)) for each in directory.rglob("*") if each.is_file())
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Path:
+    """A directory as the command writes it."""
+    said = piped(NOWHERE, "init", "first", cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    assert "now: read first/README.md" in said.stderr
+    return tmp_path / "first"
+
+
+def test_what_is_written_is_valid(started: Path) -> None:
+    assert files_of(started) == FILES
+    said = piped(NOWHERE, "validate", "composition.yaml", "--sites", "sites.yaml", cwd=started)
+    assert said.stdout == "composition.yaml: composition hot-readings, jobs pick-hot, nothing wrong\n"
+    assert piped(NOWHERE, "validate", "sites.yaml", cwd=started).returncode == 0
+    drawn = piped(NOWHERE, "graph", "composition.yaml", "--sites", "sites.yaml", cwd=started).stdout
+    assert "readings --> pick-hot --> hot" in drawn
+
+
+def test_every_command_of_its_readme_is_one() -> None:
+    readme = next(content.decode() for name, content in contents() if name.name == "README.md")
+    told = set(re.findall(r"\bspeck ([a-z]+)", readme))
+    assert len(told) >= 8
+    assert told <= cli.commands.keys()
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "sites.yaml").write_text("mine")
+    said = piped(NOWHERE, "init", cwd=tmp_path)
+    assert said.returncode == 1
+    assert said.stderr == (
+        "error: sites.yaml exists already, so nothing was written (expected another directory)\n"
+    )
+    assert files_of(tmp_path) == ["sites.yaml"]
+    (tmp_path / "sites.yaml").unlink()
+    (tmp_path / "README.md").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(SpeckError, match=r"README\.md exists already"):
+        write(tmp_path)
+
+
+def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    said = piped(NOWHERE, "init", "file/below", cwd=tmp_path)
+    assert (said.returncode, said.stderr) == (1, "error: file/below: Not a directory\n")
+
+
+def _has_java() -> bool:
+    try:
+        return bool(java("Spark"))
+    except LocalError:
+        return False
+
+
+@pytest.mark.skipif(not _has_java(), reason="Spark needs Java")
+def test_its_own_test_passes(started: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=started,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert "3 passed" in done.stdout, done.stdout + done.stderr
+
+
+@contextmanager
+def serving(directory: Path) -> Iterator[str]:
+    """The server in this directory, with its inventory, on a free port."""
+    serve = command(NOWHERE, "serve", "--port", "0", "--data-dir", "store", "--sites", "sites.yaml")
+    with subprocess.Popen(
+        serve, stdout=subprocess.PIPE, text=True, cwd=directory, env=environment()
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().split()[-1]
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+@pytest.mark.skipif(
+    not (CONNECTOR.exists() and PROGRAM), reason="needs Mosquitto and the connector (make jars)"
+)
+def test_it_runs_on_spark_and_mosquitto(
+    started: Path, spark_server: SparkServer, mosquitto: MosquittoServer
+) -> None:
+    sites = started / "sites.yaml"
+    text = sites.read_text().replace("sc://127.0.0.1:15002", spark_server.address)
+    checkpoints = f"    checkpoint_dir: {started / 'checkpoints'}\n"
+    sites.write_text(text.replace("tcp://127.0.0.1:1883", mosquitto.address) + checkpoints)
+    with serving(started) as url:
+        checked = piped(url, "sites", "check")
+        assert (checked.returncode, checked.stdout.splitlines()[-1]) == (0, "all well"), checked.stdout
+        applied = piped(url, "apply", "composition.yaml", cwd=started)
+        assert applied.returncode == 0, applied.stderr
+        friend = MqttFriend(mosquitto.port, "hot")
+        try:
+            friend.send("readings", ['{"sensor": "s1", "celsius": 31.5}', '{"sensor": "s2", "celsius": 1}'])
+            eventually(lambda: friend.received, bool)
+        finally:
+            friend.close()
+        assert [json.loads(value) for _, value in friend.received] == [{"sensor": "s1", "celsius": 31.5}]
+        # Both at once, or each in a batch of its own.
+        rows = re.compile(r": (\d+) rows in")
+        eventually(
+            lambda: piped(url, "logs", "pick-hot").stdout,
+            lambda said: sum(map(int, rows.findall(said))) == 2,
+        )
+        assert piped(url, "delete", "hot-readings").returncode == 0

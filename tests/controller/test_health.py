@@ -1,0 +1,124 @@
+"""Whether a coordinator is alive, and whether it is ready: what is answered, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from speck.coordinator import Coordinator
+from speck.server.api import create_app
+from speck.store import Store
+from tests.support.binder_contract import eventually
+from tests.support.doubles import World, double_kinds
+from tests.support.jobs_by_hand import composition, make_job, write_code
+
+
+@dataclass
+class Bench:
+    """Coordinators, one after the other, over one world and one store; they go round by themselves."""
+
+    world: World
+    directory: Path
+    coordinator: Coordinator
+    store: Store
+
+    @staticmethod
+    def _made(world: World, directory: Path) -> tuple[Coordinator, Store]:
+        store = Store(directory / "store")
+        return Coordinator(store, double_kinds(world), roots=[write_code(directory)], period=0.05), store
+
+    @classmethod
+    def begin(cls, directory: Path) -> Bench:
+        world = World()
+        return cls(world, directory, *cls._made(world, directory))
+
+    def restart(self) -> None:
+        """A new coordinator that is not started yet."""
+        self.close()
+        self.coordinator, self.store = self._made(self.world, self.directory)
+
+    def close(self) -> None:
+        self.coordinator.close()
+        self.store.close()
+
+    def get(self, path: str) -> tuple[int, Any]:
+        answer = create_app(self.coordinator).test_client().get(path)
+        return answer.status_code, answer.get_json(force=True)
+
+
+@pytest.fixture(name="bench")
+def bench_fixture(tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench.begin(tmp_path)
+    yield bench
+    bench.close()
+
+
+def test_ready_when_recovered_and_looked_at(bench: Bench) -> None:
+    bench.coordinator.start()
+    operation, _ = bench.coordinator.apply(composition(make_job("a")))
+    assert operation.wait(30)
+    bench.restart()
+    status, problem = bench.get("/readyz")
+    assert (status, problem["detail"]) == (503, "what was interrupted is not taken up again yet")
+    hold = bench.world.hold("statuses")
+    bench.coordinator.start()
+    assert hold.reached.wait(30)
+    status, problem = bench.get("/readyz")
+    assert (status, problem["detail"]) == (503, "the engines were not looked at yet")
+    assert bench.get("/healthz") == (200, {"status": "ok"})
+    hold.release()
+    eventually(lambda: bench.get("/readyz"), lambda answer: answer == (200, {"status": "ok"}))
+
+
+def test_not_ready_while_it_shuts_down(bench: Bench) -> None:
+    bench.coordinator.start()
+    eventually(lambda: bench.get("/readyz")[0], lambda status: status == 200)
+    bench.coordinator.settle()
+    status, problem = bench.get("/readyz")
+    assert (status, problem["detail"]) == (503, "the server is shutting down")
+    assert bench.get("/healthz")[0] == 200
+
+
+def test_a_coordinator_without_a_loop_is_ready_at_once(tmp_path: Path) -> None:
+    with Store(tmp_path / "store") as store:
+        coordinator = Coordinator(store, double_kinds(World()), period=0)
+        coordinator.start()
+        assert coordinator.waits_for() == []
+        coordinator.close()
+
+
+def test_not_alive_when_a_round_takes_for_ever(bench: Bench) -> None:
+    bench.coordinator.start()
+    operation, _ = bench.coordinator.apply(composition(make_job("a")))
+    assert operation.wait(30)
+    bench.coordinator.observer.patience = 60.0  # so long a round waits for its engines
+    hold = bench.world.hold("statuses")
+    assert hold.reached.wait(30)
+    bench.coordinator.loop.patience = 0.0
+    try:
+        _, problem = eventually(lambda: bench.get("/healthz"), lambda answer: answer[0] == 503)
+        assert problem["detail"].startswith("the loop is stuck in a round for ")
+        assert bench.get("/readyz")[0] == 503
+    finally:
+        hold.release()
+        bench.coordinator.loop.patience = 300.0
+    eventually(lambda: bench.get("/healthz")[0], lambda status: status == 200)
+
+
+def test_not_alive_when_the_loop_has_ended(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench.coordinator.loop, "_run", lambda period: None)
+    bench.coordinator.start()
+    _, problem = eventually(lambda: bench.get("/healthz"), lambda answer: answer[0] == 503)
+    assert problem["detail"] == "the loop has ended"
+
+
+def test_a_failed_look_makes_nobody_ready(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench.coordinator.loop, "deployments", None)  # a defect, whatever it is
+    bench.coordinator.start()
+    failures = bench.coordinator.gauges.registry.get_sample_value
+    eventually(lambda: failures("speck_round_failures_total"), lambda count: (count or 0) > 1)
+    assert bench.coordinator.waits_for() == ["the engines were not looked at yet"]

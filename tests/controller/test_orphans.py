@@ -1,0 +1,219 @@
+"""Copies of jobs that an engine runs and the store does not name, over engines and brokers in memory."""
+
+from __future__ import annotations
+
+import io
+import threading
+from dataclasses import replace
+
+import pytest
+
+from speck.core.job import Job, form_fingerprint
+from speck.core.runtime import Attempt
+from speck.errors import NoAnswer
+from speck.store.maintenance.backup import restore
+from speck.store.maintenance.integrity import LEAP
+from tests.support.coordinator_bench import world_fixture  # noqa: F401
+from tests.support.doubles import World
+from tests.support.jobs_by_hand import chain
+from tests.support.reconciler_bench import Bench, bench_fixture, copy_of  # noqa: F401
+
+ENGINE, BROKER, FAR = "sc://e1:1", "tcp://b1:1883", "tcp://b2:1883"
+A, B = chain("a", "b")
+FASTER = replace(A, trigger="1 second")
+
+
+def intrude(bench: Bench, job: Job = A, owner: str | None = None, number: int = 9) -> Attempt:
+    """Let the engine run a copy of a job that the store does not name, by default one that it once had."""
+    owner = bench.store.identity if owner is None else owner
+    attempt = replace(copy_of(job, bench.world, number), owner=owner)
+    bench.world.intrude(ENGINE, job, attempt)
+    return attempt
+
+
+def bring_back(bench: Bench, pieces: bytes) -> None:
+    """Go on with a backup, as after a crash that took the store with it."""
+    bench.close()
+    place = bench.store.directory.with_name("restored")
+    restore(io.BytesIO(pieces), "backup", place)
+    bench.move_to(place)
+
+
+def numbers(world: World, job: str) -> list[int]:
+    return [each.attempt.number for each in world.running(job)]
+
+
+# --- ended, or told
+
+
+def test_a_second_copy_of_ours_is_stopped(bench: Bench, world: World) -> None:
+    bench.apply(A)
+    world.intrude(ENGINE, A, copy_of(A, world, 1))
+    bench.round()
+    assert numbers(world, "a") == [1]
+    events = [(each["kind"], each["message"]) for each in bench.coordinator.events()]
+    assert events[-2][1].startswith("job 'a': running twice: attempt")
+    assert events[-1] == ("stopped", f"job 'a': second copy (attempt {1:032x}) stopped at {ENGINE}")
+    bench.round()
+    assert bench.job("a")["drift"] is None
+
+
+def test_a_copy_that_reads_another_session_is_told_and_not_touched(bench: Bench, world: World) -> None:
+    bench.apply(A)
+    world.intrude(ENGINE, replace(A, source_broker=FAR), copy_of(A, world))
+    bench.round(3)
+    assert len(world.running("a")) == 2
+    assert bench.job("a")["drift"] == "running twice"
+    assert bench.told() == [("drift", "a")]
+
+
+def test_a_copy_that_the_store_does_not_name_keeps_its_job_from_being_doubled(
+    bench: Bench, world: World
+) -> None:
+    bench.apply(A)
+    world.restart(ENGINE)
+    world.intrude(ENGINE, A, copy_of(A, world))
+    bench.round(4)
+    assert [each.attempt.number for each in world.running("a")] == [9]
+    assert bench.job("a")["drift"] == "running old code"
+    assert "which the store does not name" in str(bench.job("a")["waits"])
+
+
+@pytest.mark.parametrize("owner", ["another", ""], ids=["another store's", "of nobody"])
+def test_a_copy_that_may_be_of_another_store_is_told_and_not_taken_up(
+    bench: Bench, world: World, owner: str
+) -> None:
+    bench.apply(A)
+    world.restart(ENGINE)
+    intrude(bench, owner=owner)
+    bench.round(4)
+    assert numbers(world, "a") == [9]
+    assert bench.job("a")["attempt"] == 1
+    told = "another SpecK has started" if owner else "the store does not name"
+    assert told in str(bench.job("a")["drift_message"])
+
+
+def test_a_second_copy_of_another_store_is_not_ended(bench: Bench, world: World) -> None:
+    bench.apply(A)
+    intrude(bench, owner="another", number=1)
+    bench.round(3)
+    assert sorted(numbers(world, "a")) == [1, 1]
+    assert bench.job("a")["drift"] == "running twice"
+
+
+# --- taken up
+
+
+def test_a_copy_in_the_wanted_form_is_taken_up_when_no_other_runs(bench: Bench, world: World) -> None:
+    bench.apply(A)
+    world.restart(ENGINE)
+    stray = intrude(bench)
+    before = world.changes()
+    bench.round(3)
+    assert (world.changes(), numbers(world, "a")) == (before, [9])
+    (record,) = bench.store.attempts("a")
+    assert (record.attempt.id, record.attempt.session, record.phase) == (stray.id, "speck-a", "running")
+    assert (bench.job("a")["state"], bench.job("a")["drift"]) == ("running", None)
+    said = [each["message"] for each in bench.coordinator.events() if each["kind"] == "started"]
+    assert said[-1] == f"job 'a': attempt 9 was found at {ENGINE}, and taken up"
+    world.crash("a")
+    bench.round()
+    assert numbers(world, "a") == [10]
+
+
+def test_a_copy_in_another_form_is_told(bench: Bench, world: World) -> None:
+    bench.apply(A)
+    world.restart(ENGINE)
+    intrude(bench, FASTER)
+    bench.round(4)
+    assert numbers(world, "a") == [9]
+    assert (bench.job("a")["drift"], bench.job("a")["attempt"]) == ("running old code", 1)
+
+
+def test_a_copy_is_not_taken_up_while_the_other_may_run(bench: Bench, world: World) -> None:
+    bench.apply(A)
+    world.silent_jobs.add(world.running("a")[0].attempt.id)
+    intrude(bench)
+    bench.round(3)
+    assert [each.attempt.number for each in bench.store.attempts("a")] == [1]
+
+
+def test_the_older_of_two_copies_ends_whichever_the_store_names(bench: Bench, world: World) -> None:
+    """The fence names the newer one: the older copy ends as soon as it looks there."""
+    bench.apply(A)
+    intrude(bench)
+    bench.round(2)
+    assert sorted(numbers(world, "a")) == [1, 9]
+    world.broker(BROKER).fences["speck-a"] = 9
+    bench.round(3)
+    assert numbers(world, "a") == [9]
+    assert [each.attempt.number for each in bench.store.attempts("a")] == [9]
+    assert bench.job("a")["drift"] is None
+
+
+def test_a_user_goes_before_what_was_found_out(bench: Bench, world: World) -> None:
+    bench.apply(A)
+    world.restart(ENGINE)
+    intrude(bench)
+    hold = world.hold("find", "a")
+    loop = threading.Thread(target=bench.coordinator.loop.round)
+    loop.start()
+    assert hold.reached.wait(30)
+    assert bench.apply(A, B).actions["b"].state == "done"
+    hold.release()
+    loop.join(30)
+    assert [each.attempt.number for each in bench.store.attempts("a")] != [9]
+    world.violations.clear()  # the user asked for it: what runs there gives way at the fence
+
+
+# --- an old backup
+
+
+def test_after_an_old_backup_the_copy_of_later_is_taken_up(bench: Bench, world: World) -> None:
+    bench.apply(A, B)
+    pieces = b"".join(bench.coordinator.backup())
+    for job in (FASTER, A):
+        bench.apply(job, B)
+    before = world.changes()
+    bring_back(bench, pieces)
+    bench.round(3)
+    assert world.changes() == before
+    assert (numbers(world, "a"), bench.job("a")["drift"]) == ([3], None)
+    bench.apply(FASTER, B)
+    assert numbers(world, "a") == [LEAP + 2]
+
+
+def test_after_an_old_backup_a_job_of_later_is_told_and_gives_way(bench: Bench, world: World) -> None:
+    bench.apply(A)
+    pieces = b"".join(bench.coordinator.backup())
+    bench.apply(A, B)
+    (stray,) = world.running("b")
+    bring_back(bench, pieces)
+    bench.round(3)
+    assert numbers(world, "b") == [1]
+    (said,) = [each["message"] for each in bench.coordinator.events() if each["kind"] == "stray"]
+    assert said.startswith(f"job 'b' is in no composition, and attempt {stray.attempt.id} of it runs at")
+    bench.apply(A, B)
+    world.take_over(BROKER, "speck-b")
+    assert numbers(world, "b") == [LEAP + 1]  # above all that there ever were
+    world.violations.clear()  # for a moment both ran, and only the newer one may read
+
+
+def test_what_runs_while_it_is_deleted_is_no_stray(bench: Bench, world: World) -> None:
+    bench.apply(A, B)
+    bench.round()
+    world.fail("stop", NoAnswer("silence", address=ENGINE), name="b", times=None)
+    bench.apply(A)
+    bench.round(3)
+    world.heal()
+    bench.round(5)
+    assert "stray" not in [each["kind"] for each in bench.coordinator.events()]
+    assert world.where() == {"a": ENGINE}
+
+
+def test_forms_differ_where_an_engine_would_notice() -> None:
+    notes = ({"labels": {"a": "b"}}, {"job_path": "elsewhere.py"}, {"restart": "never"})
+    changes = ({"trigger": "1 second"}, {"arguments": {"n": 1}}, {"arguments": {"n": "1"}}, {"job_name": "x"})
+    same, others = ([form_fingerprint(replace(A, **each)) for each in group] for group in (notes, changes))
+    assert set(same) == {form_fingerprint(A)}
+    assert len({form_fingerprint(A), *others}) == 5

@@ -1,0 +1,470 @@
+"""The loop that keeps it true, over engines and brokers in memory and a clock that the test moves."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from speck.apply.operation import Operation
+from speck.controller.backoff import FIRST, JITTER, LONGEST, WELL, exponential
+from speck.controller.reconciler import NEVER
+from speck.coordinator import Coordinator
+from speck.core.runtime import Drift, JobState
+from speck.errors import Busy, NoAnswer, NoCapacity, Refused, SpeckError
+from speck.store import Store
+from tests.support.binder_contract import eventually
+from tests.support.coordinator_bench import world_fixture  # noqa: F401
+from tests.support.doubles import World, double_kinds
+from tests.support.jobs_by_hand import chain, code_hash, composition, make_job
+from tests.support.reconciler_bench import WAITS, Bench, bench_fixture, copy_of  # noqa: F401
+
+ENGINE, OTHER, BROKER, FAR = "sc://e1:1", "sc://e2:1", "tcp://b1:1883", "tcp://b2:1883"
+A, B, C = chain("a", "b", "c")
+
+
+# --- each kind of drift
+
+
+@pytest.mark.parametrize(
+    ("state", "drift", "rounds"),
+    [
+        (JobState.FAILED, Drift.DIED, 1),
+        (JobState.FINISHED, Drift.FINISHED, 1),
+        (JobState.STOPPED, Drift.STOPPED, 1),
+    ],
+)
+def test_what_ended_is_named_and_started_again_from_its_state(
+    bench: Bench, world: World, state: JobState, drift: Drift, rounds: int
+) -> None:
+    bench.apply(A, B)
+    world.crash("a", "no such street", state)
+    bench.round()
+    (running,) = world.running("a")
+    assert (running.attempt.number, running.attempt.state is not None) == (2, True)
+    bench.round()
+    assert bench.told() == [("drift", "a"), ("healed", "a")]
+    event = next(each for each in bench.coordinator.events() if each["kind"] == "drift")
+    assert event["message"] == f"job 'a': {drift.value}: no such street"
+    assert bench.job("a")["drift"] is None
+    assert bench.heals() == 1
+
+
+def test_what_an_engine_lost_is_missed_twice_before_it_is_started_again(bench: Bench, world: World) -> None:
+    bench.apply(A, B)
+    world.restart(ENGINE)
+    bench.round()
+    assert (bench.job("a")["drift"], bench.job("a")["waits"]) == ("missing", "is looked for once more")
+    assert world.running() == []
+    bench.round()
+    assert [each.attempt.state is not None for each in world.running()] == [True, True]
+    bench.round()
+    assert sorted(bench.told()) == [("drift", "a"), ("drift", "b"), ("healed", "a"), ("healed", "b")]
+
+
+def test_a_foreign_job_of_our_name_is_told_and_not_touched(bench: Bench, world: World) -> None:
+    bench.apply(A)
+    world.intrude(ENGINE, A, copy_of(A, world), foreign=True)
+    bench.round(3)
+    assert len(world.running("a")) == 2
+    assert bench.job("a")["drift"] == "foreign job of this name"
+    assert (bench.told(), bench.heals()) == ([("drift", "a")], 0)
+
+
+def test_other_code_than_asked_for_is_named(bench: Bench, world: World) -> None:
+    bench.apply(A)
+    (running,) = world.running("a")
+    running.job = replace(A, code_hash=code_hash("other.py"))
+    bench.round(2)
+    assert bench.job("a")["drift"] == "running old code"
+    assert code_hash("other.py")[:12] in str(bench.job("a")["drift_message"])
+    assert bench.told() == [("drift", "a")]
+
+
+def test_what_was_not_started_is(bench: Bench, world: World) -> None:
+    world.fail("submit", Refused("quota exceeded", address=ENGINE), name="a")
+    assert bench.apply(A).state == "failed"
+    bench.round(1, seconds=1)
+    assert (bench.job("a")["state"], bench.job("a")["drift"]) == ("failed", "not started")
+    assert bench.job("a")["next_try"] == bench.clock.now - 1 + WAITS
+    bench.round(2)
+    assert len(world.running("a")) == 1
+    assert bench.told() == [("drift", "a"), ("healed", "a")]
+
+
+def test_nothing_is_done_while_all_is_as_wanted(bench: Bench, world: World) -> None:
+    bench.apply(A, B, C)
+    before, calls = world.changes(), len(world.calls)
+    bench.round(5)
+    assert world.changes() == before
+    assert [call[:2] for call in world.calls[calls:]] == [("statuses", ENGINE), ("running", ENGINE)] * 5
+    assert (bench.told(), bench.heals()) == ([], 0)
+
+
+# --- policy and back-off
+
+
+def test_never_only_tells(bench: Bench, world: World) -> None:
+    bench.apply(replace(A, restart="never"), B)
+    world.crash("a")
+    bench.round(5)
+    assert sorted(world.where()) == ["b"]
+    job = bench.job("a")
+    assert (job["state"], job["drift"], job["waits"], job["next_try"]) == ("failed", "died", NEVER, None)
+    assert bench.told() == [("drift", "a")]
+    bench.apply(replace(A, restart="never"), B)
+    assert sorted(world.where()) == ["a", "b"]
+
+
+def test_who_keeps_dying_waits_longer_each_time(bench: Bench, world: World) -> None:
+    bench.apply(A)
+    started = []
+    for second in range(120):
+        for _ in world.running("a"):
+            started.append(second)
+            world.crash("a", "no such street")
+        bench.round(1, seconds=1)
+        assert bench.job("a")["drift"] in ("died", None)
+    assert started[:2] == [0, 1]  # the first healing is at once
+    assert [later - sooner for sooner, later in pairwise(started[1:])] == [10, 20, 40]
+    job = bench.job("a")
+    assert (job["state"], job["message"], job["waits"]) == (
+        "failed",
+        "no such street",
+        "waits for its next try",
+    )
+    assert job["next_try"] == pytest.approx(1_000_000 + started[-1] + 80, abs=1)
+
+
+def test_back_off_begins_anew_after_running_well(bench: Bench, world: World) -> None:
+    bench.apply(A)
+    for _ in range(2):
+        world.crash("a")
+        bench.round(1)
+        bench.round(int(WELL / 10) + 2)
+    assert bench.heals() == 2
+    assert bench.coordinator.backoff.next_try("a") is None
+
+
+def test_an_apply_tries_at_once_what_waits_for_its_next_try(bench: Bench, world: World) -> None:
+    bench.apply(A)
+    for _ in range(3):
+        world.crash("a")
+        bench.round(1, seconds=1)
+    assert world.running("a") == []
+    assert bench.apply(A).state == "succeeded"
+    assert len(world.running("a")) == 1
+    world.crash("a")
+    bench.round(1, seconds=1)
+    assert len(world.running("a")) == 1  # and what was tried before counts no more
+
+
+def test_waits_double_up_to_a_bound() -> None:
+    waits = [exponential(tries) for tries in range(1, 12)]
+    for tries, seconds in enumerate(waits):
+        least = min(FIRST * 2**tries, LONGEST)
+        assert least <= seconds <= min(least + JITTER, LONGEST)
+    assert len({exponential(1) for _ in range(20)}) > 1  # by chance, so that not all come at once
+
+
+def test_an_update_that_was_refused_is_not_tried_again_by_itself(bench: Bench, world: World) -> None:
+    bench.apply(A)
+    other = replace(A, job_path="other.py", code_hash=code_hash("other.py"))
+    world.fail("submit", Refused("NameError in jobs.py:3", address=ENGINE), name="a")
+    assert bench.apply(other).state == "failed"
+    before = world.changes()
+    bench.round(20, seconds=60)
+    assert world.changes() == before  # the copy that was put back runs on undisturbed
+    assert bench.job("a")["drift"] == "not updated"
+    assert "NameError" in str(bench.job("a")["waits"])
+    assert bench.job("a")["next_try"] is None
+    assert bench.apply(other).state == "succeeded"
+    bench.round()
+    assert bench.job("a")["drift"] is None
+
+
+def test_a_copy_that_dies_after_its_update_was_refused_is_healed(bench: Bench, world: World) -> None:
+    bench.apply(A)
+    world.fail("submit", Refused("NameError in jobs.py:3", address=ENGINE), name="a")
+    bench.apply(replace(A, job_path="other.py", code_hash=code_hash("other.py")))
+    world.crash("a")
+    bench.round()
+    assert [each.job.code_hash for each in world.running("a")] == [code_hash("other.py")]
+
+
+def test_never_does_not_try_again_what_was_refused(bench: Bench, world: World) -> None:
+    world.fail("submit", Refused("NameError in jobs.py:3", address=ENGINE), name="a")
+    bench.apply(replace(A, restart="never"))
+    before = len(world.changes())
+    bench.round(10, seconds=60)
+    assert len(world.changes()) == before
+    assert "NameError" in str(bench.job("a")["waits"])
+
+
+def test_no_room_is_waited_for(bench: Bench, world: World) -> None:
+    world.fail("check", NoCapacity("no slot is free", address=ENGINE), name="a", times=2)
+    operation = bench.apply(A)
+    assert (operation.state, operation.actions["a"].state) == ("waiting", "waiting")
+    bench.round(4)
+    assert len(world.running("a")) == 1
+
+
+# --- sites out of reach
+
+
+def test_an_unreachable_site_is_unknown_and_started_nowhere_else(bench: Bench, world: World) -> None:
+    bench.apply(A, B)
+    world.down(ENGINE)
+    bench.round(5)
+    assert bench.job("a")["state"] == "unknown"
+    assert (world.where(), bench.told(), bench.heals()) == ({"a": ENGINE, "b": ENGINE}, [], 0)
+    world.up(ENGINE)
+    bench.round()
+    assert bench.job("a")["state"] == "running"
+    assert len(world.changes()) == 2
+
+
+def test_what_was_asked_for_while_a_site_was_away_is_done_on_its_return(bench: Bench, world: World) -> None:
+    here, gone = make_job("here", "p", "q"), replace(B, spe_address=OTHER)
+    bench.apply(replace(A, spe_address=OTHER), gone, here)
+    world.down(OTHER)
+    moved, new = replace(A, spe_address=ENGINE), make_job("new", "x", "y", spe_address=OTHER)
+    operation = bench.apply(moved, new, replace(here, trigger="1 second"))
+    assert {name: each.state for name, each in operation.actions.items()} == {
+        "a": "waiting",
+        "b": "waiting",
+        "here": "done",
+        "new": "waiting",
+    }
+    assert operation.state == "waiting"
+    bench.round(6)
+    assert world.where() == {"a": OTHER, "b": OTHER, "here": ENGINE}
+    assert bench.heals() == 0
+    for name in ("a", "b", "new"):
+        assert str(bench.job(name)["waits"]).startswith(f"waits for {OTHER}: ")
+    world.up(OTHER)
+    bench.round(2)
+    assert world.where() == {"a": ENGINE, "here": ENGINE, "new": OTHER}
+    assert sorted(each["job_name"] for each in bench.coordinator.views.jobs()) == ["a", "here", "new"]
+
+
+def test_a_broker_out_of_reach_is_waited_for(bench: Bench, world: World) -> None:
+    far = make_job("far", "x", "y", sink_broker=FAR)
+    world.down(FAR)
+    assert bench.apply(A, far).state == "waiting"
+    bench.round(3)
+    assert str(bench.job("far")["waits"]).startswith(f"waits for {FAR}: ")
+    world.up(FAR)
+    bench.round()
+    assert sorted(world.where()) == ["a", "far"]
+
+
+def test_a_deletion_is_carried_to_its_end(bench: Bench, world: World) -> None:
+    bench.apply(A, replace(B, spe_address=OTHER))
+    world.down(OTHER)
+    operation = bench.coordinator.delete_composition("traffic")
+    assert operation.wait(30)
+    assert operation.state == "waiting"
+    bench.round(3)
+    assert (bench.job("b")["wanted"], bench.job("b")["drift"]) == ("stopped", "not stopped")
+    bench.restart()
+    world.up(OTHER)
+    bench.round()
+    assert (bench.coordinator.views.compositions(), bench.coordinator.views.jobs(), world.running()) == (
+        [],
+        [],
+        [],
+    )
+    assert world.broker(BROKER).sessions == {}
+
+
+def test_a_writer_waits_while_its_reader_has_no_session(bench: Bench, world: World) -> None:
+    reader = replace(B, sink_broker=FAR)
+    world.down(FAR)
+    world.down(ENGINE)
+    bench.apply(A, reader)
+    world.up(ENGINE)
+    bench.round(3)
+    assert world.running() == []
+    assert str(bench.job("a")["waits"]).startswith("waits for job 'b', which waits for tcp://b2:1883")
+    world.up(FAR)
+    bench.round()
+    assert sorted(world.where()) == ["a", "b"]
+
+
+def test_a_reader_stays_while_its_writer_that_leaves_it_waits(bench: Bench, world: World) -> None:
+    writer = replace(A, spe_address=OTHER)
+    bench.apply(writer, B)
+    world.down(OTHER)
+    bench.apply(replace(writer, sink_topic="elsewhere"), replace(B, source_topic="elsewhere"))
+    bench.round(3)
+    assert [each.job.source_topic for each in world.running("b")] == [B.source_topic]
+    assert str(bench.job("b")["waits"]).startswith(f"waits for job 'a', which waits for {OTHER}")
+    world.up(OTHER)
+    bench.round(2)
+    assert [each.job.source_topic for each in world.running("b")] == ["elsewhere"]
+    assert [each.job.sink_topic for each in world.running("a")] == ["elsewhere"]
+
+
+def test_a_writer_is_healed_while_its_reader_that_has_a_session_waits(bench: Bench, world: World) -> None:
+    bench.apply(A, replace(B, spe_address=OTHER))
+    world.crash("a")
+    world.crash("b")
+    bench.coordinator.backoff.tried("b", bench.clock.now + 1000)
+    bench.round()
+    assert sorted(world.where()) == ["a"]
+
+
+def test_one_job_of_which_nothing_is_known_is_not_dead(bench: Bench, world: World) -> None:
+    bench.apply(A, B)
+    (running,) = world.running("a")
+    world.silent_jobs.add(running.attempt.id)
+    bench.round(4)
+    assert bench.job("a")["state"] == "unknown"
+    assert (bench.told(), bench.heals(), len(world.running("a"))) == ([], 0, 1)
+
+
+def test_an_outcome_that_is_not_known_is_settled(bench: Bench, world: World) -> None:
+    error = NoAnswer("timed out", address=ENGINE)
+    world.fail("submit", error, name="a", times=None, after=True)
+    world.fail("find", error, name="a", times=None)
+    assert bench.apply(A).state == "waiting"
+    world.heal()
+    bench.round(2)
+    assert len(world.running("a")) == 1
+    assert [each.phase for each in bench.store.attempts("a")] == ["running"]
+    assert bench.job("a")["state"] == "running"
+
+
+def test_an_engine_that_does_not_answer_holds_up_nobody(bench: Bench, world: World) -> None:
+    bench.coordinator.observer.patience = 0.2
+    bench.apply(A, replace(B, spe_address=OTHER))
+    hold, before = world.hold("statuses", address=OTHER), len(world.calls)
+    world.crash("a")
+    bench.round()
+    assert bench.job("b")["state"] == "unknown"
+    assert sorted(world.where()) == ["a", "b"]
+    bench.round(2)
+    asked = [call for call in world.calls[before:] if call[:2] == ("statuses", OTHER)]
+    assert asked == [("statuses", OTHER, "")]
+    hold.release()
+    eventually(lambda: bench.round() or bench.job("b")["state"], lambda state: state == "running")
+
+
+# --- users first
+
+
+def test_an_apply_waits_for_a_healing_at_work(bench: Bench, world: World) -> None:
+    bench.apply(A, B)
+    world.crash("a")
+    hold = world.hold("submit", "a")
+    bench.coordinator.loop.round()
+    assert hold.reached.wait(30)
+    done: list[Operation] = []
+    thread = threading.Thread(target=lambda: done.append(bench.apply(A, B, C)))
+    thread.start()
+    eventually(lambda: bench.coordinator.operations._users["traffic"], lambda count: count == 1)
+    assert thread.is_alive()
+    hold.release()
+    thread.join(30)
+    assert [each.state for each in done] == ["succeeded"]
+    assert sorted(world.where()) == ["a", "b", "c"]
+
+
+def test_an_apply_is_refused_when_a_healing_takes_too_long(bench: Bench, world: World) -> None:
+    bench.apply(A)
+    world.crash("a")
+    hold = world.hold("submit", "a")
+    bench.coordinator.loop.round()
+    assert hold.reached.wait(30)
+    bench.coordinator.operations.heal_patience = 0.1
+    with pytest.raises(Busy, match="heal"):
+        bench.coordinator.apply(composition(A, B))
+    hold.release()
+    bench.settle()
+    assert sorted(world.where()) == ["a"]
+
+
+def test_nothing_is_healed_while_a_user_is_at_work(bench: Bench, world: World) -> None:
+    bench.apply(A)
+    hold = world.hold("submit", "b")
+    operation, _ = bench.coordinator.apply(composition(A, B))
+    assert hold.reached.wait(30)
+    world.crash("a")
+    bench.coordinator.loop.round()
+    assert bench.heals() == 0
+    hold.release()
+    assert operation.wait(30)
+    bench.round()
+    assert sorted(world.where()) == ["a", "b"]
+
+
+# --- restarts, and the thread
+
+
+def test_after_a_restart_the_first_round_comes_at_once(tmp_path: Path, world: World) -> None:
+    bench = Bench.begin(world, tmp_path)
+    bench.apply(A)
+    bench.close()
+    world.crash("a")
+    with Store(tmp_path / "store") as store:
+        coordinator = Coordinator(store, double_kinds(world), roots=[tmp_path], period=3600)
+        coordinator.start()
+        eventually(lambda: len(world.running("a")), lambda count: count == 1)
+        coordinator.close()
+
+
+def test_a_healing_that_a_crash_broke_off_leaves_the_others_alone(bench: Bench, world: World) -> None:
+    never = replace(C, restart="never")
+    bench.apply(A, never)
+    world.crash("a")
+    world.crash("c")
+    hold = world.hold("submit", "a")
+    bench.coordinator.loop.round()
+    assert hold.reached.wait(30)
+    (heal,) = [each for each in bench.store.operations() if each["kind"] == "heal"]
+    hold.release()
+    bench.settle()
+    with bench.store.transaction() as transaction:
+        transaction.put_operation(heal["id"], heal | {"state": "running"})
+    world.crash("a")
+    bench.restart()
+    bench.settle()
+    assert world.running() == []  # what was tried just now is not tried again at once
+    bench.round(2)
+    assert sorted(world.where()) == ["a"]
+
+
+def test_a_round_that_fails_is_not_the_last(
+    bench: Bench, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.apply(A)
+    world.fail("statuses", SpeckError("unheard of"), times=None)  # type: ignore[arg-type]
+    bench.coordinator.loop.start(0.05)
+    world.crash("a")
+    eventually(lambda: world.counts()["statuses"], lambda count: count >= 2)
+    world.heal()
+    eventually(lambda: len(world.running("a")), lambda count: count == 1)
+
+
+# --- many jobs
+
+
+def test_a_thousand_jobs_are_one_question_an_engine(bench: Bench, world: World) -> None:
+    jobs = [
+        make_job(f"j{number}", f"in{number}", f"out{number}", spe_address=f"sc://e{number % 4}:1")
+        for number in range(1000)
+    ]
+    bench.apply(*jobs)
+    before = len(world.calls)
+    bench.round()
+    calls = sorted(call[:2] for call in world.calls[before:])
+    engines = [f"sc://e{number}:1" for number in range(4)]
+    assert calls == [(method, each) for method in ("running", "statuses") for each in engines]
+    world.crash("j7")
+    bench.round()
+    assert len(world.running("j7")) == 1
+    assert bench.told() == [("drift", "j7")]

@@ -1,0 +1,150 @@
+"""The loop over real engines: jobs that were stopped behind its back, and engines that were restarted."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from binders.spark.connect.grpc_client import ConnectClient, Query, endpoint_of
+from speck.binder import installed
+from speck.controller.backoff import Backoff
+from speck.coordinator import Coordinator
+from speck.core.inventory import Inventory
+from speck.core.job import Composition, Job
+from speck.core.runtime import Handle
+from speck.store import Store
+from tests.support.binder_contract import eventually
+from tests.support.examples import one_site
+from tests.support.flink_bench import FlinkBench
+from tests.support.flink_server import FlinkServer
+from tests.support.mosquitto_server import PROGRAM, MosquittoServer
+from tests.support.spark_bench import JOBS, SparkBench
+from tests.support.spark_server import SparkServer
+
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
+
+PATIENCE = 120.0
+
+
+@contextmanager
+def looping(job: Job, inventory: Inventory, directory: Path, root: Path) -> Iterator[Coordinator]:
+    """A coordinator whose loop goes round quickly, with the job deployed; deletes it in the end."""
+    accepted = replace(job, code_hash=hashlib.sha256(Path(job.job_path).read_bytes()).hexdigest())
+    with Store(directory / "store") as store:
+        coordinator = Coordinator(
+            store, installed(), inventory, [root], period=0.5, backoff=Backoff(lambda tries: 0.5)
+        )
+        coordinator.start()
+        try:
+            operation, _ = coordinator.apply(Composition("one", {job.job_name: accepted}))
+            assert operation.wait(PATIENCE)
+            assert operation.state == "succeeded", operation.actions
+            yield coordinator
+            assert coordinator.delete_composition("one").wait(PATIENCE)
+        finally:
+            coordinator.close()
+
+
+def handle_of(coordinator: Coordinator, job: Job) -> Handle:
+    """The handle of the attempt that the store names."""
+    (record,) = coordinator.store.attempts(job.job_name)
+    assert record.handle is not None
+    return record.handle
+
+
+def await_healed(coordinator: Coordinator, job: Job, times: int) -> None:
+    """Wait until the loop has seen the job at work again after so many drifts."""
+
+    def told(kind: str) -> int:
+        return sum(each["kind"] == kind and each["job"] == job.job_name for each in coordinator.events(1000))
+
+    eventually(lambda: (told("drift"), told("healed")), lambda seen: seen[1] >= times, PATIENCE)
+    assert coordinator.views.job(job.job_name)["drift"] is None
+
+
+def drifts(coordinator: Coordinator) -> list[str]:
+    """What the loop has named, in order."""
+    return [each["message"].split(": ")[1] for each in coordinator.events(1000) if each["kind"] == "drift"]
+
+
+def test_flink_job_that_was_cancelled_and_its_cluster_that_was_restarted(
+    flink_server: FlinkServer, flink_jobs: Path, mosquitto: MosquittoServer, tmp_path: Path
+) -> None:
+    bench, out = FlinkBench(flink_server, flink_jobs), tmp_path / "out"
+    inventory = Inventory({"A": one_site("A", flink_server.address, mosquitto.address)})
+    job = replace(
+        bench.job("looped", rate=50, out=str(out)),
+        source_broker=mosquitto.address,
+        sink_broker=mosquitto.address,
+    )
+
+    def counts() -> list[int]:
+        lines = out.read_text().splitlines() if out.exists() else []
+        return [int(line.split()[1]) for line in lines if line.startswith("0 ")]
+
+    def await_checkpoint(attempt: str) -> None:
+        def completed() -> int:
+            return int((bench.rest.checkpoints(attempt) or {}).get("counts", {}).get("completed", 0))
+
+        eventually(completed, lambda count: count > 0, PATIENCE)
+
+    try:
+        with looping(job, inventory, tmp_path, flink_jobs.parent) as coordinator:
+            first = handle_of(coordinator, job).engine_id
+            await_checkpoint(first)
+            bench.rest.cancel(first)
+            await_healed(coordinator, job, 1)
+            second = handle_of(coordinator, job).engine_id
+            assert second != first
+            await_checkpoint(second)
+            flink_server.kill()
+            eventually(
+                lambda: coordinator.views.jobs()[0]["state"], lambda state: state == "unknown", PATIENCE
+            )
+            flink_server.start()
+            await_healed(coordinator, job, 2)
+            assert bench.running(job.job_name) == 1
+            seen = len(counts())
+            eventually(lambda: len(counts()), lambda now: now > seen, PATIENCE)
+            assert drifts(coordinator) == ["stopped by hand", "missing"]
+    finally:
+        bench.close()
+    assert counts().count(1) == 1  # it went on from its state each time, and began only once
+    assert bench.running(job.job_name) == 0
+
+
+def test_spark_query_that_was_stopped_and_its_server_that_was_restarted(
+    spark_server: SparkServer, mosquitto: MosquittoServer, tmp_path: Path
+) -> None:
+    bench = SparkBench(spark_server, mosquitto, tmp_path)
+    job = bench.job("looped-count")
+    client = ConnectClient(spark_server.address, endpoint_of(spark_server.address))
+
+    def sent(count: int) -> None:
+        bench.feed(job)
+        eventually(lambda: bench.mqtt.got(job), lambda got: f"a {count}" in got, PATIENCE)
+
+    try:
+        with looping(job, bench.inventory, tmp_path, JOBS) as coordinator:
+            sent(1)
+            handle = handle_of(coordinator, job)
+            client.stop_query(handle.engine_id, Query(handle.details["query"], handle.details["run"]))
+            await_healed(coordinator, job, 1)
+            sent(2)
+            spark_server.kill()
+            eventually(
+                lambda: coordinator.views.jobs()[0]["state"], lambda state: state == "unknown", PATIENCE
+            )
+            spark_server.start()
+            await_healed(coordinator, job, 2)
+            sent(3)
+            assert bench.running(job.job_name) == 1
+            assert drifts(coordinator) == ["stopped by hand", "missing"]
+    finally:
+        client.close()
+        bench.close()

@@ -1,0 +1,72 @@
+"""Every command of the documentation, typed in its order: real engines, real brokers, a real server.
+
+The tutorial's sites and composition stay for the pages that follow it; its last section takes them down.
+``SPECK_DOCS_UPDATE=1`` puts what was printed into the tutorial, in place of comparing it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.docs_blocks import PAGES, ROOT, Block, blocks
+from tests.support.docs_shell import Reader, rewrite
+from tests.support.mosquitto_server import PROGRAM
+
+TUTORIAL = ROOT / "docs" / "tutorial.md"
+LAST_SECTION = "Clean up"
+IN_THE_SAME_WORLD = ("history.md", "care.md", "sites.md", "store.md")
+UPDATE = bool(os.environ.get("SPECK_DOCS_UPDATE"))
+
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
+
+
+def typed(page: Path) -> list[Block]:
+    """The blocks of a page that a reader saves or types."""
+    found = [each for each in blocks(page) if each.language in ("sh", "console") or "file" in each.notes]
+    return [each for each in found if "not run" not in each.notes]
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    found = Reader(tmp_path_factory.mktemp("reader") / "cold-rooms", port, UPDATE)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def work_through(reader: Reader, found: list[Block]) -> None:
+    assert found
+    for block in found:
+        if "file" in block.notes:
+            reader.save(block)
+        else:
+            reader.type(block)
+
+
+def test_the_tutorial(reader: Reader) -> None:
+    work_through(reader, [each for each in typed(TUTORIAL) if each.heading != LAST_SECTION])
+
+
+@pytest.mark.parametrize("name", IN_THE_SAME_WORLD)
+def test_commands_of_a_page(reader: Reader, name: str) -> None:
+    work_through(reader, typed(ROOT / "docs" / name))
+
+
+def test_the_end_of_the_tutorial(reader: Reader) -> None:
+    work_through(reader, [each for each in typed(TUTORIAL) if each.heading == LAST_SECTION])
+    if UPDATE:
+        rewrite(TUTORIAL, reader.printed)
+
+
+def test_no_page_is_left_out() -> None:
+    run = {TUTORIAL.name, *IN_THE_SAME_WORLD}
+    left = [str(block) for page in PAGES if page.name not in run for block in typed(page)]
+    assert not left, "neither run here nor marked <!-- not run: WHY -->"

@@ -1,0 +1,344 @@
+"""Local sites with real Spark Connect servers and Mosquittos, started and stopped by process id."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import psutil
+import pytest
+
+from binders.mqtt import MQTT
+from binders.mqtt.local import MOSQUITTO
+from binders.spark import CONNECT
+from binders.spark.local.connect_server import CONNECT_SERVER
+from speck import local
+from speck.binder import LocalServer, Registry
+from speck.cli.local import up as up_command
+from speck.errors import LocalError, NotFound
+from speck.local import processes
+from speck.local.state import Record
+from speck.schema import load_inventory
+from tests.support import ROOT
+from tests.support.mosquitto_server import PROGRAM
+
+REAL = Registry.of([CONNECT, MQTT])
+
+# Brokers in both places: what is tested of processes and records needs no engine that takes seconds to start.
+LIGHT = Registry.of([dataclasses.replace(CONNECT, local=MOSQUITTO), MQTT])
+
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[Path]:
+    """A directory for sites; whatever a test leaves running there is stopped."""
+    place = tmp_path / "local"
+    yield place
+    local.down(place)
+
+
+def pids(sites: local.LocalSites) -> list[int]:
+    return [server.pid for server in sites.servers if server.pid is not None]
+
+
+def gone(pid: int) -> bool:
+    try:
+        return not processes.alive(psutil.Process(pid))
+    except psutil.NoSuchProcess:
+        return True
+
+
+# --- with real engines ----------------------------------------------------------------------------
+
+
+def test_two_sites_up_restarted_and_down(directory: Path) -> None:
+    told: list[str] = []
+    with local.up(directory, 2, registry=REAL, progress=told.append) as sites:
+        assert sites.running
+        inventory = load_inventory(sites.inventory.read_text(encoding="utf-8"))
+        assert list(inventory.sites) == ["A", "B"]
+        for site in sites.sites:
+            listed = inventory.sites[site.name]
+            (engine,) = listed.engines
+            assert (engine.spe_address, listed.broker_address) == (site.engine.address, site.broker.address)
+            assert CONNECT_SERVER.ready(site.engine.ports)
+            assert MOSQUITTO.ready(site.broker.ports)
+            MQTT.connect(site.broker.address, inventory).check()
+            assert engine.checkpoint_dir is not None and Path(engine.checkpoint_dir).is_dir()
+        assert any(sites.sites[0].engine.address in line for line in told)
+
+        before = sites.sites[0].engine
+        after = local.restart(directory, "A", "engine", kill=True, registry=REAL)
+        assert (after.ports, after.address) == (before.ports, before.address)
+        assert after.pid != before.pid
+        assert CONNECT_SERVER.ready(after.ports)
+        started = pids(local.status(directory))
+        assert len(started) == 4
+    assert all(gone(pid) for pid in started)
+    assert not local.status(directory).running
+
+
+def test_an_engine_that_does_not_come_up_shows_its_log_and_leaves_nothing(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "home" / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\necho 'this Java is broken' >&2\nexit 3\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
+    with pytest.raises(
+        LocalError, match=r"(?s)site A: spark-connect engine sc://.*ended.*this Java is broken"
+    ):
+        local.up(directory, 1, registry=REAL)
+    assert local.down(directory) == []
+    assert not local.status(directory).running
+
+
+# --- processes and records ------------------------------------------------------------------------
+
+
+def test_up_again_changes_nothing(directory: Path) -> None:
+    first = local.up(directory, ["edge", "cloud"], registry=LIGHT)
+    told: list[str] = []
+    assert local.up(directory, ["edge", "cloud"], registry=LIGHT, progress=told.append) == first
+    assert told == ["all servers of edge, cloud are up already"]
+
+
+def test_up_repairs_what_is_missing_on_its_old_port(directory: Path) -> None:
+    before = local.up(directory, 2, registry=LIGHT)
+    local.stop_one(directory, "B", "broker", kill=True)
+    assert not local.status(directory).running
+    after = local.up(directory, 2, registry=LIGHT)
+    assert [server.address for server in after.servers] == [server.address for server in before.servers]
+    changed = [old for old, new in zip(before.servers, after.servers, strict=True) if old.pid != new.pid]
+    assert changed == [before.sites[1].broker]
+
+
+def test_addresses_stay_over_down_and_up(directory: Path) -> None:
+    first = local.up(directory, 1, registry=LIGHT)
+    local.down(directory)
+    again = local.up(directory, 1, registry=LIGHT)
+    assert [server.address for server in again.servers] == [server.address for server in first.servers]
+
+
+def test_down_is_idempotent_and_needs_no_directory(directory: Path) -> None:
+    assert local.down(directory) == []
+    assert not directory.exists()
+    stopped = pids(local.up(directory, 1, registry=LIGHT))
+    assert sorted(local.down(directory)) == sorted(stopped)
+    assert local.down(directory) == []
+    assert all(gone(pid) for pid in stopped)
+
+
+def test_other_sites_in_a_directory_that_is_up_are_refused(directory: Path) -> None:
+    local.up(directory, ["A"], registry=LIGHT)
+    with pytest.raises(LocalError, match="sites A up, not X"):
+        local.up(directory, ["X"], registry=LIGHT)
+    local.down(directory)
+    assert [site.name for site in local.up(directory, ["X"], registry=LIGHT).sites] == ["X"]
+
+
+def run_and_kill_once(directory: Path, moment: str) -> None:
+    """Bring a site up in another process, which kills itself at the first server's progress, or earlier."""
+    script = f"""
+        import dataclasses, os, signal
+        from pathlib import Path
+        from binders.mqtt import MQTT
+        from binders.mqtt.local import MOSQUITTO
+        from binders.spark import CONNECT
+        from speck import local
+        from speck.local import state
+        from speck.binder import Registry
+
+        def die(*arguments):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        {moment}
+        registry = Registry.of([dataclasses.replace(CONNECT, local=MOSQUITTO), MQTT])
+        local.up(Path({str(directory)!r}), 1, registry=registry, progress=die)
+    """
+    ended = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], cwd=ROOT, check=False)
+    assert ended.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    "moment",
+    ["pass", "state.Record.started = die"],
+    ids=["after the start was recorded", "before the start was recorded"],
+)
+def test_down_after_the_starter_was_killed(directory: Path, moment: str) -> None:
+    run_and_kill_once(directory, moment)
+    stopped = local.down(directory)
+    assert stopped
+    assert all(gone(pid) for pid in stopped)
+
+
+def test_up_after_the_starter_was_killed_doubles_nothing(directory: Path) -> None:
+    run_and_kill_once(directory, "state.Record.started = die")
+    sites = local.up(directory, 1, registry=LIGHT)
+    marks = {server.mark for server in Record.load(directory).servers()}
+    assert sorted(each.pid for each in processes.marked(marks)) == sorted(pids(sites))
+
+
+def test_a_process_id_that_was_used_again_is_not_killed(directory: Path) -> None:
+    local.up(directory, 1, registry=LIGHT)
+    local.down(directory)
+    stranger = subprocess.Popen(["sleep", "600"])
+    try:
+        path = directory / "local.json"
+        record = json.loads(path.read_text(encoding="utf-8"))
+        created = psutil.Process(stranger.pid).create_time()
+        record["sites"]["A"][0] |= {"pid": stranger.pid, "created": created}
+        record["sites"]["A"][1] |= {"pid": stranger.pid, "created": created - 1000}
+        path.write_text(json.dumps(record), encoding="utf-8")
+        assert pids(local.status(directory)) == []
+        assert local.down(directory) == []
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+@dataclasses.dataclass(frozen=True)
+class Script:
+    """A server that is a shell script, for what real servers do not do on demand."""
+
+    text: str
+    is_ready: Callable[[], bool] = lambda: True
+
+    ports = 1
+
+    def address(self, ports: Sequence[int]) -> str:
+        return f"sc://127.0.0.1:{ports[0]}"
+
+    def command(
+        self, ports: Sequence[int], directory: Path, heap: str
+    ) -> tuple[list[str], Mapping[str, str]]:
+        return ["/bin/sh", "-c", self.text], dict(os.environ)
+
+    def ready(self, ports: Sequence[int]) -> bool:
+        return self.is_ready()
+
+    def inventory(self, ports: Sequence[int], directory: Path, heap: str) -> Mapping[str, Any]:
+        return {}
+
+
+def registry_of(engine: LocalServer | None) -> Registry:
+    return Registry.of([dataclasses.replace(CONNECT, local=engine), MQTT])
+
+
+def test_children_go_with_their_server(directory: Path) -> None:
+    engine = Script("sleep 600 & setsid sleep 600 & wait", is_ready=lambda: len(mine(directory)) == 4)
+    local.up(directory, 1, registry=registry_of(engine))
+    found = mine(directory)
+    local.down(directory)
+    assert all(gone(pid) for pid in found)
+
+
+def mine(directory: Path) -> list[int]:
+    marks = {server.mark for server in Record.load(directory).servers()}
+    return [process.pid for process in processes.marked(marks)]
+
+
+def test_a_server_that_does_not_answer_in_time(directory: Path) -> None:
+    engine = Script("echo I am slow; exec sleep 600", is_ready=lambda: False)
+    with pytest.raises(LocalError, match=r"(?s)did not answer within 1 s.*I am slow"):
+        local.up(directory, 1, registry=registry_of(engine), timeout=1)
+    assert mine(directory) == []
+
+
+def test_a_server_that_ignores_sigterm_is_killed(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_GRACE", 0.2)
+    engine = Script("trap '' TERM; echo > trapped; while :; do sleep 0.1; done")
+    engine = dataclasses.replace(engine, is_ready=(directory / "A" / "spark-connect" / "trapped").exists)
+    stopped = pids(local.up(directory, 1, registry=registry_of(engine)))
+    local.down(directory)
+    assert all(gone(pid) for pid in stopped)
+
+
+def test_output_of_the_servers_is_in_the_directory(directory: Path) -> None:
+    engine = Script("echo a word; pwd; exec sleep 600", is_ready=lambda: "spark-connect\n" in read(directory))
+    sites = local.up(directory, 1, registry=registry_of(engine))
+    assert read(directory).splitlines() == ["a word", str(directory / "A" / "spark-connect")]
+    assert sites.sites[0].engine.log == directory / "A" / "spark-connect.log"
+
+
+def read(directory: Path) -> str:
+    return (directory / "A" / "spark-connect.log").read_text(encoding="utf-8")
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"sites": 0}, "from 1 to 26"),
+        ({"sites": []}, "one name or more"),
+        ({"sites": ["A", "A"]}, "each once"),
+        ({"sites": ["a/b"]}, "site name 'a/b'"),
+        ({"heap": "much"}, "such as 600m"),
+        ({"engines": {"A": ["storm"]}}, "'storm'.*expected one of: spark-connect"),
+        ({"engines": {"X": ["spark-connect"]}}, "site 'X' .expected one of the sites A"),
+        ({"engines": {"A": []}}, "engines .. of site A"),
+    ],
+)
+def test_what_up_refuses(directory: Path, arguments: dict[str, object], words: str) -> None:
+    with pytest.raises(LocalError, match=words):
+        local.up(directory, **({"sites": 1, "registry": LIGHT} | arguments))  # type: ignore[arg-type]
+
+
+def test_restart_of_a_site_that_is_none(directory: Path) -> None:
+    local.up(directory, 1, registry=LIGHT)
+    with pytest.raises(NotFound, match="site 'Z'"):
+        local.restart(directory, "Z", "broker", registry=LIGHT)
+
+
+def test_a_record_that_cannot_be_read_is_named(directory: Path) -> None:
+    directory.mkdir()
+    (directory / "local.json").write_text("{", encoding="utf-8")
+    with pytest.raises(LocalError, match=r"local\.json cannot be read"):
+        local.status(directory)
+    (directory / "local.json").unlink()
+
+
+def test_missing_programs_say_what_to_install(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(LocalError, match=r"Java is not installed.*apt-get install"):
+        local.up(directory, 1, registry=REAL)
+    monkeypatch.setattr("binders.mqtt.local._SERVER_FOLDERS", ())
+    with pytest.raises(LocalError, match=r"(?i)mosquitto.*apt-get install mosquitto"):
+        local.up(directory, 1, registry=LIGHT)
+
+
+def test_a_java_home_without_java_is_named(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(LocalError, match="JAVA_HOME"):
+        local.up(directory, 1, registry=REAL)
+
+
+def test_the_engines_of_sites_on_the_command_line() -> None:
+    given = ["--engine", "A=spark-connect", "--engine", "C=flink", "--engine", "D=spark-standalone,flink"]
+    expected = {"A": ["spark-connect"], "C": ["flink"], "D": ["spark-standalone", "flink"]}
+    assert up_command.make_context("up", given).params["engines"] == expected
+
+
+@pytest.mark.parametrize("given", [["A"], ["A="], ["=flink"], ["A=flink", "A=spark-connect"]])
+def test_engines_of_no_site_on_the_command_line(given: list[str]) -> None:
+    with pytest.raises(click.BadParameter, match=r"expected SITE=KIND or SITE=KIND,KIND, each site once"):
+        up_command.make_context("up", [part for each in given for part in ("--engine", each)])

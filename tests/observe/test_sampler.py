@@ -1,0 +1,255 @@
+"""The engines are asked what their jobs do: by whom, how often, and what comes of their silence."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from speck.coordinator import Coordinator
+from speck.core.inventory import Inventory
+from speck.core.job import Job
+from speck.core.runtime import Handle, JobMetrics
+from speck.errors import BinderError, NoAnswer, Refused
+from speck.observe.sampler import Telemetry
+from speck.store import Store
+from tests.support.binder_contract import eventually
+from tests.support.doubles import InMemoryEngine, World, double_kinds
+from tests.support.examples import one_site
+from tests.support.jobs_by_hand import chain, composition, make_job, write_code
+
+NEAR, FAR = "sc://e1:1", "sc://e2:1"
+SITES = Inventory({"north": one_site("north", NEAR, "tcp://b1:1883")})
+UNKNOWN = dict.fromkeys(("observed", "input_rate", "output_rate", "waiting", "work_seconds", "error"))
+
+
+@dataclass
+class Bench:
+    """A coordinator whose engines are asked when the test says so; ``now`` is the telemetry's clock, s."""
+
+    world: World
+    coordinator: Coordinator
+    telemetry: Telemetry
+    now: float = 0.0
+
+    def turn(self, seconds: float = 5.0) -> None:
+        """Let time pass, and have the engines asked; those that answer have done so."""
+        self.now += seconds
+        self.telemetry.turn()
+
+    def rates(self) -> dict[str, dict[str, Any]]:
+        return {each["job_name"]: each for each in self.coordinator.views.rates()["jobs"]}
+
+    def told(self, *names: str) -> dict[str, dict[str, Any]]:
+        """The rates, as soon as these jobs' engines have told or failed to."""
+        return eventually(
+            self.rates, lambda found: all(found[name]["observed"] or found[name]["error"] for name in names)
+        )
+
+    def apply(self, *jobs: Job) -> None:
+        operation, _ = self.coordinator.apply(composition(*jobs))
+        assert operation.wait(30)
+        assert operation.state == "succeeded"
+
+    def questions(self, address: str) -> int:
+        return sum(call[:2] == ("metrics", address) for call in self.world.calls)
+
+
+@pytest.fixture(name="bench")
+def bench_fixture(tmp_path: Path) -> Iterator[Bench]:
+    world = World()
+    with Store(tmp_path / "store") as store:
+        coordinator = Coordinator(store, double_kinds(world), SITES, [write_code(tmp_path)], period=0)
+        bench = Bench(world, coordinator, coordinator.telemetry)
+        coordinator.telemetry.now = lambda: bench.now
+        coordinator.telemetry.period = 5.0
+        yield bench
+        coordinator.close()
+
+
+def quiet(bench: Bench) -> None:
+    """From now on nobody asks but the test."""
+    bench.telemetry._attend = lambda: None  # type: ignore[method-assign]
+
+
+def test_rates_are_told_as_the_engine_has_them(bench: Bench) -> None:
+    quiet(bench)
+    bench.apply(*chain("a", "b"))
+    assert {name: value for name, value in bench.rates()["a"].items() if name in UNKNOWN} == UNKNOWN
+    bench.world.metrics["a"] = JobMetrics(
+        77.0, input_rate=5.0, output_rate=4.0, waiting=3, batch_duration_ms=200.0
+    )
+    bench.turn()
+    assert bench.told("a", "b")["a"] == {
+        "job_name": "a",
+        "composition": "traffic",
+        "site": "north",
+        "source_topic": "t0",
+        "sink_topic": "t1",
+        "observed": 77.0,
+        "input_rate": 5.0,
+        "output_rate": 4.0,
+        "waiting": 3,
+        "work_seconds": 0.2,
+        "error": None,
+    }
+    assert bench.coordinator.views.rates()["observed"] == bench.rates()["b"]["observed"]  # the newer one
+
+
+def test_a_slow_engine_holds_up_no_other(bench: Bench) -> None:
+    quiet(bench)
+    bench.apply(make_job("near"), make_job("far", spe_address=FAR))
+    hold = bench.world.hold("metrics", address=FAR)
+    try:
+        for turn in range(1, 4):
+            bench.turn()
+            eventually(lambda: bench.questions(NEAR), lambda count, turn=turn: count == turn)
+        assert bench.told("near")["far"]["observed"] is None
+        assert bench.questions(FAR) == 1  # and is not asked again before it has answered
+    finally:
+        hold.release()
+    assert bench.told("far")["far"]["error"] is None
+
+
+def test_an_engine_is_left_alone_for_a_multiple_of_the_time_that_it_took(bench: Bench) -> None:
+    quiet(bench)
+    bench.apply(make_job("far", spe_address=FAR))
+    hold = bench.world.hold("metrics", address=FAR)
+    bench.turn()
+    assert hold.reached.wait(30)
+    bench.now += 4.0  # so long it takes
+    hold.release()
+    bench.telemetry.settle()
+    asked = []
+    for _ in range(4):
+        bench.turn()
+        bench.telemetry.settle()
+        asked.append(bench.questions(FAR))
+    assert asked == [1, 1, 1, 2]  # at 9, 14, 19 and 24 s after it was asked: due after 20
+
+
+def test_an_engine_that_does_not_answer_costs_one_question(bench: Bench) -> None:
+    quiet(bench)
+    bench.apply(*chain("a", "b", "c"))
+    bench.world.fail("metrics", NoAnswer("no answer\nin time", address=NEAR), times=None)
+    bench.turn()
+    found = bench.told("a", "b", "c")
+    assert {each["error"] for each in found.values()} == {"no answer in time"}
+    assert bench.questions(NEAR) == 1
+
+
+def test_a_job_that_its_engine_cannot_tell_of_hides_no_other(bench: Bench) -> None:
+    quiet(bench)
+    bench.apply(*chain("a", "b"))
+    bench.world.fail("metrics", Refused("it runs no more", address=NEAR), name="a", times=None)
+    bench.turn()
+    found = bench.told("a", "b")
+    assert (found["a"]["error"], found["b"]["error"]) == ("it runs no more", None)
+    bench.world.heal()
+    bench.turn()
+    eventually(lambda: bench.rates()["a"]["error"], lambda error: error is None)
+
+
+def test_a_defect_of_a_binder_is_told_and_asked_past(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: InMemoryEngine, handle: Handle) -> JobMetrics:
+        raise RuntimeError("nobody thought of this")
+
+    quiet(bench)
+    bench.apply(make_job("a"))
+    with monkeypatch.context() as patch:
+        patch.setattr(InMemoryEngine, "metrics", broken)
+        bench.turn()
+        assert bench.told("a")["a"]["error"] == "internal error: RuntimeError('nobody thought of this')"
+    bench.turn()
+    eventually(lambda: bench.rates()["a"]["error"], lambda error: error is None)
+
+
+class Measuring(InMemoryEngine):
+    """An engine that is asked once for all of its jobs, and leaves out one."""
+
+    def measure(self, handles: Iterable[Handle]) -> dict[str, JobMetrics | BinderError]:
+        with self.world.call("measure", self.address, ""):
+            metrics = self.world.metrics
+            jobs = {each.engine_id: each.details["job"] for each in handles}
+            return {key: metrics[job] for key, job in jobs.items() if job in metrics}
+
+
+def test_one_question_for_many_jobs(tmp_path: Path) -> None:
+    world = World()
+    kinds = double_kinds(world)
+    registry = replace(
+        kinds, engines=(replace(kinds.engines[0], connect=lambda address, _: Measuring(world, address)),)
+    )
+    with Store(tmp_path / "store") as store:
+        coordinator = Coordinator(store, registry, SITES, [write_code(tmp_path)], period=0)
+        bench = Bench(world, coordinator, coordinator.telemetry)
+        quiet(bench)
+        bench.apply(*chain("a", "b", "c"))
+        world.metrics = {name: JobMetrics(7.0, input_rate=5.0) for name in ("a", "b")}
+        bench.turn()
+        found = bench.told("a", "b", "c")
+        assert [found[name]["input_rate"] for name in ("a", "b", "c")] == [5.0, 5.0, None]
+        assert found["c"]["error"] == "its engine's binder told nothing of it"
+        assert (world.counts()["measure"], world.counts()["metrics"]) == (1, 0)
+        coordinator.close()
+
+
+def test_brokers_tell_what_they_keep(bench: Bench) -> None:
+    quiet(bench)
+    bench.apply(make_job("a"), make_job("b", "in", "out", source_broker="tcp://b2:1883"))
+    bench.world.broker("tcp://b1:1883").backlog["speck-a"] = 40
+    bench.world.down("tcp://b2:1883")
+    bench.turn()
+    eventually(bench.telemetry.stored, lambda stored: stored == {"tcp://b1:1883": 40})
+    for _ in range(5):
+        bench.turn()
+    assert [call[1] for call in bench.world.calls if call[0] == "stored"].count("tcp://b1:1883") == 1
+    bench.now += 90
+    assert bench.telemetry.stored() == {}  # too old
+
+
+def test_what_was_told_of_a_copy_goes_with_it(bench: Bench) -> None:
+    quiet(bench)
+    bench.apply(make_job("a"))
+    bench.turn()
+    bench.told("a")
+    bench.apply(make_job("a", spe_address=FAR))
+    assert {name: value for name, value in bench.rates()["a"].items() if name in UNKNOWN} == UNKNOWN
+    bench.turn()
+    assert bench.told("a")["a"]["error"] is None
+    bench.apply()
+    bench.turn()
+    assert bench.telemetry.readings() == {}
+
+
+def test_engines_are_asked_only_while_somebody_looks(bench: Bench) -> None:
+    bench.telemetry.period = 0.01
+    bench.apply(make_job("a"))
+    assert bench.questions(NEAR) == 0
+    bench.rates()
+    first = eventually(lambda: bench.questions(NEAR), bool)
+    bench.now += 6
+    eventually(lambda: bench.questions(NEAR), lambda count: count > first)
+    bench.now += 61
+    eventually(lambda: [each.name for each in threading.enumerate()], lambda names: "telemetry" not in names)
+    count = bench.questions(NEAR)
+    assert bench.rates()["a"]["observed"] is None  # what was told then is too old now
+    eventually(lambda: bench.questions(NEAR), lambda later: later > count)
+
+
+def test_closing_ends_the_asking(bench: Bench) -> None:
+    bench.telemetry.now = time.monotonic
+    bench.telemetry.period = 0.01
+    bench.apply(make_job("a"))
+    bench.rates()
+    eventually(lambda: bench.questions(NEAR), bool)
+    bench.telemetry.close()
+    count = bench.questions(NEAR)
+    bench.rates()
+    assert not [each for each in threading.enumerate() if each.name.startswith("telemetry")]
+    assert bench.questions(NEAR) == count

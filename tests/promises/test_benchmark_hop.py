@@ -1,0 +1,127 @@
+"""The load generator and the relay of the hop benchmark count right; what they measure is not asserted."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import paho.mqtt.client as paho
+import pytest
+from paho.mqtt.enums import CallbackAPIVersion
+
+from benchmarks.common import Figure
+from benchmarks.hop import Rounds, batch_medians, relay, traffic_figures
+from benchmarks.load.generator import Generator, generator
+from benchmarks.load.processes import running
+from tests.support.mosquitto_server import MosquittoServer
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("javac") is None, reason="no JDK (apt-get install openjdk-17-jdk)"
+)
+
+QUIET = 3  # s
+
+
+@pytest.fixture(name="load")
+def load_fixture(mosquitto: MosquittoServer, tmp_path: Path) -> Iterator[Generator]:
+    with generator(mosquitto.port, tmp_path, QUIET) as load:
+        yield load
+
+
+def test_flood_counts_every_message(load: Generator) -> None:
+    result = load.flood("a", "a", 20_000)
+    assert (result["messages"], result["received"]) == (20_000, 20_000)
+    assert (result["duplicates"], result["out_of_order"]) == (0, 0)
+
+
+def test_paced_counts_every_message_the_warmup_included(load: Generator) -> None:
+    result = load.paced("a", "a", rate=500, seconds=1, warmup=1)
+    assert (result["messages"], result["received"], result["duplicates"]) == (1000, 1000, 0)
+    assert 0 < result["p50_ms"] <= result["p90_ms"] <= result["p99_ms"] <= result["p100_ms"]
+
+
+def test_runs_do_not_take_each_others_messages(load: Generator) -> None:
+    for messages in (100, 50):
+        assert load.flood("a", "a", messages)["received"] == messages
+
+
+@pytest.mark.parametrize("connections", [1, 2])
+def test_relays_pass_every_message_on_in_order(
+    connections: int, load: Generator, mosquitto: MosquittoServer, tmp_path: Path
+) -> None:
+    with relay(tmp_path, mosquitto.port, connections) as hop:
+        result = load.flood(hop.out, hop.back, 5000)
+    assert (result["received"], result["duplicates"], result["out_of_order"]) == (5000, 0, 0)
+
+
+@pytest.mark.parametrize("copies", [0, 2])
+def test_lost_and_repeated_messages_are_seen(
+    copies: int, load: Generator, mosquitto: MosquittoServer
+) -> None:
+    """Another client in between passes the first message on so many times, and all others once."""
+    client = paho.Client(CallbackAPIVersion.VERSION2)
+    seen = 0
+
+    def forward(_client: paho.Client, _userdata: object, message: paho.MQTTMessage) -> None:
+        nonlocal seen
+        seen += 1
+        for _ in range(copies if seen == 1 else 1):
+            client.publish("out", message.payload, qos=1)
+
+    client.on_message = forward
+    client.connect("127.0.0.1", mosquitto.port)
+    client.subscribe("in", qos=1)
+    client.loop_start()
+    try:
+        if copies == 0:
+            with pytest.raises(RuntimeError, match="1 messages had not come"):
+                load.flood("in", "out", 100)
+        else:
+            result = load.flood("in", "out", 100)
+            assert (result["received"], result["duplicates"]) == (100, 1)
+    finally:
+        client.disconnect()
+        client.loop_stop()
+
+
+def test_a_process_ends_with_its_block_also_on_an_error(tmp_path: Path) -> None:
+    process: subprocess.Popen[str] | None = None
+    with (
+        pytest.raises(KeyError),
+        running("sleeper", [sys.executable, "-c", "import time; time.sleep(1000)"], tmp_path) as started,
+    ):
+        process = started.process
+        assert started.proportional_memory() > 0
+        raise KeyError
+    assert process is not None
+    assert process.poll() is not None
+
+
+def test_figures_compare_the_runs_of_one_round() -> None:
+    throughput: Rounds = {
+        "spark": [{"messages_per_s": 30.0}, {"messages_per_s": 40.0}],
+        "relay": [{"messages_per_s": 10.0}, {"messages_per_s": 20.0}],
+        "plain_relay": [{"messages_per_s": 10.0}, {"messages_per_s": 40.0}],
+        "ceiling": [{"messages_per_s": 50.0}, {"messages_per_s": 50.0}],
+    }
+    latency: Rounds = {
+        "spark": [{"p50_ms": 50.0, "p99_ms": 90.0}],
+        "relay": [{"p50_ms": 3.0, "p99_ms": 8.0}],
+        "ceiling": [{"p50_ms": 1.0, "p99_ms": 2.0}],
+    }
+    figures = traffic_figures(throughput, latency, "spark")
+    assert figures["throughput_ratio"] == Figure(2.5, 2.0, 3.0, 2)
+    assert figures["throughput_ratio_to_plain_relay"] == Figure(2.0, 1.0, 3.0, 2)
+    assert figures["added_latency_ms_p50"].median == 49
+    assert figures["added_latency_ms_p99"].median == 88
+    assert figures["relay_added_latency_ms_p50"].median == 2
+    assert figures["spark_messages_per_s"].median == 35
+
+
+def test_batch_medians() -> None:
+    batches = [{"batch_rows": rows, "duration_ms.addBatch": 10 * rows} for rows in (1, 2, 9)]
+    assert batch_medians(batches) == {"batches_seen": 3, "batch_rows": 2, "addBatch": 20}
+    assert batch_medians([]) == {"batches_seen": 0}

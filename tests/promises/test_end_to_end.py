@@ -1,0 +1,139 @@
+"""A composition over real Spark and real Mosquitto, through the real coordinator."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from binders.spark.local.commands import CONNECTOR
+from speck.apply.operation import Operation
+from speck.binder import installed
+from speck.coordinator import Coordinator
+from speck.core.inventory import Inventory, Site
+from speck.schema import load_composition
+from speck.store import Store
+from tests.support import ROOT as PROJECT
+from tests.support.binder_contract import eventually
+from tests.support.examples import one_site
+from tests.support.mosquitto_server import PROGRAM, MosquittoServer
+from tests.support.spark_bench import MqttFriend
+from tests.support.spark_server import SparkServer
+
+ROOT = PROJECT / "tests" / "support"
+
+pytestmark = pytest.mark.skipif(
+    not (CONNECTOR.exists() and PROGRAM), reason="needs Mosquitto and the connector (make jars)"
+)
+
+CHAIN = """
+jobs:
+- job_name: capitals
+  site: A
+  source_topic: words
+  sink_topic: capitals
+  entry_class: upper
+  job_path: jobs/simple.py
+- job_name: counted
+  site: A
+  source_topic: capitals
+  sink_topic: out/counted
+  entry_class: count
+  job_path: jobs/simple.py
+"""
+WORDS = [f"w{number % 7}" for number in range(6000)]
+
+
+class Sender:
+    """Sends the words in the background, at a pace that keeps the jobs at work for some seconds."""
+
+    def __init__(self, friend: MqttFriend) -> None:
+        self.sent = 0
+        self._friend, self._going = friend, threading.Event()
+        self._going.set()
+        self._thread = threading.Thread(target=self._send)
+        self._thread.start()
+
+    def _send(self) -> None:
+        pause = threading.Event()
+        for start in range(0, len(WORDS), 50):
+            if not self._going.is_set():
+                return
+            self._friend.send("words", WORDS[start : start + 50])
+            self.sent = start + 50
+            pause.wait(0.05)
+
+    def finish(self) -> None:
+        self._thread.join(120)
+
+    def stop(self) -> None:
+        self._going.clear()
+        self.finish()
+
+
+@contextmanager
+def coordinator_on(directory: Path, site: Site) -> Iterator[Callable[[], Operation]]:
+    """A coordinator; what is given applies the chain and awaits the operation's end."""
+    inventory = Inventory({"A": site})
+    with Store(directory / "store") as store:
+        coordinator = Coordinator(store, installed(), inventory, [ROOT], period=0)
+        coordinator.start()
+
+        def apply() -> Operation:
+            loaded = load_composition(
+                CHAIN, inventory=inventory, registry=installed(), root=ROOT, default_name="chain"
+            )
+            operation, _ = coordinator.apply(loaded.composition)
+            assert operation.wait(180)
+            return operation
+
+        try:
+            yield apply
+        finally:
+            coordinator.close()
+
+
+def counts(friend: MqttFriend) -> Counter[str]:
+    """The last count of each word: a count only grows."""
+    latest: Counter[str] = Counter()
+    for topic, value in list(friend.received):
+        if topic == "out/counted":
+            word, count = value.split()
+            latest[word] = max(latest[word], int(count))
+    return latest
+
+
+def test_server_killed_under_load_and_everything_is_counted_once(tmp_path: Path) -> None:
+    server = SparkServer(tmp_path / "spark")
+    with MosquittoServer(tmp_path / "mosquitto") as broker, server:
+        site = one_site(
+            "A",
+            server.address,
+            broker.address,
+            checkpoint_dir=str(tmp_path / "checkpoints"),
+        )
+        friend = MqttFriend(broker.port)
+        with coordinator_on(tmp_path, site) as apply:
+            assert apply().state == "succeeded"
+            sender = Sender(friend)
+            try:
+                eventually(lambda: counts(friend).total(), lambda total: total > 500)
+                server.kill()
+                server.start()
+                again = apply()
+                assert {name: (each.kind, each.state) for name, each in again.actions.items()} == {
+                    "capitals": ("start", "done"),
+                    "counted": ("start", "done"),
+                }
+                sender.finish()
+                wanted = Counter(word.upper() for word in WORDS)
+                eventually(lambda: counts(friend), lambda found: found.total() >= wanted.total())
+                assert counts(friend) == wanted
+                assert apply().calls == {}
+            finally:
+                sender.stop()
+                friend.close()

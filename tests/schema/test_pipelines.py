@@ -1,0 +1,75 @@
+"""Every composition and inventory that comes with SpecK can be loaded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from speck.binder import ENGINE_OF_SCHEME, Registry, installed, scheme_of
+from speck.core.inventory import Inventory
+from speck.core.job import Job
+from speck.core.plan import Deployed, make_plan, stranded_state
+from speck.schema import load_composition, load_inventory
+from tests.support import ROOT
+from tests.support.doubles import World, double_kinds
+
+PIPELINES = ROOT / "pipelines"
+TRAFFIC = ("road_traffic", "road_traffic_cloud", "road_traffic_edited")
+MIXED = ("road_traffic_mixed", "road_traffic_mixed_edited")
+FLINK_PROGRAMS = ROOT / "jars_and_apps" / "flink" / "speck-flink-jobs.jar"
+
+
+def inventory(name: str = "sites") -> Inventory:
+    return load_inventory((PIPELINES / f"{name}.yaml").read_bytes())
+
+
+def load(name: str, registry: Registry, root: Path) -> Mapping[str, Job]:
+    text = (PIPELINES / f"{name}.yaml").read_bytes()
+    sites = inventory("sites_mixed" if name in MIXED else "sites")
+    loaded = load_composition(text, inventory=sites, registry=registry, root=root, default_name=name)
+    return loaded.composition.jobs
+
+
+def test_no_pipeline_is_left_out() -> None:
+    found = {path.stem for path in PIPELINES.glob("*.yaml")}
+    assert found == {*TRAFFIC, *MIXED, "figure3", "figure4", "sites", "sites_mixed"}
+
+
+@pytest.mark.parametrize("name", TRAFFIC)
+def test_road_traffic_has_17_jobs_with_real_code(name: str) -> None:
+    assert len(load(name, installed(), ROOT)) == 17
+
+
+@pytest.mark.parametrize("name", ["figure3", "figure4"])
+def test_figures_of_the_paper(name: str, tmp_path: Path) -> None:
+    (tmp_path / "jars_and_apps").mkdir()
+    (tmp_path / "jars_and_apps" / "test-1.jar").write_bytes(b"the double looks into no jar")
+    assert len(load(name, double_kinds(World()), tmp_path)) == 4
+
+
+def test_edit_of_the_road_traffic_moves_one_removes_one_and_adds_one() -> None:
+    before, after = (load(name, installed(), ROOT) for name in ("road_traffic", "road_traffic_edited"))
+    stored = {name: Deployed(job) for name, job in before.items()}
+    plan = make_plan("road-traffic", 1, after, stored)
+    assert plan.counts() == {"start": 1, "stop": 1, "update": 0, "move": 1, "keep": 15}
+
+
+@pytest.mark.skipif(not FLINK_PROGRAMS.exists(), reason="the Flink programs are not built (make jars)")
+def test_the_mixed_road_traffic_takes_engines_of_three_kinds() -> None:
+    before, after = (load(name, installed(), ROOT) for name in MIXED)
+    schemes = Counter(job.spe_address.partition(":")[0] for job in before.values())
+    assert schemes == {"sc": 8, "http": 4, "https": 4, "spark": 1}
+    stored = {name: Deployed(job) for name, job in before.items()}
+    plan = make_plan("road-traffic", 1, after, stored)
+    assert plan.counts() == {"start": 1, "stop": 1, "update": 0, "move": 2, "keep": 14}
+    assert stranded_state(after, stored) == []
+
+
+@pytest.mark.parametrize("name", ["sites", "sites_mixed"])
+def test_every_engine_has_its_kind(name: str) -> None:
+    addresses = [engine.spe_address for site in inventory(name).sites.values() for engine in site.engines]
+    for address in addresses:
+        assert installed().engine_kind(ENGINE_OF_SCHEME[scheme_of(address)], address) is not None, address

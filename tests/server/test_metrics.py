@@ -1,0 +1,422 @@
+"""What Prometheus is told: by its conventions, complete in the docs, and used rightly in what we ship."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+import yaml
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from speck.core.inventory import Inventory
+from speck.core.runtime import JobMetrics, JobState
+from speck.errors import NoAnswer, Refused
+from speck.observe.metrics import OUTCOMES
+from speck.server.api.exposition import FRESH, MOST_JOBS, _rates
+from tests.server.test_http import raw
+from tests.support import ROOT
+from tests.support.binder_contract import eventually
+from tests.support.examples import one_site
+from tests.support.rest_server import RestServer, rest_server, yaml_of
+
+DASHBOARD = ROOT / "dashboards" / "grafana" / "speck.json"
+ALERTS = ROOT / "docs" / "alerts.yaml"
+PAGE = ROOT / "docs" / "metrics.md"
+
+ENGINE, BROKER = "sc://e1:15002", "tcp://b1:1883"
+TWO = yaml_of("a t0 t1", "b t1 t2 restart: never")
+HISTOGRAM = ("_bucket", "_sum", "_count")
+
+Families = Mapping[str, Metric]
+
+
+def scrape(rest: RestServer) -> str:
+    answer = requests.get(f"{rest.url}/metrics", timeout=30)
+    assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    return answer.text
+
+
+def families(text: str) -> Families:
+    return {each.name: each for each in text_string_to_metric_families(text)}
+
+
+def value(rest: RestServer, sample: str, **labels: str) -> float:
+    """The value of one series."""
+    found = [
+        each.value
+        for family in families(scrape(rest)).values()
+        for each in family.samples
+        if each.name == sample and labels.items() <= each.labels.items()
+    ]
+    assert len(found) == 1, f"{len(found)} series {sample} {labels}"
+    return found[0]
+
+
+def post(rest: RestServer, text: str) -> dict[str, Any]:
+    answer = requests.post(
+        f"{rest.url}/compositions",
+        data=text,
+        params={"name": "demo", "wait": "30"},
+        headers={"Content-Type": "application/yaml"},
+        timeout=60,
+    )
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def look_round(rest: RestServer) -> None:
+    """One round of the loop, and the end of what it began."""
+    rest.coordinator.loop.round()
+    eventually(rest.coordinator.operations.running, lambda running: not running)
+
+
+@pytest.fixture(name="busy", scope="module")
+def busy_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestServer]:
+    """A server that has been through an apply, a failure, a drift, a healing, and was asked for rates."""
+    sites = Inventory({"north": one_site("north", ENGINE, BROKER)})
+    with rest_server(tmp_path_factory.mktemp("busy"), sites) as rest:
+        rest.world.fail("submit", Refused("no", address=ENGINE), name="b")
+        assert post(rest, TWO)["state"] == "failed"
+        assert post(rest, TWO)["state"] == "succeeded"
+        look_round(rest)
+        rest.world.crash("a")
+        look_round(rest)
+        rest.world.metrics["a"] = JobMetrics(
+            time.time(), input_rate=5.0, output_rate=4.0, waiting=3, batch_duration_ms=200.0
+        )
+        for _ in range(2):
+            look_round(rest)
+        scrape(rest)
+        eventually(lambda: "speck_job_waiting_messages{" in scrape(rest), bool)
+        rest.world.crash("b", state=JobState.FINISHED)
+        look_round(rest)
+        yield rest
+
+
+@pytest.fixture(name="told", scope="module")
+def told_fixture(busy: RestServer) -> Families:
+    """The metrics of a busy server."""
+    return families(scrape(busy))
+
+
+# --- the answer itself
+
+
+def test_names_and_units_are_as_prometheus_has_them(busy: RestServer) -> None:
+    text = scrape(busy)
+    told = families(text)
+    helped = set(re.findall(r"^# HELP (\S+) \S", text, re.MULTILINE))
+    for name, family in told.items():
+        assert family.documentation, f"{name} has no help"
+        if not name.startswith("speck_"):
+            continue
+        assert name + ("_total" if family.type == "counter" else "") in helped, name
+        assert re.fullmatch(r"[a-z]+(_[a-z]+)*", name), name
+        assert not re.search(r"_(ms|milliseconds|minutes|kilobytes|mb|percent)\b", name), name
+        if family.type == "histogram":
+            assert name.endswith("_seconds"), name
+    assert len(told) == len(set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)))
+
+
+def test_a_histogram_s_parts_agree(told: Families) -> None:
+    found = [each for each in told.values() if each.type == "histogram"]
+    assert len(found) == 4
+    for family in found:
+        parts: dict[tuple[str, ...], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        for sample in family.samples:
+            key = tuple(each for label, each in sorted(sample.labels.items()) if label != "le")
+            parts[key][sample.name.removeprefix(family.name)].append(sample.value)
+        for key, part in parts.items():
+            assert part.keys() == {"_bucket", "_count", "_sum"}, (family.name, key)
+            assert part["_bucket"] == sorted(part["_bucket"])
+            assert part["_bucket"][-1:] == part["_count"]
+            assert (part["_sum"][0] > 0) == (part["_count"][0] > 0)
+        bounds = [each.labels["le"] for each in family.samples if each.name.endswith("_bucket")]
+        assert bounds[-1] == "+Inf"
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_promtool_finds_no_fault(busy: RestServer) -> None:
+    done = subprocess.run(
+        ["promtool", "check", "metrics"],
+        input=scrape(busy),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_labels_hold_no_text_of_anybody(told: Families) -> None:
+    """What may be anything, a message or a path, would make a new series of each."""
+    allowed = {
+        *("action", "address", "binder", "call", "composition", "drift", "error", "job", "kind", "le"),
+        *("method", "outcome", "part", "route", "site", "state", "status", "version", "wanted"),
+    }
+    mine = [each for name, each in told.items() if name.startswith("speck_")]
+    assert {label for each in mine for sample in each.samples for label in sample.labels} <= allowed
+
+
+def test_jobs_are_counted_by_site_and_state(busy: RestServer) -> None:
+    assert value(busy, "speck_jobs", site="north", wanted="running", state="running") == 1
+    assert value(busy, "speck_jobs", site="north", wanted="running", state="finished") == 1
+    assert value(busy, "speck_jobs_drifted", drift="finished") == 1
+    assert value(busy, "speck_drifts_total", drift="died") == 1
+
+
+def test_actions_and_operations_are_counted_by_outcome(busy: RestServer) -> None:
+    assert value(busy, "speck_actions_total", action="start", outcome="failed") == 1
+    assert value(busy, "speck_actions_total", action="start", outcome="done") == 3
+    assert value(busy, "speck_action_duration_seconds_count", action="start") == 4
+    assert value(busy, "speck_operations_total", kind="apply", outcome="failed") == 1
+    assert value(busy, "speck_operations_total", kind="heal", outcome="succeeded") == 1
+    assert value(busy, "speck_operations_running", kind="apply") == 0
+
+
+def test_what_has_not_happened_yet_is_told_as_zero(tmp_path: Path) -> None:
+    with rest_server(tmp_path) as rest:
+        assert value(rest, "speck_actions_total", action="move", outcome="failed") == 0
+        assert value(rest, "speck_operations_total", kind="rollback", outcome="waiting") == 0
+        assert value(rest, "speck_drifts_total", drift="running twice") == 0
+        post(rest, TWO)
+        new = {sample.labels["outcome"] for sample in families(scrape(rest))["speck_actions"].samples}
+        assert new == set(OUTCOMES)
+
+
+def test_calls_are_counted_by_binder_and_method(busy: RestServer) -> None:
+    submits = busy.world.counts()["submit"]
+    assert value(busy, "speck_call_duration_seconds_count", binder="spark-connect", call="submit") == submits
+    assert value(busy, "speck_call_errors_total", binder="spark-connect", call="submit", error="Refused") == 1
+    fences = busy.world.counts()["fence"]
+    assert value(busy, "speck_call_duration_seconds_count", binder="mqtt", call="fence") == fences
+
+
+def test_requests_are_counted_by_route_and_class(tmp_path: Path) -> None:
+    with rest_server(tmp_path) as rest:
+        for method, path in (
+            ("GET", "/jobs/nothing"),
+            ("GET", "/jobs/nobody"),
+            ("GET", "/no/such/path?at=all"),
+            ("DELETE", "/jobs"),
+            ("BREW", "/jobs"),
+            ("GET", "/jobs"),
+            ("GET", "/live"),
+        ):
+            requests.request(method, f"{rest.url}{path}", timeout=30, stream=True).close()
+        head = b"POST /jobs HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        for sent in (
+            b"rubbish\r\n\r\n",
+            head + b"Content-Length: 99999999999\r\n\r\n",
+            head + b"Transfer-Encoding: gzip\r\n\r\n",
+        ):
+            assert raw(rest, sent).startswith(b"HTTP/1.")
+        counted = {
+            (each.labels["method"], each.labels["route"], each.labels["status"]): each.value
+            for each in families(scrape(rest))["speck_http_requests"].samples
+        }
+        assert counted == {
+            ("GET", "/jobs/<name>", "4xx"): 2,
+            ("GET", "other", "4xx"): 1,
+            ("DELETE", "other", "4xx"): 1,
+            ("other", "other", "4xx"): 1,
+            ("GET", "/jobs", "2xx"): 1,
+            ("GET", "/live", "2xx"): 1,
+            ("other", "refused", "4xx"): 2,
+            ("other", "refused", "5xx"): 1,
+        }
+        timed = "speck_http_request_duration_seconds_count"
+        assert value(rest, timed, route="/jobs/<name>", method="GET") == 2
+        assert value(rest, "speck_http_requests_total", route="/metrics", status="2xx") == 2
+
+
+def test_rates_of_each_job(busy: RestServer) -> None:
+    labels = {"composition": "demo", "job": "a", "site": "north"}
+    assert value(busy, "speck_job_input_messages_per_second", **labels) == 5
+    assert value(busy, "speck_job_output_messages_per_second", **labels) == 4
+    assert value(busy, "speck_job_waiting_messages", **labels) == 3
+    assert value(busy, "speck_job_work_seconds", **labels) == 0.2
+
+
+def test_rounds_and_the_store(busy: RestServer) -> None:
+    assert value(busy, "speck_round_duration_seconds_count") == 5
+    assert time.time() - 600 < value(busy, "speck_round_timestamp_seconds") <= time.time()
+    assert value(busy, "speck_store_size_bytes", part="records") > 0
+    assert value(busy, "speck_store_size_bytes", part="code") == len((busy.root / "work.py").read_bytes())
+    assert value(busy, "speck_store_writable") == 1
+    assert value(busy, "process_resident_memory_bytes") > 0
+
+
+def test_a_site_is_seen_when_it_answers(tmp_path: Path) -> None:
+    """Not when it was asked, and not when its own binder says that it is silent."""
+    with rest_server(tmp_path, Inventory({"north": one_site("north", ENGINE, BROKER)})) as rest:
+        now = [1000.0]
+        rest.coordinator.gauges._clock = lambda: now[0]
+        post(rest, TWO)
+        for address in (ENGINE, BROKER):
+            assert value(rest, "speck_seen_timestamp_seconds", site="north", address=address) == 1000
+        now[0] = 2000.0
+        rest.world.down(ENGINE)
+        rest.coordinator.loop.round()
+        assert value(rest, "speck_seen_timestamp_seconds", address=ENGINE) == 1000
+        errors = {"binder": "spark-connect", "call": "statuses", "error": "NoAnswer"}
+        assert value(rest, "speck_call_errors_total", **errors) >= 1
+        rest.world.up(ENGINE)
+        rest.coordinator.loop.round()
+        assert value(rest, "speck_seen_timestamp_seconds", address=ENGINE) == 2000
+
+
+def test_rates_that_are_old_are_not_told(tmp_path: Path) -> None:
+    with rest_server(tmp_path) as rest:
+        post(rest, TWO)
+        old = JobMetrics(time.time() - FRESH - 1, input_rate=5.0)
+        rest.world.metrics |= {"a": old, "b": JobMetrics(time.time(), input_rate=5.0)}
+        scrape(rest)
+        eventually(lambda: 'job="b"' in scrape(rest), bool)
+        assert 'job="a"' not in scrape(rest)
+
+
+def test_series_of_single_jobs_are_bounded() -> None:
+    told = {"observed": 9.0, "input_rate": 1.0, "output_rate": 1.0, "waiting": 1, "work_seconds": 1.0}
+    jobs = [{"composition": "c", "job_name": f"j{number}", **told} for number in range(MOST_JOBS + 50)]
+    assert [len(family.samples) for family in _rates(jobs, {}, oldest=0.0)] == [MOST_JOBS] * 4
+
+
+def test_a_round_that_fails_is_counted(tmp_path: Path) -> None:
+    with rest_server(tmp_path) as rest:
+        rest.coordinator.deployments.store.close()
+        with pytest.raises(Exception, match="closed"):
+            rest.coordinator.loop.round()
+        assert rest.coordinator.gauges.registry.get_sample_value("speck_round_failures_total") == 1
+        assert rest.coordinator.gauges.registry.get_sample_value("speck_round_timestamp_seconds") == 0
+
+
+def test_a_call_that_gives_no_answer_is_counted_each_time(tmp_path: Path) -> None:
+    with rest_server(tmp_path) as rest:
+        rest.world.fail("check", NoAnswer("late", address=ENGINE), name="a", times=2)
+        assert post(rest, TWO)["state"] == "succeeded"
+        labels = {"binder": "spark-connect", "call": "check"}
+        assert value(rest, "speck_call_errors_total", error="NoAnswer", **labels) == 2
+        assert value(rest, "speck_call_duration_seconds_count", **labels) == 2 + 2  # two jobs, two tries more
+
+
+# --- what is shipped with it
+
+
+def names(told: Families) -> set[str]:
+    """Every name by which a series can be asked for."""
+    found = set()
+    for name, family in told.items():
+        suffixes = {"counter": ("_total",), "histogram": HISTOGRAM, "info": ("_info",)}.get(
+            family.type, ("",)
+        )
+        found |= {name + suffix for suffix in suffixes}
+    return found | {sample.name for family in told.values() for sample in family.samples}
+
+
+def asked_for(expression: str) -> set[str]:
+    """The names of metrics in an expression: words that are no function, keyword, label or text."""
+    bare = re.sub(
+        r'"[^"]*"|\{[^}]*\}|\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)|\[[^]]*\]',
+        "",
+        expression,
+    )
+    return set(re.findall(r"\b(?:speck|process|up)[a-z_]*\b(?!\s*\()", bare))
+
+
+def labels_of(expression: str) -> set[str]:
+    """The labels that an expression names."""
+    matched = re.findall(r"[{,]\s*([a-z_]+)\s*(?:=|!=|=~|!~)\s*\"", expression)
+    grouped = re.findall(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([^)]*)\)", expression)
+    return {*matched, *(each.strip() for group in grouped for each in group.split(",") if each.strip())}
+
+
+def expressions() -> list[str]:
+    """Of the dashboard and of the alerts."""
+    dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
+    panels = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())]
+    rules = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
+    return panels + [rule["expr"] for rule in rules]
+
+
+def test_dashboard_and_alerts_ask_for_what_there_is(told: Families) -> None:
+    known = names(told) | {"up"}
+    found = expressions()
+    assert len(found) > 20
+    for expression in found:
+        assert asked_for(expression), f"{expression!r} asks for nothing"
+        assert asked_for(expression) <= known, expression
+        for name in asked_for(expression) - {"up"}:
+            values = values_of(told, name)
+            assert labels_of(expression) <= values.keys() | {"instance"}, f"{name} in {expression}"
+            for label, wanted in re.findall(r'([a-z_]+)\s*=\s*"([^"]*)"', expression):
+                assert wanted in values[label], f"{name} in {expression}"
+
+
+def values_of(told: Families, name: str) -> dict[str, set[str]]:
+    """The labels of a metric, and the values that each has."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for sample in (each for family in told.values() for each in family.samples if each.name == name):
+        for label, labelled in sample.labels.items():
+            found[label].add(labelled)
+    return found
+
+
+def test_dashboard_shows_every_metric_of_speck(told: Families) -> None:
+    asked = {name for expression in expressions() for name in asked_for(expression)}
+    bare = {re.sub(r"_(bucket|sum|count|total|info)\Z", "", name) for name in asked}
+    assert {name for name in told if name.startswith("speck_")} <= bare | {"speck_build_info"}
+
+
+def test_dashboard_can_be_imported() -> None:
+    dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
+    assert [each["name"] for each in dashboard["templating"]["list"]] == ["datasource"]
+    panels = dashboard["panels"]
+    assert len({each["id"] for each in panels}) == len(panels)
+    places = [each["gridPos"] for each in panels]
+    taken = [
+        (x, y)
+        for each in places
+        for x in range(each["x"], each["x"] + each["w"])
+        for y in range(each["y"], each["y"] + each["h"])
+    ]
+    assert len(set(taken)) == len(taken), "panels lie over each other"
+    assert max(x for x, _ in taken) < 24
+    for panel in panels:
+        if panel["type"] != "row":
+            assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+            assert all(target["refId"] for target in panel["targets"])
+            assert panel["description"]
+
+
+def test_alerts_say_what_to_do() -> None:
+    rules = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
+    assert len({rule["alert"] for rule in rules}) == len(rules)
+    for rule in rules:
+        assert set(rule) == {"alert", "expr", "for", "labels", "annotations"}
+        assert rule["labels"]["severity"] in ("warning", "critical")
+        assert set(rule["annotations"]) == {"summary", "description"}
+
+
+def row(name: str, family: Metric) -> str:
+    """A metric as the page of the docs has it."""
+    suffix = {"counter": "_total", "info": "_info"}.get(family.type, "")
+    labels = {label for sample in family.samples for label in sample.labels} - {"le"}
+    listed = ", ".join(f"`{label}`" for label in sorted(labels))
+    return f"| `{name}{suffix}` | {family.type} | {listed} | {family.documentation} |"
+
+
+def test_the_page_of_the_docs_lists_every_metric(told: Families) -> None:
+    wanted = [row(name, told[name]) for name in sorted(told) if name.startswith("speck_")]
+    listed = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `speck_")]
+    assert listed == wanted

@@ -1,0 +1,41 @@
+"""Requests made up from the OpenAPI document, right and wrong, each answer held against it.
+
+``SPECK_FUZZ_EXAMPLES`` is the number of requests tried for each route (and of sequences of requests) in each
+phase, ``SPECK_FUZZ_SEED`` where the chance begins; the output of a failure names the seed and the requests.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.rest_server import rest_server
+
+EXAMPLES = os.environ.get("SPECK_FUZZ_EXAMPLES", "10")
+SEED = os.environ.get("SPECK_FUZZ_SEED", "1")
+SETTINGS = Path(__file__).parent / "schemathesis.toml"
+
+
+def test_every_answer_is_as_documented(tmp_path: Path) -> None:
+    with rest_server(tmp_path) as rest:
+        code = rest.root / "jars_and_apps" / "test-1.jar"  # that of the documented example
+        code.parent.mkdir()
+        code.write_bytes(b"")
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(SETTINGS), "run"),
+                *(f"{rest.url}/openapi.json", "--checks", "all", "--continue-on-failure"),
+                *("--max-examples", EXAMPLES, "--seed", SEED, "--suppress-health-check", "all"),
+                *("--request-timeout", "120", "--exclude-path", "/live"),  # that one has no end
+            ],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=600,
+        )
+    assert done.returncode == 0, done.stdout
+    assert "Stateful (in" in done.stdout  # no phase was left out

@@ -1,0 +1,391 @@
+"""Revisions, what differs between them, the way back, and the audit log."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from speck.apply.operation import Operation
+from speck.client import RequestRefused
+from speck.coordinator import Coordinator
+from speck.core.job import Composition
+from speck.errors import Busy, InvalidInput, NotFound, Refused, StaleRevision
+from speck.store import Bounds, Store
+from speck.store.history import count, differences, surplus
+from tests.support.doubles import World, double_kinds
+from tests.support.jobs_by_hand import CODE, chain, code_hash, composition, make_job, write_code
+from tests.support.rest_server import RestServer, yaml_of
+
+A, B, C = chain("a", "b", "c")
+FASTER = replace(B, trigger="1 second")
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    world = World()
+    yield world
+    assert world.violations == []
+
+
+@pytest.fixture
+def begin(tmp_path: Path, world: World) -> Iterator[Callable[..., Coordinator]]:
+    """Starts a coordinator on the same store; the one before is closed, as at a restart."""
+    running: list[Coordinator] = []
+
+    def end() -> None:
+        while running:
+            coordinator = running.pop()
+            coordinator.close()
+            coordinator.store.close()
+
+    def start(bounds: Bounds | None = None) -> Coordinator:
+        end()
+        store = Store(tmp_path / "store", bounds or Bounds())
+        coordinator = Coordinator(store, double_kinds(world), roots=[write_code(tmp_path)], period=0)
+        running.append(coordinator)
+        coordinator.start()
+        return coordinator
+
+    yield start
+    end()
+
+
+@pytest.fixture
+def coordinator(begin: Callable[..., Coordinator]) -> Coordinator:
+    return begin()
+
+
+def carry_out(coordinator: Coordinator, wanted: Composition, **why: str) -> Operation:
+    operation, _ = coordinator.apply(wanted, **why)  # type: ignore[arg-type]
+    assert operation.wait(30)
+    return operation
+
+
+def roll_back(coordinator: Coordinator, number: int | None = None) -> Operation:
+    operation, _ = coordinator.rollback("traffic", number)
+    assert operation.wait(30)
+    return operation
+
+
+# --- what differs
+
+
+def test_differences_name_each_job_and_each_field() -> None:
+    before = {"a": A, "b": B, "c": C}
+    after = {"a": A, "b": replace(B, trigger="1 second", arguments={"k": 1}), "d": make_job("d", "x", "y")}
+    found = differences(before, after)
+    assert [(each.job, each.kind) for each in found] == [("b", "changed"), ("c", "removed"), ("d", "added")]
+    assert [(each.field, each.before, each.after) for each in found[0].changes] == [
+        ("arguments", {}, {"k": 1}),
+        ("trigger", None, "1 second"),
+    ]
+    assert ("source_topic", "x") in [(each.field, each.after) for each in found[2].changes]
+    assert count(found) == {"added": 1, "removed": 1, "changed": 1}
+
+
+@pytest.mark.parametrize(
+    ("numbers", "bound", "needed", "gone"),
+    [
+        ([1, 2, 3], 3, set(), []),
+        ([1, 2, 3, 4], 3, set(), [1]),
+        ([1, 2, 3, 4, 5], 2, {1, 3}, [2]),
+        ([1, 2], 0, {2}, [1]),
+        ([], 5, set(), []),
+    ],
+)
+def test_surplus_is_the_oldest_but_for_what_is_needed(
+    numbers: list[int], bound: int, needed: set[int], gone: list[int]
+) -> None:
+    assert surplus(numbers, bound, needed) == gone
+
+
+# --- revisions
+
+
+def test_revisions_tell_who_when_why_and_what_changed(coordinator: Coordinator) -> None:
+    carry_out(coordinator, composition(A, B), author="ann@edge", message="the first")
+    carry_out(coordinator, composition(A, FASTER, C), author="bob", message="faster\nby far")
+    first, second = coordinator.revisions("traffic")
+    assert (first["number"], first["author"], first["message"], first["jobs"]) == (
+        1,
+        "ann@edge",
+        "the first",
+        2,
+    )
+    assert first["changes"] == {"added": 2, "removed": 0, "changed": 0}
+    assert second["changes"] == {"added": 1, "removed": 0, "changed": 1}
+    assert second["at"] >= first["at"]
+    assert [each["job_name"] for each in coordinator.revision("traffic", 1)["jobs"]] == ["a", "b"]
+    with pytest.raises(NotFound, match="has no revision 7"):
+        coordinator.revision("traffic", 7)
+
+
+def test_argument_of_another_kind_is_another_revision(coordinator: Coordinator, world: World) -> None:
+    carry_out(coordinator, composition(replace(A, arguments={"k": 1})))
+    carry_out(coordinator, composition(replace(A, arguments={"k": 1.0})))
+    assert [each["number"] for each in coordinator.revisions("traffic")] == [1, 2]
+    before = world.changes()
+    carry_out(coordinator, composition(replace(A, arguments={"k": 1.0})))
+    assert world.changes() == before
+
+
+def test_difference_is_by_default_of_the_last_two(coordinator: Coordinator) -> None:
+    carry_out(coordinator, composition(A))
+    with pytest.raises(NotFound, match="no revision before 1"):
+        coordinator.difference("traffic")
+    carry_out(coordinator, composition(A, B))
+    carry_out(coordinator, composition(A, FASTER))
+    assert coordinator.difference("traffic")["jobs"] == [
+        {
+            "job": "b",
+            "kind": "changed",
+            "changes": [{"field": "trigger", "before": None, "after": "1 second"}],
+        }
+    ]
+    assert coordinator.difference("traffic", 3, 1)["counts"] == {"added": 0, "removed": 1, "changed": 0}
+    assert coordinator.difference("traffic", 0, 1)["counts"] == {"added": 1, "removed": 0, "changed": 0}
+
+
+def test_name_of_a_deleted_composition_begins_a_new_history(coordinator: Coordinator) -> None:
+    carry_out(coordinator, composition(A), message="old")
+    assert [each["message"] for each in coordinator.revisions("traffic")] == ["old"]
+    assert coordinator.delete_composition("traffic").wait(30)
+    carry_out(coordinator, composition(B), message="new")
+    assert [(each["number"], each["message"]) for each in coordinator.revisions("traffic")] == [(1, "new")]
+
+
+# --- the way back
+
+
+def test_rollback_is_a_new_revision_with_the_state_carried(coordinator: Coordinator, world: World) -> None:
+    carry_out(coordinator, composition(A, B))
+    carry_out(coordinator, composition(A, FASTER, C))
+    before = len(world.changes())
+    operation = roll_back(coordinator)
+    assert (operation.kind, operation.state, operation.revision) == ("rollback", "succeeded", 3)
+    assert {name: each.kind for name, each in operation.actions.items()} == {
+        "a": "keep",
+        "b": "update",
+        "c": "stop",
+    }
+    assert sorted(method for method, _, _ in world.changes()[before:]) == ["stop", "stop", "submit"]
+    (back,) = world.running("b")
+    assert (back.job.trigger, back.attempt.state is not None) == (None, True)
+    last = coordinator.revisions("traffic")[-1]
+    assert (last["restored"], last["message"]) == (1, "rollback to revision 1")
+    assert last["changes"] == {"added": 0, "removed": 1, "changed": 1}
+    assert coordinator.revision("traffic", 3)["jobs"] == coordinator.revision("traffic", 1)["jobs"]
+
+
+def test_rollback_can_itself_be_taken_back(coordinator: Coordinator) -> None:
+    carry_out(coordinator, composition(A))
+    carry_out(coordinator, composition(A, B))
+    roll_back(coordinator)
+    roll_back(coordinator)
+    assert [each["restored"] for each in coordinator.revisions("traffic")] == [None, None, 1, 2]
+    assert sorted(each["job_name"] for each in coordinator.views.jobs()) == ["a", "b"]
+
+
+def test_rollback_brings_back_the_very_code(coordinator: Coordinator, world: World, tmp_path: Path) -> None:
+    carry_out(coordinator, composition(A))
+    carry_out(coordinator, composition(replace(A, job_path="other.py", code_hash=code_hash("other.py"))))
+    for name in CODE:
+        (tmp_path / name).unlink()
+    assert roll_back(coordinator).state == "succeeded"
+    (running,) = world.running("a")
+    assert Path(running.job.job_path).read_text() == CODE["jobs.py"]
+
+
+@pytest.mark.parametrize("harm", ["gone", "changed"])
+def test_rollback_to_code_that_is_kept_no_more_is_refused(
+    coordinator: Coordinator, world: World, tmp_path: Path, harm: str
+) -> None:
+    carry_out(coordinator, composition(A, B))
+    (running, _) = world.running()
+    kept = Path(running.job.job_path)
+    carry_out(coordinator, composition(B))
+    (tmp_path / "jobs.py").write_text("something else")
+    kept.unlink() if harm == "gone" else kept.write_text("harmed")
+    calls = world.changes()
+    for call in (coordinator.plan_rollback, coordinator.rollback):
+        with pytest.raises(InvalidInput, match=r"the code that job_path 'jobs.py' held then \(\w{12}\) is"):
+            call("traffic", 1)
+    assert (world.changes(), len(coordinator.revisions("traffic"))) == (calls, 2)
+    if harm == "gone":  # found again where it was taken from
+        (tmp_path / "jobs.py").write_text(CODE["jobs.py"])
+        assert roll_back(coordinator, 1).state == "succeeded"
+
+
+def test_rollback_of_state_to_another_kind_of_engine_is_refused(
+    coordinator: Coordinator, world: World
+) -> None:
+    flink = replace(A, engine="flink", spe_address="http://f1:8081", upgrade="stateless")
+    carry_out(coordinator, composition(A))
+    carry_out(coordinator, composition(flink))
+    with pytest.raises(InvalidInput, match="cannot read the state"):
+        coordinator.rollback("traffic", 1)
+    assert world.where() == {"a": "http://f1:8081"}
+
+
+def test_rollback_with_nothing_before_is_refused(coordinator: Coordinator) -> None:
+    with pytest.raises(NotFound, match="no composition 'traffic'"):
+        coordinator.rollback("traffic")
+    carry_out(coordinator, composition(A))
+    with pytest.raises(NotFound, match="no revision before 1"):
+        coordinator.rollback("traffic")
+    with pytest.raises(NotFound, match="no revision 9"):
+        coordinator.rollback("traffic", 9)
+
+
+# --- bounds
+
+
+def test_history_is_bounded_and_keeps_what_runs(begin: Callable[..., Coordinator], world: World) -> None:
+    coordinator = begin(Bounds(revisions=3, operations=4, events=10))
+    other = make_job("o", "x", "y", job_path="other.py", code_hash=code_hash("other.py"))
+    carry_out(coordinator, composition(A, other))
+    (kept,) = (Path(each.job.job_path) for each in world.running("o"))
+    for number in range(2, 8):
+        wanted = [replace(B, arguments={"k": number})] + [other] * (number < 4)
+        carry_out(coordinator, composition(A, *wanted))
+    # A runs the form of the first revision, so that one stays; of the others the last three.
+    assert [each["number"] for each in coordinator.revisions("traffic")] == [1, 5, 6, 7]
+    assert kept.exists()
+    carry_out(coordinator, composition(replace(A, trigger="1 second")))
+    assert [each["number"] for each in coordinator.revisions("traffic")] == [6, 7, 8]
+    assert not kept.parent.exists()
+    assert len(coordinator.store.operations()) == 4
+    assert len(coordinator.store.events(100)) == 10
+    begin()
+    assert world.where() == {"a": "sc://e1:1"}
+
+
+# --- the audit log
+
+
+def test_audit_log_tells_intent_outcome_and_cause(coordinator: Coordinator, world: World) -> None:
+    world.fail("check", Refused("no such function"), name="b")
+    carry_out(coordinator, composition(A, B, C), author="ann", message="the first")
+    said = [(each["kind"], each["job"]) for each in coordinator.events()]
+    assert said[:4] == [("accepted", ""), ("intended", "a"), ("intended", "b"), ("intended", "c")]
+    assert sorted(said[4:-1]) == [("failed", "b"), ("skipped", "a"), ("started", "c")]
+    assert said[-1] == ("failed", "")
+    assert {(each["author"], each["cause"]) for each in coordinator.events()} == {("ann", "the first")}
+    (intended, failed) = coordinator.events(job="b")
+    assert intended["message"] == "job 'b' to start: new in the composition"
+    assert "no such function" in failed["message"]
+    (skipped,) = coordinator.events(job="a")[1:]
+    assert "depends on job 'b', which failed" in skipped["message"]
+
+
+def test_audit_log_is_filtered(coordinator: Coordinator) -> None:
+    first = carry_out(coordinator, composition(A))
+    second = carry_out(coordinator, composition(make_job("z", "x", "y"), name="other"))
+    both = coordinator.events()
+    assert {each["operation"] for each in coordinator.events(composition="other")} == {second.id}
+    assert {each["composition"] for each in coordinator.events(operation=first.id)} == {"traffic"}
+    assert [each["kind"] for each in coordinator.events(job="z")] == ["intended", "started"]
+    assert coordinator.events(since=both[-1]["at"] + 1) == []
+    assert coordinator.events(since=both[0]["at"]) == both
+    assert coordinator.events(2) == both[-2:]
+
+
+# --- several at once
+
+
+def test_two_applies_to_one_composition_at_once(rest: RestServer) -> None:
+    """One is accepted; the others are told which operation, and which revision, to look at."""
+    hold = rest.world.hold("submit")
+    texts = [yaml_of("a t0 t1", f"b t1 t2 trigger: {number} seconds").encode() for number in range(1, 7)]
+    together = threading.Barrier(len(texts))
+
+    def send(text: bytes) -> dict[str, Any] | RequestRefused:
+        together.wait(30)
+        try:
+            return rest.client.apply(text, "demo")
+        except RequestRefused as refused:
+            return refused
+
+    with ThreadPoolExecutor(len(texts)) as threads:
+        answers = list(threads.map(send, texts))
+    accepted = [each for each in answers if isinstance(each, dict)]
+    refused = [each for each in answers if isinstance(each, RequestRefused)]
+    assert (len(accepted), {each.status for each in refused}) == (1, {409})
+    expected = f"operation {accepted[0]['id']} (apply, revision 1) is at work"
+    assert all(expected in str(each) for each in refused)
+    hold.release()
+    assert list(rest.client.follow(accepted[0]["id"]))[-1]["state"] == "succeeded"
+    assert len(rest.client.revisions("demo")) == 1
+
+
+def test_stale_plan_is_refused_however_many_come_with_it(rest: RestServer) -> None:
+    rest.client.apply(yaml_of("a t0 t1").encode(), "demo", wait=30)
+    done: list[dict[str, Any]] = []
+    refused: list[str] = []
+
+    def send(number: int) -> None:
+        text = yaml_of(f"a t0 t1 trigger: {number} seconds").encode()
+        try:
+            done.append(rest.client.apply(text, "demo", base_revision=1, wait=30))
+        except RequestRefused as error:
+            assert error.status == 409
+            refused.append(str(error))
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(send, range(1, 5)))
+    with pytest.raises(RequestRefused, match="base_revision 1 is stale, the last revision is 2"):
+        rest.client.apply(yaml_of("a t0 t9").encode(), "demo", base_revision=1)
+    assert ([each["state"] for each in done], len(refused)) == (["succeeded"], 3)
+    assert all("is stale" in each or "is at work" in each for each in refused)
+
+
+def test_compositions_are_worked_on_side_by_side(coordinator: Coordinator, world: World) -> None:
+    """Not even the planning of one, which asks its engines, holds up another."""
+    slow = make_job("slow", "p", "q", spe_address="sc://e2:1")
+    carry_out(coordinator, composition(slow, name="slow"))
+    hold = world.hold("statuses", address="sc://e2:1")
+    with ThreadPoolExecutor(1) as threads:
+        planning = threads.submit(coordinator.apply, composition(name="slow"))
+        assert hold.reached.wait(30)
+        assert carry_out(coordinator, composition(A), message="meanwhile").state == "succeeded"
+        hold.release()
+        operation, _ = planning.result(30)
+    assert operation.wait(30)
+    assert world.where() == {"a": "sc://e1:1"}
+
+
+def test_name_that_two_compositions_want_at_once_goes_to_one(coordinator: Coordinator, world: World) -> None:
+    together = threading.Barrier(2)
+
+    def send(name: str) -> Operation | InvalidInput:
+        together.wait(30)
+        try:
+            return coordinator.apply(composition(A, name=name))[0]
+        except InvalidInput as error:
+            return error
+
+    with ThreadPoolExecutor(2) as threads:
+        first, second = threads.map(send, ("one", "two"))
+    refused, accepted = sorted((first, second), key=lambda each: isinstance(each, Operation))
+    assert isinstance(accepted, Operation)
+    assert "is a job of composition" in str(refused)
+    assert accepted.wait(30)
+
+
+def test_busy_and_stale_are_told_of_a_rollback_too(coordinator: Coordinator, world: World) -> None:
+    carry_out(coordinator, composition(A))
+    carry_out(coordinator, composition(A, B))
+    with pytest.raises(StaleRevision):
+        coordinator.rollback("traffic", 1, base_revision=1)
+    hold = world.hold("stop")
+    operation, _ = coordinator.rollback("traffic", 1, base_revision=2)
+    with pytest.raises(Busy, match=rf"operation {operation.id} \(rollback, revision 3\) is at work"):
+        coordinator.rollback("traffic", 2)
+    hold.release()
+    assert operation.wait(30)

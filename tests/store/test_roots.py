@@ -1,0 +1,130 @@
+"""Where job files may lie: under the roots, whatever is written, linked, or swapped meanwhile."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import requests
+
+from speck.store.jobfile import LARGEST, BadFile, content_hash, locate, open_located
+from tests.server.test_http import problem_of
+from tests.server.test_security import FIELDS
+from tests.support.served_process import served
+
+CODE = "def work(messages):\n    return messages\n"
+
+
+@pytest.fixture(name="root")
+def root_fixture(tmp_path: Path) -> Path:
+    """A directory of job files, beside one that holds a secret."""
+    root = tmp_path / "root"
+    (root / "deep" / "er").mkdir(parents=True)
+    (root / "work.py").write_text(CODE)
+    (root / "deep" / "er" / "work.py").write_text(CODE)
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "work.py").write_text("secret = 'sesame'\n")
+    return root
+
+
+def test_a_file_is_opened_by_its_path_under_the_root(root: Path) -> None:
+    for path in ("work.py", "deep/er/work.py", "deep/../work.py", str(root / "work.py")):
+        with open_located(locate(path, [root]), [root]) as file:
+            assert file.read().decode() == CODE
+    inner = root / "link.py"
+    inner.symlink_to("deep/er/work.py")
+    assert content_hash(locate("link.py", [root]), [root]) == content_hash(root / "work.py", [root])
+
+
+def test_what_is_put_in_the_place_of_a_file_after_it_was_found_is_not_read(root: Path) -> None:
+    path = locate("work.py", [root])
+    path.unlink()
+    path.symlink_to("../outside/work.py")
+    with pytest.raises(BadFile, match="cannot be read"):
+        open_located(path, [root])
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(BadFile, match="not an ordinary file"):  # and nobody waits for a writer
+        open_located(path, [root])
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(BadFile):
+        open_located(path, [root])
+
+
+def test_what_is_put_in_the_place_of_a_directory_is_not_entered(root: Path) -> None:
+    path = locate("deep/er/work.py", [root])
+    (root / "deep" / "er").rename(root / "was")
+    (root / "deep" / "er").symlink_to("../../outside")
+    with pytest.raises(BadFile, match="cannot be read"):
+        content_hash(path, [root])
+
+
+def test_a_root_may_itself_be_a_link_and_hidden(root: Path) -> None:
+    hidden = root.parent / ".hidden"
+    root.rename(hidden)
+    root.symlink_to(hidden)
+    assert content_hash(locate("work.py", [root]), [root]) == content_hash(
+        locate("work.py", [hidden]), [hidden]
+    )
+
+
+def test_a_file_that_is_too_large(root: Path) -> None:
+    with (root / "work.py").open("wb") as file:
+        file.truncate(LARGEST + 1)
+    with pytest.raises(BadFile, match=r"has 536,870,913 bytes \(at most 536,870,912 are taken\)"):
+        content_hash(locate("work.py", [root]), [root])
+
+
+def test_what_a_job_may_not_name(root: Path, tmp_path: Path) -> None:
+    """Asked of a real server, which tells nothing of what lies outside."""
+    second = tmp_path / "second"
+    second.mkdir()
+    (second / "other.py").write_text(CODE)
+    (root / "out.py").symlink_to("../outside/work.py")
+    (root / "up").symlink_to("../outside")
+    (root / "loop.py").symlink_to("loop.py")
+    (root / "device.py").symlink_to("/dev/zero")
+    (root / ".git").mkdir()
+    (root / ".git" / "work.py").write_text(CODE)
+    (root / "seen.py").symlink_to(".git/work.py")
+    (root / "store.py").symlink_to("store/secret")
+    os.mkfifo(root / "pipe.py")
+    (root / "directory.py").mkdir()
+    outside = "lies outside of the directories"
+    with served(tmp_path, "--root", root, "--root", second) as server:
+
+        def said(job_path: str) -> str:
+            url = f"{server.url}/jobs?composition=c&wait=60"
+            answer = requests.post(url, json={"job_name": "j", "job_path": job_path} | _OTHERS, timeout=120)
+            if answer.ok:
+                return str(answer.json()["state"])
+            return str(problem_of(answer, 422)["detail"])
+
+        for path in ("work.py", "other.py", "deep/er/work.py", str(second / "other.py")):
+            assert said(path) == "succeeded", path
+        for path, words in {
+            "../outside/work.py": outside,
+            "deep/../../outside/work.py": outside,
+            str(tmp_path / "outside" / "work.py"): outside,
+            str(tmp_path / "outside" / "none.py"): outside,
+            "/etc/passwd.py": outside,
+            "//etc/passwd.py": outside,
+            "out.py": "does not exist",
+            "up/work.py": "does not exist",
+            "device.py": "does not exist",
+            "loop.py": "cannot be followed",
+            ".git/work.py": "is hidden",
+            "seen.py": "is hidden",
+            "pipe.py": "not an ordinary file",
+            "directory.py": "not an ordinary file",
+            "none.py": "does not exist",
+            "~/work.py": "does not exist",
+        }.items():
+            answer = said(path)
+            assert words in answer, (path, answer)
+            assert "sesame" not in answer
+
+
+_OTHERS = {name: value for name, value in FIELDS.items() if name != "job_path"}

@@ -1,0 +1,163 @@
+"""The store against real LevelDB."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from speck.core.job import Job
+from speck.core.runtime import Attempt, Handle, State
+from speck.errors import NotFound, StoreError, StoreLocked
+from speck.store import AttemptRecord, Bounds, Event, Head, Intent, JobRecord, Revision, SessionRecord, Store
+from tests.support.jobs_by_hand import make_job
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "store") as opened:
+        yield opened
+
+
+def revision(number: int, *jobs: Job) -> Revision:
+    jobs_by_name = {job.job_name: job for job in jobs}
+    return Revision("traffic", number, 12.5, jobs_by_name, "ann", "why", 2, (1, 0, 3))
+
+
+def attempt(number: int, job: str = "a") -> Attempt:
+    return Attempt(
+        id=f"{number:032x}", job_name=job, number=number, session="speck-a", state=State("kind", "place")
+    )
+
+
+def test_everything_written_is_read_again_after_reopening(tmp_path: Path) -> None:
+    head = Head("traffic", 3, deleting=True)
+    job = make_job("a", arguments={"window": "1 minute", "k": 3}, labels={"team": "ö"}, code_hash="ab" * 32)
+    record = JobRecord("a", "traffic", 7, (SessionRecord("tcp://b", "speck-a", "t"),), State("k", "l"), "bad")
+    running = AttemptRecord(attempt(7), 3, "running", Handle("sc://e", "id", {"run": "x"}))
+    intended = AttemptRecord(attempt(8), 3)
+    event = Event(1.5, "started", "said", "traffic", "a", "op")
+    intents = (Intent("a", "start", "new"), Intent("b", "stop", "gone"))
+    accepted = Event(1.0, "accepted", "said", "traffic", "", "op", "ann", "why", intents)
+    with Store(tmp_path / "s") as store, store.transaction() as transaction:
+        transaction.put_head(head)
+        transaction.put_revision(revision(3, job))
+        transaction.put_job(record)
+        transaction.put_attempt(running)
+        transaction.put_attempt(intended)
+        transaction.put_operation("op", {"state": "running"})
+        transaction.add_event(accepted)
+        transaction.add_event(event)
+    with Store(tmp_path / "s") as store:
+        assert store.heads() == [head]
+        assert store.revision("traffic", 3) == revision(3, job)
+        assert store.jobs() == [record]
+        assert store.attempts() == [running, intended]
+        assert store.operation("op") == {"state": "running"}
+        assert store.events() == [accepted, event]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0123456789abcdef0123456789abcdef",
+        "01234567-89ab-cdef-0123-456789abcdef",
+        "ünd 01234567-89ab-cdef-0123-456789abcdef/0123456789abcdef0123456789abcdef.",
+        "0123456789ABCDEF0123456789ABCDEF",
+        "fe" * 16 + "-" + "ff" * 16,
+        "ab" * 32,
+    ],
+)
+def test_ids_are_written_short_and_read_as_they_were(store: Store, text: str) -> None:
+    event = Event(1.0, text, text * 2, text)
+    with store.transaction() as transaction:
+        transaction.add_event(event)
+        transaction.put_attempt(AttemptRecord(attempt(1), 1, "running", Handle("sc://e", text, {text: text})))
+    assert store.events() == [event]
+    assert store.attempts()[0].handle == Handle("sc://e", text, {text: text})
+
+
+def test_transaction_that_fails_writes_nothing(store: Store) -> None:
+    with pytest.raises(ZeroDivisionError), store.transaction() as transaction:
+        transaction.put_head(Head("traffic", 1))
+        raise ZeroDivisionError
+    assert store.heads() == []
+
+
+def test_jobs_and_attempts_of_one(store: Store) -> None:
+    with store.transaction() as transaction:
+        for name, composition in (("a", "x"), ("ab", "x"), ("b", "y")):
+            transaction.put_job(JobRecord(name, composition))
+            transaction.put_attempt(AttemptRecord(attempt(1, name), 1))
+    assert [each.name for each in store.jobs("x")] == ["a", "ab"]
+    assert [each.attempt.job_name for each in store.attempts("a")] == ["a"]
+
+
+def test_deleting_a_composition_takes_its_revisions_along(store: Store) -> None:
+    with store.transaction() as transaction:
+        transaction.put_head(Head("traffic", 1))
+        transaction.put_revision(revision(1))
+    assert store.revision("traffic", 1).number == 1
+    with store.transaction() as transaction:
+        transaction.delete_composition("traffic")
+    assert store.head("traffic") is None
+    with pytest.raises(NotFound, match="no revision 1"):
+        store.revision("traffic", 1)
+
+
+def test_audit_log_is_bounded_and_keeps_its_order(tmp_path: Path) -> None:
+    with Store(tmp_path / "store", Bounds(events=5)) as store:
+        for number in range(12):
+            with store.transaction() as transaction:
+                transaction.add_event(Event(number, "k", str(number)))
+        assert [each.message for each in store.events()] == ["7", "8", "9", "10", "11"]
+        assert [each.message for each in store.events(2)] == ["10", "11"]
+        assert [each.message for each in store.events(2, lambda each: each.at < 10)] == ["8", "9"]
+
+
+def test_oldest_operations_are_forgotten(tmp_path: Path) -> None:
+    with Store(tmp_path / "store", Bounds(operations=2)) as store:
+        with store.transaction() as transaction:
+            for number in range(5):
+                transaction.put_operation(f"{number}", {"n": number})
+        store.trim_operations(spared={"1"})
+        assert [each["n"] for each in store.operations()] == [1, 3, 4]
+
+
+def test_second_process_is_told_who_holds_the_store(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from speck.store import Store\n"
+        "store = Store(Path(sys.argv[1])); print('open', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "open\n"
+            with pytest.raises(StoreLocked, match=f"is held by process {holder.pid};"):
+                Store(tmp_path)
+        finally:
+            holder.kill()
+    Store(tmp_path).close()  # a killed owner leaves nothing that keeps others out
+
+
+def test_errors_name_the_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StoreError, match="file/store' cannot be opened"):
+        Store(tmp_path / "file" / "store")
+    store = Store(tmp_path / "store")
+    store.close()
+    with pytest.raises(StoreError, match="is closed"):
+        store.heads()
+
+
+def test_store_of_another_format_is_refused(tmp_path: Path) -> None:
+    import plyvel
+
+    with plyvel.DB(str(tmp_path), create_if_missing=True) as database:
+        database.put(b"meta/format", b"99")
+    with pytest.raises(StoreError, match="has format '99', this SpecK reads '1'"):
+        Store(tmp_path)

@@ -1,0 +1,489 @@
+"""What every engine binder must do, the double included.
+
+A subclass of :class:`EngineContract` supplies the fixture ``bench``: an :class:`EngineBench` for one engine
+that runs, with what a test needs around it.  All engines take the same tests; a skip says why.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import pytest
+
+from speck.binder import EngineBinder, ListsJobs, MeasuresMany, TellsLog, TellsMany, TellsOfItself
+from speck.core.job import Job, client_id, session_fingerprint
+from speck.core.runtime import Attempt, Capacity, Handle, JobMetrics, JobState, JobStatus, State
+from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, SpeckError, Unreachable
+from tests.support.wire_trouble import Trouble
+
+PATIENCE = 60.0
+
+# What an engine says of a job that was stopped: some remember it for a while.
+GONE = frozenset({JobState.LOST, JobState.STOPPED})
+
+T = TypeVar("T")
+
+
+class EngineBench(Protocol):
+    """One engine and the things around it."""
+
+    def binder(self) -> EngineBinder:
+        """Another binder of the engine, as another coordinator would have; closed by the bench."""
+
+    def dead_binder(self) -> EngineBinder:
+        """A binder of an engine that is not there."""
+
+    def troubled_binder(self, trouble: Trouble) -> AbstractContextManager[EngineBinder]:
+        """A binder of an address where something listens that is no good; it loses patience soon."""
+
+    def slow_binder(self) -> AbstractContextManager[EngineBinder]:
+        """A binder of the engine over a wire that is slow, as far as the engine has a wire."""
+
+    def losing_binder(self, job: Job) -> AbstractContextManager[EngineBinder]:
+        """A binder whose next submit of the job reaches the engine, and whose answer is lost."""
+
+    def room_for_one(self) -> AbstractContextManager[EngineBinder]:
+        """A binder of the engine while it has room for just one more job."""
+
+    def job(self, name: str, behaviour: str = "good") -> Job:
+        """A job, its session made.
+
+        It is ``good``, ``fails_at_build``, ``fails_at_run``, ``missing`` (its class) or ``corrupt`` (its
+        file).  The good one counts; a failing one raises an error that says ``no such street``.
+        """
+
+    def feed(self, job: Job) -> None:
+        """Send the job a message, if it takes any."""
+
+    def running(self, job_name: str) -> int:
+        """How many copies of a job run on the engine, asked of the engine itself."""
+
+    def forgotten(self, handle: Handle) -> Handle:
+        """The handle of a job that the engine does not know, in the form that this engine gives handles."""
+
+    def log_words(self) -> Sequence[str]:
+        """What the log of a job that failed as it ran tells besides, where the engine has logs."""
+
+    def fault_place(self) -> str:
+        """Where ``fails_at_build`` fails, as file and line, as far as the engine can tell; empty if not."""
+
+
+def attempt_of(job: Job, number: int = 1, state: State | None = None) -> Attempt:
+    """A new attempt at a job."""
+    return Attempt(
+        id=uuid.uuid4().hex,
+        job_name=job.job_name,
+        number=number,
+        session=client_id(job.job_name),
+        state=state,
+    )
+
+
+def await_state(engine: EngineBinder, handle: Handle, *states: JobState) -> JobStatus:
+    """Wait until the engine says one of these states."""
+    return eventually(lambda: engine.status(handle), lambda status: status.state in states)
+
+
+def eventually(ask: Callable[[], T], wanted: Callable[[T], bool], patience: float = PATIENCE) -> T:
+    """Ask until the answer is as wanted."""
+    deadline = time.monotonic() + patience
+    while not wanted(answer := ask()):
+        assert time.monotonic() < deadline, f"still {answer!r} after {patience} s"
+        time.sleep(0.05)
+    return answer
+
+
+def assert_useless(
+    engine: EngineBinder, job: Job, attempt: Attempt, handle: Handle, *errors: type[SpeckError]
+) -> None:
+    """Every method says in one line what is wrong with the engine, by one of SpecK's own errors."""
+    status = engine.status(handle)
+    assert status.state is JobState.UNKNOWN
+    assert status.message
+    if isinstance(engine, TellsMany):
+        assert engine.statuses([handle])[handle.engine_id].state is JobState.UNKNOWN
+    calls: dict[str, Callable[[], object]] = {
+        "check": lambda: engine.check(job, None),
+        "submit": lambda: engine.submit(job, attempt_of(job)),
+        "find": lambda: engine.find(attempt),
+        "stop": lambda: engine.stop(handle, keep_state=True),
+        "metrics": lambda: engine.metrics(handle),
+        "capacity": engine.capacity,
+    }
+    if isinstance(engine, MeasuresMany):
+        calls["measure"] = lambda: engine.measure([handle])
+    if isinstance(engine, ListsJobs):
+        calls["running"] = engine.running
+    if isinstance(engine, TellsLog):
+        calls["log_tail"] = lambda: engine.log_tail(handle, 10)
+    if isinstance(engine, TellsOfItself):
+        calls["checkup"] = engine.checkup
+    for call in calls.values():
+        with pytest.raises(errors) as caught:
+            call()
+        assert isinstance(caught.value, BinderError)
+        assert caught.value.address
+        assert caught.value.address in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def assert_log_tells(engine: TellsLog, handle: Handle, *words: str) -> None:
+    """The job's log holds these words, in lines, and no more lines than are asked for."""
+    lines = eventually(
+        lambda: engine.log_tail(handle, 1000),
+        lambda found: all(any(word in line for line in found) for word in words),
+    )
+    assert not any("\n" in line for line in lines)
+    assert [len(engine.log_tail(handle, most)) for most in (1, 3)] == [1, min(3, len(lines))]
+    assert engine.log_about
+
+
+class EngineContract:
+    """The tests; inherit and supply ``bench``."""
+
+    @pytest.fixture
+    def engine(self, bench: EngineBench) -> EngineBinder:
+        return bench.binder()
+
+    @pytest.fixture
+    def name(self) -> str:
+        return f"job-{uuid.uuid4().hex[:8]}"
+
+    # -- submit, find
+
+    def test_submit_runs(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name)
+        engine.check(job, None)
+        handle = engine.submit(job, attempt_of(job))
+        await_state(engine, handle, JobState.RUNNING)
+        assert bench.running(name) == 1
+        engine.stop(handle, keep_state=False)
+        assert bench.running(name) == 0
+
+    def test_submit_again_is_the_same_job(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name)
+        attempt = attempt_of(job)
+        handle = engine.submit(job, attempt)
+        assert engine.submit(job, attempt) == handle
+        assert bench.binder().submit(job, attempt) == handle
+        assert bench.running(name) == 1
+        engine.stop(handle, keep_state=False)
+
+    def test_submit_at_the_same_time(self, bench: EngineBench, name: str) -> None:
+        job = bench.job(name)
+        attempt = attempt_of(job)
+        engines = [bench.binder() for _ in range(3)]
+        start = threading.Barrier(len(engines))
+
+        def submit(engine: EngineBinder) -> Handle:
+            start.wait(PATIENCE)
+            return engine.submit(job, attempt)
+
+        with ThreadPoolExecutor(len(engines)) as pool:
+            handles = list(pool.map(submit, engines))
+        assert handles == [handles[0]] * 3
+        assert bench.running(name) == 1
+        engines[0].stop(handles[0], keep_state=False)
+
+    def test_find_after_a_lost_answer(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name)
+        attempt = attempt_of(job)
+        assert engine.find(attempt) is None
+        handle = engine.submit(job, attempt)
+        assert bench.binder().find(attempt) == handle
+        engine.stop(handle, keep_state=False)
+        assert engine.find(attempt) is None
+
+    def test_jobs_do_not_see_each_other(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        jobs = [bench.job(f"{name}-{number}") for number in range(2)]
+        handles = [engine.submit(job, attempt_of(job)) for job in jobs]
+        engine.stop(handles[0], keep_state=False)
+        assert engine.status(handles[0]).state in GONE
+        await_state(engine, handles[1], JobState.RUNNING)
+        engine.stop(handles[1], keep_state=False)
+
+    def test_submit_whose_answer_is_lost(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name)
+        attempt = attempt_of(job)
+        with bench.losing_binder(job) as losing, pytest.raises((NoAnswer, Unreachable)):
+            losing.submit(job, attempt)
+        # It may have started or not; who asks is told the truth, and who asks for it again gets one job.
+        found = engine.find(attempt)
+        handle = engine.submit(job, attempt)
+        assert found in (None, handle)
+        await_state(engine, handle, JobState.RUNNING)
+        assert bench.running(name) == 1
+        engine.stop(handle, keep_state=False)
+
+    def test_an_attempt_that_ended_is_not_started_again(
+        self, bench: EngineBench, engine: EngineBinder, name: str
+    ) -> None:
+        job = bench.job(name)
+        attempt = attempt_of(job)
+        engine.stop(engine.submit(job, attempt), keep_state=False)
+        with pytest.raises(Refused, match="ended before"):
+            engine.submit(job, attempt)
+        assert bench.running(name) == 0
+
+    # -- room
+
+    def test_no_room(self, bench: EngineBench, name: str) -> None:
+        first, second = bench.job(f"{name}-1"), bench.job(f"{name}-2")
+        with bench.room_for_one() as engine:
+            engine.check(first, None)
+            with pytest.raises(NoCapacity, match=second.job_name):
+                engine.check(second, None)  # promised to the first, though it has not come yet
+            handle = engine.submit(first, attempt_of(first))
+            await_state(engine, handle, JobState.RUNNING)
+            with pytest.raises(NoCapacity, match=second.job_name) as caught:
+                engine.check(second, None)
+            assert engine.capacity().slots_free in (None, 0)
+            assert caught.value.address in str(caught.value)
+            engine.check(first, None)  # its own slot comes free before it is started again
+            engine.stop(handle, keep_state=False)
+            engine.stop(engine.submit(first, attempt_of(first, 2)), keep_state=False)
+            engine.check(second, None)
+            engine.stop(engine.submit(second, attempt_of(second)), keep_state=False)
+
+    # -- status
+
+    def test_status_of_a_stopped_job(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name)
+        handle = engine.submit(job, attempt_of(job))
+        engine.stop(handle, keep_state=False)
+        status = engine.status(handle)
+        assert status.state in GONE
+        assert status.message
+
+    def test_status_of_a_forgotten_job(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name)
+        handle = engine.submit(job, attempt_of(job))
+        engine.stop(handle, keep_state=False)
+        status = engine.status(bench.forgotten(handle))
+        assert status.state is JobState.LOST
+        assert status.message
+
+    def test_status_has_the_time_of_the_look(
+        self, bench: EngineBench, engine: EngineBinder, name: str
+    ) -> None:
+        job = bench.job(name)
+        handle = engine.submit(job, attempt_of(job))
+        before = time.time()
+        assert before <= engine.status(handle).observed_at <= time.time()
+        engine.stop(handle, keep_state=False)
+
+    def test_many_are_told_at_once_and_listed(
+        self, bench: EngineBench, engine: EngineBinder, name: str
+    ) -> None:
+        if not (isinstance(engine, TellsMany) and isinstance(engine, ListsJobs)):
+            pytest.skip("this engine does not tell of several jobs at once")
+        jobs = [bench.job(f"{name}-{number}") for number in range(2)]
+        attempts = [attempt_of(job) for job in jobs]
+        handles = [engine.submit(job, attempt) for job, attempt in zip(jobs, attempts, strict=True)]
+        for handle in handles:
+            await_state(engine, handle, JobState.RUNNING)
+        found = {each.job_name: each for each in engine.running() if each.job_name.startswith(name)}
+        assert sorted(found) == [job.job_name for job in jobs]
+        for job, attempt, handle in zip(jobs, attempts, handles, strict=True):
+            one = found[job.job_name]
+            assert one.engine_id in (handle.engine_id, *handle.details.values())
+            assert one.attempt in (None, attempt.id)
+            assert one.code in ("", job.code_hash)
+            assert one.reads in ("", session_fingerprint(job.source_broker, attempt.session))
+        engine.stop(handles[0], keep_state=False)
+        told = engine.statuses(handles)
+        assert [told[each.engine_id].state in GONE for each in handles] == [True, False]
+        assert told[handles[1].engine_id].state is JobState.RUNNING
+        assert [each.job_name for each in engine.running() if each.job_name.startswith(name)] == [
+            jobs[1].job_name
+        ]
+        engine.stop(handles[1], keep_state=False)
+
+    # -- stop, state
+
+    def test_stop_without_state(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name)
+        handle = engine.submit(job, attempt_of(job))
+        assert engine.stop(handle, keep_state=False) is None
+
+    def test_stop_twice(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name)
+        handle = engine.submit(job, attempt_of(job))
+        state = engine.stop(handle, keep_state=True)
+        assert state is not None
+        assert engine.stop(handle, keep_state=True) == state
+        assert engine.stop(handle, keep_state=False) is None
+
+    def test_start_from_state(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name)
+        first = engine.submit(job, attempt_of(job))
+        await_state(engine, first, JobState.RUNNING)
+        state = engine.stop(first, keep_state=True)
+        assert state is not None
+        engine.check(job, state)
+        second = engine.submit(job, attempt_of(job, 2, state))
+        await_state(engine, second, JobState.RUNNING)
+        later = engine.stop(second, keep_state=True)
+        assert later is not None
+        assert later.kind == state.kind
+
+    def test_state_that_is_not_there(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name)
+        handle = engine.submit(job, attempt_of(job))
+        state = engine.stop(handle, keep_state=True)
+        assert state is not None
+        nowhere = State(state.kind, f"{state.location}-nowhere")
+        with pytest.raises(Refused, match="nowhere"):
+            engine.check(job, nowhere)
+
+    def test_state_of_another_engine(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name)
+        handle = engine.submit(job, attempt_of(job))
+        state = engine.stop(handle, keep_state=True)
+        assert state is not None
+        with pytest.raises(Refused, match="abacus-beads"):
+            engine.check(job, State("abacus-beads", state.location))
+
+    # -- the job's own faults
+
+    def test_code_that_fails_at_build(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name, "fails_at_build")
+        with pytest.raises(Refused, match="no such street") as caught:
+            engine.submit(job, attempt_of(job))
+        assert bench.fault_place() in str(caught.value)
+        assert "\n" not in str(caught.value)
+        assert bench.running(name) == 0
+
+    def test_code_that_is_missing(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name, "missing")
+        for call in (partial(engine.check, job, None), partial(engine.submit, job, attempt_of(job))):
+            with pytest.raises(Refused, match=job.entry_class):
+                call()
+        assert bench.running(name) == 0
+
+    def test_code_that_is_corrupt(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name, "corrupt")
+        for call in (partial(engine.check, job, None), partial(engine.submit, job, attempt_of(job))):
+            with pytest.raises(Refused, match=Path(job.job_path).name) as caught:
+                call()
+            assert "\n" not in str(caught.value)
+        assert bench.running(name) == 0
+
+    def test_code_that_fails_at_run(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name, "fails_at_run")
+        attempt = attempt_of(job)
+        handle = engine.submit(job, attempt)
+        bench.feed(job)
+        status = await_state(engine, handle, JobState.FAILED)
+        assert "no such street" in status.message
+        assert "\n" not in status.message
+        assert engine.find(attempt) == handle  # what has failed is found too, and can tell why
+        assert engine.status(handle).message == status.message
+        if isinstance(engine, TellsLog):
+            assert_log_tells(engine, handle, "no such street", *bench.log_words())
+        engine.stop(handle, keep_state=False)
+        assert engine.status(handle).state in GONE | {JobState.FAILED}
+
+    # -- an engine that is not there, or no good
+
+    def test_engine_down(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name)
+        attempt = attempt_of(job)
+        handle = engine.submit(job, attempt)
+        dead = bench.dead_binder()
+        assert_useless(dead, job, attempt, handle, Unreachable)
+        engine.stop(handle, keep_state=False)
+
+    @pytest.mark.parametrize("trouble", list(Trouble), ids=lambda trouble: trouble.value)
+    def test_engine_in_trouble(
+        self, bench: EngineBench, engine: EngineBinder, name: str, trouble: Trouble
+    ) -> None:
+        job = bench.job(name)
+        attempt = attempt_of(job)
+        handle = engine.submit(job, attempt)
+        with bench.troubled_binder(trouble) as troubled:
+            assert_useless(troubled, job, attempt, handle, Unreachable, NoAnswer)
+        engine.stop(handle, keep_state=False)
+
+    def test_engine_that_is_slow(self, bench: EngineBench, name: str) -> None:
+        job = bench.job(name)
+        attempt = attempt_of(job)
+        with bench.slow_binder() as slow:
+            slow.check(job, None)
+            handle = slow.submit(job, attempt)
+            assert slow.submit(job, attempt) == handle
+            await_state(slow, handle, JobState.RUNNING)
+            assert bench.running(name) == 1
+            assert slow.stop(handle, keep_state=True) is not None
+        assert bench.running(name) == 0
+
+    def test_every_method_is_in_the_contract(self, engine: EngineBinder) -> None:
+        methods = {name for name, _ in inspect.getmembers(EngineBinder, inspect.isfunction) if name[0] != "_"}
+        assert methods <= {name for name, _ in inspect.getmembers(engine, inspect.ismethod)}
+
+    # -- numbers
+
+    def test_metrics(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name)
+        handle = engine.submit(job, attempt_of(job))
+        bench.feed(job)
+        metrics = eventually(lambda: engine.metrics(handle), lambda found: found.batch_id is not None)
+        assert isinstance(metrics, JobMetrics)
+        assert time.time() - 3600 < metrics.observed_at <= time.time()  # s
+        for number in (metrics.input_rate, metrics.processing_rate, metrics.batch_duration_ms):
+            assert number is None or number >= 0
+        if isinstance(engine, MeasuresMany):
+            unknown = replace(handle, engine_id=uuid.uuid4().hex)
+            measured = engine.measure([handle, unknown])
+            assert isinstance(measured[handle.engine_id], JobMetrics)
+            assert isinstance(measured[unknown.engine_id], Refused)
+        engine.stop(handle, keep_state=False)
+
+    def test_metrics_of_a_forgotten_job(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name)
+        handle = engine.submit(job, attempt_of(job))
+        engine.stop(handle, keep_state=False)
+        with pytest.raises(SpeckError):
+            engine.metrics(handle)
+        if isinstance(engine, TellsLog):
+            with pytest.raises(Refused):
+                engine.log_tail(bench.forgotten(handle), 10)
+
+    def test_checkup(self, engine: EngineBinder) -> None:
+        if not isinstance(engine, TellsOfItself):
+            pytest.skip("this engine does not tell of itself")
+        checkup = engine.checkup()
+        assert checkup.version
+        assert checkup.complaints == ()
+        if checkup.clock is not None:  # this machine's own, however long the answers took
+            assert checkup.clock[0] <= 1
+            assert checkup.clock[1] >= -1
+
+    def test_capacity(self, engine: EngineBinder) -> None:
+        capacity = engine.capacity()
+        assert isinstance(capacity, Capacity)
+        assert capacity.cores is None or capacity.cores >= 1
+        assert capacity.memory is None or capacity.memory > 1 << 20  # bytes, not megabytes
+        assert capacity.memory_free is None or 0 <= capacity.memory_free <= (capacity.memory or 0)
+        if capacity.slots is not None and capacity.slots_free is not None:
+            assert 0 <= capacity.slots_free <= capacity.slots
+
+    def test_close_leaves_jobs_alone(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        job = bench.job(name)
+        attempt = attempt_of(job)
+        other = bench.binder()
+        handle = other.submit(job, attempt)
+        other.close()
+        other.close()
+        await_state(engine, handle, JobState.RUNNING)
+        engine.stop(handle, keep_state=False)

@@ -1,0 +1,153 @@
+"""What every broker binder must do: a suite to inherit from, for real binders and for the double.
+
+A subclass gives the fixtures ``broker`` (a binder of a broker that works), ``absent`` (a binder of an
+address where there is none) and ``slow`` (a binder of a broker that works, over a slow wire), and says how to
+look at a fence and how to meet trouble.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+
+import pytest
+
+from speck.binder import BrokerBinder
+from speck.errors import BinderError, NoAnswer, Unreachable
+from tests.support.wire_trouble import Trouble
+
+SESSION = "speck-contract"
+
+
+Call = Callable[[BrokerBinder], object]
+
+EVERY_CALL = pytest.mark.parametrize(
+    "call",
+    [
+        lambda broker: broker.check(),
+        lambda broker: broker.ensure_session(SESSION, "contract/in"),
+        lambda broker: broker.session_exists(SESSION),
+        lambda broker: broker.delete_session(SESSION),
+        lambda broker: broker.fence(SESSION, 1),
+        lambda broker: broker.warnings(),
+        lambda broker: broker.drained(SESSION, "marker", 0.1),
+        lambda broker: broker.waiting(SESSION),
+    ],
+    ids=[
+        "check",
+        "ensure_session",
+        "session_exists",
+        "delete_session",
+        "fence",
+        "warnings",
+        "drained",
+        "waiting",
+    ],
+)
+
+
+def assert_useless(broker: BrokerBinder, call: Call, *errors: type[BinderError]) -> None:
+    """The call says in one line that there is no broker, by one of SpecK's own errors."""
+    with pytest.raises(errors) as caught:
+        call(broker)
+    assert caught.value.address
+    assert caught.value.address in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+class BrokerContract(ABC):
+    """The contract of :class:`speck.binder.BrokerBinder`."""
+
+    @abstractmethod
+    def fenced_attempt(self, broker: BrokerBinder, session: str) -> int | None:
+        """The attempt that the session's fence names, seen past the binder; ``None`` without a fence."""
+
+    @abstractmethod
+    def troubled(self, trouble: Trouble) -> AbstractContextManager[BrokerBinder]:
+        """A binder of an address where something listens that is no good; it loses patience soon."""
+
+    def test_check_of_a_working_broker(self, broker: BrokerBinder) -> None:
+        broker.check()
+
+    def test_no_session_at_first(self, broker: BrokerBinder) -> None:
+        assert not broker.session_exists(SESSION)
+
+    def test_asking_for_a_session_makes_none(self, broker: BrokerBinder) -> None:
+        broker.session_exists(SESSION)
+        assert not broker.session_exists(SESSION)
+
+    def test_a_session_stays_until_deleted(self, broker: BrokerBinder) -> None:
+        broker.ensure_session(SESSION, "contract/in")
+        assert broker.session_exists(SESSION)
+        assert broker.session_exists(SESSION)
+        broker.delete_session(SESSION)
+        assert not broker.session_exists(SESSION)
+
+    def test_ensure_twice_and_with_another_topic(self, broker: BrokerBinder) -> None:
+        broker.ensure_session(SESSION, "contract/in")
+        broker.ensure_session(SESSION, "contract/in")
+        broker.ensure_session(SESSION, "contract/other")
+        assert broker.session_exists(SESSION)
+
+    def test_sessions_are_apart(self, broker: BrokerBinder) -> None:
+        broker.ensure_session(SESSION, "contract/in")
+        broker.ensure_session(f"{SESSION}-2", "contract/in")
+        broker.delete_session(SESSION)
+        assert broker.session_exists(f"{SESSION}-2")
+
+    def test_delete_of_none(self, broker: BrokerBinder) -> None:
+        broker.delete_session(SESSION)
+        broker.delete_session(SESSION)
+
+    def test_fence_is_never_lowered(self, broker: BrokerBinder) -> None:
+        for attempt, expected in [(2, 2), (1, 2), (2, 2), (7, 7)]:
+            broker.fence(SESSION, attempt)
+            assert self.fenced_attempt(broker, SESSION) == expected
+
+    def test_fence_goes_with_the_session(self, broker: BrokerBinder) -> None:
+        broker.ensure_session(SESSION, "contract/in")
+        broker.fence(SESSION, 3)
+        broker.delete_session(SESSION)
+        assert self.fenced_attempt(broker, SESSION) is None
+
+    def test_nothing_waits_in_a_new_session_and_in_none(self, broker: BrokerBinder) -> None:
+        assert broker.waiting(SESSION) == 0
+        assert not broker.session_exists(SESSION)
+        broker.ensure_session(SESSION, "contract/in")
+        assert broker.waiting(SESSION) == 0
+        assert broker.session_exists(SESSION)
+
+    def test_nobody_tells_that_a_session_is_drained_which_nobody_reads(self, broker: BrokerBinder) -> None:
+        broker.ensure_session(SESSION, "contract/in")
+        assert not broker.drained(SESSION, "marker", 0.1)
+
+    def test_from_several_threads(self, broker: BrokerBinder) -> None:
+        names = [f"{SESSION}-{number % 4}" for number in range(16)]
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda name: broker.ensure_session(name, "contract/in"), names))
+            list(pool.map(lambda name: broker.fence(name, 1), names))
+        assert all(broker.session_exists(name) for name in set(names))
+
+    @EVERY_CALL
+    def test_no_broker_there(self, absent: BrokerBinder, call: Call) -> None:
+        assert_useless(absent, call, Unreachable, NoAnswer)
+
+    @EVERY_CALL
+    @pytest.mark.parametrize("trouble", list(Trouble), ids=lambda trouble: trouble.value)
+    def test_broker_in_trouble(self, trouble: Trouble, call: Call) -> None:
+        with self.troubled(trouble) as broker:
+            assert_useless(broker, call, BinderError)
+
+    def test_broker_that_is_slow(self, slow: BrokerBinder) -> None:
+        slow.check()
+        slow.ensure_session(SESSION, "contract/in")
+        slow.fence(SESSION, 1)
+        assert slow.session_exists(SESSION)
+        slow.delete_session(SESSION)
+        assert not slow.session_exists(SESSION)
+
+    def test_close_twice(self, broker: BrokerBinder) -> None:
+        broker.close()
+        broker.close()

@@ -1,0 +1,209 @@
+"""Runs the commands of the documentation as a reader would; what they print must be what is shown."""
+
+from __future__ import annotations
+
+import difflib
+import getpass
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from speck import local
+from speck.local import processes
+from tests.support.docs_blocks import ROOT, Block, Step, blocks, steps
+
+MARK = "docs-" + str(os.getpid())  # of all processes that the commands start
+_END = "--- end of the command: "
+_LIMIT = 300.0  # s for one command, on a machine that does much else
+_POLL = 0.05
+
+# What differs from one run to the next: ports, ids, times, who and where.  Read from the left to the right.
+_VARYING = tuple(
+    (re.compile(pattern), name)
+    for pattern, name in (
+        (r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?(\.\d+)?( ?UTC|Z)?", "TIME"),
+        (r"\b\d\d:\d\d:\d\d\b", "TIME"),
+        (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "ID"),
+        (r"\b[0-9a-f]{12,64}\b", "ID"),
+        (r"(?<=127\.0\.0\.1:)\d+", "PORT"),
+        (r"\b[\w.-]+@[\w.-]+\b", "WHO"),
+        (r"(\.{0,2}/)?[\w./-]*/\.speck/", ".speck/"),
+        (r"\b\d+(\.\d+)?(?= (s|ms|seconds|bytes)\b)", "N"),
+        (r"(?<=process )\d+", "PID"),
+        (r"\b(running|stopped) +\d+$", r"\1 PID"),
+        (r"@[0-9a-f]{6,8}\b", "@ID"),
+        # What a Spark query says that it does at this moment.
+        (r"(Looking for new messages|Waiting for [\w ]+|Processing new data|No new data[\w ]*)$", "-"),
+        (r"[─━═]+", "-"),
+        (r"\s{2,}", " "),
+    )
+)
+
+
+@dataclass
+class Reader:
+    """Somebody who types commands, in one shell and one folder.
+
+    With ``update`` what is printed is not compared, but kept for :func:`rewrite`.
+    """
+
+    folder: Path
+    port: int
+    update: bool = False
+    printed: dict[int, list[list[str]]] = field(default_factory=dict)
+    shell: subprocess.Popen[str] = field(init=False)
+    background: list[Path] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        programs = self.folder.parent / "bin"
+        programs.mkdir()
+        self.folder.mkdir()
+        _program(programs / "python", f'exec {shlex.quote(sys.executable)} "$@"')
+        # The port that the pages speak of may be taken on this machine.
+        _program(
+            programs / "speck",
+            f'if [ "$1" = serve ]; then shift; set -- serve --port {self.port} "$@"; fi\n'
+            f'exec {shlex.quote(sys.executable)} -m speck.cli "$@"',
+        )
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("SPECK_")}
+        self.shell = subprocess.Popen(
+            ["env", "--default-signal=HUP,INT,TERM", "bash", "--noprofile", "--norc"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=self.folder,
+            env=environment
+            | {
+                "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+                "PYTHONPATH": str(ROOT),
+                "SPECK_SERVER": f"http://127.0.0.1:{self.port}",
+                processes.MARK: MARK,
+            },
+        )
+
+    def save(self, block: Block) -> None:
+        """Save a block that the page asks to be saved."""
+        path = self.folder / block.notes["file"]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(block.text, encoding="utf-8")
+
+    def type(self, block: Block) -> None:
+        """Type the commands of a block; each must end well, and print what is shown."""
+        for step in steps(block):
+            code, printed = self._typed(step, block)
+            allowed = (0, 2) if _plans(step.command) else (0,)
+            told = f"{block}: {step.command}\n{''.join(printed)}"
+            assert code in allowed, f"{told}exit code {code}"
+            if self.update:
+                self.printed.setdefault(block.line, []).append([self._presented(each) for each in printed])
+            elif step.shown is not None:
+                differing = differences(step.shown, printed, "any order" in block.notes)
+                assert not differing, f"{block}: {step.command}\n{differing}"
+
+    def close(self) -> None:
+        """End the shell and whatever it started that still runs."""
+        self.shell.kill()
+        self.shell.wait()
+        assert self.shell.stdin is not None and self.shell.stdout is not None
+        self.shell.stdin.close()
+        self.shell.stdout.close()
+        processes.stop(list(processes.marked({MARK})))
+        local.down(self.folder / ".speck" / "local")
+
+    def _typed(self, step: Step, block: Block) -> tuple[int, list[str]]:
+        if step.command.endswith("&"):
+            return self._background(step)
+        code, printed = self._run(step.command)
+        end = time.monotonic() + _LIMIT
+        while "until shown" in block.notes and time.monotonic() < end:
+            if not differences(step.shown or (), printed, False):
+                break
+            time.sleep(_POLL)
+            code, printed = self._run(step.command)
+        return code, printed
+
+    def _presented(self, line: str) -> str:
+        """A line as it is to stand in a page: without what only this machine has."""
+        user = f"{getpass.getuser()}@{socket.gethostname()}"
+        line = line.replace(f":{self.port}", ":8180").replace(user, "you@pc".ljust(len(user)))
+        return line.replace(str(self.folder.resolve()), "/home/you/cold-rooms").rstrip()
+
+    def _run(self, command: str) -> tuple[int, list[str]]:
+        assert self.shell.stdin is not None
+        self.shell.stdin.write(f"{{ {command}\n}} </dev/null; code=$?; echo; echo '{_END}'$code\n")
+        self.shell.stdin.flush()
+        printed = list(self._until_end())
+        return int(printed.pop()), printed[:-1] if printed and printed[-1] == "\n" else printed
+
+    def _until_end(self) -> Iterator[str]:
+        assert self.shell.stdout is not None
+        for line in self.shell.stdout:
+            if line.startswith(_END):
+                yield line.removeprefix(_END)
+                return
+            yield line
+        raise AssertionError("the shell ended")
+
+    def _background(self, step: Step) -> tuple[int, list[str]]:
+        """Begin a command that goes on, and wait until it has printed what is shown."""
+        log = self.folder.parent / f"background-{len(self.background)}.log"
+        self.background.append(log)
+        code, _ = self._run(f"{step.command.rstrip('& ')} >{shlex.quote(str(log))} 2>&1 &")
+        end = time.monotonic() + _LIMIT
+        while len(printed := _lines(log)) < len(_trimmed(step.shown or ())):
+            assert time.monotonic() < end, f"{step.command}: {printed}"
+            time.sleep(_POLL)
+        return code, printed
+
+
+def rewrite(page: Path, printed: Mapping[int, list[list[str]]]) -> None:
+    """Put what was printed into a page, by the first lines of its blocks."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    for block in reversed(blocks(page)):
+        if block.language == "console" and block.line in printed:
+            outputs = iter(printed[block.line])
+            kept = [line for line in block.lines if line.startswith("$ ")]
+            body = [each for line in kept for each in (line, *filter(str.strip, next(outputs)))]
+            lines[block.line : block.line + len(block.lines)] = body
+    page.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def differences(shown: Iterable[str], printed: Iterable[str], any_order: bool) -> str:
+    """How what was printed differs from what is shown, but for what always differs; else nothing."""
+    wanted, got = ([settled(line) for line in _trimmed(lines)] for lines in (shown, printed))
+    if any_order:
+        wanted, got = sorted(wanted), sorted(got)
+    return "\n".join(difflib.unified_diff(wanted, got, "shown", "printed", lineterm="", n=9))
+
+
+def settled(line: str) -> str:
+    """A line without what differs from one run to the next."""
+    for pattern, name in _VARYING:
+        line = pattern.sub(name, line)
+    return line.strip()
+
+
+def _trimmed(lines: Iterable[str]) -> list[str]:
+    return [line.rstrip() for line in lines if line.strip()]
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+
+def _plans(command: str) -> bool:
+    """Whether a command only shows what would be done; its exit code says whether there is anything."""
+    return command.startswith("speck plan") or "--dry-run" in command
+
+
+def _program(path: Path, text: str) -> None:
+    path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    path.chmod(0o755)

@@ -1,0 +1,133 @@
+"""A real Flink cluster as the bench of the contract, and of tests of the binder."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from binders.flink.engine import FlinkEngine, connect_engine
+from binders.flink.rest.client import FlinkRest
+from speck.binder import EngineBinder
+from speck.core.inventory import Inventory
+from speck.core.job import Job, Scalar
+from speck.core.runtime import Handle, JobState
+from tests.support.binder_contract import attempt_of, await_state, eventually
+from tests.support.examples import one_site
+from tests.support.flink_server import FlinkServer
+from tests.support.mosquitto_server import free_port
+from tests.support.wire_trouble import BrokenServer, Relay, Trouble
+
+BROKER = "tcp://127.0.0.1:1883"  # the test programs read no broker
+
+# What the contract's behaviours are called in tests/support/flink_jobs.
+BEHAVIOURS = {
+    "good": "streets.Counting",
+    "fails_at_build": "streets.Counting$FailsAtBuild",
+    "fails_at_run": "streets.Counting$FailsAtRun",
+    "missing": "streets.Nowhere",
+}
+
+
+class FlinkBench:
+    """One cluster, and the jar of the test programs."""
+
+    def __init__(self, server: FlinkServer, jar: Path) -> None:
+        self.server, self.jar = server, jar
+        self.inventory = Inventory({"A": one_site("A", server.address, BROKER)})
+        self.rest = FlinkRest(server.address)
+        self._engines: list[FlinkEngine] = []
+
+    def close(self) -> None:
+        for engine in self._engines:
+            engine.close()
+        self.rest.close()
+
+    def binder(self, inventory: Inventory | None = None) -> FlinkEngine:
+        return self._binder(self.server.address, inventory)
+
+    def dead_binder(self) -> FlinkEngine:
+        return self._binder(f"http://127.0.0.1:{free_port()}")
+
+    @contextmanager
+    def troubled_binder(self, trouble: Trouble) -> Iterator[EngineBinder]:
+        with BrokenServer(trouble) as server:
+            engine = self._binder(f"http://127.0.0.1:{server.port}")
+            engine.rest.quick = engine.rest.slow = 0.3
+            yield engine
+
+    @contextmanager
+    def slow_binder(self) -> Iterator[EngineBinder]:
+        with Relay(self.server.ports[0], delay=0.1) as relay:
+            yield self._binder(f"http://127.0.0.1:{relay.port}")
+
+    @contextmanager
+    def losing_binder(self, job: Job) -> Iterator[EngineBinder]:
+        with Relay(self.server.ports[0], lose_answer_to=b"/run HTTP/1.1") as relay:
+            yield self._binder(f"http://127.0.0.1:{relay.port}")
+
+    @contextmanager
+    def room_for_one(self) -> Iterator[EngineBinder]:
+        engine = self.binder()
+        free = engine.capacity().slots_free
+        assert free is not None
+        filler = replace(self.job(f"filler-{uuid.uuid4().hex[:8]}"), parallelism=free - 1)
+        handle = engine.submit(filler, attempt_of(filler))
+        await_state(engine, handle, JobState.RUNNING)
+        try:
+            yield engine
+        finally:
+            engine.stop(handle, keep_state=False)
+            eventually(lambda: engine.capacity().slots_free, lambda now: now == free)
+
+    def job(self, name: str, behaviour: str = "good", /, **arguments: Scalar) -> Job:
+        path = self.jar if behaviour != "corrupt" else self.corrupt_jar
+        return Job(
+            job_name=name,
+            spe_address=self.server.address,
+            source_broker=BROKER,
+            source_topic=f"in/{name}",
+            sink_broker=BROKER,
+            sink_topic=f"out/{name}",
+            entry_class=BEHAVIOURS.get(behaviour, behaviour),
+            job_path=str(path),
+            engine="flink",
+            arguments=arguments,
+        )
+
+    def feed(self, job: Job) -> None:
+        """The test programs make their own numbers."""
+
+    def running(self, job_name: str) -> int:
+        return sum(line.name == job_name and not line.ended for line in self.rest.jobs().values())
+
+    def forgotten(self, handle: Handle) -> Handle:
+        return replace(handle, engine_id=uuid.uuid4().hex)
+
+    def log_words(self) -> tuple[str, ...]:
+        return ("switched from RUNNING to FAILED",)  # of the TaskManager
+
+    def fault_place(self) -> str:
+        source = next(self.source.glob("Counting.java")).read_text(encoding="utf-8").splitlines()
+        start = next(number for number, text in enumerate(source) if "class FailsAtBuild" in text)
+        line = next(number for number, text in enumerate(source, 1) if number > start and "throw new" in text)
+        return f"Counting.java, line {line}"
+
+    @property
+    def corrupt_jar(self) -> Path:
+        """A jar that was cut off in the middle."""
+        path = self.jar.with_name("corrupt.jar")
+        whole = self.jar.read_bytes()
+        path.write_bytes(whole[: len(whole) // 2])
+        return path
+
+    @property
+    def source(self) -> Path:
+        return Path(__file__).parent / "flink_jobs"
+
+    def _binder(self, address: str, inventory: Inventory | None = None) -> FlinkEngine:
+        engine = connect_engine(address, inventory or self.inventory)
+        self._engines.append(engine)
+        return engine

@@ -1,0 +1,109 @@
+"""The real application on the real WSGI server, over engines and brokers in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from flask import Flask
+
+from speck.client import Client
+from speck.coordinator import Coordinator
+from speck.core.inventory import Inventory
+from speck.server.api import Patience, Protection, create_app
+from speck.server.tls import Certificate
+from speck.server.tokens import Owner, Role, Tokens, digest
+from speck.server.wsgi import PATIENCE, WebServer
+from speck.store import Store
+from tests.support.doubles import World, double_kinds
+
+
+@dataclass(frozen=True)
+class RestServer:
+    """A server that answers at ``url``; ``root`` is where job files lie, ``work.py`` among them."""
+
+    url: str
+    world: World
+    coordinator: Coordinator
+    root: Path
+    patience: Patience
+    app: Flask
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    @property
+    def client(self) -> Client:
+        return Client(self.url)
+
+
+@contextlib.contextmanager
+def rest_server(
+    directory: Path,
+    inventory: Inventory | None = None,
+    token: str | Tokens | None = None,
+    patience: float = PATIENCE,
+    certificate: Certificate | None = None,
+    port: int = 0,
+    world: World | None = None,
+) -> Iterator[RestServer]:
+    """Serve on a loopback port until the block ends: a free one (0), or that of a server which has ended.
+
+    ``world`` are the engines and brokers, if there are some already.
+    """
+    root = directory / "root"
+    root.mkdir(parents=True, exist_ok=True)
+    (root / "work.py").write_text("def work(messages):\n    return messages\n")
+    world = world or World()
+    with Store(directory / "store") as store:
+        listener = socket.create_server(("127.0.0.1", port))
+        url = f"{'https' if certificate else 'http'}://127.0.0.1:{listener.getsockname()[1]}"
+        coordinator = Coordinator(
+            store, double_kinds(world), inventory or Inventory(), [root], period=0, advertise=url
+        )
+        one = [Owner("", Role.WRITE, digest(token.encode()))] if isinstance(token, str) else []
+        tokens = Tokens(one) if one else token if isinstance(token, Tokens) else None
+        app = create_app(coordinator, Protection(tokens))
+        server = WebServer(app, listener, patience, certificate)
+        thread = threading.Thread(target=server.run)
+        coordinator.start()
+        thread.start()
+        try:
+            yield RestServer(url, world, coordinator, root, app.extensions["patience"], app)
+        finally:
+            coordinator.close()
+            server.end()
+            thread.join()
+    assert world.violations == []
+
+
+@pytest.fixture(name="rest")
+def rest_fixture(tmp_path: Path) -> Iterator[RestServer]:
+    """One server for one test."""
+    with rest_server(tmp_path) as server:
+        yield server
+
+
+def yaml_of(*jobs: str) -> str:
+    """A composition of jobs that are each ``NAME READS WRITES [FIELD: VALUE; ...]``."""
+    lines = ["jobs:"] if jobs else ["jobs: []"]
+    for job in jobs:
+        name, reads, writes, *rest = job.split(maxsplit=3)
+        lines += [
+            f"- job_name: {name}",
+            f"  source_topic: {reads}",
+            f"  sink_topic: {writes}",
+            "  spe_address: sc://e1:15002",
+            "  source_broker: tcp://b1:1883",
+            "  sink_broker: tcp://b1:1883",
+            "  entry_class: work",
+            "  job_path: work.py",
+        ]
+        lines += [f"  {each.strip()}" for each in "".join(rest).split(";") if each.strip()]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,109 @@
+"""The command ``speck`` in a process of its own, on a terminal or in a pipe."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tests.support.binder_contract import eventually
+
+COLOUR = "\x1b["
+_SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x07")
+_DECIDING = ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLORTERM", "SPECK_TOKEN")
+
+
+def environment(**more: str) -> dict[str, str]:
+    """This process's, without what decides on colours, and with ``more``."""
+    kept = {name: value for name, value in os.environ.items() if name not in _DECIDING}
+    return kept | {"TERM": "xterm-256color", "COLUMNS": "160", "LINES": "40"} | more
+
+
+def command(url: str, *arguments: str) -> list[str]:
+    """The command line; whoever runs the tests may have interrupts ignored, which children inherit."""
+    speck = [sys.executable, "-m", "speck.cli", "--server", url, *arguments]
+    return ["env", "--default-signal=INT,PIPE", *speck]
+
+
+def piped(
+    url: str, *arguments: str, cwd: Path | None = None, **more: str
+) -> subprocess.CompletedProcess[str]:
+    """What a command says where nobody looks at it."""
+    return subprocess.run(
+        command(url, *arguments),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env=environment(**more),
+        timeout=120,
+    )
+
+
+class Terminal:
+    """A command on a terminal of 160 columns; ``text`` is all that it has drawn so far."""
+
+    def __init__(self, arguments: list[str], variables: Mapping[str, str], cwd: Path | None = None) -> None:
+        self._controller, terminal = pty.openpty()
+        self.process = subprocess.Popen(
+            arguments, stdin=terminal, stdout=terminal, stderr=terminal, env=variables, cwd=cwd
+        )
+        os.close(terminal)
+        self._parts: list[bytes] = []
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    @property
+    def text(self) -> str:
+        return b"".join(self._parts).decode(errors="replace")
+
+    @property
+    def words(self) -> str:
+        """The text without colours, movements and bells."""
+        return _SEQUENCE.sub("", self.text)
+
+    def shows(self, words: str) -> None:
+        """Wait until these words have been drawn."""
+        eventually(lambda: self.words, lambda shown: words in shown)
+
+    def type(self, text: str) -> None:
+        """What the keys send."""
+        os.write(self._controller, text.encode())
+
+    def interrupt(self) -> None:
+        """What Ctrl-C does."""
+        self.process.send_signal(signal.SIGINT)
+
+    def end(self) -> int:
+        """Wait until the command has ended; its exit code."""
+        code = self.process.wait(60)
+        self._reader.join(60)
+        return code
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._reader.join(60)
+        os.close(self._controller)
+
+    def _read(self) -> None:
+        with suppress(OSError):  # so Linux tells that the last writer has gone
+            while part := os.read(self._controller, 65536):
+                self._parts.append(part)
+
+
+@contextmanager
+def terminal(url: str, *arguments: str, **more: str) -> Iterator[Terminal]:
+    """A command on a terminal, ended with the block."""
+    shown = Terminal(command(url, *arguments), environment(**more))
+    try:
+        yield shown
+    finally:
+        shown.close()
