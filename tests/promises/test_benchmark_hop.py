@@ -13,9 +13,9 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
 from benchmarks.common import Figure
-from benchmarks.hop import Rounds, batch_medians, relay, traffic_figures
 from benchmarks.load.generator import Generator, generator
 from benchmarks.load.processes import running
+from benchmarks.micro.hop import Rounds, batch_medians, relay, traffic_figures
 from tests.support.mosquitto_server import MosquittoServer
 
 pytestmark = pytest.mark.skipif(

@@ -1,7 +1,7 @@
 """Relays with paho: every message of one topic goes on to another, QoS 1 both ways.
 
-``python -m benchmarks.paho_relay PORT FROM TO`` prints ``ready`` once it is subscribed; SIGTERM ends it.
-It is what :mod:`benchmarks.hop` measures an engine's hop against, so nothing is done for a message but to
+``python -m benchmarks.paho_relay PORT FROM TO`` prints ``ready`` once it is subscribed; SIGTERM ends it.  It
+is what :mod:`benchmarks.micro.hop` measures an engine's hop against, so nothing is done for a message but to
 publish it, and paho's own limit of messages under way, which costs a search at each acknowledgement, is off.
 
 paho numbers what it sends from 1 to 65,535, and drops a message when its number is still in use.  So a relay

@@ -1,9 +1,9 @@
 """One hop of an engine against a plain relay: ``python -m benchmarks.hop [--json] [--runs 5]``.
 
 A hop is MQTT in, MQTT out, with nothing done in between.  In one run, on the same Mosquitto, with QoS 1 and
-messages of 100 bytes: an engine's job started by SpecK's own binder, and relays written with paho in
-Python (:mod:`benchmarks.paho_relay`).  They, and the broker without a hop, take turns.  What is measured,
-and what came out where, stands in ``benchmarks/README.md``.
+messages of 100 bytes: an engine's job started by SpecK's own binder, and relays written with paho in Python
+(:mod:`benchmarks.micro.paho_relay`).  They, and the broker without a hop, take turns.  What is measured, and
+what came out where, stands in ``benchmarks/README.md``.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Program:
         return self.kind.engine
 
 
-_HERE = Path(__file__).resolve().parent
+_HERE = Path(__file__).resolve().parents[1]
 _FLINK_JOBS = _HERE.parent / "jars_and_apps" / "flink" / "speck-flink-jobs.jar"
 
 PROGRAMS = {
@@ -170,7 +170,7 @@ def relay(directory: Path, port: int, connections: int = 2) -> Iterator[Hop]:
     """A paho relay, subscribed: the sound one on two connections, or the plainest one on one."""
     name = "relay" if connections == 2 else "plain_relay"
     hop = Hop(name, f"{name}/in", f"{name}/out", None)
-    command = [sys.executable, "-m", "benchmarks.paho_relay", str(port), hop.out, hop.back]
+    command = [sys.executable, "-m", "benchmarks.micro.paho_relay", str(port), hop.out, hop.back]
     command += ["--connections", str(connections)]
     root = str(Path(benchmarks.__file__).resolve().parent.parent)
     with running(name, command, directory, {**os.environ, "PYTHONPATH": root}) as process:

@@ -27,7 +27,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from speck import local
 from speck.client import Client as Rest
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 HEAPS = {"spark-connect": "512m", "flink": "128m"}  # of the server; of the TaskManager
 _PROGRAMS = (  # a word of the command line, and what the process is
     ("SparkConnectServer", "Spark Connect server"),

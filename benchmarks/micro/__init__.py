@@ -1,0 +1,1 @@
+"""Micro benchmarks: one module a part, run as ``python -m benchmarks.NAME``."""
