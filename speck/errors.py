@@ -3,26 +3,26 @@
 ::
 
     SpeckError
-    ├── InvalidInput            bad file, job, inventory or request; carries every fault found
-    │   └── UnreadableInput     not even a document: no YAML or JSON, too large, nested too deeply
-    ├── NotFound                no such job, composition, revision or operation
-    ├── Conflict                the request does not fit what is there now
-    │   ├── StaleRevision       planned from a revision that is no longer the last one
-    │   └── Busy                another operation is at work on the same composition
-    ├── Overloaded              so much is at work that nothing is taken on now
-    ├── StoreError              the store cannot be read or written
-    │   ├── StoreLocked         another process holds the store
-    │   ├── StoreFull           there is no room to write; what is there can be read
-    │   └── StoreDamaged        what lies there is not what was written
-    ├── BinderError             an engine or a broker did not do what it was asked
-    │   ├── Unreachable         no connection
-    │   │   └── NoSecret        what opens it is not to be had: a reference leads nowhere
-    │   ├── NoAnswer            connected, no answer in time: the outcome is unknown
-    │   ├── Refused             it answered, and said no (the job's own code may be why)
-    │   ├── NoCapacity          it has no room for the job
-    │   └── Unfinished          a job has not worked off in time what waits for it
-    ├── LocalError              an engine or broker of this machine could not be started or stopped
-    └── ServerError             the command line could not get an answer out of the server
+    ├── InvalidInput               bad file, job, inventory or request; carries every fault found
+    │   └── UnreadableInput        no YAML or JSON, too large, nested too deeply
+    ├── NotFound                   no such job, composition, revision or operation
+    ├── Conflict                   the request does not fit the current state
+    │   ├── StaleRevision          planned from a revision that is no longer the last one
+    │   └── Busy                   another operation runs on the same composition
+    ├── Overloaded                 too many operations run to accept another
+    ├── StoreError                 the store cannot be read or written
+    │   ├── StoreLocked            another process holds the store
+    │   ├── StoreFull              no room to write; the data can be read
+    │   └── StoreDamaged           the files differ from those that were written
+    ├── BinderError                an engine or a broker failed a request
+    │   ├── Unreachable            no connection
+    │   │   └── SecretUnavailable  a reference to a secret leads nowhere
+    │   ├── OutcomeUnknown         connected, no answer in time
+    │   ├── Rejected               answered with a refusal (the job's own code may be why)
+    │   ├── NoCapacity             no room for the job
+    │   └── DrainTimeout           a job did not drain its input before the deadline
+    ├── LocalError                 an engine or broker of this machine could not be started or stopped
+    └── ServerError                the command line got no answer from the server
 
 A message names the thing, the value, and what would be right.  An error of a third party is
 translated at the edge where it enters (a binder, the store, the client), its cause chained.
@@ -129,24 +129,24 @@ class Unreachable(BinderError):
     """The engine or broker cannot be connected to; nothing was asked of it."""
 
 
-class NoSecret(Unreachable):
-    """What would open an engine or a broker cannot be had: a reference to a secret leads nowhere."""
+class SecretUnavailable(Unreachable):
+    """A secret for an engine or a broker is missing: its reference leads nowhere."""
 
 
-class NoAnswer(BinderError):
-    """It did not answer in time, or the connection broke in between: the outcome is unknown."""
+class OutcomeUnknown(BinderError):
+    """The engine or broker gave no answer in time, or the connection broke: the outcome is unknown."""
 
 
-class Refused(BinderError):
-    """It answered, and said no; the job's own code may be why."""
+class Rejected(BinderError):
+    """The engine or broker refused the request; the job's own code may be why."""
 
 
 class NoCapacity(BinderError):
-    """It has no room for the job."""
+    """The engine has no room for the job."""
 
 
-class Unfinished(BinderError):
-    """A job that is to go, or to read elsewhere, has not worked off in time what waits for it."""
+class DrainTimeout(BinderError):
+    """A job that stops, or is to read elsewhere, did not drain its input before the deadline."""
 
 
 class LocalError(SpeckError):
@@ -155,3 +155,7 @@ class LocalError(SpeckError):
 
 class ServerError(SpeckError):
     """The command line could not get an answer out of the server."""
+
+
+# Binders of other packages raise errors by the names of version 0.1.
+NoAnswer, Refused, NoSecret = OutcomeUnknown, Rejected, SecretUnavailable

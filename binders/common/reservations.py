@@ -12,7 +12,7 @@ from speck.errors import NoCapacity
 PROMISED = 60.0  # s, for which room is kept for a job that was asked about and not started
 
 
-class Promises:
+class Reservations:
     """The jobs to which this process has promised room at one engine, by name."""
 
     def __init__(self) -> None:

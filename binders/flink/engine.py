@@ -17,9 +17,9 @@ from binders.flink.rest.client import FlinkRest, JobLine
 from binders.flink.rest.stack_trace import root_cause
 from binders.flink.rest.validation import total
 from binders.flink.state import locations
-from binders.flink.state.savepoints import Stopper
+from binders.flink.state.savepoints import SavepointManager
 from binders.flink.submission.cluster_state import shared_of
-from binders.flink.submission.jar_gc import Belongings
+from binders.flink.submission.jar_gc import JarGarbageCollector
 from binders.flink.submission.job_config import STATE_KIND, directories, places
 from binders.flink.submission.labels import found
 from binders.flink.submission.launcher import Launcher
@@ -37,7 +37,7 @@ from speck.core.runtime import (
     JobStatus,
     State,
 )
-from speck.errors import BinderError, NoAnswer, Refused, Unreachable
+from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
 
 SETTINGS_FRESH = 10.0  # s, for which a cluster's settings are taken to be as they were seen
 
@@ -59,11 +59,11 @@ class FlinkEngine:
     def __post_init__(self) -> None:
         self._known = self.inventory.engine(self.address)
         self.rest = FlinkRest(self.address, self._known.engine_login)
-        self.stopper = Stopper(self.rest)
+        self.stopper = SavepointManager(self.rest)
         self._shared = shared_of(self.address)
         self._settings: Mapping[str, str] = {}
         self._settings_seen = float("-inf")
-        self._jobs = Belongings(self.rest, self._shared)
+        self._jobs = JarGarbageCollector(self.rest, self._shared)
         self._ready = Readiness(self.rest, self._shared, self._jobs, self._known, self._fresh_settings)
         self._launcher = Launcher(
             self.rest, self._shared, self.stopper, self._jobs, self.inventory, self._handle
@@ -82,16 +82,16 @@ class FlinkEngine:
     def submit(self, job: Job, attempt: Attempt) -> Handle:
         """Run the jar's main method, or the Python program, with the attempt's id.
 
-        Raises :class:`~speck.errors.Refused` when the job's code or Flink refuses, in which case nothing
-        runs, and :class:`~speck.errors.NoAnswer` when it is not known whether the job runs.
+        Raises :class:`~speck.errors.Rejected` when the job's code or Flink refuses, in which case nothing
+        runs, and :class:`~speck.errors.OutcomeUnknown` when it is not known whether the job runs.
         """
         return self._launcher.submit(job, attempt)
 
     def find(self, attempt: Attempt) -> Handle | None:
         """The job of the attempt, also one that has failed or come to its end by itself.
 
-        Raises :class:`~speck.errors.NoAnswer` while a submit of this process that gave no answer may still
-        come to a job: Flink runs the job's main method for as long as that takes.
+        Raises :class:`~speck.errors.OutcomeUnknown` while a submit of this process that gave no answer may
+        still come to a job: Flink runs the job's main method for as long as that takes.
         """
         return self._launcher.find(attempt)
 
@@ -122,7 +122,7 @@ class FlinkEngine:
         """Stop the job with a savepoint, or cancel it; drop its jar when no other job is of the same code.
 
         The state of a job that cannot give a savepoint (it has ended, or cannot come up) is its last
-        checkpoint.  Raises :class:`~speck.errors.Refused` when the savepoint fails: the job runs on then.
+        checkpoint.  Raises :class:`~speck.errors.Rejected` when the savepoint fails: the job runs on then.
         """
         location = self.stopper.stop(handle, keep_state)
         self._shared.meter.forget(handle.engine_id)
@@ -163,7 +163,7 @@ class FlinkEngine:
     def metrics(self, handle: Handle) -> JobMetrics:
         """See :meth:`binders.flink.metrics.collector.Meter.metrics`.
 
-        Raises :class:`~speck.errors.Refused` of a job that runs no more.
+        Raises :class:`~speck.errors.Rejected` of a job that runs no more.
         """
         found = self._shared.meter.metrics(self.rest, handle.engine_id)
         state = self.rest.job_state(handle.engine_id) if found is not None else None
@@ -174,7 +174,7 @@ class FlinkEngine:
     def measure(self, handles: Iterable[Handle]) -> dict[str, JobMetrics | BinderError]:
         """The metrics of many jobs by ``engine_id``; the states of all by one request.
 
-        Raises :class:`~speck.errors.Unreachable` and :class:`~speck.errors.NoAnswer`.
+        Raises :class:`~speck.errors.Unreachable` and :class:`~speck.errors.OutcomeUnknown`.
         """
         jobs = self.rest.jobs()
         return {each.engine_id: self._measured(each, jobs.get(each.engine_id)) for each in handles}
@@ -184,15 +184,15 @@ class FlinkEngine:
             return self._runs_no_more(handle)
         try:
             found = self._shared.meter.metrics(self.rest, handle.engine_id)
-        except (Unreachable, NoAnswer):
+        except (Unreachable, OutcomeUnknown):
             raise
         except BinderError as error:
             return error
         return self._runs_no_more(handle) if found is None else found
 
-    def _runs_no_more(self, handle: Handle) -> Refused:
+    def _runs_no_more(self, handle: Handle) -> Rejected:
         name = handle.details.get("job", "")
-        return Refused(f"{self.address} runs no job {handle.engine_id} ({name})", address=self.address)
+        return Rejected(f"{self.address} runs no job {handle.engine_id} ({name})", address=self.address)
 
     def capacity(self) -> Capacity:
         """Slots, and the processors and the memory of the TaskManagers (memory they do not use is free)."""

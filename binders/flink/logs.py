@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from binders.flink.rest.client import FlinkRest
-from speck.errors import Refused
+from speck.errors import Rejected
 
 ABOUT = (
     "from the cluster's log files (of the TaskManagers that run the job, where other jobs' lines may stand "
@@ -37,7 +37,7 @@ def log_tail(rest: FlinkRest, job: str, name: str, lines: int) -> list[str]:
     """The last lines of the logs, by time, and last the job's failures that are not among them."""
     details = rest.job_details(job)
     if details is None:
-        raise Refused(f"{rest.address} does not know job {job} ({name})", address=rest.address)
+        raise Rejected(f"{rest.address} does not know job {job} ({name})", address=rest.address)
     own = names_of(job, name, details)
     found = [each for each in entries(_file(rest, "/jobmanager/log")) if names_any(each, own)]
     for manager in sorted(_managers(rest, job, details)):
@@ -104,5 +104,5 @@ def _file(rest: FlinkRest, path: str) -> str:
     """The end of a log file; empty of a cluster, or a TaskManager, that keeps none, or too large a one."""
     try:
         return rest.end_of(path)
-    except Refused:
+    except Rejected:
         return ""

@@ -21,7 +21,7 @@ from speck.binder import MOST_COUNTED
 from speck.core.inventory import Inventory, Login
 from speck.core.job import fence_topic
 from speck.core.runtime import Checkup
-from speck.errors import Fault, InvalidInput, Refused
+from speck.errors import Fault, InvalidInput, Rejected
 
 # Locks for sessions, shared by hash: two calls for one session would take it from each other.
 _STRIPES = 32
@@ -58,9 +58,9 @@ class MqttBroker:
     """The :class:`~speck.binder.BrokerBinder` of one MQTT 5 broker.
 
     Each call takes ``timeout`` seconds a connection at most; what it asks beside a session goes over a
-    connection that is kept a few seconds for the next call.  Raises
-    :class:`~speck.errors.Unreachable`, :class:`~speck.errors.NoAnswer` or :class:`~speck.errors.Refused`,
-    and :class:`~speck.errors.InvalidInput` for an address, a topic filter or a reference to a secret that is
+    connection that is kept a few seconds for the next call.  Raises :class:`~speck.errors.Unreachable`,
+    :class:`~speck.errors.OutcomeUnknown` or :class:`~speck.errors.Rejected`, and
+    :class:`~speck.errors.InvalidInput` for an address, a topic filter or a reference to a secret that is
     none.
     """
 
@@ -162,7 +162,7 @@ class MqttBroker:
         """
         try:
             said = self._controls.ask(lambda control: control.retained(_STORED_TOPIC, probe_topic()))
-        except Refused:
+        except Rejected:
             return None
         return int(said) if said is not None and said.isdigit() else None
 
@@ -204,7 +204,7 @@ class MqttBroker:
 
 def _checkup(control: Connection) -> Checkup:
     said: bytes | None = None
-    with suppress(Refused):  # not everybody may read what a broker says of itself
+    with suppress(Rejected):  # not everybody may read what a broker says of itself
         said = control.retained(VERSION_TOPIC, probe_topic())
     version = said.decode(errors="replace") if said else "MQTT 5"
     return Checkup(version=version, limits=stated_limits(control.limits))

@@ -26,7 +26,7 @@ from binders.common.tls_errors import tls_words
 from binders.mqtt.address import BrokerAddress
 from binders.mqtt.tls import ClosableContext, client_context
 from speck.core.inventory import Login
-from speck.errors import BinderError, NoAnswer, Refused, Unreachable
+from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
 
 # MQTT 5, 3.1.2.11.2: a session that the server keeps until it is told to forget it.
 FOREVER = 0xFFFFFFFF
@@ -204,9 +204,9 @@ class Connection:
             while self._client.socket() is not None and self._client.want_write():
                 self._turn("the goodbye")
 
-    def refused(self, what: str, why: str) -> Refused:
+    def refused(self, what: str, why: str) -> Rejected:
         """The error of a broker that says no."""
-        return Refused(f"broker {self.address.text} refused {what}: {why}", address=self.address.text)
+        return Rejected(f"broker {self.address.text} refused {what}: {why}", address=self.address.text)
 
     def renew(self) -> None:
         """Count its time anew."""
@@ -324,7 +324,7 @@ class Connection:
         while not condition():
             try:
                 self._turn(what)
-            except NoAnswer:
+            except OutcomeUnknown:
                 if not condition():  # the answer may have come with the end of the connection
                     raise
 
@@ -333,7 +333,7 @@ class Connection:
         text = self.address.text
         if left <= 0:
             message = f"broker {text} did not answer in {self._timeout:g} s (awaited {what})"
-            raise NoAnswer(f"{message}{self._doubt()}", address=text)
+            raise OutcomeUnknown(f"{message}{self._doubt()}", address=text)
         with self._translated(what):
             self._hurry()
             result = self._client.loop(min(left, _POLL))
@@ -359,7 +359,7 @@ class Connection:
         if self._end is not None and self._end.value > _UNSPECIFIED:
             raise self.refused("to go on", f"{self._end}{self._doubt()}")
         message = f"broker {text} closed the connection: {_meaning(result)}{self._doubt()}"
-        raise NoAnswer(message, address=text)
+        raise OutcomeUnknown(message, address=text)
 
     def _doubt(self) -> str:
         """What may be wrong with the address of one that has never answered."""
@@ -383,7 +383,7 @@ class Connection:
         except Exception as error:
             # paho raises whatever its decoder meets when the other side does not speak MQTT 5.
             message = f"broker {text} does not answer as MQTT 5 brokers do: {_words(error)}"
-            raise NoAnswer(message, address=text) from error
+            raise OutcomeUnknown(message, address=text) from error
 
 
 def _words(error: BaseException) -> str:

@@ -37,7 +37,7 @@ class Probed:
 
 
 def refuse_unfit(connection: Connection) -> None:
-    """Raise :class:`~speck.errors.Refused` for a broker that SpecK cannot work with at all."""
+    """Raise :class:`~speck.errors.Rejected` for a broker that SpecK cannot work with at all."""
     limits = connection.limits
     if getattr(limits, "MaximumQoS", 2) < 1:
         raise connection.refused("QoS 1", "its highest is QoS 0 (SpecK needs a broker with QoS 1)")

@@ -14,17 +14,17 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from speck.binder import MOST_COUNTED, LeavesState
+from speck.binder import MOST_COUNTED, OfflineState
 from speck.binder.pool import BinderPool
 from speck.core.inventory import Inventory, Site
 from speck.core.job import Job, session_fingerprint
 from speck.core.runtime import Attempt, Handle, State
-from speck.errors import Fault, InvalidInput, Refused
+from speck.errors import Fault, InvalidInput, Rejected
 from speck.store import AttemptRecord, Event, JobRecord, SessionRecord, Store, Transaction
 
 
 @dataclass(frozen=True, slots=True)
-class LeftCopy:
+class AbandonedAttempt:
     """A copy that may run at an engine which nobody asked; ``handle`` is missing when it was never told."""
 
     composition: str
@@ -49,7 +49,7 @@ class LeftCopy:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> LeftCopy:
+    def from_dict(cls, data: Mapping[str, Any]) -> AbandonedAttempt:
         """The inverse of :meth:`to_dict`."""
         attempt, handle = dict(data["attempt"]), data["handle"]
         attempt["state"] = State(**attempt["state"]) if attempt["state"] else None
@@ -58,7 +58,7 @@ class LeftCopy:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftSession:
+class AbandonedSession:
     """A session that is to be deleted at a broker which nobody asked.
 
     ``fenced`` says that its fence was raised above the copies that were left to read through it.
@@ -81,14 +81,14 @@ class LeftSession:
         return asdict(self)
 
 
-def left_copies(store: Store) -> list[LeftCopy]:
+def left_copies(store: Store) -> list[AbandonedAttempt]:
     """All copies that were left behind and are not known to have ended."""
-    return [LeftCopy.from_dict(each) for each in store.left_behind()]
+    return [AbandonedAttempt.from_dict(each) for each in store.left_behind()]
 
 
-def left_sessions(store: Store) -> list[LeftSession]:
+def left_sessions(store: Store) -> list[AbandonedSession]:
     """All sessions that were left behind and are not known to be deleted."""
-    return [LeftSession(**each) for each in store.left_sessions()]
+    return [AbandonedSession(**each) for each in store.left_sessions()]
 
 
 def fence_above(store: Store, broker: str, session: str) -> int:
@@ -106,7 +106,7 @@ def names_left(store: Store, broker: str) -> set[str]:
     return copies | {session.name for session in left_sessions(store) if session.broker == broker}
 
 
-def shut_out(store: Store, pool: BinderPool, session: LeftSession) -> None:
+def shut_out(store: Store, pool: BinderPool, session: AbandonedSession) -> None:
     """Make the copies that were left to read through a session lose it, and end."""
     number = fence_above(store, session.broker, session.name)
     if number:
@@ -115,7 +115,7 @@ def shut_out(store: Store, pool: BinderPool, session: LeftSession) -> None:
         broker.ensure_session(session.name, session.topic)
 
 
-def given_up(waiting: int, session: SessionRecord | LeftSession) -> str:
+def given_up(waiting: int, session: SessionRecord | AbandonedSession) -> str:
     """How much goes with a session that is deleted, in words."""
     # Engines acknowledge a batch when they begin the next one: the last may be among what is left.
     some = f"at most {waiting} message{'s' * (waiting > 1)}"
@@ -180,7 +180,7 @@ def refuse_use(composition: str, wanted: Iterable[Job], left: Collection[str]) -
 
 
 @dataclass(frozen=True)
-class Leaver:
+class Abandoner:
     """Leaves behind what jobs of one composition have at the engines and brokers of ``addresses``.
 
     ``event`` makes an event of a kind, a job and a message; ``note`` is told what the user should read about
@@ -203,10 +203,10 @@ class Leaver:
         return form.source_broker in self.addresses
 
     def state_of(self, record: AttemptRecord, form: Job) -> State | None:
-        """The newest state of a copy, found without its engine; raises :class:`Refused` if that cannot be."""
+        """The newest state of a copy, found without its engine; raises :class:`Rejected` if that fails."""
         binder = self.pool.engine_at(form.engine, form.spe_address)
-        if record.handle is None or not isinstance(binder, LeavesState):
-            raise Refused(
+        if record.handle is None or not isinstance(binder, OfflineState):
+            raise Rejected(
                 f"the state of job {form.job_name!r} cannot be found without {form.spe_address} "
                 "(wait until it can be reached, or write 'upgrade: stateless' to start without the state)",
                 address=form.spe_address,
@@ -220,7 +220,7 @@ class Leaver:
             broker = self.pool.broker(form.source_broker)
             broker.fence(attempt.session, attempt.number + 1)
             broker.ensure_session(attempt.session, form.source_topic)
-        copy = LeftCopy(
+        copy = AbandonedAttempt(
             self.composition, form.engine, form.spe_address, form.source_broker, attempt, record.handle
         )
         message = f"job {form.job_name!r}: attempt {attempt.number} was left behind at {form.spe_address}"
@@ -256,7 +256,9 @@ class Leaver:
     ) -> JobRecord:
         for session in sessions:
             lost = self._is_left(session)
-            left = LeftSession(self.composition, job.name, *_key(session), session.topic, fenced=not lost)
+            left = AbandonedSession(
+                self.composition, job.name, *_key(session), session.topic, fenced=not lost
+            )
             transaction.put_left_session(left.key, left.to_dict())
             if lost:
                 where = f"{session.topic!r} of {session.broker}"

@@ -23,14 +23,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NoReturn
 
-from speck.apply.abandon import Leaver
+from speck.apply.abandon import Abandoner
 from speck.apply.attempts import Attempts, carried
-from speck.apply.context import Ledger
+from speck.apply.context import OperationContext
 from speck.apply.drain import BOUND, Copy, await_drained
 from speck.apply.operation import Operation
 from speck.apply.sessions import Sessions
-from speck.apply.startup_probe import Lookout, fault_in_coming_up
-from speck.apply.state_transfer import STATE_LIMIT, Carrier
+from speck.apply.startup_probe import StartupProbe, fault_in_coming_up
+from speck.apply.state_transfer import STATE_LIMIT, StateTransfer
 from speck.apply.task_graph import Task, run_tasks
 from speck.binder.pool import BinderPool
 from speck.binder.retry import again, waits
@@ -38,7 +38,7 @@ from speck.core.graph import Graph, source_of
 from speck.core.job import Job
 from speck.core.plan import Action, Keep, Move, Plan, Start, Stop, Update
 from speck.core.rewiring import Rewiring, rewirings
-from speck.errors import BinderError, NoAnswer, SpeckError, StoreError, Unreachable
+from speck.errors import BinderError, OutcomeUnknown, SpeckError, StoreError, Unreachable
 from speck.logs import about
 from speck.store import JobRecord, Store
 
@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass
-class Runner:
+class PlanApplier:
     """Carries out the plan of one operation.
 
     ``placed`` answers a job with the path where its code is kept; ``mint`` makes attempt ids; ``clock``
@@ -69,13 +69,13 @@ class Runner:
     _formers: dict[str, int | None] = field(default_factory=dict, init=False)
     _found: set[str] = field(default_factory=set, init=False)
     _on_trial: set[str] = field(default_factory=set, init=False)
-    _lookouts: dict[tuple[str, str], Lookout] = field(default_factory=dict, init=False)
+    _lookouts: dict[tuple[str, str], StartupProbe] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        ledger = self._ledger = Ledger(self.store, self.pool, self.operation, self.clock)
+        ledger = self._ledger = OperationContext(self.store, self.pool, self.operation, self.clock)
         operation = self.operation
-        self._carrier = Carrier(self.pool, self.state_limit, operation.count)
-        self._leaver = Leaver(
+        self._carrier = StateTransfer(self.pool, self.state_limit, operation.count)
+        self._leaver = Abandoner(
             self.store, self.pool, operation.composition, self.left_behind, ledger.event, operation.note
         )
         self._sessions = Sessions(ledger, self._leaver)
@@ -271,7 +271,7 @@ class Runner:
                 self._attempts.stop_all(job.job_name, keep_state=True)
                 try:
                     self._attempts.launch(form, record.revision)
-                except NoAnswer:
+                except OutcomeUnknown:
                     raise
                 except BinderError as error:
                     _log.warning("job %r cannot work off what it left: %s", job.job_name, error)
@@ -317,7 +317,7 @@ class Runner:
         for record in self._attempts.unsettled(job):
             try:
                 self._attempts.give(job, record)
-            except (Unreachable, NoAnswer):
+            except (Unreachable, OutcomeUnknown):
                 raise
             except BinderError as error:
                 _log.info("attempt %d of job %r is given up: %s", record.attempt.number, job.job_name, error)
@@ -331,7 +331,7 @@ class Runner:
         self._formers[name] = former = self._attempts.stop_all(name, keep_state=True)
         try:
             self._attempts.launch(action.job, self.operation.revision)
-        except NoAnswer:
+        except OutcomeUnknown:
             raise  # it may run: a second copy would double it
         except BinderError as error:
             if former is None:
@@ -342,7 +342,7 @@ class Runner:
         """Start a job; when it does not start, put back the form that a crash found stopped for it."""
         try:
             self._attempts.launch(job, self.operation.revision)
-        except NoAnswer:
+        except OutcomeUnknown:
             raise
         except BinderError as error:
             before = self._form_before(job)
@@ -385,7 +385,7 @@ class Runner:
         if settle <= 0 or record is None or record.handle is None:
             return None
         engine = self.pool.engine(action.job)
-        lookout = self._lookouts.setdefault((action.job.engine, action.job.spe_address), Lookout(engine))
+        lookout = self._lookouts.setdefault((action.job.engine, action.job.spe_address), StartupProbe(engine))
         return fault_in_coming_up(lookout, record.handle, settle)
 
     def _give_way(self, action: Action, error: BinderError) -> NoReturn:

@@ -8,15 +8,15 @@ from functools import partial
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
-from speck.apply.abandon import Leaver
-from speck.apply.context import Ledger
+from speck.apply.abandon import Abandoner
+from speck.apply.context import OperationContext
 from speck.apply.sessions import session_for, with_current
-from speck.apply.state_transfer import Carrier, Parcel, at
-from speck.binder import DisposesStates, TellsBeginnings
+from speck.apply.state_transfer import StateTransfer, TransferPlan, at
+from speck.binder import DisposableState, ProgressAware
 from speck.binder.retry import TRIES, again
 from speck.core.job import Job, form_fingerprint
 from speck.core.runtime import Attempt, Handle, State
-from speck.errors import BinderError, NoAnswer, Unreachable
+from speck.errors import BinderError, OutcomeUnknown, Unreachable
 from speck.logs import about
 from speck.store import AttemptRecord, JobRecord
 
@@ -27,9 +27,9 @@ KEPT_STATES = 2  # of those that each stop of a job leaves: what it started from
 class Attempts:
     """``placed`` answers a job with the path where its code is kept; ``mint`` makes attempt ids."""
 
-    ledger: Ledger
-    carrier: Carrier
-    leaver: Leaver
+    ledger: OperationContext
+    carrier: StateTransfer
+    leaver: Abandoner
     placed: Callable[[Job], Job]
     mint: Callable[[], str]
 
@@ -83,7 +83,7 @@ class Attempts:
         try:
             again(partial(self.ledger.pool.broker(job.source_broker).fence, attempt.session, attempt.number))
             handle = self._submit(job, attempt)
-        except (Unreachable, NoAnswer):
+        except (Unreachable, OutcomeUnknown):
             raise
         except BinderError:
             self._dismiss(intended)
@@ -98,18 +98,18 @@ class Attempts:
             nonlocal unsure
             try:
                 return self.ledger.pool.engine(job).submit(self.placed(job), attempt)
-            except NoAnswer:
+            except OutcomeUnknown:
                 unsure = True
                 raise
             except Unreachable as error:
                 if not unsure:
                     raise
                 # Nothing was asked this time; the time before, something may have been.
-                raise NoAnswer(str(error), address=error.address) from error
+                raise OutcomeUnknown(str(error), address=error.address) from error
 
         try:
             return self.ledger.call("submit", ask)
-        except NoAnswer as error:
+        except OutcomeUnknown as error:
             found = self._find(job, attempt)
             if found is not None:
                 return found
@@ -129,7 +129,9 @@ class Attempts:
                     self.ledger.operation.count("find")
                     return engine.find(attempt)
         except BinderError as error:
-            raise NoAnswer(f"whether it started is not known: {error}", address=error.address) from error
+            raise OutcomeUnknown(
+                f"whether it started is not known: {error}", address=error.address
+            ) from error
         return None
 
     def started(self, intended: AttemptRecord, handle: Handle) -> None:
@@ -161,7 +163,7 @@ class Attempts:
             message = f"the state of job {job.job_name!r} could not be brought to {job.spe_address}: {error}"
             raise BinderError(message, address=error.address) from error
 
-    def _delivered(self, job: Job, record: JobRecord, parcel: Parcel) -> State:
+    def _delivered(self, job: Job, record: JobRecord, parcel: TransferPlan) -> State:
         others = tuple(each for each in record.left if each != parcel.place)
         with self.ledger.store.transaction() as transaction:
             transaction.put_job(replace(record, left=(*others, parcel.place)))
@@ -222,7 +224,7 @@ class Attempts:
             return found
         try:
             return self._submit(form, record.attempt)
-        except (Unreachable, NoAnswer):
+        except (Unreachable, OutcomeUnknown):
             raise
         except BinderError:
             return None
@@ -230,7 +232,7 @@ class Attempts:
     def _after_stop(self, record: AttemptRecord, form: Job, state: State | None) -> JobRecord:
         """What is to be kept of a job whose copy has stopped, with the state that it left."""
         job = self.ledger.record(record.attempt.job_name)
-        if state is not None and isinstance(self.ledger.pool.engine(form), DisposesStates):
+        if state is not None and isinstance(self.ledger.pool.engine(form), DisposableState):
             job = with_saved(job, state)
         # A form that has not come up yet is no way back: the one before it is.  Nor is one that read at a
         # broker which is left behind.
@@ -240,7 +242,7 @@ class Attempts:
     def _begun(self, record: AttemptRecord, form: Job, handle: Handle) -> tuple[str, str] | None:
         """The lineage of a copy that left no state, and its form, if the next one does all of its work."""
         engine = self.ledger.pool.engine(form)
-        if not isinstance(engine, TellsBeginnings):
+        if not isinstance(engine, ProgressAware):
             return None
         if not self.ledger.call("kept_nothing", partial(engine.kept_nothing, handle)):
             return None

@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
-class Ledger:
+class OperationContext:
     """``clock`` tells Unix time, s."""
 
     store: Store

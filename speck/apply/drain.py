@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from speck.binder import BrokerBinder, EngineBinder
 from speck.core.job import Job
 from speck.core.runtime import Handle, JobState
-from speck.errors import BinderError, Unfinished, Unreachable
+from speck.errors import BinderError, DrainTimeout, Unreachable
 
 BOUND = 30.0  # s
 
@@ -50,7 +50,7 @@ def await_drained(copy: Copy, marker: str, bound: float) -> None:
     """Return when what waited at the time of the call is worked off, or when the copy is not at work.
 
     A copy whose connector cannot tell is taken for done when it has read nothing for some seconds, or after
-    ``bound`` seconds.  Raises :class:`~speck.errors.Unfinished` when another is not done after ``bound``
+    ``bound`` seconds.  Raises :class:`~speck.errors.DrainTimeout` when another is not done after ``bound``
     seconds (0: do not wait at all), and :class:`~speck.errors.BinderError` when its engine does not answer:
     it cannot be stopped then either.
     """
@@ -69,7 +69,7 @@ def await_drained(copy: Copy, marker: str, bound: float) -> None:
         if answer is not False:
             return
     if bound > 0 and copy.at_work():
-        raise Unfinished(_unfinished(copy, bound) + trouble, address=copy.job.spe_address)
+        raise DrainTimeout(_unfinished(copy, bound) + trouble, address=copy.job.spe_address)
 
 
 def _await_still(copy: Copy, deadline: float) -> None:

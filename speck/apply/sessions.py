@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, count
 
-from speck.apply.abandon import Leaver, given_up, left_sessions, names_left, shut_out
-from speck.apply.context import Ledger
+from speck.apply.abandon import Abandoner, given_up, left_sessions, names_left, shut_out
+from speck.apply.context import OperationContext
 from speck.binder.retry import again
 from speck.core.job import Job, client_id
 from speck.store import JobRecord, SessionRecord
@@ -18,8 +18,8 @@ from speck.store import JobRecord, SessionRecord
 class Sessions:
     """The sessions of the jobs of one operation; each is in the store before its broker hears of it."""
 
-    ledger: Ledger
-    leaver: Leaver
+    ledger: OperationContext
+    leaver: Abandoner
 
     def make(self, job: Job, record: JobRecord) -> None:
         """Make sure of the session that a job is to read through."""

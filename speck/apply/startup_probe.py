@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from speck.binder import EngineBinder, TellsFirstWork, TellsMany
+from speck.binder import BatchStatus, EngineBinder, ReadinessProbe
 from speck.core.runtime import Handle, JobState, JobStatus
 from speck.errors import BinderError
 
@@ -22,7 +22,7 @@ _DEAD = frozenset({JobState.FAILED, JobState.STOPPED, JobState.FINISHED, JobStat
 
 
 @dataclass
-class Lookout:
+class StartupProbe:
     """The new copies at one engine, which is asked about all of them at once where it can be.
 
     To ask about one costs Flink the same as about all: a change of many jobs would keep it busy otherwise.
@@ -47,7 +47,7 @@ class Lookout:
 
     def status(self, handle: Handle) -> JobStatus:
         """The status of a copy that is watched, as it was a moment ago at most."""
-        if not isinstance(self.engine, TellsMany):
+        if not isinstance(self.engine, BatchStatus):
             return self.engine.status(handle)
         with self._turn:
             if handle.engine_id not in self._seen or time.monotonic() > self._looked + _FRESH:
@@ -57,7 +57,7 @@ class Lookout:
 
 
 def fault_in_coming_up(
-    lookout: Lookout, handle: Handle, settle: float, patience: float = PATIENCE
+    lookout: StartupProbe, handle: Handle, settle: float, patience: float = PATIENCE
 ) -> str | None:
     """Why a copy did not come up; ``None`` once it was seen to run for ``settle`` seconds without a break.
 
@@ -69,7 +69,7 @@ def fault_in_coming_up(
         return _fault(lookout, handle, settle, patience)
 
 
-def _fault(lookout: Lookout, handle: Handle, settle: float, patience: float) -> str | None:
+def _fault(lookout: StartupProbe, handle: Handle, settle: float, patience: float) -> str | None:
     deadline = time.monotonic() + patience
     running_since: float | None = None
     pause = _STARTING
@@ -90,7 +90,7 @@ def _fault(lookout: Lookout, handle: Handle, settle: float, patience: float) -> 
 
 
 def _is_up(engine: EngineBinder, handle: Handle, ran: float, settle: float) -> bool:
-    if ran < settle or ran > FIRST_WORK or not isinstance(engine, TellsFirstWork):
+    if ran < settle or ran > FIRST_WORK or not isinstance(engine, ReadinessProbe):
         return ran >= settle
     try:
         return engine.has_worked(handle)

@@ -13,11 +13,18 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from speck.binder import ENGINE_OF_SCHEME, CarriesState, DisposesStates, Snapshot, TellsState, scheme_of
+from speck.binder import (
+    ENGINE_OF_SCHEME,
+    DisposableState,
+    Snapshot,
+    StateLocator,
+    StateTransferable,
+    scheme_of,
+)
 from speck.binder.pool import BinderPool
 from speck.core.job import Job
 from speck.core.runtime import Handle, State
-from speck.errors import BinderError, Refused
+from speck.errors import BinderError, Rejected
 
 STATE_LIMIT = 64 << 20  # bytes
 
@@ -25,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Parcel:
+class TransferPlan:
     """A state on its way: from where, to where, and its files (``None``: they are there already)."""
 
     source: State
@@ -34,7 +41,7 @@ class Parcel:
 
 
 @dataclass(frozen=True)
-class Carrier:
+class StateTransfer:
     """Asks and carries for one operation.
 
     ``limit`` is the size up to which a state is carried, bytes; ``count`` is told of each call to an engine.
@@ -59,7 +66,7 @@ class Carrier:
         self.count("check")
         self.pool.engine(job).check(job, state)
 
-    def pack(self, job: Job, state: State, number: int, left: Sequence[State]) -> Parcel | None:
+    def pack(self, job: Job, state: State, number: int, left: Sequence[State]) -> TransferPlan | None:
         """What to carry so that the attempt of this number can start from the state; ``None``: nothing.
 
         ``left`` are copies of before.  A job that goes back has its own there, and goes on from that when
@@ -73,14 +80,14 @@ class Carrier:
         snapshot = source.read_state(state)
         for former in left:
             if former.address == job.spe_address and _holds(target, former, snapshot):
-                return Parcel(state, former, None)
+                return TransferPlan(state, former, None)
         place = target.state_place(job.job_name, f"{number}-{snapshot.digest[:16]}")
-        return Parcel(state, place, snapshot)
+        return TransferPlan(state, place, snapshot)
 
-    def deliver(self, job: Job, parcel: Parcel) -> None:
+    def deliver(self, job: Job, parcel: TransferPlan) -> None:
         """Write what was packed."""
         target = self.pool.engine(job)
-        if parcel.snapshot is not None and isinstance(target, CarriesState):
+        if parcel.snapshot is not None and isinstance(target, StateTransferable):
             self.count("write_state")
             target.write_state(parcel.place, parcel.snapshot)
 
@@ -89,9 +96,9 @@ class Carrier:
         try:
             engine = ENGINE_OF_SCHEME.get(scheme_of(state.address), "")
             holder = self.pool.engine_at(engine, state.address)
-            if isinstance(holder, CarriesState):
+            if isinstance(holder, StateTransferable):
                 holder.delete_state(state)
-            elif isinstance(holder, DisposesStates):
+            elif isinstance(holder, DisposableState):
                 holder.dispose_state(state)
         except BinderError as error:
             _log.warning("a job's state is left at %s: %s", state.location, error)
@@ -100,25 +107,25 @@ class Carrier:
 
     def _place_of(self, handle: Handle, former: Job) -> State | None:
         holder = self.pool.engine(former)
-        place = holder.state_of(handle) if isinstance(holder, TellsState) else None
+        place = holder.state_of(handle) if isinstance(holder, StateLocator) else None
         return None if place is None else at(place, former)
 
     def _fault(self, job: Job, state: State) -> str | None:
         target = self.pool.engine(job)
-        return target.state_fault(state) if isinstance(target, TellsState) else None
+        return target.state_fault(state) if isinstance(target, StateLocator) else None
 
-    def _ends(self, job: Job, state: State, fault: str) -> tuple[CarriesState, CarriesState]:
-        """The binders that give and take the state.  Raises :class:`~speck.errors.Refused`."""
+    def _ends(self, job: Job, state: State, fault: str) -> tuple[StateTransferable, StateTransferable]:
+        """The binders that give and take the state.  Raises :class:`~speck.errors.Rejected`."""
         source, target = self.pool.engine_at(job.engine, state.address), self.pool.engine(job)
-        if isinstance(source, CarriesState) and isinstance(target, CarriesState):
+        if isinstance(source, StateTransferable) and isinstance(target, StateTransferable):
             return source, target
-        raise Refused(f"job {job.job_name!r}: {fault}", address=job.spe_address)
+        raise Rejected(f"job {job.job_name!r}: {fault}", address=job.spe_address)
 
     def _check_carriage(self, job: Job, state: State, fault: str) -> None:
         source, target = self._ends(job, state, fault)
         size = source.state_size(state)
         if size > self.limit:
-            raise Refused(
+            raise Rejected(
                 f"job {job.job_name!r}: {fault}, and its state of {_mebibytes(size)} is more than is carried "
                 f"over (expected at most {_mebibytes(self.limit)}, which --state-limit sets; or a place for "
                 "state that both sites see)",
@@ -127,7 +134,7 @@ class Carrier:
         target.check_state_place(job.job_name)
 
 
-def _holds(engine: CarriesState, place: State, snapshot: Snapshot) -> bool:
+def _holds(engine: StateTransferable, place: State, snapshot: Snapshot) -> bool:
     try:
         return engine.read_state(place).digest == snapshot.digest
     except BinderError:

@@ -80,7 +80,7 @@ class ArtifactServer(Protocol):
 
 
 @runtime_checkable
-class TakesArtifacts(Protocol):
+class FetchesArtifacts(Protocol):
     """An engine binder whose engine fetches files; it is handed their server before its first call."""
 
     def take_artifacts(self, server: ArtifactServer) -> None:
@@ -88,7 +88,7 @@ class TakesArtifacts(Protocol):
 
 
 @runtime_checkable
-class TellsMany(Protocol):
+class BatchStatus(Protocol):
     """An engine binder that asks its engine about all of its jobs at once."""
 
     def statuses(self, handles: Iterable[Handle]) -> Mapping[str, JobStatus]:
@@ -96,7 +96,7 @@ class TellsMany(Protocol):
 
 
 @runtime_checkable
-class MeasuresMany(Protocol):
+class BatchMetrics(Protocol):
     """An engine binder that tells the metrics of many jobs with fewer questions than one by one."""
 
     def measure(self, handles: Iterable[Handle]) -> Mapping[str, JobMetrics | BinderError]:
@@ -107,19 +107,19 @@ class MeasuresMany(Protocol):
 
 
 @runtime_checkable
-class LeavesState(Protocol):
+class OfflineState(Protocol):
     """An engine binder that knows where a job's state is though its engine cannot be asked."""
 
     def left_state(self, handle: Handle) -> State | None:
         """The newest state of the job, which may still run; ``None`` when it has none.
 
         It must not be older than what the job has acknowledged to its source broker.  Asks the engine
-        nothing.  Raises :class:`~speck.errors.Refused` when that state cannot be found.
+        nothing.  Raises :class:`~speck.errors.Rejected` when that state cannot be found.
         """
 
 
 @runtime_checkable
-class ListsJobs(Protocol):
+class ListsRunning(Protocol):
     """An engine binder that can say what runs at its engine, whoever started it."""
 
     def running(self) -> Sequence[Found]:
@@ -130,7 +130,7 @@ class ListsJobs(Protocol):
 
 
 @runtime_checkable
-class TellsState(Protocol):
+class StateLocator(Protocol):
     """An engine binder that can tell of a state before a job is stopped, and of another engine's."""
 
     def state_of(self, handle: Handle) -> State | None:
@@ -161,7 +161,7 @@ class Snapshot:
 
 
 @runtime_checkable
-class CarriesState(TellsState, Protocol):
+class StateTransferable(StateLocator, Protocol):
     """An engine binder through which a state can be read and written, for engines that share no storage."""
 
     def state_size(self, state: State) -> int:
@@ -184,7 +184,7 @@ class CarriesState(TellsState, Protocol):
 
 
 @runtime_checkable
-class DisposesStates(Protocol):
+class DisposableState(Protocol):
     """An engine binder whose jobs leave a state with each stop, which no job changes afterwards."""
 
     def dispose_state(self, state: State) -> None:
@@ -192,7 +192,7 @@ class DisposesStates(Protocol):
 
 
 @runtime_checkable
-class TellsBeginnings(Protocol):
+class ProgressAware(Protocol):
     """An engine binder that knows of a job which ended whether it had come to keep anything."""
 
     def kept_nothing(self, handle: Handle) -> bool:
@@ -203,7 +203,7 @@ class TellsBeginnings(Protocol):
 
 
 @runtime_checkable
-class TellsLog(Protocol):
+class LogReader(Protocol):
     """An engine binder that can show what a job has lately said, and what was said of it."""
 
     log_about: str
@@ -218,7 +218,7 @@ class TellsLog(Protocol):
 
 
 @runtime_checkable
-class TellsOfItself(Protocol):
+class HealthCheckable(Protocol):
     """An engine or broker binder that can say what answers at its address, and what is wrong with it."""
 
     def checkup(self) -> Checkup:
@@ -229,7 +229,7 @@ class TellsOfItself(Protocol):
 
 
 @runtime_checkable
-class TellsFirstWork(Protocol):
+class ReadinessProbe(Protocol):
     """An engine binder whose engine tells when a job is through with its first work."""
 
     def has_worked(self, handle: Handle) -> bool:
@@ -278,7 +278,7 @@ class BrokerBinder(Protocol):
 
 
 @runtime_checkable
-class TellsStored(Protocol):
+class CountsStored(Protocol):
     """A broker binder whose broker says how much it keeps."""
 
     def stored(self) -> int | None:

@@ -35,7 +35,7 @@ class LocalServer(Protocol):
 
 
 @runtime_checkable
-class Prepares(LocalServer, Protocol):
+class Preparable(LocalServer, Protocol):
     """A :class:`LocalServer` whose later starts can be made quicker, once and for all."""
 
     def prepare(self, ports: Sequence[int], directory: Path) -> None:

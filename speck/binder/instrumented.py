@@ -11,7 +11,7 @@ from functools import cache, wraps
 from typing import Any, TypeVar, cast
 
 from speck.core.runtime import JobState, JobStatus
-from speck.errors import NoAnswer, Unreachable
+from speck.errors import DrainTimeout, OutcomeUnknown, Rejected, SecretUnavailable, Unreachable
 
 _log = logging.getLogger(__name__)
 
@@ -21,6 +21,19 @@ _T = TypeVar("_T")
 _UNASKED = frozenset(
     ("close", "left_state", "state_of", "state_fault", "state_place", "take_artifacts", "warnings")
 )
+
+# Values of the metrics' label ``error`` and of the log's field, on which alerts of users rest since 0.1.
+_LABELS: Mapping[type, str] = {
+    OutcomeUnknown: "NoAnswer",
+    Rejected: "Refused",
+    SecretUnavailable: "NoSecret",
+    DrainTimeout: "Unfinished",
+}
+
+
+def label_of(error: object) -> str:
+    """The error's class as metrics and logs name it."""
+    return _LABELS.get(type(error), type(error).__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +78,7 @@ class _Watched:
             answered = not error and method not in _UNASKED
             return answer
         except Exception as problem:
-            error = type(problem).__name__
+            error = label_of(problem)
             raise
         finally:
             call = Call(self._kind, self._address, method, time.monotonic() - begun, error, answered)
@@ -102,5 +115,5 @@ def _silence(answer: object) -> str:
 
 def _silence_of(answer: object) -> str:
     if isinstance(answer, JobStatus) and answer.state is JobState.UNKNOWN:
-        return NoAnswer.__name__
-    return type(answer).__name__ if isinstance(answer, Unreachable | NoAnswer) else ""
+        return _LABELS[OutcomeUnknown]
+    return label_of(answer) if isinstance(answer, Unreachable | OutcomeUnknown) else ""

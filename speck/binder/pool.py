@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from speck.binder import ArtifactServer, BrokerBinder, EngineBinder, Registry, TakesArtifacts
+from speck.binder import ArtifactServer, BrokerBinder, EngineBinder, FetchesArtifacts, Registry
 from speck.binder.instrumented import Call, Listener, watched
 from speck.core.inventory import Inventory
 from speck.core.job import Job
@@ -44,7 +44,7 @@ class BinderPool:
         with self._lock:
             if (engine, address) not in self._engines:
                 binder = kind.connect(address, self.inventory)
-                if self.artifacts is not None and isinstance(binder, TakesArtifacts):
+                if self.artifacts is not None and isinstance(binder, FetchesArtifacts):
                     binder.take_artifacts(self.artifacts)
                 self._engines[engine, address] = watched(binder, kind.name, address, self.listener)
             return self._engines[engine, address]

@@ -13,7 +13,7 @@ from tenacity import (
     wait_exponential,
 )
 
-from speck.errors import NoAnswer, NoCapacity, Unfinished, Unreachable
+from speck.errors import DrainTimeout, NoCapacity, OutcomeUnknown, Unreachable
 
 _T = TypeVar("_T")
 
@@ -26,7 +26,7 @@ def again(call: Callable[[], _T]) -> _T:
     for one_try in Retrying(
         stop=stop_after_attempt(TRIES) | stop_after_delay(_SOON),
         wait=wait_exponential(0.1, max=1),
-        retry=retry_if_exception_type(NoAnswer),
+        retry=retry_if_exception_type(OutcomeUnknown),
         reraise=True,
     ):
         with one_try:
@@ -36,4 +36,4 @@ def again(call: Callable[[], _T]) -> _T:
 
 def waits(error: Exception) -> bool:
     """Whether what failed so is worth another try as it is: nobody said no to it."""
-    return isinstance(error, Unreachable | NoAnswer | NoCapacity | Unfinished)
+    return isinstance(error, Unreachable | OutcomeUnknown | NoCapacity | DrainTimeout)

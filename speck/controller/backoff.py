@@ -13,7 +13,7 @@ from tenacity import RetryCallState, Retrying
 from tenacity.wait import wait_exponential_jitter
 
 from speck.errors import StoreError
-from speck.store import Store, Tries
+from speck.store import RetryState, Store
 
 _log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ FIRST, LONGEST, JITTER = 10.0, 300.0, 5.0  # s
 WELL = 300.0  # s; who ran so long without a fault begins anew
 
 _STRATEGY = wait_exponential_jitter(multiplier=FIRST, max=LONGEST, jitter=JITTER)
-_NONE = Tries()
+_NONE = RetryState()
 
 
 def exponential(tries: int) -> float:
@@ -40,7 +40,7 @@ class Backoff:
 
     wait: Callable[[int], float] = exponential
     _store: Store | None = field(default=None, init=False)
-    _tried: dict[str, Tries] = field(default_factory=dict, init=False)
+    _tried: dict[str, RetryState] = field(default_factory=dict, init=False)
     _well_since: dict[str, float] = field(default_factory=dict, init=False)
 
     def keep_in(self, store: Store, now: float) -> None:
@@ -54,10 +54,10 @@ class Backoff:
 
     def tried(self, names: Iterable[str], now: float) -> None:
         """One more try of these jobs begins: the next one is due later than the last."""
-        changes: dict[str, Tries | None] = {}
+        changes: dict[str, RetryState | None] = {}
         for name in names:
             tries = self._tried.get(name, _NONE).tries + 1
-            changes[name] = Tries(tries, now + self.wait(tries))
+            changes[name] = RetryState(tries, now + self.wait(tries))
             self._well_since.pop(name, None)
         self._put(changes)
 
@@ -87,7 +87,7 @@ class Backoff:
             return
         if now - self._well_since.setdefault(name, now) >= WELL:
             self._well_since.pop(name, None)
-            self._put({name: Tries(held=entry.held) if entry.held else None})
+            self._put({name: RetryState(held=entry.held) if entry.held else None})
 
     def fell(self, name: str) -> None:
         """The job was seen not to work."""
@@ -103,7 +103,7 @@ class Backoff:
             self._well_since.pop(name, None)
         self._put(dict.fromkeys(known))
 
-    def _put(self, changes: Mapping[str, Tries | None]) -> None:
+    def _put(self, changes: Mapping[str, RetryState | None]) -> None:
         if not changes:
             return
         self._tried |= {name: tries for name, tries in changes.items() if tries is not None}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from speck.apply.abandon import LeftCopy
+from speck.apply.abandon import AbandonedAttempt
 from speck.core.job import JOB_FIELDS, Change, Job, changed_fields, form_fingerprint, session_fingerprint
 from speck.core.runtime import Drift, Found, Handle, JobState, JobStatus
 from speck.store import AttemptRecord, JobRecord
@@ -43,7 +43,7 @@ class Drifted:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class EngineCopy:
     """A copy that was found at an engine."""
 
     address: str
@@ -51,23 +51,23 @@ class Sighting:
 
 
 def sightings(
-    found: Mapping[str, Sequence[Found]], left: Sequence[LeftCopy] = ()
-) -> dict[str, list[Sighting]]:
+    found: Mapping[str, Sequence[Found]], left: Sequence[AbandonedAttempt] = ()
+) -> dict[str, list[EngineCopy]]:
     """What engines run, by job name, but for copies that were left behind, which are seen to apart."""
     ids = {each.key for each in left}
     handles = {(each.address, text) for each in left if each.handle for text in _texts(each.handle)}
-    named: dict[str, list[Sighting]] = {}
+    named: dict[str, list[EngineCopy]] = {}
     for address, jobs in found.items():
         for each in jobs:
             if each.attempt not in ids and (address, each.engine_id) not in handles:
-                named.setdefault(each.job_name, []).append(Sighting(address, each))
+                named.setdefault(each.job_name, []).append(EngineCopy(address, each))
     return named
 
 
 def drifts(
     snapshot: Snapshot,
     statuses: Mapping[str, JobStatus],
-    seen: Mapping[str, Sequence[Sighting]],
+    seen: Mapping[str, Sequence[EngineCopy]],
     owner: str,
 ) -> dict[str, Drifted]:
     """The jobs of a composition that are not as wanted, by name; ``owner`` is the store's identity."""
@@ -80,7 +80,7 @@ def drifts(
 
 
 def _drift(
-    name: str, snapshot: Snapshot, status: JobStatus | None, seen: Sequence[Sighting], owner: str
+    name: str, snapshot: Snapshot, status: JobStatus | None, seen: Sequence[EngineCopy], owner: str
 ) -> Drifted | None:
     wanted, attempt, record = snapshot.wanted.get(name), snapshot.attempt(name), snapshot.records.get(name)
     if wanted is None:
@@ -95,8 +95,8 @@ def _drift(
 
 
 def _sorted_out(
-    attempts: Iterable[AttemptRecord], seen: Iterable[Sighting]
-) -> tuple[list[Sighting], list[Sighting]]:
+    attempts: Iterable[AttemptRecord], seen: Iterable[EngineCopy]
+) -> tuple[list[EngineCopy], list[EngineCopy]]:
     """The copies that the store names, and the others."""
     known: set[tuple[str, str]] = set()
     ids: set[str] = set()
@@ -104,8 +104,8 @@ def _sorted_out(
         ids.add(each.attempt.id)
         if each.handle is not None:
             known.update((each.handle.address, text) for text in _texts(each.handle))
-    own: list[Sighting] = []
-    others: list[Sighting] = []
+    own: list[EngineCopy] = []
+    others: list[EngineCopy] = []
     for sighting in seen:
         found = sighting.found
         ours = (sighting.address, found.engine_id) in known or found.attempt in ids
@@ -124,7 +124,7 @@ def _strayed(
     attempt: AttemptRecord | None,
     status: JobStatus | None,
     record: JobRecord | None,
-    others: Iterable[Sighting],
+    others: Iterable[EngineCopy],
     owner: str,
 ) -> Drifted | None:
     reads = {session_fingerprint(each.broker, each.name) for each in (record.sessions if record else ())}
@@ -167,7 +167,7 @@ def _not_there(
     return None
 
 
-def _older(wanted: Job, form: Job, own: Iterable[Sighting]) -> Drifted | None:
+def _older(wanted: Job, form: Job, own: Iterable[EngineCopy]) -> Drifted | None:
     names = [each.field for each in changed_fields(form, wanted) if JOB_FIELDS[each.field] > Change.NOTE]
     if names:
         return Drifted(Drift.NOT_UPDATED, f"it runs as before: {', '.join(names)} changed")
@@ -178,7 +178,7 @@ def _older(wanted: Job, form: Job, own: Iterable[Sighting]) -> Drifted | None:
     return None
 
 
-def _foreign(others: Iterable[Sighting]) -> Drifted | None:
+def _foreign(others: Iterable[EngineCopy]) -> Drifted | None:
     for each in others:
         message = f"{each.address} runs {each.found.engine_id} under the same name, which is not SpecK's"
         return Drifted(Drift.FOREIGN, message)

@@ -19,7 +19,7 @@ _SOURCE = frozenset({"source_broker", "source_topic"})
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class GatedPlan:
     """``due`` are the actions to take now; ``waits`` says of the others, by job name, what for."""
 
     due: tuple[Action, ...]
@@ -39,14 +39,14 @@ def brokers_of(action: Action) -> set[str]:
     return {action.job.source_broker, action.job.sink_broker}
 
 
-def take_turns(
+def gate_actions(
     plan: Plan,
     wanted: Mapping[str, Job],
     engines: Mapping[str, Set[EngineKey]],
     begun: Set[str],
     held: Mapping[str, str],
     silent: Mapping[str, str],
-) -> Turn:
+) -> GatedPlan:
     """Divide a plan's actions.
 
     ``engines`` are those that each action asks, by job name; ``begun`` the jobs that had an attempt once;
@@ -61,7 +61,7 @@ def take_turns(
         if reasons and name not in waits:
             waits[name] = reasons[0]
     _spread(actions, Graph.of(wanted.values()), begun, waits)
-    return Turn(tuple(action for name, action in actions.items() if name not in waits), waits)
+    return GatedPlan(tuple(action for name, action in actions.items() if name not in waits), waits)
 
 
 def _spread(actions: Mapping[str, Action], wanted: Graph, begun: Set[str], waits: dict[str, str]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from speck.binder.pool import BinderPool
-from speck.controller.drift import Drifted, Sighting
+from speck.controller.drift import Drifted, EngineCopy
 from speck.core.job import session_fingerprint
 from speck.core.runtime import Attempt
 from speck.store import AttemptRecord, Event, Store, Transaction
@@ -22,7 +22,7 @@ _ROUNDS = 2  # in which a copy must be seen: one may have been started or stoppe
 
 
 @dataclass
-class Strays:
+class Orphans:
     """``quietly`` writes while nothing is at work; ``event`` makes one of a kind, a job and a message."""
 
     store: Store
@@ -64,7 +64,7 @@ class Strays:
 
         self.quietly(snapshot.head.name, turn, write)
 
-    def tell_unknown(self, seen: Mapping[str, Sequence[Sighting]]) -> None:
+    def tell_unknown(self, seen: Mapping[str, Sequence[EngineCopy]]) -> None:
         """Tell once of each copy of this store whose job is in no composition."""
         unknown = {
             each.found.attempt: each

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from speck.apply.abandon import (
-    LeftCopy,
-    LeftSession,
+    AbandonedAttempt,
+    AbandonedSession,
     addresses_of,
     fence_above,
     given_up,
@@ -27,10 +27,10 @@ from speck.apply.abandon import (
     shut_out,
 )
 from speck.apply.operation import Operation
-from speck.binder import DisposesStates, EngineBinder
+from speck.binder import DisposableState, EngineBinder
 from speck.binder.pool import BinderPool
 from speck.core.runtime import JobState, State
-from speck.errors import BinderError, Fault, InvalidInput, NoAnswer, SpeckError, Unreachable
+from speck.errors import BinderError, Fault, InvalidInput, OutcomeUnknown, SpeckError, Unreachable
 from speck.store import Event, Store, Transaction
 
 _log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ SELDOM = 6  # it is asked every so many rounds
 
 
 @dataclass
-class Leftovers:
+class Reaper:
     """One per store, since one at a time ends them.  ``clock`` tells Unix time, s."""
 
     store: Store
@@ -164,13 +164,13 @@ class _Settling:
 
     # --- sessions
 
-    def _shut_out(self, session: LeftSession) -> None:
+    def _shut_out(self, session: AbandonedSession) -> None:
         if not session.fenced:
             shut_out(self.store, self.pool, session)
             with self.store.transaction() as transaction:
                 transaction.put_left_session(session.key, replace(session, fenced=True).to_dict())
 
-    def _delete(self, session: LeftSession, fenced: Collection[str]) -> None:
+    def _delete(self, session: AbandonedSession, fenced: Collection[str]) -> None:
         """Delete a session; the fence goes with it, and so only when the copies have had time to find it."""
         number = fence_above(self.store, session.broker, session.name)
         if number and session.key not in fenced:
@@ -184,19 +184,19 @@ class _Settling:
         told = f"{what} ({given_up(waiting, session)})" if waiting else what
         self._forget_session(session, "given up" if waiting else "stopped", told)
 
-    def _forget_session(self, session: LeftSession, kind: str, message: str) -> None:
+    def _forget_session(self, session: AbandonedSession, kind: str, message: str) -> None:
         with self.store.transaction() as transaction:
             transaction.delete_left_session(session.key)
             self._tell(transaction, kind, session.composition, session.job, message)
 
-    def forget_session(self, session: LeftSession) -> None:
+    def forget_session(self, session: AbandonedSession) -> None:
         """A user says that its broker never comes back."""
         message = f"session {session.name!r}, left behind at {session.broker}, was forgotten"
         self._forget_session(session, "forgotten", message)
 
     # --- copies
 
-    def _end(self, copy: LeftCopy) -> None:
+    def _end(self, copy: AbandonedAttempt) -> None:
         engine = self.pool.engine_at(copy.engine, copy.address)
         handle = copy.handle
         if handle is None:
@@ -204,7 +204,7 @@ class _Settling:
             handle = engine.find(copy.attempt)
         status = engine.status(handle) if handle is not None else None
         if status is not None and status.state is JobState.UNKNOWN:
-            raise NoAnswer(status.message, address=copy.address)
+            raise OutcomeUnknown(status.message, address=copy.address)
         if handle is not None and status is not None and status.state is not JobState.LOST:
             self._count("stop")
             # With its state, for a copy that was stopped without may have its last checkpoint deleted, from
@@ -212,22 +212,22 @@ class _Settling:
             self._drop(engine, copy, engine.stop(handle, True))
         self._forget_copy(copy, "stopped", "has ended")
 
-    def forget_copy(self, copy: LeftCopy, spared: Collection[str]) -> None:
+    def forget_copy(self, copy: AbandonedAttempt, spared: Collection[str]) -> None:
         """A user says that its engine never comes back; nor do the brokers that are ``spared``."""
         self._forget_copy(copy, "forgotten", "was forgotten", spared)
 
-    def _forget_copy(self, copy: LeftCopy, kind: str, end: str, spared: Collection[str] = ()) -> None:
+    def _forget_copy(self, copy: AbandonedAttempt, kind: str, end: str, spared: Collection[str] = ()) -> None:
         name, broker = copy.attempt.job_name, copy.source_broker
         message = f"attempt {copy.attempt.number}, left behind at {copy.address}, {end}"
         with self.store.transaction() as transaction:
             transaction.delete_left_behind(copy.key)
             if broker not in spared and self._is_last(copy):
                 # What its fence was for is over.
-                left = LeftSession(copy.composition, name, broker, copy.attempt.session, "", fenced=True)
+                left = AbandonedSession(copy.composition, name, broker, copy.attempt.session, "", fenced=True)
                 transaction.put_left_session(left.key, left.to_dict())
             self._tell(transaction, kind, copy.composition, name, message)
 
-    def _is_last(self, copy: LeftCopy) -> bool:
+    def _is_last(self, copy: AbandonedAttempt) -> bool:
         """Whether nobody else reads through a copy's session, and it is not to be deleted already."""
         job = self.store.job(copy.attempt.job_name)
         others = {each.session for each in left_copies(self.store) if each.key != copy.key}
@@ -235,23 +235,23 @@ class _Settling:
         used = {(each.broker, each.name) for each in (job.sessions if job else ())}
         return bool(copy.attempt.session) and copy.session not in others | sessions | used
 
-    def _drop(self, engine: EngineBinder, copy: LeftCopy, state: State | None) -> None:
+    def _drop(self, engine: EngineBinder, copy: AbandonedAttempt, state: State | None) -> None:
         """Delete the state that a copy has left in the end, which nobody will start from.
 
         Asked again after a crash, or no answer, a stop may answer what the copy itself began from: that is
         not its own.
         """
-        if state is None or not isinstance(engine, DisposesStates) or self._is_needed(copy, state):
+        if state is None or not isinstance(engine, DisposableState) or self._is_needed(copy, state):
             return
         self._count("dispose_state")
         try:
             engine.dispose_state(state)
-        except (Unreachable, NoAnswer):
+        except (Unreachable, OutcomeUnknown):
             raise  # the copy stays in the store, and is asked about again
         except BinderError as error:
             _log.warning("the state of attempt %s is left at %s: %s", copy.key, state.location, error)
 
-    def _is_needed(self, copy: LeftCopy, state: State) -> bool:
+    def _is_needed(self, copy: AbandonedAttempt, state: State) -> bool:
         name = copy.attempt.job_name
         job = self.store.job(name)
         begun = [copy.attempt.state, *(each.attempt.state for each in self.store.attempts(name))]

@@ -19,15 +19,15 @@ from speck.apply.abandon import left_copies
 from speck.apply.operation import Operation
 from speck.binder.pool import BinderPool
 from speck.controller.backoff import Backoff
-from speck.controller.drift import GONE, Drifted, Sighting, drifts, sightings
-from speck.controller.gate import Turn, brokers_of, engines_of, take_turns
-from speck.controller.orphans import Strays
-from speck.controller.reaper import Leftovers
+from speck.controller.drift import GONE, Drifted, EngineCopy, drifts, sightings
+from speck.controller.gate import GatedPlan, brokers_of, engines_of, gate_actions
+from speck.controller.orphans import Orphans
+from speck.controller.reaper import Reaper
 from speck.core.plan import Action, Keep, Move, Plan, Start, Update, make_plan
 from speck.core.runtime import Drift, JobState, JobStatus
 from speck.errors import SpeckError
-from speck.observe.metrics import Gauges
-from speck.observe.observer import Look, Observer
+from speck.observe.metrics import Metrics
+from speck.observe.observer import Observation, Observer
 from speck.store import Event, Transaction
 from speck.store.deployments import Deployments, EngineKey, Snapshot
 
@@ -67,20 +67,20 @@ class Healer(Protocol):
 
 
 @dataclass
-class Loop:
+class Reconciler:
     """``clock`` tells Unix time, s; a round that takes longer than ``patience`` (s) is stuck."""
 
     deployments: Deployments
     observer: Observer
     pool: BinderPool
     healer: Healer
-    leftovers: Leftovers
+    leftovers: Reaper
     clock: Callable[[], float]
     backoff: Backoff = field(default_factory=Backoff)
-    gauges: Gauges = field(default_factory=Gauges)
+    gauges: Metrics = field(default_factory=Metrics)
     patience: float = STUCK
     _notes: dict[str, Note] = field(default_factory=dict, init=False)
-    _strays: Strays = field(init=False)
+    _strays: Orphans = field(init=False)
     _missed: Counter[str] = field(default_factory=Counter, init=False)
     _begun: float | None = field(default=None, init=False)  # monotonic, s: of the round at work
     _rounds: int = field(default=0, init=False)
@@ -89,7 +89,7 @@ class Loop:
 
     def __post_init__(self) -> None:
         store, heal = self.deployments.store, self.healer.quietly
-        self._strays = Strays(store, self.pool, heal, self._stray_event)
+        self._strays = Orphans(store, self.pool, heal, self._stray_event)
 
     # --- the thread
 
@@ -203,7 +203,7 @@ class Loop:
         self.backoff.keep(known)
 
     def _attend(
-        self, snapshot: Snapshot, look: Look, seen: Mapping[str, Sequence[Sighting]], number: int
+        self, snapshot: Snapshot, look: Observation, seen: Mapping[str, Sequence[EngineCopy]], number: int
     ) -> None:
         drifted = drifts(snapshot, look.statuses, seen, self.deployments.store.identity)
         self._count(snapshot, look.statuses, drifted)
@@ -274,7 +274,9 @@ class Loop:
 
     # --- deciding
 
-    def _take_turns(self, snapshot: Snapshot, plan: Plan, look: Look, drifted: Mapping[str, Drifted]) -> Turn:
+    def _take_turns(
+        self, snapshot: Snapshot, plan: Plan, look: Observation, drifted: Mapping[str, Drifted]
+    ) -> GatedPlan:
         held = dict(self._own_reasons(snapshot, plan, drifted))
         first = self.deployments.store.first_attempt
         begun = {name for name, each in snapshot.records.items() if each.sessions and each.attempts > first}
@@ -285,7 +287,7 @@ class Loop:
         if candidates:
             asked = {key for name in named.keys() - held.keys() for key in engines[name]}
             silent = {**silent, **self._silent(asked, candidates, look)}
-        return take_turns(plan, snapshot.wanted, engines, begun, held, silent)
+        return gate_actions(plan, snapshot.wanted, engines, begun, held, silent)
 
     def _own_reasons(
         self, snapshot: Snapshot, plan: Plan, drifted: Mapping[str, Drifted]
@@ -308,7 +310,9 @@ class Loop:
                 # An engine that comes up again may not know yet what it recovers.
                 yield name, "is looked for once more"
 
-    def _silent(self, engines: Iterable[EngineKey], actions: Iterable[Action], look: Look) -> dict[str, str]:
+    def _silent(
+        self, engines: Iterable[EngineKey], actions: Iterable[Action], look: Observation
+    ) -> dict[str, str]:
         """Which of the engines, and of these actions' brokers, do not answer, with their reasons."""
         known = look.found.keys() | look.silent.keys()
         unknown = [key for key in engines if key[1] not in known]

@@ -17,7 +17,7 @@ from typing import Any
 
 import speck
 from speck.apply.abandon import addresses_of, refuse_use
-from speck.apply.applier import Runner
+from speck.apply.applier import PlanApplier
 from speck.apply.drain import BOUND
 from speck.apply.operation import Operation
 from speck.apply.operations import HEAL_PATIENCE, Operations
@@ -25,18 +25,18 @@ from speck.apply.state_transfer import STATE_LIMIT
 from speck.binder import Registry
 from speck.binder.pool import BinderPool
 from speck.controller.backoff import Backoff
-from speck.controller.reaper import Leftovers
-from speck.controller.reconciler import PERIOD, Loop
+from speck.controller.reaper import Reaper
+from speck.controller.reconciler import PERIOD, Reconciler
 from speck.coordinator.admission import refuse_taken
-from speck.coordinator.queries import Views
+from speck.coordinator.queries import Queries
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
 from speck.core.plan import Action, Keep, Plan, Start, make_plan, stranded_state
 from speck.core.quotas import Limits
 from speck.errors import Conflict, InvalidInput, StaleRevision
-from speck.observe.metrics import Gauges
+from speck.observe.metrics import Metrics
 from speck.observe.observer import Observer
-from speck.observe.sampler import Telemetry
+from speck.observe.sampler import Sampler
 from speck.store import Head, JobRecord, Revision, Store, auditlog
 from speck.store.artifacts import Artifacts, ServedFiles, clear_scratch
 from speck.store.deployments import Deployments, Snapshot
@@ -80,7 +80,7 @@ class Coordinator:
         self._recovered = False
         self.artifacts = Artifacts(self.store.directory / "artifacts", self.roots)
         self.files = ServedFiles(self.store.directory, self.advertise) if self.advertise else None
-        self.gauges = Gauges(self.clock)
+        self.gauges = Metrics(self.clock)
         self.pool = BinderPool(self.registry, self.inventory, self.files, self.gauges.called)
         self.history = History(self.store)
         self.deployments = Deployments(self.store, self.history)
@@ -98,8 +98,8 @@ class Coordinator:
             self.heal_patience,
             self.limits,
         )
-        self.leftovers = Leftovers(self.store, self.pool, self.clock)
-        self.loop = Loop(
+        self.leftovers = Reaper(self.store, self.pool, self.clock)
+        self.loop = Reconciler(
             self.deployments,
             self.observer,
             self.pool,
@@ -109,8 +109,8 @@ class Coordinator:
             self.backoff,
             self.gauges,
         )
-        self.telemetry = Telemetry(self.deployments, self.pool)
-        self.views = Views(
+        self.telemetry = Sampler(self.deployments, self.pool)
+        self.views = Queries(
             self.deployments,
             self.observer,
             self.loop,
@@ -411,7 +411,7 @@ class Coordinator:
         return [name for name, when in due.items() if when > now]
 
     def _carry_out(self, operation: Operation, wanted: Mapping[str, Job], plan: Plan) -> None:
-        runner = Runner(
+        runner = PlanApplier(
             self.store,
             self.pool,
             operation,

@@ -9,17 +9,17 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from speck.apply.abandon import LeftCopy, left_copies, left_sessions
-from speck.binder import ENGINE_OF_SCHEME, TellsLog, scheme_of
+from speck.apply.abandon import AbandonedAttempt, left_copies, left_sessions
+from speck.binder import ENGINE_OF_SCHEME, LogReader, scheme_of
 from speck.binder.pool import BinderPool
-from speck.controller.reconciler import Loop
+from speck.controller.reconciler import Reconciler
 from speck.core.inventory import Broker, Inventory, Site
 from speck.core.runtime import JobMetrics, JobState, JobStatus
 from speck.errors import BinderError, NotFound, SpeckError
 from speck.observe.healthcheck import examine
 from speck.observe.observer import Observer
 from speck.observe.rates import Rates
-from speck.observe.sampler import NOT_TOLD, Reading, Telemetry
+from speck.observe.sampler import NOT_TOLD, Reading, Sampler
 from speck.schema.logins import broker_concerns, engine_concerns
 from speck.store import AttemptRecord, Head, JobRecord
 from speck.store.deployments import Deployments, Snapshot
@@ -27,18 +27,18 @@ from speck.store.history import History
 
 
 @dataclass(frozen=True)
-class Views:
+class Queries:
     """``clock`` tells Unix time, s; ``at_work`` the id of the operation at work on a composition."""
 
     deployments: Deployments
     observer: Observer
-    loop: Loop
+    loop: Reconciler
     pool: BinderPool
     inventory: Inventory
     history: History
     clock: Callable[[], float]
     at_work: Callable[[str], str | None]
-    telemetry: Telemetry
+    telemetry: Sampler
 
     # --- compositions
 
@@ -96,7 +96,7 @@ class Views:
         if attempt is None or attempt.handle is None:
             return answer | {"about": "no engine has the job, so there is no log of it", "lines": []}
         engine = self.pool.engine(snapshot.forms[name])
-        if not isinstance(engine, TellsLog):
+        if not isinstance(engine, LogReader):
             return answer | {"about": "this kind of engine shows no log", "lines": []}
         return answer | {
             "about": engine.log_about,
@@ -104,13 +104,15 @@ class Views:
             "attempt": attempt.attempt.number,
         }
 
-    def _left(self) -> Mapping[str, Sequence[LeftCopy]]:
-        found: dict[str, list[LeftCopy]] = defaultdict(list)
+    def _left(self) -> Mapping[str, Sequence[AbandonedAttempt]]:
+        found: dict[str, list[AbandonedAttempt]] = defaultdict(list)
         for copy in left_copies(self.deployments.store):
             found[copy.attempt.job_name].append(copy)
         return found
 
-    def _jobs_of(self, snapshot: Snapshot, left: Mapping[str, Sequence[LeftCopy]]) -> list[dict[str, Any]]:
+    def _jobs_of(
+        self, snapshot: Snapshot, left: Mapping[str, Sequence[AbandonedAttempt]]
+    ) -> list[dict[str, Any]]:
         seen = self.observer.seen()
         return [self._job_data(snapshot, name, seen, left) for name in sorted(snapshot.records)]
 
@@ -119,7 +121,7 @@ class Views:
         snapshot: Snapshot,
         name: str,
         seen: dict[str, JobStatus],
-        left: Mapping[str, Sequence[LeftCopy]],
+        left: Mapping[str, Sequence[AbandonedAttempt]],
     ) -> dict[str, Any]:
         record, attempt = snapshot.records[name], snapshot.attempt(name)
         wanted, form = snapshot.wanted.get(name), snapshot.forms[name]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 
-from speck.errors import Fault, InvalidInput, NoSecret
+from speck.errors import Fault, InvalidInput, SecretUnavailable
 
 _REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}\Z|file:.+\Z")
 
@@ -39,7 +39,7 @@ class Secret:
         return "" if self.file is not None else self.reference[2:-1]
 
     def reveal(self) -> str:
-        """The secret's value, read now.  Raises :class:`NoSecret` when there is none to be had."""
+        """The secret's value, read now.  Raises :class:`SecretUnavailable` when there is none to be had."""
         value = os.environ.get(self.variable) if self.file is None else self._read(self.file)
         if value is None:
             raise self._unusable("leads nowhere (set the variable)")
@@ -65,8 +65,8 @@ class Secret:
             # Not chained: that error has all of the file in it.
             raise self._unusable("is in a file that is not UTF-8 text") from None
 
-    def _unusable(self, why: str) -> NoSecret:
-        return NoSecret(f"secret {self.reference!r} {why}")
+    def _unusable(self, why: str) -> SecretUnavailable:
+        return SecretUnavailable(f"secret {self.reference!r} {why}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

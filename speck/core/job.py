@@ -133,5 +133,3 @@ def form_fingerprint(job: Job) -> str:
     form = {name: getattr(job, name) for name, change in JOB_FIELDS.items() if change > Change.NOTE}
     text = json.dumps([job.job_name, form], sort_keys=True, default=dict)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-

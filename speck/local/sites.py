@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import yaml
 
-from speck.binder import LocalServer, Prepares, Registry, installed
+from speck.binder import LocalServer, Preparable, Registry, installed
 from speck.binder.devserver import heap_bytes
 from speck.core.job import JOB_NAME
 from speck.errors import LocalError, NotFound
@@ -391,7 +391,7 @@ def prepare(registry: Registry | None = None, progress: Callable[[str], None] = 
     """
     prepared = []
     for kind in (registry or installed()).engines:
-        if isinstance(kind.local, Prepares):
+        if isinstance(kind.local, Preparable):
             progress(f"{kind.name}: started once, to archive the classes that it loads")
             with tempfile.TemporaryDirectory(prefix="speck-") as directory:
                 kind.local.prepare(free_ports(kind.local.ports, (), taken=set()), Path(directory).resolve())

@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
-from speck.binder import ENGINE_OF_SCHEME, BrokerBinder, EngineBinder, TellsOfItself, scheme_of
+from speck.binder import ENGINE_OF_SCHEME, BrokerBinder, EngineBinder, HealthCheckable, scheme_of
 from speck.binder.pool import BinderPool
 from speck.core.inventory import Inventory, Site
 from speck.core.runtime import Checkup, Complaint
-from speck.errors import NoAnswer, SpeckError, Unreachable
+from speck.errors import OutcomeUnknown, SpeckError, Unreachable
 
 MOST_SKEW = 5.0  # s; more, and the times in logs and of events do not fit together
 
@@ -95,7 +95,7 @@ def _ask_engine(pool: BinderPool, address: str) -> Checkup:
 
 
 def _overdue(question: _Question, patience: float) -> Examined:
-    error = NoAnswer(f"{question.address} did not answer in {patience:g} s", address=question.address)
+    error = OutcomeUnknown(f"{question.address} did not answer in {patience:g} s", address=question.address)
     return _unanswered(question, error)
 
 
@@ -118,14 +118,14 @@ def _examined(question: _Question) -> Examined:
 def engine_checkup(engine: EngineBinder) -> Checkup:
     """What an engine tells of itself, its room among its limits."""
     room = {name: value for name, value in asdict(engine.capacity()).items() if value is not None}
-    told = engine.checkup() if isinstance(engine, TellsOfItself) else Checkup()
+    told = engine.checkup() if isinstance(engine, HealthCheckable) else Checkup()
     return replace(told, limits={**room, **told.limits})
 
 
 def broker_checkup(broker: BrokerBinder) -> Checkup:
     """What a broker tells of itself, and what in its limits loses messages."""
     broker.check()
-    told = broker.checkup() if isinstance(broker, TellsOfItself) else Checkup()
+    told = broker.checkup() if isinstance(broker, HealthCheckable) else Checkup()
     lossy = tuple(Complaint(each) for each in broker.warnings())
     return replace(told, complaints=(*told.complaints, *lossy))
 
@@ -152,6 +152,6 @@ def failure(error: SpeckError, role: str) -> Complaint:
     """What is wrong with an engine or a broker that could not be asked."""
     if isinstance(error, Unreachable):
         return Complaint(str(error), _REMEDIES[role])
-    if isinstance(error, NoAnswer):
+    if isinstance(error, OutcomeUnknown):
         return Complaint(str(error), "see its own log; the address may be of something else")
     return Complaint(str(error))

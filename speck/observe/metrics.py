@@ -30,7 +30,7 @@ _ACTIONS = (0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)  # s
 _ROUNDS = (0.01, 0.05, 0.2, 1, 5, 20)  # s
 
 
-class Gauges:
+class Metrics:
     """Counters and histograms of one coordinator; safe to use from several threads.
 
     ``clock`` tells Unix time, s.

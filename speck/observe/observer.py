@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
-from speck.binder import EngineBinder, ListsJobs, TellsMany
+from speck.binder import BatchStatus, EngineBinder, ListsRunning
 from speck.binder.pool import BinderPool
 from speck.core.runtime import Found, Handle, JobState, JobStatus
 from speck.errors import SpeckError
@@ -24,7 +24,7 @@ THREADS = 16  # engines that are asked at a time
 
 
 @dataclass(frozen=True)
-class Look:
+class Observation:
     """What one round saw: statuses by job name, jobs found at each engine by address, and who is silent.
 
     ``silent`` has the reason of each engine that does not answer, by address.
@@ -35,7 +35,7 @@ class Look:
     silent: Mapping[str, str] = field(default_factory=dict)
 
 
-_Asked = tuple[Sequence[Deployment], Future[Look]]
+_Asked = tuple[Sequence[Deployment], Future[Observation]]
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Observer:
         self._seen.update(found)
         return found
 
-    def look(self, deployed: Iterable[Deployment]) -> Look:
+    def look(self, deployed: Iterable[Deployment]) -> Observation:
         """One round: the statuses of these jobs, and what else their engines run.
 
         Of an engine that has not answered in time, all jobs are UNKNOWN.
@@ -86,7 +86,7 @@ class Observer:
         self._seen.update(statuses)
         self._silent = {address: why for each in looks for address, why in each.silent.items()}
         found = {address: jobs for each in looks for address, jobs in each.found.items()}
-        return Look(statuses, found, self._silent)
+        return Observation(statuses, found, self._silent)
 
     def forget(self, names: Iterable[str]) -> None:
         """Drop what is known of jobs that are no more, or are about to change."""
@@ -106,7 +106,7 @@ class Observer:
         self._asked[key] = (jobs, self._pool_of_threads().submit(self._look_at, key, jobs))
         return True
 
-    def _taken(self, key: EngineKey, jobs: Sequence[Deployment], now: bool) -> Look:
+    def _taken(self, key: EngineKey, jobs: Sequence[Deployment], now: bool) -> Observation:
         """The answer of an engine, if it is there; it is used once."""
         asked, answer = self._asked[key]
         if not answer.done():
@@ -118,26 +118,26 @@ class Observer:
         # What was asked in an earlier round may be of an attempt that was replaced since.
         same = {job.job_name for job, handle in asked if (job, handle) in jobs}
         statuses = {name: status for name, status in look.statuses.items() if name in same}
-        return Look(statuses, {}, look.silent)
+        return Observation(statuses, {}, look.silent)
 
-    def _silence(self, address: str, jobs: Iterable[Deployment], why: str) -> Look:
+    def _silence(self, address: str, jobs: Iterable[Deployment], why: str) -> Observation:
         unknown = JobStatus(JobState.UNKNOWN, self.clock(), f"{address}: {why}")
-        return Look({job.job_name: unknown for job, _ in jobs}, {}, {address: why})
+        return Observation({job.job_name: unknown for job, _ in jobs}, {}, {address: why})
 
-    def _look_at(self, key: EngineKey, jobs: Sequence[Deployment]) -> Look:
+    def _look_at(self, key: EngineKey, jobs: Sequence[Deployment]) -> Observation:
         address = key[1]
         try:
             statuses = self._statuses(key, jobs)
             if all(each.state is JobState.UNKNOWN for each in statuses.values()):
-                return Look(statuses, {}, {address: next(iter(statuses.values())).message})
-            return Look(statuses, self._found(key))
+                return Observation(statuses, {}, {address: next(iter(statuses.values())).message})
+            return Observation(statuses, self._found(key))
         except Exception as error:
             return self._silence(address, jobs, f"internal error: {error!r}")
 
     def _found(self, key: EngineKey) -> dict[str, Sequence[Found]]:
         binder = self.pool.engine_at(*key)
         try:
-            return {key[1]: binder.running()} if isinstance(binder, ListsJobs) else {}
+            return {key[1]: binder.running()} if isinstance(binder, ListsRunning) else {}
         except SpeckError:
             return {}  # it cannot be told what else runs there
 
@@ -147,7 +147,7 @@ class Observer:
         except SpeckError as error:
             lost = JobStatus(JobState.UNKNOWN, self.clock(), str(error))
             return {job.job_name: lost for job, _ in jobs}
-        if isinstance(binder, TellsMany):
+        if isinstance(binder, BatchStatus):
             statuses = binder.statuses([handle for _, handle in jobs])
             return {job.job_name: statuses[handle.engine_id] for job, handle in jobs}
         return self._one_by_one(binder, jobs)

@@ -15,10 +15,10 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
 
-from speck.binder import EngineBinder, MeasuresMany, TellsStored
+from speck.binder import BatchMetrics, CountsStored, EngineBinder
 from speck.binder.pool import BinderPool
 from speck.core.runtime import Handle, JobMetrics
-from speck.errors import BinderError, NoAnswer, SpeckError, Unreachable
+from speck.errors import BinderError, OutcomeUnknown, SpeckError, Unreachable
 from speck.observe.rates import Rates, Track, rates_of
 from speck.store.deployments import Deployment, Deployments, EngineKey, by_engine
 
@@ -61,7 +61,7 @@ class _Asking:
 
 
 @dataclass
-class Telemetry:
+class Sampler:
     """``period`` is the time between two looks, ``attention`` how long one look keeps it going, s."""
 
     deployments: Deployments
@@ -200,7 +200,7 @@ class Telemetry:
         begun = self.now()
         try:
             broker = self.pool.broker(address)
-            count = broker.stored() if isinstance(broker, TellsStored) else None
+            count = broker.stored() if isinstance(broker, CountsStored) else None
         except SpeckError:
             count = None
         except Exception:
@@ -225,7 +225,7 @@ class Telemetry:
 
 def _told(binder: EngineBinder, handles: Iterable[Handle]) -> Told:
     asked = list(handles)
-    if isinstance(binder, MeasuresMany):
+    if isinstance(binder, BatchMetrics):
         return binder.measure(asked)
     return _one_by_one(binder, asked)
 
@@ -239,7 +239,7 @@ def _one_by_one(binder: EngineBinder, handles: Iterable[Handle]) -> Told:
             try:
                 found[handle.engine_id] = binder.metrics(handle)
                 continue
-            except (Unreachable, NoAnswer) as error:
+            except (Unreachable, OutcomeUnknown) as error:
                 silent = error
             except BinderError as error:
                 found[handle.engine_id] = error

@@ -27,7 +27,7 @@ from waitress.task import ErrorTask
 from waitress.utilities import Error
 
 from speck.coordinator import Coordinator
-from speck.observe.metrics import Gauges
+from speck.observe.metrics import Metrics
 from speck.server.api import MAX_BODY, Patience
 from speck.server.api.live import Live
 from speck.server.api.problems import problem_body
@@ -95,7 +95,7 @@ class _Channel(HTTPChannel):
     _since = 0.0  # monotonic time, s, when the request that is being received began
     _received = 0  # bytes of it
 
-    def __init__(self, patience: float, known: Known, gauges: Gauges, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, patience: float, known: Known, gauges: Metrics, *args: Any, **kwargs: Any) -> None:
         self._patience, self._gauges = patience, gauges
         self.parser_class = partial(Arrival, known)  # type: ignore[assignment]
         super().__init__(*args, **kwargs)

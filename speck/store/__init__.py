@@ -14,9 +14,9 @@ from speck.store.records import (
     Head,
     Intent,
     JobRecord,
+    RetryState,
     Revision,
     SessionRecord,
-    Tries,
 )
 from speck.store.store import Store
 from speck.store.transaction import Transaction
@@ -28,9 +28,9 @@ __all__ = [
     "Head",
     "Intent",
     "JobRecord",
+    "RetryState",
     "Revision",
     "SessionRecord",
     "Store",
     "Transaction",
-    "Tries",
 ]

@@ -41,9 +41,9 @@ from speck.store.records import (
     Head,
     Intent,
     JobRecord,
+    RetryState,
     Revision,
     SessionRecord,
-    Tries,
 )
 
 FORMAT = "1"
@@ -227,14 +227,14 @@ def _session(data: list[str], job: str) -> SessionRecord:
     return SessionRecord(broker, name[0] if name else client_id(job), topic)
 
 
-def encode_tries(tries: Tries) -> bytes:
+def encode_tries(tries: RetryState) -> bytes:
     """The inverse of :func:`decode_tries`."""
     return _pack([tries.tries, round(tries.next_try, 3), tries.held])
 
 
-def decode_tries(value: bytes) -> Tries:
+def decode_tries(value: bytes) -> RetryState:
     """What was tried of a job."""
-    return Tries(*_unpack(value))
+    return RetryState(*_unpack(value))
 
 
 # --- operations and events

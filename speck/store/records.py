@@ -98,7 +98,7 @@ class AttemptRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Tries:
+class RetryState:
     """What was tried of a job that does not come up, for who tries again, also after a restart.
 
     So many ``tries``, and when the next one is due (Unix time, s).  ``held`` says why there is to be none

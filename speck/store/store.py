@@ -20,7 +20,7 @@ from speck.store import codec
 from speck.store.codec import FIRST_KEY, FORMAT, FORMAT_KEY, IDENTITY_KEY, key_of, number_part
 from speck.store.leveldb.database import Database
 from speck.store.maintenance.integrity import artifacts_directory
-from speck.store.records import AttemptRecord, Bounds, Event, Head, JobRecord, Revision, Tries
+from speck.store.records import AttemptRecord, Bounds, Event, Head, JobRecord, RetryState, Revision
 from speck.store.transaction import OPERATION_KINDS, Change, Record, Transaction
 
 _log = logging.getLogger("speck.audit")
@@ -263,7 +263,7 @@ class Store:
             )
             return list(islice((data for data in older if accept is None or accept(data)), max(limit, 1)))
 
-    def tries(self) -> dict[str, Tries]:
+    def tries(self) -> dict[str, RetryState]:
         """What was tried of the jobs that do not come up, by job name."""
         return dict(self._scan(b"tries/", lambda name, value: (name, codec.decode_tries(value))))
 

@@ -8,7 +8,7 @@ from typing import Any
 from speck.core.runtime import Attempt
 from speck.store import codec
 from speck.store.codec import key_of, number_part
-from speck.store.records import AttemptRecord, Event, Head, JobRecord, Revision, Tries
+from speck.store.records import AttemptRecord, Event, Head, JobRecord, RetryState, Revision
 
 OPERATION_KINDS = ("operation", "healing")
 
@@ -55,7 +55,7 @@ class Transaction:
         self._changes[key_of("job", name)] = None
         self.put_tries(name, None)
 
-    def put_tries(self, job: str, tries: Tries | None) -> None:
+    def put_tries(self, job: str, tries: RetryState | None) -> None:
         """Write what was tried of a job; ``None`` forgets it."""
         self._changes[key_of("tries", job)] = None if tries is None else codec.encode_tries(tries)
 

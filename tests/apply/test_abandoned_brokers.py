@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from speck.apply.abandon import LeftSession, addresses_of, left_copies, left_sessions
+from speck.apply.abandon import AbandonedSession, addresses_of, left_copies, left_sessions
 from speck.apply.operation import Operation
 from speck.controller import reaper
 from speck.coordinator import Coordinator
 from speck.core.inventory import Broker, Engine, Inventory, Site
 from speck.core.runtime import JobState
-from speck.errors import InvalidInput, Refused, SpeckError
+from speck.errors import InvalidInput, Rejected, SpeckError
 from speck.store import Store
 from tests.apply.test_abandon import carry_out
 from tests.support.coordinator_bench import begin_fixture, coordinator_fixture, world_fixture  # noqa: F401
@@ -31,7 +31,7 @@ SITE = (ENGINE, BROKER)
 A, B = chain("a", "b")
 ALONE = make_job("b", "t1", "t2", sink_broker=FAR)
 MOVED = replace(ALONE, spe_address=OTHER, source_broker=FAR)
-SESSION = LeftSession("traffic", "b", BROKER, "speck-b", "t1")
+SESSION = AbandonedSession("traffic", "b", BROKER, "speck-b", "t1")
 
 
 def gone(world: World) -> int:
@@ -158,7 +158,7 @@ def test_what_was_left_stays_left_when_the_new_copy_is_refused(
     for address in left:
         world.down(address)
     since, wanted = len(world.calls), MOVED if ENGINE in left else replace(ALONE, source_broker=FAR)
-    world.fail("submit", Refused("no such class", address=wanted.spe_address), times=2)
+    world.fail("submit", Rejected("no such class", address=wanted.spe_address), times=2)
     assert carry_out(coordinator, composition(wanted), *left).actions["b"].error.endswith("no such class")
     assert [call for call in world.calls[since:] if call[1] == BROKER] == []
     assert carry_out(coordinator, composition(wanted)).actions["b"].error.endswith("no such class")

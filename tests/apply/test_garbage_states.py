@@ -11,12 +11,12 @@ import pytest
 from speck.apply.abandon import left_copies
 from speck.apply.attempts import KEPT_STATES
 from speck.apply.operation import Operation
-from speck.binder import DisposesStates, EngineBinder, Registry, TellsBeginnings
+from speck.binder import DisposableState, EngineBinder, ProgressAware, Registry
 from speck.coordinator import Coordinator
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.runtime import Handle, JobState, JobStatus, State
-from speck.errors import NoAnswer, Refused
+from speck.errors import OutcomeUnknown, Rejected
 from speck.store import JobRecord, Store
 from tests.support.doubles import InMemoryEngine, World, double_kinds
 from tests.support.jobs_by_hand import composition, make_job, write_code
@@ -99,8 +99,8 @@ def kept(coordinator: Coordinator) -> JobRecord:
 
 
 def test_the_double_keeps_the_protocols(world: World) -> None:
-    assert isinstance(SavingEngine(world, ENGINE), DisposesStates)
-    assert isinstance(SavingEngine(world, ENGINE), TellsBeginnings)
+    assert isinstance(SavingEngine(world, ENGINE), DisposableState)
+    assert isinstance(SavingEngine(world, ENGINE), ProgressAware)
 
 
 # --- states that were left
@@ -128,7 +128,7 @@ def test_states_are_deleted_with_their_job(coordinator: Coordinator, world: Worl
 
 def test_a_state_that_could_not_be_deleted_is_later(coordinator: Coordinator, world: World) -> None:
     carry_out(coordinator, A)
-    world.fail("dispose_state", NoAnswer("silence", address=ENGINE), times=1)
+    world.fail("dispose_state", OutcomeUnknown("silence", address=ENGINE), times=1)
     for number in range(1, 4):
         update(coordinator, number)
     assert len(saved(world)) == KEPT_STATES + 1
@@ -144,7 +144,7 @@ def test_a_state_that_could_not_be_deleted_with_its_job_is_told(
     carry_out(coordinator, A)
     update(coordinator, 1)
     (place,) = saved(world)
-    world.fail("dispose_state", NoAnswer("silence", address=ENGINE), times=None)
+    world.fail("dispose_state", OutcomeUnknown("silence", address=ENGINE), times=None)
     operation = coordinator.delete_composition("traffic")
     assert operation.wait(30)
     assert operation.state == "succeeded"
@@ -193,7 +193,7 @@ def test_a_state_that_gave_no_answer_is_deleted_with_the_next_look(
     coordinator: Coordinator, world: World
 ) -> None:
     place = leave_behind(coordinator, world)
-    world.fail("dispose_state", NoAnswer("silence", address=ENGINE), times=1)
+    world.fail("dispose_state", OutcomeUnknown("silence", address=ENGINE), times=1)
     coordinator.loop.round()
     assert [copy.address for copy in left_copies(coordinator.store)] == [ENGINE]
     assert saved(world) == {place}
@@ -206,7 +206,7 @@ def test_a_state_that_cannot_be_deleted_is_left_and_the_copy_has_ended(
     coordinator: Coordinator, world: World
 ) -> None:
     place = leave_behind(coordinator, world)
-    world.fail("dispose_state", Refused("no right to", address=ENGINE), times=None)
+    world.fail("dispose_state", Rejected("no right to", address=ENGINE), times=None)
     coordinator.loop.round()
     assert left_copies(coordinator.store) == []
     assert saved(world) == {place}

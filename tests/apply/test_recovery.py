@@ -16,7 +16,7 @@ from speck.apply.operation import Operation
 from speck.coordinator import Coordinator
 from speck.core.job import Composition, Job
 from speck.core.runtime import Attempt, Handle
-from speck.errors import NoAnswer, Refused
+from speck.errors import OutcomeUnknown, Rejected
 from speck.store import Store
 from tests.support.doubles import InMemoryEngine, World, double_kinds
 from tests.support.jobs_by_hand import composition, make_job, write_code
@@ -24,7 +24,7 @@ from tests.support.killed_coordinator import Life
 
 ENGINE, BROKER = "sc://e1:1", "tcp://b1:1883"
 A = make_job("a", "in", "out")
-SILENCE = NoAnswer("killed", address=ENGINE)
+SILENCE = OutcomeUnknown("killed", address=ENGINE)
 
 Begin = Callable[..., Coordinator]
 
@@ -195,7 +195,7 @@ def test_form_that_a_crash_left_stopped_is_put_back_when_the_new_one_does_not_st
     carry_out(coordinator, composition(A))
     (before,) = world.running("a")
     die_in_submit(coordinator, world, replace(A, trigger="1 second"))
-    no = Refused("no", address=ENGINE)
+    no = Rejected("no", address=ENGINE)
     coordinator = begin(lambda: world.fail("submit", no, name="a", times=refused))
     operation = resumed(coordinator)
     assert operation.state == "failed"
@@ -221,7 +221,7 @@ class Watched:
 
     def __init__(self, world: World, directory: Path) -> None:
         self.world, self.root = world, write_code(directory)
-        self.life = Life(world, directory / "store", Refused("killed", address=ENGINE))
+        self.life = Life(world, directory / "store", Rejected("killed", address=ENGINE))
         self._open: Coordinator | None = None
         coordinator = self._begin(cast(World, self.life), self.life.store)
         carry_out(coordinator, composition(A))
@@ -303,7 +303,7 @@ def test_session_that_could_not_be_deleted_goes_with_the_next_apply(begin: Begin
     coordinator = begin()
     carry_out(coordinator, composition(A))
     elsewhere = replace(A, source_topic="elsewhere")
-    world.fail("delete_session", NoAnswer("killed", address=BROKER), times=None)
+    world.fail("delete_session", OutcomeUnknown("killed", address=BROKER), times=None)
     carry_out(coordinator, composition(elsewhere))
     assert len(world.broker(BROKER).sessions) == 2
     coordinator = begin()

@@ -14,7 +14,7 @@ from speck.coordinator import Coordinator
 from speck.core.job import Composition, Job
 from speck.core.plan import Deployed, make_plan
 from speck.core.rewiring import rewirings
-from speck.errors import Refused
+from speck.errors import Rejected
 from speck.store import Store
 from tests.support.doubles import World, double_kinds
 from tests.support.jobs_by_hand import chain, composition, make_job, write_code
@@ -196,7 +196,7 @@ def test_job_that_cannot_tell_is_let_go_when_it_reads_no_more(begin: Begin, worl
 def test_broker_that_fails_for_a_moment_is_asked_again(begin: Begin, world: World) -> None:
     coordinator = begin()
     carry_out(coordinator, composition(A, B))
-    world.fail("drained", Refused("busy", address=BROKER), times=2)
+    world.fail("drained", Rejected("busy", address=BROKER), times=2)
     assert carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE)).state == "succeeded"
     assert world.counts()["drained"] == 3
 
@@ -246,7 +246,7 @@ def test_dead_copy_that_cannot_run_again_tells_what_it_left(begin: Begin, world:
     carry_out(coordinator, composition(A, B))
     world.crash("b")
     world.broker(BROKER).backlog["speck-b"] = 7
-    world.fail("submit", Refused("NameError in jobs.py:3", address=ENGINE), name="b")
+    world.fail("submit", Rejected("NameError in jobs.py:3", address=ENGINE), name="b")
     operation = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE))
     assert states(operation) == {"a": "done", "b": "done"}
     assert operation.actions["b"].note == "given up: at most 7 messages that waited at 't1' of tcp://b1:1883"
@@ -289,7 +289,7 @@ def test_new_copy_that_dies_at_once_is_replaced_by_the_old_one(begin: Begin, wor
 def test_session_that_was_noted_and_not_made_is_made_by_the_next_apply(begin: Begin, world: World) -> None:
     coordinator = begin()
     carry_out(coordinator, composition(A, B))
-    world.fail("ensure_session", Refused("quota exceeded", address=BROKER), name="speck-b.2")
+    world.fail("ensure_session", Rejected("quota exceeded", address=BROKER), name="speck-b.2")
     edited = composition(A_ELSEWHERE, B_ELSEWHERE)
     assert carry_out(coordinator, edited).state == "failed"
     world.calls.clear()

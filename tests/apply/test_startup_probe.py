@@ -21,7 +21,7 @@ def test_copies_at_one_engine_are_looked_at_together(monkeypatch: pytest.MonkeyP
     names = [f"job-{number}" for number in range(8)]
     attempts = [Attempt(id=name, job_name=name, number=1, session=f"speck-{name}") for name in names]
     handles = [engine.submit(job(each.job_name), each) for each in attempts]
-    lookout = startup_probe.Lookout(engine)
+    lookout = startup_probe.StartupProbe(engine)
     with ExitStack() as watched:
         for handle in handles[:-1]:
             watched.enter_context(lookout.watching(handle))

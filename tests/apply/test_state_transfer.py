@@ -10,12 +10,12 @@ from typing import cast
 import pytest
 
 from speck.apply.operation import Operation
-from speck.binder import CarriesState, EngineBinder, Registry, Snapshot, TellsState
+from speck.binder import EngineBinder, Registry, Snapshot, StateLocator, StateTransferable
 from speck.coordinator import Coordinator
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.runtime import Attempt, Handle, State
-from speck.errors import BinderError, NoAnswer, Refused
+from speck.errors import BinderError, OutcomeUnknown, Rejected
 from speck.store import Store
 from tests.support.doubles import InMemoryEngine, World, checkpoint, double_kinds
 from tests.support.jobs_by_hand import composition, make_job, write_code
@@ -62,7 +62,7 @@ class ApartEngine(InMemoryEngine):
         super()._admit(job_name, state)
         fault = self.state_fault(state) if state is not None else None
         if fault is not None:
-            raise Refused(fault, address=self.address)
+            raise Rejected(fault, address=self.address)
 
 
 class CarryingEngine(ApartEngine):
@@ -168,9 +168,9 @@ def carried(operation: Operation) -> Mapping[str, int]:
 
 
 def test_the_doubles_keep_the_protocols(world: World, disks: Disks) -> None:
-    assert isinstance(CarryingEngine(world, HERE, disks), CarriesState)
-    assert isinstance(ApartEngine(world, HERE, disks), TellsState)
-    assert not isinstance(ApartEngine(world, HERE, disks), CarriesState)
+    assert isinstance(CarryingEngine(world, HERE, disks), StateTransferable)
+    assert isinstance(ApartEngine(world, HERE, disks), StateLocator)
+    assert not isinstance(ApartEngine(world, HERE, disks), StateTransferable)
 
 
 def test_a_state_goes_along_and_back_and_leaves_no_copy(begin: Begin, world: World, disks: Disks) -> None:
@@ -247,12 +247,12 @@ def test_a_target_that_takes_no_files_is_asked_before_the_old_copy_is_stopped(
     coordinator = begin()
     carry_out(coordinator, A)
     before = world.changes()
-    world.fail("check_state_place", Refused("sc://e2:1 is read-only", address=THERE))
+    world.fail("check_state_place", Rejected("sc://e2:1 is read-only", address=THERE))
     assert "sc://e2:1 is read-only" in fault(carry_out(coordinator, MOVED))
     assert world.changes() == before
 
 
-@pytest.mark.parametrize("kind", [Refused, NoAnswer])
+@pytest.mark.parametrize("kind", [Rejected, OutcomeUnknown])
 def test_the_old_copy_is_put_back_when_the_target_does_not_write(
     begin: Begin, world: World, disks: Disks, kind: type[BinderError]
 ) -> None:
@@ -272,7 +272,7 @@ def test_the_state_goes_back_with_the_job_when_the_target_does_not_start_it(
 ) -> None:
     coordinator = begin()
     carry_out(coordinator, A)
-    world.fail("submit", Refused("no such class", address=THERE), address=THERE)
+    world.fail("submit", Rejected("no such class", address=THERE), address=THERE)
     assert "the previous version was put back and runs" in fault(carry_out(coordinator, MOVED))
     assert world.where() == {"a": HERE}
     assert disks.at(HERE) == [b"1;3;"]  # the attempt between them started nothing
@@ -306,7 +306,7 @@ def test_a_coordinator_that_is_killed_amid_the_move_goes_on(
 def test_what_could_not_be_deleted_is_deleted_later(begin: Begin, world: World, disks: Disks) -> None:
     coordinator = begin()
     carry_out(coordinator, A)
-    world.fail("delete_state", NoAnswer("silence", address=HERE))
+    world.fail("delete_state", OutcomeUnknown("silence", address=HERE))
     assert carry_out(coordinator, MOVED).state == "succeeded"
     assert disks.at(HERE) == [b"1;"]
     assert coordinator.delete_composition("traffic").wait(30)

@@ -13,7 +13,7 @@ from speck.binder import BrokerBinder, EngineBinder
 from speck.core.inventory import Inventory
 from speck.core.job import Job, client_id
 from speck.core.runtime import Handle, JobState
-from speck.errors import NoAnswer, NoCapacity, Refused, Unreachable
+from speck.errors import NoCapacity, OutcomeUnknown, Rejected, Unreachable
 from tests.support.binder_contract import EngineContract, attempt_of
 from tests.support.broker_contract import BrokerContract
 from tests.support.doubles import InMemoryBroker, InMemoryEngine, World, double_kinds
@@ -45,7 +45,7 @@ class DoubleBench:
         methods = ("check", "submit", "find", "status", "statuses", "running", "stop", "metrics", "capacity")
         methods += ("log_tail", "checkup")
         for method in methods:
-            error = NoAnswer(f"{TROUBLED} is {trouble.value}", address=TROUBLED)
+            error = OutcomeUnknown(f"{TROUBLED} is {trouble.value}", address=TROUBLED)
             self.world.fail(method, error, address=TROUBLED, times=None)
         yield InMemoryEngine(self.world, TROUBLED)
 
@@ -55,7 +55,7 @@ class DoubleBench:
 
     @contextmanager
     def losing_binder(self, job: Job) -> Iterator[EngineBinder]:
-        self.world.fail("submit", NoAnswer("lost", address=ENGINE), name=job.job_name, after=True)
+        self.world.fail("submit", OutcomeUnknown("lost", address=ENGINE), name=job.job_name, after=True)
         yield self.binder()
 
     @contextmanager
@@ -66,12 +66,12 @@ class DoubleBench:
     def job(self, name: str, behaviour: str = "good") -> Job:
         InMemoryBroker(self.world, BROKER).ensure_session(client_id(name), name)
         if behaviour == "fails_at_build":
-            error = Refused(f"{ENGINE}: ValueError: no such street", address=ENGINE)
+            error = Rejected(f"{ENGINE}: ValueError: no such street", address=ENGINE)
             self.world.fail("submit", error, name=name, times=None)
         elif behaviour in ("corrupt", "missing"):
             words = "job.py cannot be read" if behaviour == "corrupt" else "finds no missing"
             for method in ("check", "submit"):
-                self.world.fail(method, Refused(f"{ENGINE} {words}"), name=name, times=None)
+                self.world.fail(method, Rejected(f"{ENGINE} {words}"), name=name, times=None)
         return Job(
             job_name=name,
             spe_address=ENGINE,
@@ -135,7 +135,7 @@ class TestBrokerDouble(BrokerContract):
     def troubled(self, trouble: Trouble) -> Iterator[BrokerBinder]:
         world = World()
         for method in inspect.getmembers(BrokerBinder, inspect.isfunction):
-            error = NoAnswer(f"{TROUBLED} is {trouble.value}", address=TROUBLED)
+            error = OutcomeUnknown(f"{TROUBLED} is {trouble.value}", address=TROUBLED)
             world.fail(method[0], error, address=TROUBLED, times=None)
         yield InMemoryBroker(world, TROUBLED)
 
@@ -190,9 +190,9 @@ def test_a_lost_answer_and_a_full_engine() -> None:
     assert kind.check_code(Path("job.py"), "clean") is None
     engine = kind.connect(ENGINE, Inventory({"A": site}))
     first, second = (DoubleBench().job(name) for name in ("a", "b"))
-    world.fail("submit", NoAnswer("no answer", address=ENGINE), name="a", after=True)
+    world.fail("submit", OutcomeUnknown("no answer", address=ENGINE), name="a", after=True)
     attempt = attempt_of(first)
-    with pytest.raises(NoAnswer):
+    with pytest.raises(OutcomeUnknown):
         engine.submit(first, attempt)
     assert engine.find(attempt) is not None
     engine.check(first, None)  # its own slot comes free first

@@ -28,7 +28,7 @@ from binders.spark.local.commands import CONNECTOR
 from speck.core.inventory import Broker, Engine, Inventory, JobLogin, Login, Secret, Site
 from speck.core.job import Job
 from speck.core.runtime import JobState
-from speck.errors import BinderError, LocalError, Refused, Unreachable
+from speck.errors import BinderError, LocalError, Rejected, Unreachable
 from tests.support import ROOT
 from tests.support.binder_contract import attempt_of, eventually
 from tests.support.guarded_broker import USER, GuardedBroker, guarded_broker
@@ -305,7 +305,7 @@ def test_who_is_not_let_in_by_flink(guarded: Guarded, kind: str, words: str) -> 
         shown = getattr(broker, kind)
         logins[kind] = replace(login, certificate_file=str(shown.file), key_file=str(shown.key))
     found = flink_failure(guarded, logins[kind], "localhost" if kind == "host" else "127.0.0.1")
-    assert isinstance(found, Unreachable | Refused)
+    assert isinstance(found, Unreachable | Rejected)
     with pytest.raises(BinderError, match=words):
         raise found
 

@@ -84,9 +84,9 @@ def test_apply_shows_how_each_action_ended(speck: Speck, two: str, rest: RestSer
 
 
 def test_apply_that_fails_names_job_engine_and_reason(speck: Speck, two: str, rest: RestServer) -> None:
-    from speck.errors import Refused
+    from speck.errors import Rejected
 
-    rest.world.fail("submit", Refused("NameError: name 'x' (work.py:3)"), name="a")
+    rest.world.fail("submit", Rejected("NameError: name 'x' (work.py:3)"), name="a")
     said = speck("apply", two)
     assert said.code == 1
     assert "job 'a' at sc://e1:15002: NameError: name 'x' (work.py:3)" in said.err

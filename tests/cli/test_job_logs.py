@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from speck.cli.logs import new_lines
-from speck.errors import NoAnswer
+from speck.errors import OutcomeUnknown
 from tests.support.rest_server import RestServer, rest_server, yaml_of
 from tests.support.speck_command import Speck
 from tests.support.terminal import command, environment
@@ -58,7 +58,7 @@ def test_a_job_that_no_engine_has(rest: RestServer, speck: Speck) -> None:
 
 
 def test_logs_that_cannot_be_had_are_told_in_one_line(talking: RestServer, speck: Speck) -> None:
-    talking.world.fail("log_tail", NoAnswer("sc://e1:15002 did not answer", address="sc://e1:15002"))
+    talking.world.fail("log_tail", OutcomeUnknown("sc://e1:15002 did not answer", address="sc://e1:15002"))
     said = speck("logs", "a")
     assert (said.code, said.out, said.err) == (1, "", "error: sc://e1:15002 did not answer\n")
     assert speck("logs", "c").err.startswith("error: there is no job 'c'")
@@ -108,7 +108,7 @@ def test_a_log_is_followed_over_a_restart_of_the_server(tmp_path: Path) -> None:
         assert "asking again every 0.1 s" in followed.stderr.readline()
         with rest_server(tmp_path, port=first.port, world=first.world) as second:
             assert followed.stderr.readline() == "the log is told again\n"
-            second.world.fail("log_tail", NoAnswer("sc://e1:15002 is silent", address="sc://e1:15002"))
+            second.world.fail("log_tail", OutcomeUnknown("sc://e1:15002 is silent", address="sc://e1:15002"))
             assert followed.stderr.readline() == "sc://e1:15002 is silent; asking again every 0.1 s\n"
             second.world.running("a")[0].said.append("one more")
             assert followed.stdout.readline() == "one more\n"  # and nothing that was told before

@@ -18,7 +18,7 @@ from rich.console import Console
 from speck import cli
 from speck.cli.watch import Watched, picture
 from speck.client import Client
-from speck.errors import Refused
+from speck.errors import Rejected
 from tests.support.binder_contract import eventually
 from tests.support.mosquitto_server import free_port
 from tests.support.rest_server import RestServer, rest_server, yaml_of
@@ -58,7 +58,7 @@ def test_colours_on_a_terminal(rest: RestServer, two: str, variables: dict[str, 
 
 def test_an_apply_shows_on_a_terminal_what_is_at_work(rest: RestServer, two: str) -> None:
     hold = rest.world.hold("submit", name="b")
-    rest.world.fail("submit", Refused("sc://e1:15002: no such street", address="sc://e1:15002"), name="a")
+    rest.world.fail("submit", Rejected("sc://e1:15002: no such street", address="sc://e1:15002"), name="a")
     with terminal(rest.url, "apply", two) as shown:
         shown.shows("b …")
         shown.shows("1/2")

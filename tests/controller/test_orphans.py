@@ -10,7 +10,7 @@ import pytest
 
 from speck.core.job import Job, form_fingerprint
 from speck.core.runtime import Attempt
-from speck.errors import NoAnswer
+from speck.errors import OutcomeUnknown
 from speck.store.maintenance.backup import restore
 from speck.store.maintenance.integrity import LEAP
 from tests.support.coordinator_bench import world_fixture  # noqa: F401
@@ -202,7 +202,7 @@ def test_after_an_old_backup_a_job_of_later_is_told_and_gives_way(bench: Bench, 
 def test_what_runs_while_it_is_deleted_is_no_stray(bench: Bench, world: World) -> None:
     bench.apply(A, B)
     bench.round()
-    world.fail("stop", NoAnswer("silence", address=ENGINE), name="b", times=None)
+    world.fail("stop", OutcomeUnknown("silence", address=ENGINE), name="b", times=None)
     bench.apply(A)
     bench.round(3)
     world.heal()

@@ -14,7 +14,7 @@ from speck.controller.backoff import FIRST, JITTER, LONGEST, WELL, exponential
 from speck.controller.reconciler import NEVER
 from speck.coordinator import Coordinator
 from speck.core.runtime import Drift, JobState
-from speck.errors import Busy, NoAnswer, NoCapacity, Refused, SpeckError
+from speck.errors import Busy, NoCapacity, OutcomeUnknown, Rejected, SpeckError
 from speck.store import Store
 from tests.support.binder_contract import eventually
 from tests.support.coordinator_bench import world_fixture  # noqa: F401
@@ -85,7 +85,7 @@ def test_other_code_than_asked_for_is_named(bench: Bench, world: World) -> None:
 
 
 def test_what_was_not_started_is(bench: Bench, world: World) -> None:
-    world.fail("submit", Refused("quota exceeded", address=ENGINE), name="a")
+    world.fail("submit", Rejected("quota exceeded", address=ENGINE), name="a")
     assert bench.apply(A).state == "failed"
     bench.round(1, seconds=1)
     assert (bench.job("a")["state"], bench.job("a")["drift"]) == ("failed", "not started")
@@ -173,7 +173,7 @@ def test_waits_double_up_to_a_bound() -> None:
 def test_an_update_that_was_refused_is_not_tried_again_by_itself(bench: Bench, world: World) -> None:
     bench.apply(A)
     other = replace(A, job_path="other.py", code_hash=code_hash("other.py"))
-    world.fail("submit", Refused("NameError in jobs.py:3", address=ENGINE), name="a")
+    world.fail("submit", Rejected("NameError in jobs.py:3", address=ENGINE), name="a")
     assert bench.apply(other).state == "failed"
     before = world.changes()
     bench.round(20, seconds=60)
@@ -188,7 +188,7 @@ def test_an_update_that_was_refused_is_not_tried_again_by_itself(bench: Bench, w
 
 def test_a_copy_that_dies_after_its_update_was_refused_is_healed(bench: Bench, world: World) -> None:
     bench.apply(A)
-    world.fail("submit", Refused("NameError in jobs.py:3", address=ENGINE), name="a")
+    world.fail("submit", Rejected("NameError in jobs.py:3", address=ENGINE), name="a")
     bench.apply(replace(A, job_path="other.py", code_hash=code_hash("other.py")))
     world.crash("a")
     bench.round()
@@ -196,7 +196,7 @@ def test_a_copy_that_dies_after_its_update_was_refused_is_healed(bench: Bench, w
 
 
 def test_never_does_not_try_again_what_was_refused(bench: Bench, world: World) -> None:
-    world.fail("submit", Refused("NameError in jobs.py:3", address=ENGINE), name="a")
+    world.fail("submit", Rejected("NameError in jobs.py:3", address=ENGINE), name="a")
     bench.apply(replace(A, restart="never"))
     before = len(world.changes())
     bench.round(10, seconds=60)
@@ -328,7 +328,7 @@ def test_one_job_of_which_nothing_is_known_is_not_dead(bench: Bench, world: Worl
 
 
 def test_an_outcome_that_is_not_known_is_settled(bench: Bench, world: World) -> None:
-    error = NoAnswer("timed out", address=ENGINE)
+    error = OutcomeUnknown("timed out", address=ENGINE)
     world.fail("submit", error, name="a", times=None, after=True)
     world.fail("find", error, name="a", times=None)
     assert bench.apply(A).state == "waiting"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from speck.controller.backoff import JITTER, LONGEST, Backoff
-from speck.errors import NoAnswer, Refused, StoreError
-from speck.store import Bounds, Store, Tries
+from speck.errors import OutcomeUnknown, Rejected, StoreError
+from speck.store import Bounds, RetryState, Store
 from tests.support.coordinator_bench import world_fixture  # noqa: F401
 from tests.support.doubles import World
 from tests.support.jobs_by_hand import chain, code_hash
@@ -19,7 +19,7 @@ from tests.support.reconciler_bench import WAITS, Bench, bench_fixture  # noqa: 
 ENGINE = "sc://e1:1"
 A, B = chain("a", "b")
 OTHER = replace(A, job_path="other.py", code_hash=code_hash("other.py"))
-SILENCE = NoAnswer("killed", address=ENGINE)
+SILENCE = OutcomeUnknown("killed", address=ENGINE)
 
 
 def submits(world: World) -> int:
@@ -79,7 +79,7 @@ def test_a_coordinator_that_dies_with_each_try_does_not_hammer_the_engine(
 
 def test_what_was_refused_is_not_tried_by_the_next_coordinator_either(bench: Bench, world: World) -> None:
     bench.apply(A)
-    world.fail("submit", Refused("NameError in jobs.py:3", address=ENGINE), name="a")
+    world.fail("submit", Rejected("NameError in jobs.py:3", address=ENGINE), name="a")
     assert bench.apply(OTHER).state == "failed"
     bench.restart()
     before = world.changes()
@@ -104,7 +104,7 @@ def test_tries_go_with_their_job(bench: Bench, world: World) -> None:
 def test_a_clock_that_was_put_back_holds_nobody_up_for_long(tmp_path: Path) -> None:
     with Store(tmp_path / "store") as store:
         with store.transaction() as transaction:
-            transaction.put_tries("a", Tries(1, next_try=9e9))
+            transaction.put_tries("a", RetryState(1, next_try=9e9))
         backoff = Backoff()
         backoff.keep_in(store, 1000.0)
         assert backoff.next_try("a") == 1000 + LONGEST + JITTER

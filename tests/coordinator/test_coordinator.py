@@ -11,7 +11,7 @@ import pytest
 from speck.apply.operation import Operation
 from speck.coordinator import Coordinator
 from speck.core.job import Composition
-from speck.errors import Busy, InvalidInput, NoAnswer, NotFound, Refused, StaleRevision
+from speck.errors import Busy, InvalidInput, NotFound, OutcomeUnknown, Rejected, StaleRevision
 from speck.store import Store
 from tests.support.coordinator_bench import begin_fixture, coordinator_fixture, world_fixture  # noqa: F401
 from tests.support.doubles import World, double_kinds
@@ -118,7 +118,7 @@ def test_every_session_stands_before_its_writer_starts(coordinator: Coordinator,
 
 def test_writer_does_not_start_when_its_reader_has_no_session(coordinator: Coordinator, world: World) -> None:
     alone = make_job("alone", "p", "q")
-    world.fail("ensure_session", Refused("quota exceeded", address=BROKER), name="speck-b", times=None)
+    world.fail("ensure_session", Rejected("quota exceeded", address=BROKER), name="speck-b", times=None)
     operation = carry_out(coordinator, composition(A, B, C, alone))
     assert operation.state == "failed"
     assert outcome(operation) == {
@@ -137,7 +137,7 @@ def test_writer_does_not_start_when_its_reader_has_no_session(coordinator: Coord
 def test_reader_goes_only_after_its_writer_was_switched(coordinator: Coordinator, world: World) -> None:
     carry_out(coordinator, composition(A, B))
     switched = replace(A, sink_topic="elsewhere")
-    world.fail("submit", Refused("no such topic", address=ENGINE), name="a")
+    world.fail("submit", Rejected("no such topic", address=ENGINE), name="a")
     operation = carry_out(coordinator, composition(switched))
     assert outcome(operation) == {"a": ("update", "failed"), "b": ("stop", "skipped")}
     assert sorted(world.where()) == ["a", "b"]
@@ -162,7 +162,7 @@ def test_job_whose_broker_never_answered_can_be_deleted(coordinator: Coordinator
 
 def test_update_that_fails_puts_the_old_version_back(coordinator: Coordinator, world: World) -> None:
     carry_out(coordinator, composition(A))
-    world.fail("submit", Refused("NameError in jobs.py:3", address=ENGINE), name="a")
+    world.fail("submit", Rejected("NameError in jobs.py:3", address=ENGINE), name="a")
     other = {"job_path": "other.py", "code_hash": code_hash("other.py"), "source_topic": "other"}
     changed = composition(replace(A, **other))
     operation = carry_out(coordinator, changed)
@@ -191,14 +191,14 @@ def test_move_asks_the_new_engine_before_it_stops_the_old_copy(
 
 
 def test_lost_answer_to_a_submit_starts_nothing_twice(coordinator: Coordinator, world: World) -> None:
-    world.fail("submit", NoAnswer("timed out", address=ENGINE), name="a", after=True)
+    world.fail("submit", OutcomeUnknown("timed out", address=ENGINE), name="a", after=True)
     assert carry_out(coordinator, composition(A)).state == "succeeded"
     assert len(world.running("a")) == 1
 
 
 def test_unknown_outcome_is_settled_by_the_next_apply(coordinator: Coordinator, world: World) -> None:
-    world.fail("submit", NoAnswer("timed out", address=ENGINE), name="a", times=None, after=True)
-    world.fail("find", NoAnswer("timed out", address=ENGINE), name="a", times=None)
+    world.fail("submit", OutcomeUnknown("timed out", address=ENGINE), name="a", times=None, after=True)
+    world.fail("find", OutcomeUnknown("timed out", address=ENGINE), name="a", times=None)
     operation = carry_out(coordinator, composition(A))
     assert "whether it started is not known" in operation.actions["a"].error
     assert coordinator.views.job("a")["state"] == "starting"
@@ -279,7 +279,7 @@ def test_intended_attempt_of_a_dead_coordinator_is_settled(
 ) -> None:
     """The store is as a SIGKILL during a submit leaves it."""
     coordinator = begin()
-    error = NoAnswer("killed", address=ENGINE)
+    error = OutcomeUnknown("killed", address=ENGINE)
     world.fail("submit", error, name="a", times=None, after=heard)
     world.fail("find", error, name="a", times=None)
     operation, _ = coordinator.apply(composition(A))

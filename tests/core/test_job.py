@@ -10,7 +10,7 @@ import pytest
 
 from speck.core.inventory import Broker, Engine, Inventory, JobLogin, Login, Secret
 from speck.core.job import JOB_FIELDS, Change, FieldChange, Job, changed_fields
-from speck.errors import InvalidInput, NoSecret
+from speck.errors import InvalidInput, SecretUnavailable
 from tests.support.examples import job, one_site
 
 FULL: dict[str, Any] = {
@@ -78,7 +78,7 @@ def test_a_secret_is_read_from_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("reference", ["${SPECK_NO_SUCH_VARIABLE}", "file:/no/such/file"])
 def test_a_reference_that_leads_nowhere_is_named(reference: str) -> None:
-    with pytest.raises(NoSecret, match="leads nowhere"):
+    with pytest.raises(SecretUnavailable, match="leads nowhere"):
         Secret(reference).reveal()
 
 
@@ -96,7 +96,7 @@ def test_what_is_no_secret_is_named_and_not_shown(tmp_path: Path, content: bytes
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PASSWORD", os.fsdecode(content))
         for reference in (f"file:{tmp_path / 'password'}", "${PASSWORD}"):
-            with pytest.raises(NoSecret, match=words) as caught:
+            with pytest.raises(SecretUnavailable, match=words) as caught:
                 Secret(reference).reveal()
             assert caught.value.__cause__ is None
             assert "nter2" not in str(caught.value)

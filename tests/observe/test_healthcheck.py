@@ -11,7 +11,7 @@ import pytest
 from speck import cli
 from speck.core.inventory import Broker, Inventory
 from speck.core.runtime import Checkup, Complaint
-from speck.errors import NoAnswer
+from speck.errors import OutcomeUnknown
 from speck.observe.healthcheck import clock_complaint, examine
 from tests.support.examples import one_site
 from tests.support.mosquitto_server import MosquittoServer, free_port
@@ -52,7 +52,9 @@ def test_what_is_wrong_is_told_with_what_mends_it(rest: RestServer, speck: Speck
     )
     rest.world.broker(BROKERS[NEAR]).warnings.append("it drops messages (raise max_queued_messages)")
     rest.world.down(FAR)
-    rest.world.fail("check", NoAnswer("tcp://far:1883 did not answer"), address=BROKERS[FAR], times=None)
+    rest.world.fail(
+        "check", OutcomeUnknown("tcp://far:1883 did not answer"), address=BROKERS[FAR], times=None
+    )
     said = speck("sites", "check")
     assert said.code == 1
     assert said.out.splitlines()[5:] == [

@@ -15,8 +15,8 @@ from speck.coordinator import Coordinator
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.runtime import Handle, JobMetrics
-from speck.errors import BinderError, NoAnswer, Refused
-from speck.observe.sampler import Telemetry
+from speck.errors import BinderError, OutcomeUnknown, Rejected
+from speck.observe.sampler import Sampler
 from speck.store import Store
 from tests.support.binder_contract import eventually
 from tests.support.doubles import InMemoryEngine, World, double_kinds
@@ -34,7 +34,7 @@ class Bench:
 
     world: World
     coordinator: Coordinator
-    telemetry: Telemetry
+    telemetry: Sampler
     now: float = 0.0
 
     def turn(self, seconds: float = 5.0) -> None:
@@ -136,7 +136,7 @@ def test_an_engine_is_left_alone_for_a_multiple_of_the_time_that_it_took(bench: 
 def test_an_engine_that_does_not_answer_costs_one_question(bench: Bench) -> None:
     quiet(bench)
     bench.apply(*chain("a", "b", "c"))
-    bench.world.fail("metrics", NoAnswer("no answer\nin time", address=NEAR), times=None)
+    bench.world.fail("metrics", OutcomeUnknown("no answer\nin time", address=NEAR), times=None)
     bench.turn()
     found = bench.told("a", "b", "c")
     assert {each["error"] for each in found.values()} == {"no answer in time"}
@@ -146,7 +146,7 @@ def test_an_engine_that_does_not_answer_costs_one_question(bench: Bench) -> None
 def test_a_job_that_its_engine_cannot_tell_of_hides_no_other(bench: Bench) -> None:
     quiet(bench)
     bench.apply(*chain("a", "b"))
-    bench.world.fail("metrics", Refused("it runs no more", address=NEAR), name="a", times=None)
+    bench.world.fail("metrics", Rejected("it runs no more", address=NEAR), name="a", times=None)
     bench.turn()
     found = bench.told("a", "b")
     assert (found["a"]["error"], found["b"]["error"]) == ("it runs no more", None)

@@ -9,7 +9,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
 from speck.client import Client
-from speck.errors import Refused
+from speck.errors import Rejected
 from speck.server.api import live
 from speck.server.tokens import Owner, Role, TokenFile, Tokens, add_owner, digest
 from tests.support.chromium import Page
@@ -124,7 +124,7 @@ def test_faults_of_a_file_lead_to_their_line(at: tuple[RestServer, Page], tmp_pa
 
 def test_a_failure_is_shown_where_it_is(at: tuple[RestServer, Page]) -> None:
     rest, page = at
-    rest.world.fail("submit", Refused("a.example has no such class", address="a"), name="count", times=None)
+    rest.world.fail("submit", Rejected("a.example has no such class", address="a"), name="count", times=None)
     page.open("#/change")
     paste(page, THREE)
     confirm(page, "Apply 3 changes")

@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from speck.core.inventory import Inventory
 from speck.core.runtime import JobMetrics, JobState
-from speck.errors import NoAnswer, Refused
+from speck.errors import OutcomeUnknown, Rejected
 from speck.observe.metrics import OUTCOMES
 from speck.server.api.exposition import FRESH, MOST_JOBS, _rates
 from tests.server.test_http import raw
@@ -85,7 +85,7 @@ def busy_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestServe
     """A server that has been through an apply, a failure, a drift, a healing, and was asked for rates."""
     sites = Inventory({"north": one_site("north", ENGINE, BROKER)})
     with rest_server(tmp_path_factory.mktemp("busy"), sites) as rest:
-        rest.world.fail("submit", Refused("no", address=ENGINE), name="b")
+        rest.world.fail("submit", Rejected("no", address=ENGINE), name="b")
         assert post(rest, TWO)["state"] == "failed"
         assert post(rest, TWO)["state"] == "succeeded"
         look_round(rest)
@@ -303,7 +303,7 @@ def test_a_round_that_fails_is_counted(tmp_path: Path) -> None:
 
 def test_a_call_that_gives_no_answer_is_counted_each_time(tmp_path: Path) -> None:
     with rest_server(tmp_path) as rest:
-        rest.world.fail("check", NoAnswer("late", address=ENGINE), name="a", times=2)
+        rest.world.fail("check", OutcomeUnknown("late", address=ENGINE), name="a", times=2)
         assert post(rest, TWO)["state"] == "succeeded"
         labels = {"binder": "spark-connect", "call": "check"}
         assert value(rest, "speck_call_errors_total", error="NoAnswer", **labels) == 2

@@ -15,7 +15,7 @@ from speck.apply.operation import Operation
 from speck.client import RequestRefused
 from speck.coordinator import Coordinator
 from speck.core.job import Composition
-from speck.errors import Busy, InvalidInput, NotFound, Refused, StaleRevision
+from speck.errors import Busy, InvalidInput, NotFound, Rejected, StaleRevision
 from speck.store import Bounds, Store
 from speck.store.history import count, differences, surplus
 from tests.support.doubles import World, double_kinds
@@ -270,7 +270,7 @@ def test_history_is_bounded_and_keeps_what_runs(begin: Callable[..., Coordinator
 
 
 def test_audit_log_tells_intent_outcome_and_cause(coordinator: Coordinator, world: World) -> None:
-    world.fail("check", Refused("no such function"), name="b")
+    world.fail("check", Rejected("no such function"), name="b")
     carry_out(coordinator, composition(A, B, C), author="ann", message="the first")
     said = [(each["kind"], each["job"]) for each in coordinator.events()]
     assert said[:4] == [("accepted", ""), ("intended", "a"), ("intended", "b"), ("intended", "c")]

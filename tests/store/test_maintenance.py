@@ -16,7 +16,7 @@ import requests
 from speck import cli
 from speck.core.runtime import Attempt, Handle
 from speck.errors import StoreError, StoreLocked
-from speck.store import AttemptRecord, Event, Head, JobRecord, Revision, SessionRecord, Store, Tries
+from speck.store import AttemptRecord, Event, Head, JobRecord, RetryState, Revision, SessionRecord, Store
 from speck.store.maintenance.backup import archive, restore
 from speck.store.maintenance.integrity import LEAP
 from speck.store.maintenance.repair import check, check_directory, repair
@@ -112,11 +112,11 @@ def test_all_kinds_of_records_are_known_to_check(tmp_path: Path) -> None:
         with store.transaction() as transaction:
             transaction.put_left_behind("aa", {"job": "a"})
             transaction.put_left_session("bb", {"job": "a"})
-            transaction.put_tries("a", Tries(3, 5.0, "was refused"))
+            transaction.put_tries("a", RetryState(3, 5.0, "was refused"))
             transaction.put_operation("2", {"id": "2", "kind": "heal", "state": "succeeded"})
             transaction.add_event(Event(1.0, "drift", "it died", by_loop=True))
         assert check(store.records(), tmp_path / "store") == []
-        assert store.tries() == {"a": Tries(3, 5.0, "was refused")}
+        assert store.tries() == {"a": RetryState(3, 5.0, "was refused")}
         identity = store.identity
     with Store(tmp_path / "store") as store:
         assert store.identity == identity

@@ -20,10 +20,10 @@ from typing import Protocol, TypeVar
 
 import pytest
 
-from speck.binder import EngineBinder, ListsJobs, MeasuresMany, TellsLog, TellsMany, TellsOfItself
+from speck.binder import BatchMetrics, BatchStatus, EngineBinder, HealthCheckable, ListsRunning, LogReader
 from speck.core.job import Job, client_id, session_fingerprint
 from speck.core.runtime import Attempt, Capacity, Handle, JobMetrics, JobState, JobStatus, State
-from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, SpeckError, Unreachable
+from speck.errors import BinderError, NoCapacity, OutcomeUnknown, Rejected, SpeckError, Unreachable
 from tests.support.wire_trouble import Trouble
 
 PATIENCE = 60.0
@@ -110,7 +110,7 @@ def assert_useless(
     status = engine.status(handle)
     assert status.state is JobState.UNKNOWN
     assert status.message
-    if isinstance(engine, TellsMany):
+    if isinstance(engine, BatchStatus):
         assert engine.statuses([handle])[handle.engine_id].state is JobState.UNKNOWN
     calls: dict[str, Callable[[], object]] = {
         "check": lambda: engine.check(job, None),
@@ -120,13 +120,13 @@ def assert_useless(
         "metrics": lambda: engine.metrics(handle),
         "capacity": engine.capacity,
     }
-    if isinstance(engine, MeasuresMany):
+    if isinstance(engine, BatchMetrics):
         calls["measure"] = lambda: engine.measure([handle])
-    if isinstance(engine, ListsJobs):
+    if isinstance(engine, ListsRunning):
         calls["running"] = engine.running
-    if isinstance(engine, TellsLog):
+    if isinstance(engine, LogReader):
         calls["log_tail"] = lambda: engine.log_tail(handle, 10)
-    if isinstance(engine, TellsOfItself):
+    if isinstance(engine, HealthCheckable):
         calls["checkup"] = engine.checkup
     for call in calls.values():
         with pytest.raises(errors) as caught:
@@ -137,7 +137,7 @@ def assert_useless(
         assert "\n" not in str(caught.value)
 
 
-def assert_log_tells(engine: TellsLog, handle: Handle, *words: str) -> None:
+def assert_log_tells(engine: LogReader, handle: Handle, *words: str) -> None:
     """The job's log holds these words, in lines, and no more lines than are asked for."""
     lines = eventually(
         lambda: engine.log_tail(handle, 1000),
@@ -215,7 +215,7 @@ class EngineContract:
     def test_submit_whose_answer_is_lost(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
         job = bench.job(name)
         attempt = attempt_of(job)
-        with bench.losing_binder(job) as losing, pytest.raises((NoAnswer, Unreachable)):
+        with bench.losing_binder(job) as losing, pytest.raises((OutcomeUnknown, Unreachable)):
             losing.submit(job, attempt)
         # It may have started or not; who asks is told the truth, and who asks for it again gets one job.
         found = engine.find(attempt)
@@ -231,7 +231,7 @@ class EngineContract:
         job = bench.job(name)
         attempt = attempt_of(job)
         engine.stop(engine.submit(job, attempt), keep_state=False)
-        with pytest.raises(Refused, match="ended before"):
+        with pytest.raises(Rejected, match="ended before"):
             engine.submit(job, attempt)
         assert bench.running(name) == 0
 
@@ -285,7 +285,7 @@ class EngineContract:
     def test_many_are_told_at_once_and_listed(
         self, bench: EngineBench, engine: EngineBinder, name: str
     ) -> None:
-        if not (isinstance(engine, TellsMany) and isinstance(engine, ListsJobs)):
+        if not (isinstance(engine, BatchStatus) and isinstance(engine, ListsRunning)):
             pytest.skip("this engine does not tell of several jobs at once")
         jobs = [bench.job(f"{name}-{number}") for number in range(2)]
         attempts = [attempt_of(job) for job in jobs]
@@ -343,7 +343,7 @@ class EngineContract:
         state = engine.stop(handle, keep_state=True)
         assert state is not None
         nowhere = State(state.kind, f"{state.location}-nowhere")
-        with pytest.raises(Refused, match="nowhere"):
+        with pytest.raises(Rejected, match="nowhere"):
             engine.check(job, nowhere)
 
     def test_state_of_another_engine(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
@@ -351,14 +351,14 @@ class EngineContract:
         handle = engine.submit(job, attempt_of(job))
         state = engine.stop(handle, keep_state=True)
         assert state is not None
-        with pytest.raises(Refused, match="abacus-beads"):
+        with pytest.raises(Rejected, match="abacus-beads"):
             engine.check(job, State("abacus-beads", state.location))
 
     # -- the job's own faults
 
     def test_code_that_fails_at_build(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
         job = bench.job(name, "fails_at_build")
-        with pytest.raises(Refused, match="no such street") as caught:
+        with pytest.raises(Rejected, match="no such street") as caught:
             engine.submit(job, attempt_of(job))
         assert bench.fault_place() in str(caught.value)
         assert "\n" not in str(caught.value)
@@ -367,14 +367,14 @@ class EngineContract:
     def test_code_that_is_missing(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
         job = bench.job(name, "missing")
         for call in (partial(engine.check, job, None), partial(engine.submit, job, attempt_of(job))):
-            with pytest.raises(Refused, match=job.entry_class):
+            with pytest.raises(Rejected, match=job.entry_class):
                 call()
         assert bench.running(name) == 0
 
     def test_code_that_is_corrupt(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
         job = bench.job(name, "corrupt")
         for call in (partial(engine.check, job, None), partial(engine.submit, job, attempt_of(job))):
-            with pytest.raises(Refused, match=Path(job.job_path).name) as caught:
+            with pytest.raises(Rejected, match=Path(job.job_path).name) as caught:
                 call()
             assert "\n" not in str(caught.value)
         assert bench.running(name) == 0
@@ -389,7 +389,7 @@ class EngineContract:
         assert "\n" not in status.message
         assert engine.find(attempt) == handle  # what has failed is found too, and can tell why
         assert engine.status(handle).message == status.message
-        if isinstance(engine, TellsLog):
+        if isinstance(engine, LogReader):
             assert_log_tells(engine, handle, "no such street", *bench.log_words())
         engine.stop(handle, keep_state=False)
         assert engine.status(handle).state in GONE | {JobState.FAILED}
@@ -412,7 +412,7 @@ class EngineContract:
         attempt = attempt_of(job)
         handle = engine.submit(job, attempt)
         with bench.troubled_binder(trouble) as troubled:
-            assert_useless(troubled, job, attempt, handle, Unreachable, NoAnswer)
+            assert_useless(troubled, job, attempt, handle, Unreachable, OutcomeUnknown)
         engine.stop(handle, keep_state=False)
 
     def test_engine_that_is_slow(self, bench: EngineBench, name: str) -> None:
@@ -442,11 +442,11 @@ class EngineContract:
         assert time.time() - 3600 < metrics.observed_at <= time.time()  # s
         for number in (metrics.input_rate, metrics.processing_rate, metrics.batch_duration_ms):
             assert number is None or number >= 0
-        if isinstance(engine, MeasuresMany):
+        if isinstance(engine, BatchMetrics):
             unknown = replace(handle, engine_id=uuid.uuid4().hex)
             measured = engine.measure([handle, unknown])
             assert isinstance(measured[handle.engine_id], JobMetrics)
-            assert isinstance(measured[unknown.engine_id], Refused)
+            assert isinstance(measured[unknown.engine_id], Rejected)
         engine.stop(handle, keep_state=False)
 
     def test_metrics_of_a_forgotten_job(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
@@ -455,12 +455,12 @@ class EngineContract:
         engine.stop(handle, keep_state=False)
         with pytest.raises(SpeckError):
             engine.metrics(handle)
-        if isinstance(engine, TellsLog):
-            with pytest.raises(Refused):
+        if isinstance(engine, LogReader):
+            with pytest.raises(Rejected):
                 engine.log_tail(bench.forgotten(handle), 10)
 
     def test_checkup(self, engine: EngineBinder) -> None:
-        if not isinstance(engine, TellsOfItself):
+        if not isinstance(engine, HealthCheckable):
             pytest.skip("this engine does not tell of itself")
         checkup = engine.checkup()
         assert checkup.version

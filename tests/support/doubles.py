@@ -33,7 +33,7 @@ from speck.core.runtime import (
     JobStatus,
     State,
 )
-from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, Unreachable
+from speck.errors import BinderError, NoCapacity, OutcomeUnknown, Rejected, Unreachable
 
 CHANGES = frozenset({"submit", "stop"})  # the engine calls that change an engine
 LIVE = frozenset({JobState.STARTING, JobState.RUNNING})
@@ -319,7 +319,7 @@ class InMemoryEngine:
             self._promised.discard(job.job_name)
             if attempt.id in engine.ended:
                 message = f"{self.address}: attempt {attempt.id} of job {job.job_name!r} has ended before"
-                raise Refused(message, address=self.address)
+                raise Rejected(message, address=self.address)
             if attempt.id not in engine.jobs:
                 self._admit(job.job_name, attempt.state)
                 self._note_violations(job, attempt)
@@ -338,7 +338,7 @@ class InMemoryEngine:
         try:
             with self.world.call("status", self.address, handle.details.get("job", "")):
                 return self._told(handle.engine_id, now)
-        except (Unreachable, NoAnswer) as error:
+        except (Unreachable, OutcomeUnknown) as error:
             return JobStatus(JobState.UNKNOWN, now, str(error))
 
     def statuses(self, handles: Iterable[Handle]) -> dict[str, JobStatus]:
@@ -346,7 +346,7 @@ class InMemoryEngine:
         try:
             with self.world.call("statuses", self.address, ""):
                 return {each.engine_id: self._told(each.engine_id, now) for each in asked}
-        except (Unreachable, NoAnswer) as error:
+        except (Unreachable, OutcomeUnknown) as error:
             return {each.engine_id: JobStatus(JobState.UNKNOWN, now, str(error)) for each in asked}
 
     def running(self) -> list[Found]:
@@ -375,7 +375,7 @@ class InMemoryEngine:
     def metrics(self, handle: Handle) -> JobMetrics:
         with self.world.call("metrics", self.address, handle.details.get("job", "")):
             if handle.engine_id not in self.world.engine(self.address).jobs:
-                raise Refused(f"{self.address} does not know job {handle.engine_id}", address=self.address)
+                raise Rejected(f"{self.address} does not know job {handle.engine_id}", address=self.address)
             idle = JobMetrics(time.time(), input_rate=0.0, processing_rate=0.0, input_rows=0, batch_id=0)
             return self.world.metrics.get(handle.details.get("job", ""), idle)
 
@@ -385,7 +385,7 @@ class InMemoryEngine:
         with self.world.call("log_tail", self.address, handle.details.get("job", "")):
             running = self.world.engine(self.address).jobs.get(handle.engine_id)
             if running is None:
-                raise Refused(f"{self.address} does not know job {handle.engine_id}", address=self.address)
+                raise Rejected(f"{self.address} does not know job {handle.engine_id}", address=self.address)
             said = [f"attempt {running.attempt.number} of {running.job.job_name} {running.state.value}"]
             return [*running.said, *said, *filter(None, [running.message])][-lines:]
 
@@ -424,10 +424,10 @@ class InMemoryEngine:
             raise NoCapacity(message, address=self.address)
         if state is not None and state.kind != STATE_KIND[self.kind]:
             message = f"{self.address}: state of kind {state.kind!r} is not of {self.kind}"
-            raise Refused(message, address=self.address)
+            raise Rejected(message, address=self.address)
         if state is not None and state.location not in self.world.states:
             message = f"{self.address}: state {state.location!r} of job {job_name!r} cannot be read"
-            raise Refused(message, address=self.address)
+            raise Rejected(message, address=self.address)
 
     def _note_violations(self, job: Job, attempt: Attempt) -> None:
         world = self.world

@@ -71,7 +71,7 @@ class FlinkCluster:
         }
 
     def prepare(self, ports: Sequence[int], directory: Path) -> None:
-        """See :class:`speck.binder.Prepares`: archives of the classes of both programs."""
+        """See :class:`speck.binder.Preparable`: archives of the classes of both programs."""
         cluster = LocalCluster(tuple(ports), directory)
         programs, environment = cluster.bare_programs(), cluster.environment()
         ready = partial(self.ready, ports)

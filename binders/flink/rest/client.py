@@ -27,7 +27,7 @@ from binders.flink.rest import validation
 from binders.flink.rest.stack_trace import root_cause
 from binders.flink.rest.validation import text
 from speck.core.inventory import Login
-from speck.errors import BinderError, NoAnswer, Refused, Unreachable
+from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
 
 CONNECT = 5.0  # s, to open a connection
 QUICK = 30.0  # s, for an answer that Flink has at hand
@@ -45,7 +45,7 @@ _DOUBT = "is it a JobManager's REST address?"
 _PLACED = ("running", "initializing", "deploying", "finished")
 
 
-class FlinkRefused(Refused):
+class FlinkRefused(Rejected):
     """Flink answered with an error; ``trace`` is all that it said, up to some kilobytes."""
 
     def __init__(self, message: str, *, address: str, status: int, trace: str) -> None:
@@ -64,7 +64,7 @@ class FlinkRefused(Refused):
         return _NOT_YET in self.trace
 
 
-class NotYet(NoAnswer):
+class NotYet(OutcomeUnknown):
     """Flink has the job that it was asked for, and cannot tell that of it before it has begun."""
 
 
@@ -107,8 +107,8 @@ class Overview:
 class FlinkRest:
     """The REST interface at an address such as ``http://HOST:8081/``; safe for use from several threads.
 
-    Raises :class:`~speck.errors.Unreachable` when there is no connection, :class:`~speck.errors.NoAnswer`
-    when no answer came or none of Flink's, and :class:`FlinkRefused`.
+    Raises :class:`~speck.errors.Unreachable` when there is no connection,
+    :class:`~speck.errors.OutcomeUnknown` when no answer came or none of Flink's, and :class:`FlinkRefused`.
     """
 
     def __init__(self, address: str, login: Login = Login()) -> None:  # noqa: B008 - frozen
@@ -159,7 +159,7 @@ class FlinkRest:
                 part = {"jarfile": (name, file, "application/java-archive")}
                 answer = self._ask("POST", "/jars/upload", patience=self.slow, files=part)
         except OSError as error:
-            raise Refused(f"{content!s} cannot be read: {error.strerror}", address=self.address) from error
+            raise Rejected(f"{content!s} cannot be read: {error.strerror}", address=self.address) from error
         with self._shape("/jars/upload"):
             return str(answer["filename"]).replace("\\", "/").rpartition("/")[2]
 
@@ -246,7 +246,7 @@ class FlinkRest:
                 for piece in response.iter_content(_PIECE):
                     kept, size = (kept + piece)[-MOST_OF_LOG:], size + len(piece)
                     if size > MOST_SENT:
-                        raise Refused(f"{self.address}{path} is too large to look at", address=self.address)
+                        raise Rejected(f"{self.address}{path} is too large to look at", address=self.address)
         except FAILURES as error:
             raise self._unanswered(error, self.quick) from error
         return kept.decode(errors="replace")
@@ -309,7 +309,7 @@ class FlinkRest:
     def _get(self, path: str) -> Any:
         try:
             return self._ask("GET", path)
-        except NoAnswer as error:
+        except OutcomeUnknown as error:
             if not isinstance(error.__cause__, requests.ConnectionError):
                 raise
             # A connection that was kept open and has gone in the meantime: to ask again changes nothing.
@@ -360,7 +360,7 @@ class FlinkRest:
             self._heard = True
             return body
         if response.status_code in (401, 403):
-            raise Refused(
+            raise Rejected(
                 f"{self.address} does not let SpecK in (HTTP {response.status_code}; expected engine_login "
                 "of the site to have a username and password, or a token, that are good there)",
                 address=self.address,
@@ -383,9 +383,9 @@ class FlinkRest:
         except validation.ODD as error:
             raise self._strange(what) from error
 
-    def _strange(self, what: str) -> NoAnswer:
+    def _strange(self, what: str) -> OutcomeUnknown:
         message = f"{self.address} answers, but not as Flink does ({what}; {_DOUBT})"
-        return NoAnswer(message, address=self.address)
+        return OutcomeUnknown(message, address=self.address)
 
     def _unanswered(self, error: Exception, patience: float) -> BinderError:
         why = _innermost(error)
@@ -400,8 +400,10 @@ class FlinkRest:
             return Unreachable(f"{self.address} cannot be reached: {why}", address=self.address)
         doubt = "" if self._heard else f" ({_DOUBT})"
         if isinstance(error, requests.Timeout):
-            return NoAnswer(f"{self.address} did not answer in {patience:g} s{doubt}", address=self.address)
-        return NoAnswer(f"{self.address}: the connection broke: {why}{doubt}", address=self.address)
+            return OutcomeUnknown(
+                f"{self.address} did not answer in {patience:g} s{doubt}", address=self.address
+            )
+        return OutcomeUnknown(f"{self.address}: the connection broke: {why}{doubt}", address=self.address)
 
 
 def _line(job: Mapping[str, Any]) -> JobLine:
@@ -418,9 +420,9 @@ def _base_of(address: str) -> str:
         good = False
     if good and (parts.username is not None or parts.password is not None):
         # The address is not repeated: it holds a secret.
-        raise Refused("a Flink address with a login in it (expected the login as engine_login of the site)")
+        raise Rejected("a Flink address with a login in it (expected the login as engine_login of the site)")
     if not good or parts.query or parts.fragment:
-        raise Refused(
+        raise Rejected(
             f"{address!r} is no Flink address (expected http://HOST:PORT or https://HOST:PORT)",
             address=address,
         )
@@ -462,7 +464,7 @@ def _file(address: str, login: Login, name: str) -> str | None:
     path: str | None = getattr(login, name)
     if path is not None and not Path(path).is_file():
         message = f"{address}: {name} {path!r} of engine_login is not there (expected a PEM file)"
-        raise Refused(message, address=address)
+        raise Rejected(message, address=address)
     return path
 
 

@@ -12,7 +12,7 @@ from binders.flink.rest.client import ENDED, FlinkRefused, FlinkRest
 from binders.flink.rest.stack_trace import root_cause
 from binders.flink.state import locations
 from speck.core.runtime import Handle
-from speck.errors import BinderError, NoAnswer, Refused
+from speck.errors import BinderError, OutcomeUnknown, Rejected
 
 SAVEPOINT_PATIENCE = 300.0  # s, for a savepoint to be written
 COME_UP_PATIENCE = 30.0  # s, for a job that is starting to come to where it can give a savepoint
@@ -33,7 +33,7 @@ _FALTERING = ("RESTARTING", "FAILING")
 _OVER = (None, *ENDED)  # it runs no more, or is not known
 
 
-class Stopper:
+class SavepointManager:
     """Stops jobs of one cluster."""
 
     def __init__(self, rest: FlinkRest) -> None:
@@ -105,7 +105,7 @@ class Stopper:
         state = self._rest.job_state(job)
         if state in _OVER or state in _FALTERING or any(text in trace for text in _NOT_YET):
             return None
-        raise Refused(
+        raise Rejected(
             f"job {handle.details.get('job', job)!r} runs on at {self._rest.address}: "
             f"its savepoint failed: {root_cause(trace)}",
             address=self._rest.address,
@@ -120,7 +120,7 @@ class Stopper:
             if time.monotonic() > deadline:
                 break
             time.sleep(pause)
-        raise NoAnswer(
+        raise OutcomeUnknown(
             f"{self._rest.address}: the savepoint of job {handle.details.get('job', '')!r} is not complete "
             f"after {self.savepoint_patience:g} s (Flink goes on with it)",
             address=self._rest.address,
@@ -134,7 +134,7 @@ class Stopper:
             if time.monotonic() > deadline:
                 break
             time.sleep(pause)
-        raise NoAnswer(
+        raise OutcomeUnknown(
             f"{self._rest.address}: job {job} has not ended {self.end_patience:g} s after it was told to",
             address=self._rest.address,
         )
@@ -156,13 +156,13 @@ class Stopper:
         """The newest state of a job that the cluster knows nothing of, by its files.
 
         The file of a checkpoint is there before Flink says that it is complete, which is when messages are
-        acknowledged: the newest one is never older than that.  Raises :class:`~speck.errors.Refused` when the
-        files are not seen here: to start from an older state would lose what was acknowledged since.
+        acknowledged: the newest one is never older than that.  Raises :class:`~speck.errors.Rejected` when
+        the files are not seen here: to start from an older state would lose what was acknowledged since.
         """
         checkpoints, job = handle.details.get("checkpoints", ""), handle.engine_id
         found = _left_by(handle)
         if found is None and not locations.visible(checkpoints, job):
-            raise Refused(
+            raise Rejected(
                 f"job {handle.details.get('job', job)!r}: {self._rest.address} does not tell of it any more, "
                 f"and its last checkpoint below {checkpoints or '(nowhere)'!r} is not seen from here "
                 "(let this machine see checkpoint_dir, or write 'upgrade: stateless' to start without it)",
@@ -180,12 +180,12 @@ class Stopper:
                 break
             time.sleep(pause)
         if trace is None:
-            raise NoAnswer(
+            raise OutcomeUnknown(
                 f"{self._rest.address}: {location} is not deleted after {self.end_patience:g} s",
                 address=self._rest.address,
             )
         if trace and not any(text in trace for text in _NOT_THERE):
-            raise Refused(
+            raise Rejected(
                 f"{self._rest.address}: {location} cannot be deleted: {root_cause(trace)}",
                 address=self._rest.address,
             )

@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 from binders.flink.metrics.collector import Meter
 from binders.flink.submission.jar_cache import JarShelf
 from binders.flink.submission.labels import Tag
-from binders.flink.submission.slots import Room
+from binders.flink.submission.slots import SlotReservations
 from binders.flink.submission.submission_lock import Turns
 
 
@@ -17,7 +17,7 @@ class Shared:
 
     def __init__(self) -> None:
         self.shelf = JarShelf()
-        self.room = Room()
+        self.room = SlotReservations()
         self.meter = Meter()
         self.tags: dict[str, Tag] = {}
         self.live: set[str] = set()  # of the jobs, those that this process has not stopped

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from binders.flink.rest.client import FlinkRefused, FlinkRest
-from binders.flink.submission.package import Parcel
+from binders.flink.submission.package import Package
 
 FRESH = 2.0  # s, for which the list of jars is taken to be right
 HELD = 600.0  # s, for which a jar is kept for a job that was asked about and not started
@@ -53,7 +53,7 @@ class JarShelf:
             with self._guard:
                 self._uses[code] -= 1
 
-    def jar(self, rest: FlinkRest, parcel: Parcel) -> str:
+    def jar(self, rest: FlinkRest, parcel: Package) -> str:
         """The id of the jar with this hash, uploaded if need be: of many who ask at once, one uploads it."""
         code = parcel.code
         with self._lock(code):
@@ -64,7 +64,7 @@ class JarShelf:
                     self._known[code] = found
             return found
 
-    def hold(self, rest: FlinkRest, job_name: str, parcel: Parcel) -> str:
+    def hold(self, rest: FlinkRest, job_name: str, parcel: Package) -> str:
         """Bring a job's jar, and keep it until the job is started (or :data:`HELD` seconds have passed).
 
         Answers its id.

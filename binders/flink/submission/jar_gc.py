@@ -10,7 +10,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from binders.flink.rest.client import FlinkRest, JobLine
 from binders.flink.submission.cluster_state import Shared
 from binders.flink.submission.labels import Tag, tag_of
-from speck.errors import BinderError, NoAnswer, Unreachable
+from speck.errors import BinderError, OutcomeUnknown, Unreachable
 
 _log = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ _POLL = 0.1
 
 
 @dataclass(frozen=True)
-class Belongings:
+class JarGarbageCollector:
     """The jobs and jars of one cluster, as the cluster and this process know them."""
 
     rest: FlinkRest
@@ -47,11 +47,14 @@ class Belongings:
         patience = stop_after_attempt(TIDY_TRIES)
         try:
             for one_try in Retrying(
-                stop=patience, wait=wait_fixed(_POLL), retry=retry_if_exception_type(NoAnswer), reraise=True
+                stop=patience,
+                wait=wait_fixed(_POLL),
+                retry=retry_if_exception_type(OutcomeUnknown),
+                reraise=True,
             ):
                 with one_try:
                     self._drop_jar(job)
-        except (NoAnswer, Unreachable):
+        except (OutcomeUnknown, Unreachable):
             if last:
                 raise
         except BinderError as error:

@@ -14,18 +14,18 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 from binders.flink.rest.client import FlinkRefused, FlinkRest, NotYet
 from binders.flink.rest.stack_trace import root_cause
 from binders.flink.state import locations
-from binders.flink.state.savepoints import Stopper
+from binders.flink.state.savepoints import SavepointManager
 from binders.flink.submission import pyflink
 from binders.flink.submission.cluster_state import Shared
-from binders.flink.submission.jar_gc import Belongings
+from binders.flink.submission.jar_gc import JarGarbageCollector
 from binders.flink.submission.job_config import job_parameters, run_body
 from binders.flink.submission.labels import tag_of
-from binders.flink.submission.package import Parcel, is_python, parcel_of
+from binders.flink.submission.package import Package, is_python, parcel_of
 from binders.flink.submission.preflight import refusal
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.runtime import Attempt, Handle
-from speck.errors import BinderError, NoAnswer
+from speck.errors import BinderError, OutcomeUnknown
 
 FIND_PATIENCE = 10.0  # s, for a job that another submit of the same attempt starts
 UNSETTLED = 120.0  # s, for which a main method that gave no answer may still come to a job
@@ -42,16 +42,16 @@ class Launcher:
 
     rest: FlinkRest
     shared: Shared
-    stopper: Stopper
-    belongings: Belongings
+    stopper: SavepointManager
+    belongings: JarGarbageCollector
     inventory: Inventory
     handle_of: Callable[[Attempt], Handle]
 
     def submit(self, job: Job, attempt: Attempt) -> Handle:
         """Run the jar's main method, or the Python program, with the attempt's id.
 
-        Raises :class:`~speck.errors.Refused` when the job's code or Flink refuses, in which case nothing
-        runs, and :class:`~speck.errors.NoAnswer` when it is not known whether the job runs.
+        Raises :class:`~speck.errors.Rejected` when the job's code or Flink refuses, in which case nothing
+        runs, and :class:`~speck.errors.OutcomeUnknown` when it is not known whether the job runs.
         """
         parcel, shared = parcel_of(job), self.shared
         with shared.room.taking(job.job_name, attempt.id), shared.shelf.in_use(job.job_name, parcel.code):
@@ -67,8 +67,8 @@ class Launcher:
     def find(self, attempt: Attempt) -> Handle | None:
         """The job of the attempt, also one that has failed or come to its end by itself.
 
-        Raises :class:`~speck.errors.NoAnswer` while a submit of this process that gave no answer may still
-        come to a job: Flink runs the job's main method for as long as that takes.
+        Raises :class:`~speck.errors.OutcomeUnknown` while a submit of this process that gave no answer may
+        still come to a job: Flink runs the job's main method for as long as that takes.
         """
         state = self.rest.job_state(attempt.id)
         if state is None:
@@ -90,7 +90,7 @@ class Launcher:
                 found = locations.restored(self.rest.checkpoints(job) or {})
         return found
 
-    def _run(self, job: Job, attempt: Attempt, parcel: Parcel) -> None:
+    def _run(self, job: Job, attempt: Attempt, parcel: Package) -> None:
         shelf = self.shared.shelf
         jar = shelf.jar(self.rest, parcel)
         try:
@@ -102,7 +102,7 @@ class Launcher:
             shelf.gone(parcel.code, jar)
             self._run_jar(shelf.jar(self.rest, parcel), job, attempt, parcel)
 
-    def _run_jar(self, jar: str, job: Job, attempt: Attempt, parcel: Parcel) -> None:
+    def _run_jar(self, jar: str, job: Job, attempt: Attempt, parcel: Package) -> None:
         body = run_body(job, attempt, parcel.code, self.inventory.engine(self.rest.address), self.inventory)
         try:
             if is_python(job):
@@ -110,7 +110,7 @@ class Launcher:
             else:
                 with self.shared.turns.together():
                     self.rest.run(jar, body)
-        except NoAnswer:
+        except OutcomeUnknown:
             self.shared.unsettled[attempt.id] = time.monotonic() + UNSETTLED
             raise
 
@@ -162,7 +162,7 @@ class Launcher:
         if until is None:
             return
         if time.monotonic() < until:
-            raise NoAnswer(
+            raise OutcomeUnknown(
                 f"{self.rest.address}: job {attempt.job_name!r} is not there, but its main method gave no "
                 "answer and may still start it",
                 address=self.rest.address,

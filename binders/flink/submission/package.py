@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from speck.core.job import Job
-from speck.errors import Refused
+from speck.errors import Rejected
 
 PYTHON = ".py"
 PROGRAMS = "speck_program"  # the package that the user's file is in: it hides no other module of its name
@@ -25,7 +25,7 @@ _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
 
 @dataclass(frozen=True)
-class Parcel:
+class Package:
     """``content`` (a file, or bytes) to be uploaded as ``code``.jar; ``code`` is its SHA-256, hexadecimal."""
 
     code: str
@@ -37,16 +37,16 @@ def is_python(job: Job) -> bool:
     return Path(job.job_path).suffix.lower() == PYTHON
 
 
-def parcel_of(job: Job) -> Parcel:
-    """The job's code as it goes to a cluster.  Raises :class:`~speck.errors.Refused` of no readable file."""
+def parcel_of(job: Job) -> Package:
+    """The job's code as it goes to a cluster.  Raises :class:`~speck.errors.Rejected` of no readable file."""
     path = Path(job.job_path)
     try:
         if is_python(job):
             content = _bundle(path.read_bytes(), module_of(path))
-            return Parcel(hashlib.sha256(content).hexdigest(), content)
-        return Parcel(job.code_hash or _hash(path), path)
+            return Package(hashlib.sha256(content).hexdigest(), content)
+        return Package(job.code_hash or _hash(path), path)
     except OSError as error:
-        raise Refused(
+        raise Rejected(
             f"job {job.job_name!r}: job_path {job.job_path!r} cannot be read: {error.strerror}"
         ) from error
 

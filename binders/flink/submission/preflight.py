@@ -14,13 +14,13 @@ from binders.flink.submission import pyflink
 from binders.flink.submission.admission import places_fault, version_fault
 from binders.flink.submission.cluster_state import Shared
 from binders.flink.submission.code_check import check_code
-from binders.flink.submission.jar_gc import Belongings
+from binders.flink.submission.jar_gc import JarGarbageCollector
 from binders.flink.submission.job_config import STATE_KIND, directories
 from binders.flink.submission.package import is_python, parcel_of
 from speck.core.inventory import Engine
 from speck.core.job import Job
 from speck.core.runtime import State
-from speck.errors import BinderError, NoCapacity, Refused
+from speck.errors import BinderError, NoCapacity, Rejected
 
 PYTHON_FRESH = 600.0  # s, for which a JobManager's Python is taken to be as it was seen
 
@@ -31,7 +31,7 @@ class Readiness:
 
     rest: FlinkRest
     shared: Shared
-    belongings: Belongings
+    belongings: JarGarbageCollector
     known: Engine
     settings: Callable[[], Mapping[str, str]]
 
@@ -53,7 +53,7 @@ class Readiness:
         if is_python(job):
             try:
                 self._check_python(job, jar, seen.version)
-            except Refused:
+            except Rejected:
                 self.shared.shelf.let_go(job.job_name)
                 with suppress(BinderError):
                     self.belongings.drop_unused()
@@ -63,7 +63,7 @@ class Readiness:
         seen = self.rest.overview()
         fault = version_fault(seen.version)
         if fault is not None:
-            raise Refused(f"{self.rest.address} {fault}", address=self.rest.address)
+            raise Rejected(f"{self.rest.address} {fault}", address=self.rest.address)
         return seen
 
     def _check_python(self, job: Job, jar: str, version: str) -> None:
@@ -123,7 +123,7 @@ class Readiness:
         return max((int(vertex["parallelism"]) for vertex in vertices), default=0)
 
 
-def refusal(address: str, job: Job, what: str) -> Refused:
+def refusal(address: str, job: Job, what: str) -> Rejected:
     """The error that says why this job cannot be at this cluster."""
     who = f"job {job.job_name!r} ({job.entry_class} of {Path(job.job_path).name})"
-    return Refused(f"{who}: {what}", address=address)
+    return Rejected(f"{who}: {what}", address=address)

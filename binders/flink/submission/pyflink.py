@@ -21,7 +21,7 @@ from binders.flink.submission.job_config import program_arguments
 from binders.flink.submission.package import module_of
 from speck.core.job import Job
 from speck.core.runtime import Attempt
-from speck.errors import NoAnswer
+from speck.errors import OutcomeUnknown
 
 DRIVER = "org.apache.flink.client.python.PythonDriver"
 _LAUNCHER = "speck_flink.launcher"
@@ -64,7 +64,7 @@ def place_of(rest: FlinkRest, jar: str) -> str:
     settings = rest.settings()  # asked anew: a JobManager that was started again has another directory
     root = settings.get(_UPLOADS) or settings.get(_TEMPORARY, "")
     if not root:
-        raise NoAnswer(
+        raise OutcomeUnknown(
             f"{rest.address} does not tell where it keeps uploaded files ({_UPLOADS})", address=rest.address
         )
     return f"{root.rstrip('/')}/{_FOLDER}/{jar}"
@@ -83,7 +83,7 @@ def probe(rest: FlinkRest, jar: str) -> FoundPython:
             raise
         told = json.loads(found["found"])
         return FoundPython(told["python"], told["program"], told["pyflink"])
-    raise NoAnswer(f"{rest.address} did not ask its Python", address=rest.address)
+    raise OutcomeUnknown(f"{rest.address} did not ask its Python", address=rest.address)
 
 
 def fault_of(found: FoundPython, flink: str) -> str | None:

@@ -41,7 +41,7 @@ class Shortage:
         return f"{self.slots} slots, {self.free} free{others}"
 
 
-class Room:
+class SlotReservations:
     """What this process has promised of the slots of one cluster, for all of its binders there."""
 
     def __init__(self) -> None:

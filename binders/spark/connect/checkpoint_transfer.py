@@ -20,7 +20,7 @@ from binders.spark.connect.grpc_client import ConnectClient, ServerRefused
 from binders.spark.connect.probe import ServerProbe
 from binders.spark.query.options import STATE_KIND
 from speck.binder import Snapshot
-from speck.errors import NoAnswer, Refused
+from speck.errors import OutcomeUnknown, Rejected
 
 DEADLINE = 120.0  # s, for one request
 GROUP = 16 << 20  # bytes of files that are read in one request, where one file is not larger
@@ -41,8 +41,8 @@ _PLACE = b"speck:place-of-the-checkpoint"
 class CheckpointFiles:
     """The checkpoints that one server sees; ``base`` is its directory for them.
 
-    All methods raise :class:`~speck.errors.Refused`, :class:`~speck.errors.Unreachable` and
-    :class:`~speck.errors.NoAnswer`.
+    All methods raise :class:`~speck.errors.Rejected`, :class:`~speck.errors.Unreachable` and
+    :class:`~speck.errors.OutcomeUnknown`.
     """
 
     def __init__(self, address: str, client: ConnectClient, probe: ServerProbe, base: str) -> None:
@@ -73,8 +73,8 @@ class CheckpointFiles:
         """Raise unless files can be written below the directory: a small one is, and stays there."""
         try:
             self._write(self._base, {_TRIAL: b"Files can be written here.\n"})
-        except Refused as error:
-            raise Refused(
+        except Rejected as error:
+            raise Rejected(
                 f"{error} (expected checkpoint_dir on the server's default file system, and a server started "
                 "with spark.sql.artifact.copyFromLocalToFs.allowDestLocal=true where that is a local one; or "
                 "a checkpoint_dir that both sites see)",
@@ -92,7 +92,7 @@ class CheckpointFiles:
         if found != wanted:
             odd = sorted(set(found.items()) ^ set(wanted.items()))[0][0]
             reason = f"{self.address} has not got the checkpoint at {location!r} as sent ({odd} differs)"
-            raise Refused(reason, address=self.address)
+            raise Rejected(reason, address=self.address)
 
     def delete(self, location: str) -> None:
         """Delete a checkpoint's folder with all that is in it."""
@@ -101,7 +101,7 @@ class CheckpointFiles:
         for statement in (f"CREATE DATABASE {name} LOCATION '{place}'", f"DROP DATABASE {name} CASCADE"):
             self._rows(pb2.Relation(sql=pb2.SQL(query=statement)))
         if self._probe.has_checkpoint(location):
-            raise Refused(f"{self.address} has not deleted {location!r}", address=self.address)
+            raise Rejected(f"{self.address} has not deleted {location!r}", address=self.address)
 
     # -- reading
 
@@ -116,7 +116,7 @@ class CheckpointFiles:
             files |= self._contents(root, group)
         if missing := sorted(name for name in lengths if len(files.get(name, b"")) != lengths[name]):
             reason = f"{self.address} did not give {missing[0]} of {location!r} whole"
-            raise NoAnswer(reason, address=self.address)
+            raise OutcomeUnknown(reason, address=self.address)
         return Snapshot(STATE_KIND, {name: _unplaced(name, files[name], root) for name in lengths})
 
     def _list(self, location: str, value: str) -> tuple[str, dict[str, Any]]:
@@ -125,7 +125,7 @@ class CheckpointFiles:
         rows = self._rows(_select(_files(location, recursive=True), columns))
         roots = [row["path"] for row in rows if row["path"].endswith("/metadata")]
         if not roots:
-            raise Refused(f"{self.address} finds no checkpoint at {location!r}", address=self.address)
+            raise Rejected(f"{self.address} finds no checkpoint at {location!r}", address=self.address)
         root = min(roots, key=len).removesuffix("/metadata")
         try:
             rows += self._rows(_select(_files(f"{location}/{_HIDDEN}", recursive=True), columns))
@@ -146,7 +146,7 @@ class CheckpointFiles:
         whole = {path: b"".join(parts[number] for number in sorted(parts)) for path, parts in pieces.items()}
         for row in rows:
             if sha256(whole[row["path"]]).hexdigest() != row["hash"]:
-                raise NoAnswer(f"{self.address} did not give {row['path']} whole", address=self.address)
+                raise OutcomeUnknown(f"{self.address} did not give {row['path']} whole", address=self.address)
         return {path.removeprefix(f"{root}/"): content for path, content in whole.items()}
 
     def _rows(self, relation: pb2.Relation) -> list[dict[str, Any]]:
@@ -169,7 +169,7 @@ class CheckpointFiles:
         """The path of a place on the server's default file system."""
         wanted, default = urlsplit(self._qualified(location)), urlsplit(self._qualified(""))
         if (wanted.scheme, wanted.netloc) != (default.scheme, default.netloc):
-            raise Refused(
+            raise Rejected(
                 f"{self.address} writes files to {default.scheme}://{default.netloc}, not to {location!r}",
                 address=self.address,
             )
@@ -185,7 +185,7 @@ class CheckpointFiles:
             if error.error_class == "PATH_NOT_FOUND" and path.endswith(f"/{_NOWHERE}"):
                 return path.removesuffix(f"/{_NOWHERE}")
             raise
-        raise Refused(f"{self.address} does not tell where {location!r} is", address=self.address)
+        raise Rejected(f"{self.address} does not tell where {location!r} is", address=self.address)
 
 
 def _files(*paths: str, recursive: bool = False) -> pb2.Relation:

@@ -46,7 +46,7 @@ class Keys:
 
     @classmethod
     def of(cls, login: Login, tls: bool = False) -> Keys:
-        """The keys of a login, its token as it is now.  Raises :class:`~speck.errors.NoSecret`."""
+        """The keys of a login, its token as it is now.  Raises :class:`~speck.errors.SecretUnavailable`."""
         token = login.token.reveal() if login.token else None
         return cls(token, login.ca_file, login.certificate_file, login.key_file, tls)
 

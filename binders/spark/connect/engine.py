@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from binders.common.reservations import Promises, no_slot, slots_taken
+from binders.common.reservations import Reservations, no_slot, slots_taken
 from binders.spark.connect.checkpoint_transfer import CheckpointFiles
 from binders.spark.connect.grpc_client import ConnectClient, Query, ServerRefused, endpoint_of
 from binders.spark.connect.healthcheck import connect_checkup
@@ -47,7 +47,7 @@ from speck.core.runtime import (
     JobStatus,
     State,
 )
-from speck.errors import BinderError, NoAnswer, Refused, Unreachable
+from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
 
 BUILD_TIMEOUT = 60.0  # s, for a job's code and the analysis of its DataFrame
 FIND_PATIENCE = 10.0  # s, for a query that another launch of the same attempt starts
@@ -79,7 +79,7 @@ class ConnectEngine:
         self._closed = False
         self._probe = ServerProbe(address, self._client)
         self._files = CheckpointFiles(address, self._client, self._probe, checkpoints_of(self._known))
-        self._promises = Promises()
+        self._promises = Reservations()
         self._names: frozenset[str] | None = None
         self._named = (float("-inf"), 0)  # when, and how many promises had ended by then
         self._guard = threading.Lock()
@@ -105,8 +105,8 @@ class ConnectEngine:
     def submit(self, job: Job, attempt: Attempt) -> Handle:
         """Start the job's query in the attempt's session.
 
-        Raises :class:`~speck.errors.Refused` when the job's code or Spark refuses, in which case nothing
-        runs, and :class:`~speck.errors.NoAnswer` when it is not known whether the query runs.
+        Raises :class:`~speck.errors.Rejected` when the job's code or Spark refuses, in which case nothing
+        runs, and :class:`~speck.errors.OutcomeUnknown` when it is not known whether the query runs.
         """
         with self._guard:
             one_at_a_time = self._attempts.setdefault(attempt.id, threading.Lock())
@@ -135,7 +135,7 @@ class ConnectEngine:
         """What the server says of the query; LOST when it does not know the session or the query."""
         try:
             state, message = self._observe(handle)
-        except (Unreachable, NoAnswer) as error:
+        except (Unreachable, OutcomeUnknown) as error:
             state, message = JobState.UNKNOWN, str(error)
         except ServerRefused as error:
             state, message = _state_of_refusal(error), str(error)
@@ -162,11 +162,11 @@ class ConnectEngine:
     def running(self) -> list[Found]:
         """The queries of all sessions, each by its run's id.
 
-        Whose they are is not told.  Raises :class:`~speck.errors.Refused` where the server cannot say.
+        Whose they are is not told.  Raises :class:`~speck.errors.Rejected` where the server cannot say.
         """
         running = self._probe.running()
         if running is None:
-            raise Refused(f"{self.address} does not say which queries it runs", address=self.address)
+            raise Rejected(f"{self.address} does not say which queries it runs", address=self.address)
         return [Found(query.run_id, query.name) for query in running]
 
     def stop(self, handle: Handle, keep_state: bool) -> State | None:
@@ -187,7 +187,7 @@ class ConnectEngine:
         return State(STATE_KIND, handle.details["checkpoint"])
 
     def metrics(self, handle: Handle) -> JobMetrics:
-        """The numbers of the last progress report.  Raises :class:`~speck.errors.Refused` of a lost job."""
+        """The numbers of the last progress report.  Raises :class:`~speck.errors.Rejected` of a lost job."""
         report = self._client.last_progress(handle.engine_id, _query_of(handle))
         return metrics_of(report, time.time())
 
@@ -292,7 +292,7 @@ class ConnectEngine:
         while time.monotonic() < deadline:
             try:
                 found = self.find(attempt)
-            except (Unreachable, NoAnswer):
+            except (Unreachable, OutcomeUnknown):
                 return None
             if found is not None:
                 return found
@@ -304,18 +304,18 @@ class ConnectEngine:
         what = f"job {job.job_name!r} ({job.entry_class} of {Path(job.job_path).name})"
         try:
             self._client.release(session)
-        except (Unreachable, NoAnswer) as error:
+        except (Unreachable, OutcomeUnknown) as error:
             kind, message = "no_answer", f"{message} ({error})"
         if kind == "no_answer":
             reason = f"{what}: whether {self.address} has started it is not known: {message}"
-            return NoAnswer(reason, address=self.address)
+            return OutcomeUnknown(reason, address=self.address)
         if kind == "timeout":
             message = f"its code did not come to a started query in {self.build_timeout:g} s"
         elif kind == "died":
             message = f"its code ended the process that ran it ({message})"
         elif "SESSION_CLOSED" in message:
             message = "this attempt has ended before (a new one is needed)"
-        return Refused(f"{what} cannot be started on {self.address}: {message}", address=self.address)
+        return Rejected(f"{what} cannot be started on {self.address}: {message}", address=self.address)
 
     def _orders(self, job: Job, attempt: Attempt) -> ConnectOrders:
         keys = self._endpoint.keys
@@ -358,7 +358,7 @@ class ConnectEngine:
         fault = self._probe.python_fault()
         if fault is not None and (nodes := self._rehearse(job).get("python")):
             what = f"job {job.job_name!r} has Python functions ({nodes})"
-            raise Refused(f"{what}, which {self.address} cannot run: {fault}", address=self.address)
+            raise Rejected(f"{what}, which {self.address} cannot run: {fault}", address=self.address)
 
     def _rehearse(self, job: Job) -> dict[str, str]:
         """Run the job's code up to its plan, in a session that is ended again; the launcher's answer."""
@@ -373,7 +373,7 @@ class ConnectEngine:
         fault = self.state_fault(state)
         if fault is not None:
             advice = "checkpoint_dir of the sites must be one that all of them see"
-            raise Refused(f"job {job.job_name!r}: {fault} ({advice})", address=self.address)
+            raise Rejected(f"job {job.job_name!r}: {fault} ({advice})", address=self.address)
 
     def _check_room(self, job: Job) -> None:
         """See that a slot is free; its own comes free first, and those promised to others do not count."""
@@ -395,7 +395,7 @@ class ConnectEngine:
         fault = check_code(Path(job.job_path), job.entry_class)
         if fault is not None:
             what = f"job {job.job_name!r} ({job.entry_class} of {Path(job.job_path).name})"
-            raise Refused(f"{what} cannot be started on {self.address}: {fault}", address=self.address)
+            raise Rejected(f"{what} cannot be started on {self.address}: {fault}", address=self.address)
 
     def _names_at_work(self, fresh: bool) -> frozenset[str] | None:
         """The names of what runs there, as of a moment ago unless ``fresh``; ``None`` if it cannot say.

@@ -29,7 +29,7 @@ from binders.spark.connect.credentials import Keys, channel_credentials, connect
 from binders.spark.query.progress import failure_line
 from binders.spark.query.text import first_line
 from speck.core.inventory import Login
-from speck.errors import BinderError, NoAnswer, Refused, Unreachable
+from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
 
 USER = "speck"
 DEFAULT_PORT = 15002
@@ -55,7 +55,7 @@ _TLS = "/;use_ssl=true"  # of an address, as Spark writes it
 _SIMPLE = pb2.AnalyzePlanRequest.Explain.EXPLAIN_MODE_SIMPLE
 
 
-class ServerRefused(Refused):
+class ServerRefused(Rejected):
     """A refusal with Spark's own error class, such as ``DATA_SOURCE_NOT_FOUND``, and its parameters."""
 
     def __init__(
@@ -82,7 +82,7 @@ class Endpoint:
 
     @property
     def keys(self) -> Keys:
-        """What opens it, as it is now.  Raises :class:`~speck.errors.NoSecret`."""
+        """What opens it, as it is now.  Raises :class:`~speck.errors.SecretUnavailable`."""
         return Keys.of(self.login, self.tls)
 
     def __repr__(self) -> str:
@@ -110,7 +110,7 @@ class QueryStatus:
 def endpoint_of(address: str, login: Login = Login()) -> Endpoint:  # noqa: B008 - frozen
     """The endpoint of ``sc://HOST[:PORT][/;use_ssl=true]``.
 
-    Raises :class:`~speck.errors.Refused` for any other address.
+    Raises :class:`~speck.errors.Rejected` for any other address.
     """
     try:
         parts = urlsplit(address)
@@ -119,7 +119,7 @@ def endpoint_of(address: str, login: Login = Login()) -> Endpoint:  # noqa: B008
         host, port = None, None
     tls = parts.path == _TLS if host is not None else False
     if host is None or parts.scheme != "sc" or (parts.path.strip("/") and not tls):
-        raise Refused(f"{address!r} is no Spark Connect address (expected sc://HOST:PORT)", address=address)
+        raise Rejected(f"{address!r} is no Spark Connect address (expected sc://HOST:PORT)", address=address)
     return Endpoint(host, port or DEFAULT_PORT, login, tls)
 
 
@@ -136,7 +136,8 @@ class ConnectClient:
     """The calls to one server, over one channel that all sessions and threads share.
 
     ``session`` is everywhere the UUID of a session of the user :data:`USER`.  Every call has a deadline, and
-    raises :class:`~speck.errors.Unreachable`, :class:`~speck.errors.NoAnswer` or :class:`ServerRefused`.
+    raises :class:`~speck.errors.Unreachable`, :class:`~speck.errors.OutcomeUnknown` or
+    :class:`ServerRefused`.
     """
 
     def __init__(self, address: str, endpoint: Endpoint) -> None:
@@ -217,7 +218,7 @@ class ConnectClient:
         """The one value of a relation of one row of one text."""
         for row in self.rows(session, relation, SLOW):
             return str(next(iter(row.values())))
-        raise NoAnswer(f"{self.address} gave no row where one was asked for", address=self.address)
+        raise OutcomeUnknown(f"{self.address} gave no row where one was asked for", address=self.address)
 
     def rows(self, session: str, relation: pb2.Relation, deadline: float) -> list[dict[str, Any]]:
         """The rows of a relation, by name of column; all in memory.  Of a command: what it answers."""
@@ -240,7 +241,7 @@ class ConnectClient:
             raise self._translated(error) from error
         arrived = {each.name for each in answer.artifacts if each.is_crc_successful}
         if missing := sorted(files.keys() - arrived):
-            raise NoAnswer(f"{self.address} did not get {missing[0]} whole", address=self.address)
+            raise OutcomeUnknown(f"{self.address} did not get {missing[0]} whole", address=self.address)
 
     # -- streaming queries
 
@@ -289,7 +290,7 @@ class ConnectClient:
     def _command(self, session: str, command: pb2.Command, result: str, deadline: float) -> Any:
         results = self._execute(session, pb2.Plan(command=command), result, deadline)
         if not results:
-            raise NoAnswer(f"{self.address} gave no {result}", address=self.address)
+            raise OutcomeUnknown(f"{self.address} gave no {result}", address=self.address)
         return results[0]
 
     def _execute(self, session: str, plan: pb2.Plan, result: str, deadline: float) -> list[Any]:
@@ -349,7 +350,7 @@ class ConnectClient:
             words = (
                 f"answers, but not as Spark Connect does ({details or code.name}; is it that server's port?)"
             )
-            return NoAnswer(f"{self.address} {words}", address=self.address)
+            return OutcomeUnknown(f"{self.address} {words}", address=self.address)
         if error_class or code not in _LOST_CALLS:
             message = f"Spark Connect server {self.address}: {details or code.name}"
             parameters = _parameters(told_more)
@@ -362,7 +363,7 @@ class ConnectClient:
             message = f"Spark Connect server {self.address} cannot be reached: {reason}"
             return Unreachable(message, address=self.address)
         message = f"Spark Connect server {self.address} did not answer ({code.name.lower()}: {details})"
-        return NoAnswer(message, address=self.address)
+        return OutcomeUnknown(message, address=self.address)
 
 
 _GARBLED = "Exception deserializing response"  # what gRPC's library says of an answer of another form

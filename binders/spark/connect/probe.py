@@ -19,7 +19,7 @@ from pyspark.util import PythonEvalType
 from binders.spark.connect.grpc_client import ConnectClient, Query, ServerRefused
 from binders.spark.query.options import CONNECTOR_FORMAT
 from speck.core.job import Job
-from speck.errors import Refused
+from speck.errors import Rejected
 
 _COLUMNS = frozenset({"topic", "value", "timestamp"})
 _QUERY_THREAD = re.compile(
@@ -50,20 +50,20 @@ class ServerProbe:
         self._one_asks = threading.Lock()
 
     def check_version(self) -> None:
-        """Raise :class:`~speck.errors.Refused` when the server's Spark is not of PySpark's version here."""
+        """Raise :class:`~speck.errors.Rejected` when the server's Spark is not of PySpark's version here."""
         theirs, ours = self.ask(self._client.spark_version), pyspark.__version__
         if theirs.split(".")[:2] != ours.split(".")[:2]:
-            raise Refused(
+            raise Rejected(
                 f"Spark Connect server {self.address} is of version {theirs} (expected {ours})",
                 address=self.address,
             )
 
     def check_connector(self, job: Job) -> None:
-        """Raise :class:`~speck.errors.Refused` when the server has no MQTT source for the job."""
+        """Raise :class:`~speck.errors.Rejected` when the server has no MQTT source for the job."""
         self.check_source(job.source_broker, job.source_topic)
 
     def check_source(self, broker: str, topic: str) -> None:
-        """Raise :class:`~speck.errors.Refused` when the server has no MQTT source; connects to no broker."""
+        """Raise :class:`~speck.errors.Rejected` when the server has no MQTT source; connects to no broker."""
         options = {"brokerUrl": broker, "topic": topic, "clientId": "speck-check"}
         data_source = pb2.Read.DataSource(format=CONNECTOR_FORMAT, options=options)
         source = pb2.Read(data_source=data_source, is_streaming=True)
@@ -74,7 +74,7 @@ class ServerProbe:
                 raise
             columns = []
         if not _COLUMNS.issubset(columns):
-            raise Refused(
+            raise Rejected(
                 f"Spark Connect server {self.address} has no data source {CONNECTOR_FORMAT!r} "
                 "(start it with spark-mqtt.jar on its class path: --jars, or spark.jars)",
                 address=self.address,

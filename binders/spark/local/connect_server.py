@@ -62,7 +62,7 @@ class ConnectServer:
         return {"slots": _SLOTS, "memory": heap_bytes(heap), "checkpoint_dir": str(checkpoints)}
 
     def prepare(self, ports: Sequence[int], directory: Path) -> None:
-        """See :class:`speck.binder.Prepares`: an archive of Spark's classes."""
+        """See :class:`speck.binder.Preparable`: an archive of Spark's classes."""
         (port,) = ports
         make(port, directory, lambda: self.ready(ports))
 

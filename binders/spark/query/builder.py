@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql.dataframe import DataFrame
 from pyspark.sql.types import BinaryType, StringType
 
-from binders.spark.query.spec import Orders
+from binders.spark.query.spec import QuerySpec
 from binders.spark.query.user_code import JobFault, call, load, output_mode
 
 # Spark's analysed plan has one node a line behind marks of its depth, and a tilde before a streaming one.
@@ -33,7 +33,7 @@ _IN_ORDER = frozenset(
 )
 
 
-def start_query(session: Any, orders: Orders) -> Any:
+def start_query(session: Any, orders: QuerySpec) -> Any:
     """Start the query that is ordered in a session, of either kind; answers the session's kind of query.
 
     Raises :class:`~binders.spark.query.user_code.JobFault`, errors of the job's code, and PySpark's.
@@ -47,14 +47,14 @@ def start_query(session: Any, orders: Orders) -> Any:
     return _write(result, mode, order, orders)
 
 
-def python_nodes(session: Any, orders: Orders) -> set[str]:
+def python_nodes(session: Any, orders: QuerySpec) -> set[str]:
     """The nodes of the plan that run Python functions; nothing is started.  Raises as :func:`start_query`."""
     _, result = _built(session, orders)
     _, _, physical = _plans(result).partition("== Physical Plan ==")
     return set(_PYTHON_NODE.findall(physical))
 
 
-def _built(session: Any, orders: Orders) -> tuple[Any, DataFrame]:
+def _built(session: Any, orders: QuerySpec) -> tuple[Any, DataFrame]:
     """The job's entry, and the DataFrame that it makes of the messages."""
     for name, value in orders.settings.items():
         session.conf.set(name, value)
@@ -90,7 +90,7 @@ def _streaming_nodes(plans: str) -> set[str]:
     return set() if plan is None else set(_STREAMING_NODE.findall(plan[1]))
 
 
-def _write(result: DataFrame, mode: str, order: str, orders: Orders) -> Any:
+def _write(result: DataFrame, mode: str, order: str, orders: QuerySpec) -> Any:
     writer = result.writeStream.format(orders.sink_format).options(**orders.sink_options)
     writer = writer.option("order", order)
     writer = writer.queryName(orders.job_name).outputMode(mode)

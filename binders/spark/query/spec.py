@@ -12,7 +12,7 @@ from speck.core.job import Scalar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Orders:
+class QuerySpec:
     """One streaming query to start, wherever it is started from.
 
     ``path`` and ``entry`` name the job's code, ``arguments`` what it is called with.  ``trigger`` is a Spark
@@ -48,7 +48,7 @@ class Orders:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectOrders(Orders):
+class ConnectOrders(QuerySpec):
     """A query to start on a Connect server.
 
     ``token``, the files and ``tls`` are those of :class:`~binders.spark.connect.credentials.Keys`;

@@ -17,7 +17,7 @@ from pyspark import cloudpickle
 from pyspark.errors import PySparkException, QueryContextType
 
 from binders.spark.query.code_check import ARCHIVES, split_entry
-from binders.spark.query.spec import Orders
+from binders.spark.query.spec import QuerySpec
 from binders.spark.query.text import first_line
 
 JobFunction = Callable[..., Any]
@@ -27,7 +27,7 @@ class JobFault(Exception):
     """The job's code is why it cannot be started; the message says what and where."""
 
 
-def load(orders: Orders) -> JobFunction:
+def load(orders: QuerySpec) -> JobFunction:
     """The job's function, or its class.  Raises :class:`JobFault`, and whatever the file raises when run."""
     path = Path(orders.path)
     if path.suffix in ARCHIVES:
@@ -43,7 +43,7 @@ def load(orders: Orders) -> JobFunction:
         raise JobFault(f"{path.name} defines no {name!r}") from error
 
 
-def call(entry: JobFunction, messages: Any, orders: Orders) -> Any:
+def call(entry: JobFunction, messages: Any, orders: QuerySpec) -> Any:
     """What the job makes of the messages: a function is called, a class made and then called."""
     if inspect.isclass(entry):
         made: Any = entry(**orders.arguments)
@@ -119,7 +119,7 @@ def _send_by_value(module: ModuleType) -> None:
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
-def _callable(entry: Any, orders: Orders) -> JobFunction:
+def _callable(entry: Any, orders: QuerySpec) -> JobFunction:
     if not callable(entry):
         raise JobFault(f"{orders.entry} is a {type(entry).__name__} (expected a function or a class)")
     return cast(JobFunction, entry)

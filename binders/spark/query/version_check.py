@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pyspark
 
 from speck.core.runtime import Complaint
-from speck.errors import Refused
+from speck.errors import Rejected
 
 
 def other_version(theirs: str) -> Iterator[Complaint]:
@@ -22,5 +22,5 @@ def other_version(theirs: str) -> Iterator[Complaint]:
 def refusals(ask: Callable[[], object]) -> Iterator[Complaint]:
     try:
         ask()
-    except Refused as error:
+    except Rejected as error:
         yield Complaint(str(error))

@@ -22,10 +22,10 @@ from pyspark.sql import SparkSession
 
 from binders.spark.query.builder import start_query
 from binders.spark.query.progress import failure_line
-from binders.spark.query.spec import Orders
+from binders.spark.query.spec import QuerySpec
 from binders.spark.query.text import query_says
 from binders.spark.query.user_code import JobFault, explain
-from binders.spark.standalone.lease import Claims, OwnerUnknown
+from binders.spark.standalone.lease import AttemptLease, OwnerUnknown
 
 DONE, AGAIN = 0, 1  # exit codes: supervised drivers are started again after any but 0
 
@@ -34,8 +34,8 @@ _SIGN_OF_LIFE = 5.0  # s, between accounts of a query that has nothing new to te
 _CALM = ("Getting offsets from", "Waiting for")  # of a query's status message: no batch is in hand
 
 
-class Account(Protocol):
-    """See :class:`binders.spark.standalone.driver_bootstrap.Account`."""
+class DriverStatus(Protocol):
+    """See :class:`binders.spark.standalone.driver_bootstrap.DriverStatus`."""
 
     before: dict[str, Any]
 
@@ -43,9 +43,9 @@ class Account(Protocol):
         """Tell this from now on."""
 
 
-def run(parcel: Mapping[str, Any], files: Mapping[str, Path], account: Account, driver_id: str) -> int:
+def run(parcel: Mapping[str, Any], files: Mapping[str, Path], account: DriverStatus, driver_id: str) -> int:
     """Run the query that the parcel orders; answers the exit code."""
-    orders = Orders(**{**parcel["orders"], "path": str(files["job"])})
+    orders = QuerySpec(**{**parcel["orders"], "path": str(files["job"])})
     try:
         SparkContext._ensure_initialized()
         ended = _may_not_work(parcel, orders, driver_id)
@@ -66,9 +66,9 @@ def run(parcel: Mapping[str, Any], files: Mapping[str, Path], account: Account, 
         return AGAIN
 
 
-def _may_not_work(parcel: Mapping[str, Any], orders: Orders, driver_id: str) -> tuple[str, str] | None:
+def _may_not_work(parcel: Mapping[str, Any], orders: QuerySpec, driver_id: str) -> tuple[str, str] | None:
     """What to tell when the attempt is another driver's, or its state is not there."""
-    claims = Claims(SparkContext._jvm, orders.checkpoint, parcel["rest"], parcel["rest_token"])
+    claims = AttemptLease(SparkContext._jvm, orders.checkpoint, parcel["rest"], parcel["rest_token"])
     other = claims.take(parcel["attempt"], driver_id)
     if other is not None:
         return "gave_way", f"driver {other} runs this attempt"
@@ -90,7 +90,7 @@ def _session(connector: str) -> SparkSession:
 class Driver:
     """One run of one job's query."""
 
-    def __init__(self, session: SparkSession, orders: Orders, account: Account) -> None:
+    def __init__(self, session: SparkSession, orders: QuerySpec, account: DriverStatus) -> None:
         self._session, self._orders, self._account = session, orders, account
         self._stop = threading.Event()
         self._query: Any = None

@@ -6,7 +6,7 @@ worker share, so that a driver that is started again needs no coordinator, and h
 :mod:`binders.spark.standalone.driver`, which is one of them.
 
 What becomes of the driver is told in a file ``speck.out`` beside its logs, which the worker's web interface
-shows to whoever asks (``/log/?driverId=...&logType=out``); see :class:`Account`.
+shows to whoever asks (``/log/?driverId=...&logType=out``); see :class:`DriverStatus`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PARENT_POLL = 0.5  # s
 RAN_WELL = 60.0  # s; who ran longer did not crash for the same reason again
 
 
-class Account:
+class DriverStatus:
     """What a driver tells of itself, in one file that is replaced as a whole.
 
     ``kind`` is ``starting``, ``building`` (the job's code runs), ``running``, or, of one that ends for good,
@@ -123,7 +123,7 @@ def main() -> int:
     """Fetch, hand over; answers the exit code: another one than 0 has the driver started again."""
     _end_with(os.getppid())
     folder = Path.cwd()
-    account = Account(folder / ACCOUNT)
+    account = DriverStatus(folder / ACCOUNT)
     if account.before.get("kind") == "building" and not account.before.get("ran"):
         account.tell("refused", "its code ended the process that ran it")
         return 0

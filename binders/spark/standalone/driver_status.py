@@ -28,10 +28,10 @@ WORKED = frozenset({"running", "failed", "finished"})  # of a driver whose query
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class DriverStatus:
     """A driver's account as it was read; ``age`` is how old it was then (s).
 
-    See :class:`binders.spark.standalone.driver_bootstrap.Account` for the others.
+    See :class:`binders.spark.standalone.driver_bootstrap.DriverStatus` for the others.
     """
 
     kind: str
@@ -44,11 +44,11 @@ class Account:
     control: str = ""
 
 
-def read_account(text: str, read_at: float) -> Account | None:
+def read_account(text: str, read_at: float) -> DriverStatus | None:
     """The account in a log's text; ``None`` when the driver has not told yet, or it is no account."""
     try:
         told: dict[str, Any] = json.loads(text)
-        return Account(
+        return DriverStatus(
             kind=str(told["kind"]),
             message=str(told["message"]),
             age=max(0.0, read_at - float(told["at"])),
@@ -62,7 +62,7 @@ def read_account(text: str, read_at: float) -> Account | None:
         return None
 
 
-def state_of(driver: Driver, account: Account | None, waits: bool) -> tuple[JobState, str]:
+def state_of(driver: Driver, account: DriverStatus | None, waits: bool) -> tuple[JobState, str]:
     """What a driver's job does, and in which words; ``waits`` says that it has no executor."""
     if driver.state == "SUBMITTED":
         return JobState.STARTING, f"driver {driver.id} waits for a worker with room"
@@ -75,7 +75,7 @@ def state_of(driver: Driver, account: Account | None, waits: bool) -> tuple[JobS
     return JobState.FAILED, f"driver {driver.id} has ended ({driver.state.lower()})"
 
 
-def _of_running(driver: Driver, account: Account | None, waits: bool) -> tuple[JobState, str]:
+def _of_running(driver: Driver, account: DriverStatus | None, waits: bool) -> tuple[JobState, str]:
     if account is None:
         return JobState.STARTING, f"driver {driver.id} starts"
     again = f", started {account.starts} times" if account.starts > 1 else ""
@@ -96,7 +96,9 @@ def last_words(log: str) -> str:
     return first_line((said or lines or [""])[-1])
 
 
-def choose(drivers: Sequence[tuple[Driver, Account | None]]) -> tuple[Driver, Account | None] | None:
+def choose(
+    drivers: Sequence[tuple[Driver, DriverStatus | None]],
+) -> tuple[Driver, DriverStatus | None] | None:
     """Of the drivers of one attempt, by age, the one that works or worked on it, if there is one."""
     left = [each for each in drivers if each[1] is None or each[1].kind != "gave_way"]
     active = [each for each in left if each[0].active]

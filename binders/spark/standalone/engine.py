@@ -28,12 +28,12 @@ from weakref import WeakValueDictionary
 
 import pyspark
 
-from binders.common.reservations import Promises, no_slot, slots_taken
+from binders.common.reservations import Reservations, no_slot, slots_taken
 from binders.spark.query.code_check import check_code
 from binders.spark.query.options import STATE_KIND, checkpoint_of, checkpoints_of, same_storage
 from binders.spark.query.progress import metrics_of
 from binders.spark.standalone.capacity import has_room, no_room, still_to_come
-from binders.spark.standalone.driver_status import Account, choose, last_words, read_account, state_of
+from binders.spark.standalone.driver_status import DriverStatus, choose, last_words, read_account, state_of
 from binders.spark.standalone.healthcheck import standalone_checkup
 from binders.spark.standalone.master import Cluster, Driver, Master
 from binders.spark.standalone.submission import MAIN_CLASS, Sender
@@ -51,7 +51,7 @@ from speck.core.runtime import (
     JobStatus,
     State,
 )
-from speck.errors import BinderError, NoAnswer, NoCapacity, Refused, Unreachable
+from speck.errors import BinderError, NoCapacity, OutcomeUnknown, Rejected, Unreachable
 
 START_TIMEOUT = 120.0  # s, for a driver to start and the job's code to come to a started query
 FIND_PATIENCE = 5.0  # s, for a driver that has just been given to a worker to become known
@@ -83,14 +83,14 @@ class StandaloneEngine:
         self._known = inventory.engine(address)
         self._master = Master(address, self._known)
         self._sender = Sender(address, self._master, inventory)
-        self._promises = Promises()
+        self._promises = Reservations()
         self._guard = threading.Lock()
         self._attempts: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
         self._owners: dict[str, tuple[str, str]] = {}  # driver id: attempt id and job name; empty: not ours
         self._over: set[str] = set()  # attempts that were stopped here, whatever the master remembers of them
 
     def take_artifacts(self, server: ArtifactServer) -> None:
-        """See :class:`speck.binder.TakesArtifacts`."""
+        """See :class:`speck.binder.FetchesArtifacts`."""
         self._sender.server = server
 
     # -- the contract
@@ -106,7 +106,7 @@ class StandaloneEngine:
         self._check_code(job)
         cluster = self._master.cluster()
         if (fault := self._master.address_fault(cluster)) is not None:
-            raise Refused(fault, address=self.address)
+            raise Rejected(fault, address=self.address)
         if not cluster.workers:
             raise NoCapacity(f"{self.address} has no worker that is alive", address=self.address)
         self._master.check_worker(cluster.workers[0])
@@ -117,9 +117,9 @@ class StandaloneEngine:
     def submit(self, job: Job, attempt: Attempt) -> Handle:
         """Start a driver for the attempt, and wait until its query has started.
 
-        Raises :class:`~speck.errors.Refused` when the job's code or Spark refuses and
+        Raises :class:`~speck.errors.Rejected` when the job's code or Spark refuses and
         :class:`~speck.errors.NoCapacity` when no worker takes the driver, in which cases nothing runs, and
-        :class:`~speck.errors.NoAnswer` when it is not known whether the query runs.
+        :class:`~speck.errors.OutcomeUnknown` when it is not known whether the query runs.
         """
         with self._guard:
             one_at_a_time = self._attempts.setdefault(attempt.id, threading.Lock())
@@ -132,7 +132,8 @@ class StandaloneEngine:
     def find(self, attempt: Attempt) -> Handle | None:
         """The driver of the attempt, also one whose query has failed.
 
-        Raises :class:`~speck.errors.NoAnswer` while a driver waits for a worker that may be the attempt's.
+        Raises :class:`~speck.errors.OutcomeUnknown` while a driver waits for a worker that may be the
+        attempt's.
         """
         chosen = self._chosen(attempt.id, strict=True)
         if chosen is None or attempt.id in self._over or not _is_there(*chosen):
@@ -205,7 +206,7 @@ class StandaloneEngine:
         return State(STATE_KIND, handle.details["checkpoint"])
 
     def metrics(self, handle: Handle) -> JobMetrics:
-        """The numbers of the last progress report.  Raises :class:`~speck.errors.Refused` of a lost job."""
+        """The numbers of the last progress report.  Raises :class:`~speck.errors.Rejected` of a lost job."""
         return self._metrics(handle, self._master.cluster())
 
     def measure(self, handles: Iterable[Handle]) -> dict[str, JobMetrics | BinderError]:
@@ -223,7 +224,7 @@ class StandaloneEngine:
         chosen = self._look(handle.engine_id, cluster)
         if chosen is None or not _is_there(*chosen) or handle.engine_id in self._over:
             name = handle.details.get("job", "")
-            raise Refused(f"{self.address} runs no driver of job {name!r}", address=self.address)
+            raise Rejected(f"{self.address} runs no driver of job {name!r}", address=self.address)
         account = chosen[1]
         return metrics_of(account.progress if account is not None else None, time.time())
 
@@ -248,7 +249,7 @@ class StandaloneEngine:
         worker = cluster.worker(chosen[0].worker) if chosen is not None else None
         if chosen is None or worker is None or handle.engine_id in self._over:
             name = handle.details.get("job", "")
-            raise Refused(f"{self.address} has no log of a driver of job {name!r}", address=self.address)
+            raise Rejected(f"{self.address} has no log of a driver of job {name!r}", address=self.address)
         size = min(_MOST_OF_LOG, lines * _LONG_LINE)
         kinds = ("stdout", "stderr")
         texts = (self._master.log(worker, chosen[0].id, kind, start=None, length=size).text for kind in kinds)
@@ -267,11 +268,12 @@ class StandaloneEngine:
 
     # -- which driver is whose
 
-    def _chosen(self, attempt: str, *, strict: bool) -> tuple[Driver, Account | None] | None:
+    def _chosen(self, attempt: str, *, strict: bool) -> tuple[Driver, DriverStatus | None] | None:
         """The driver of an attempt that counts.
 
         Where another one waits for a worker that may be it, a ``strict`` question raises
-        :class:`~speck.errors.NoAnswer`.  Who is about to submit need not be strict: of two drivers one ends.
+        :class:`~speck.errors.OutcomeUnknown`.  Who is about to submit need not be strict: of two drivers one
+        ends.
         """
         deadline = time.monotonic() + FIND_PATIENCE
         while True:
@@ -287,14 +289,14 @@ class StandaloneEngine:
                 break
             time.sleep(_POLL)
         if strict or replaced:
-            raise NoAnswer(
+            raise OutcomeUnknown(
                 f"{self.address} has drivers that wait for a worker, any of which may be the attempt's "
                 f"({', '.join(driver.id for driver in unknown)})",
                 address=self.address,
             )
         return chosen
 
-    def _look(self, attempt: str, cluster: Cluster) -> tuple[Driver, Account | None] | None:
+    def _look(self, attempt: str, cluster: Cluster) -> tuple[Driver, DriverStatus | None] | None:
         drivers = self._drivers(attempt, cluster)
         return choose([(driver, self._account(driver, cluster)) for driver in drivers])
 
@@ -320,7 +322,7 @@ class StandaloneEngine:
             return None
         try:
             head = self._master.log(worker, driver.id, "stderr", start=0, length=_HEAD).text
-        except (Unreachable, NoAnswer, Refused):
+        except (Unreachable, OutcomeUnknown, Rejected):
             return None
         if _HEAD_END not in head:
             return None
@@ -335,7 +337,7 @@ class StandaloneEngine:
         owners = [self._owners.get(driver, ("unknown", "")) for driver in active]
         return [job for attempt, job in owners if attempt]
 
-    def _account(self, driver: Driver, cluster: Cluster) -> Account | None:
+    def _account(self, driver: Driver, cluster: Cluster) -> DriverStatus | None:
         worker = cluster.worker(driver.worker)
         if worker is None:
             return None
@@ -397,7 +399,7 @@ class StandaloneEngine:
             chosen = self._look(attempt.id, cluster)
             if chosen is None:
                 message = f"{self.address} has lost the driver of job {job.job_name!r}"
-                raise NoAnswer(message, address=self.address)
+                raise OutcomeUnknown(message, address=self.address)
             driver, account = chosen
             if account is not None and account.ran:
                 return self._handle(attempt)
@@ -408,7 +410,7 @@ class StandaloneEngine:
                 raise self._not_started(job, driver, fault)
             time.sleep(_POLL)
 
-    def _fault(self, driver: Driver, account: Account | None, cluster: Cluster) -> str:
+    def _fault(self, driver: Driver, account: DriverStatus | None, cluster: Cluster) -> str:
         """Why a driver will not come to a started query; empty while it may."""
         if account is not None and account.kind in ("refused", "stopped"):
             return account.message
@@ -424,9 +426,9 @@ class StandaloneEngine:
             return NoCapacity(f"{message} in {self.start_timeout:g} s", address=self.address)
         return self._refusal(job, f"its code did not come to a started query in {self.start_timeout:g} s")
 
-    def _refusal(self, job: Job, reason: str) -> Refused:
+    def _refusal(self, job: Job, reason: str) -> Rejected:
         what = f"job {job.job_name!r} ({job.entry_class} of {Path(job.job_path).name})"
-        return Refused(f"{what} cannot be started on {self.address}: {reason}", address=self.address)
+        return Rejected(f"{what} cannot be started on {self.address}: {reason}", address=self.address)
 
     def _handle(self, attempt: Attempt) -> Handle:
         details: Mapping[str, str] = {
@@ -437,7 +439,7 @@ class StandaloneEngine:
 
     # -- ending
 
-    def _request_stop(self, attempt: str, account: Account) -> bool:
+    def _request_stop(self, attempt: str, account: DriverStatus) -> bool:
         """Ask the driver itself; answers whether it has heard."""
         if account.kind != "running" or not account.control:
             return False
@@ -449,7 +451,7 @@ class StandaloneEngine:
             if driver.active:
                 self._master.kill(driver.id)
         if not self._await_end(attempt, END_TIMEOUT):
-            raise NoAnswer(
+            raise OutcomeUnknown(
                 f"{self.address} was asked to kill the driver of attempt {attempt}, which still runs",
                 address=self.address,
             )
@@ -474,7 +476,7 @@ class StandaloneEngine:
         theirs, ours = self._master.version(), pyspark.__version__
         if theirs.split(".")[:2] != ours.split(".")[:2]:
             message = f"Spark master {self.address} is of version {theirs} (expected {ours})"
-            raise Refused(message, address=self.address)
+            raise Rejected(message, address=self.address)
 
     def _check_code(self, job: Job) -> None:
         fault = check_code(Path(job.job_path), job.entry_class)
@@ -500,9 +502,9 @@ class StandaloneEngine:
     def _check_state(self, state: State, job: Job) -> None:
         fault = self.state_fault(state)
         if fault is not None:
-            raise Refused(f"job {job.job_name!r}: {fault}", address=self.address)
+            raise Rejected(f"job {job.job_name!r}: {fault}", address=self.address)
 
 
-def _is_there(driver: Driver, account: Account | None) -> bool:
+def _is_there(driver: Driver, account: DriverStatus | None) -> bool:
     """Whether an attempt is at the engine: it runs, or has failed and can tell why."""
     return driver.active or (account is not None and account.kind in ("failed", "finished"))

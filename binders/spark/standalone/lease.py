@@ -26,7 +26,7 @@ class OwnerUnknown(Exception):
     """Whether another driver works on the attempt cannot be told now."""
 
 
-class Claims:
+class AttemptLease:
     """The claims in one checkpoint; ``rest`` is the URL of the master's REST server, ``token`` opens it.
 
     ``jvm`` is Py4J's view of the driver's Java process, where no Spark context is needed yet.

@@ -21,7 +21,7 @@ from binders.common.bearer import checked_token
 from binders.common.http_errors import FAILURES, never_asked
 from binders.spark.query.text import first_line
 from speck.core.inventory import Engine
-from speck.errors import NoAnswer, Refused, Unreachable
+from speck.errors import OutcomeUnknown, Rejected, Unreachable
 
 DEFAULT_PORT = 7077
 REST_PORT = 6066
@@ -108,8 +108,8 @@ class Log:
 class Master:
     """The cluster at one ``spark://HOST:PORT``.
 
-    Every call raises :class:`~speck.errors.Unreachable`, :class:`~speck.errors.NoAnswer` or
-    :class:`~speck.errors.Refused`.
+    Every call raises :class:`~speck.errors.Unreachable`, :class:`~speck.errors.OutcomeUnknown` or
+    :class:`~speck.errors.Rejected`.
     """
 
     def __init__(self, address: str, engine: Engine) -> None:
@@ -166,13 +166,15 @@ class Master:
         state = str(told.get("status", _LEADS))
         if state != _LEADS:
             message = f"Spark master {self.address} does not lead: it is {state.lower().replace('_', ' ')}"
-            raise NoAnswer(f"{message} (expected the address of the one that does)", address=self.address)
+            raise OutcomeUnknown(
+                f"{message} (expected the address of the one that does)", address=self.address
+            )
         try:
             return _cluster(told)
         except _ERRORS as error:
             where = f"the web interface (ui_port) of Spark master {self.address} at {self.ui}"
             message = f"{where} tells of no master{_advice(where)}"
-            raise NoAnswer(message, address=self.address) from error
+            raise OutcomeUnknown(message, address=self.address) from error
 
     def create(self, request: Mapping[str, Any]) -> str:
         """Submit a driver; answers its id."""
@@ -180,7 +182,7 @@ class Master:
         identifier = told.get("submissionId")
         if not told.get("success") or not isinstance(identifier, str):
             message = first_line(str(told.get("message") or "no reason given"))
-            raise Refused(f"Spark master {self.address} takes no driver: {message}", address=self.address)
+            raise Rejected(f"Spark master {self.address} takes no driver: {message}", address=self.address)
         return identifier
 
     def kill(self, driver: str) -> None:
@@ -202,7 +204,7 @@ class Master:
         head = _LOG_HEAD.match(answer.text)
         if head is None:
             message = f"worker {worker.id} of {self.address} shows no log of {driver} at {worker.url}"
-            raise NoAnswer(message, address=self.address)
+            raise OutcomeUnknown(message, address=self.address)
         return Log(answer.text[head.end() :], _date(answer))
 
     def post(self, url: str, token: str) -> bool:
@@ -225,7 +227,7 @@ class Master:
         if isinstance(told, dict):
             return told
         where = f"the {what} of Spark master {self.address} at {_origin(url)}"
-        raise NoAnswer(f"{where} answers no JSON object{_advice(where)}", address=self.address)
+        raise OutcomeUnknown(f"{where} answers no JSON object{_advice(where)}", address=self.address)
 
     def _ask(self, method: str, url: str, what: str, **more: Any) -> requests.Response:
         where = f"the {what} {self.address} at {_origin(url)}"
@@ -237,18 +239,18 @@ class Master:
         except FAILURES as error:
             raise self._unanswered(where, error) from error
         if answer.status_code >= requests.codes.internal_server_error:
-            raise NoAnswer(f"{where} answered {answer.status_code}", address=self.address)
+            raise OutcomeUnknown(f"{where} answered {answer.status_code}", address=self.address)
         if answer.status_code != requests.codes.ok:
             reason = _reason(answer) or _advice(where)
-            raise Refused(f"{where} answered {answer.status_code}{reason}", address=self.address)
+            raise Rejected(f"{where} answered {answer.status_code}{reason}", address=self.address)
         return answer
 
-    def _unanswered(self, where: str, error: Exception) -> Unreachable | NoAnswer:
+    def _unanswered(self, where: str, error: Exception) -> Unreachable | OutcomeUnknown:
         if never_asked(error):
             return Unreachable(f"{where} cannot be reached{_advice(where)}", address=self.address)
         if isinstance(error, requests.ConnectionError):
-            return NoAnswer(f"{where} broke the connection{_advice(where)}", address=self.address)
-        return NoAnswer(f"{where} did not answer in {ANSWER_TIMEOUT:g} s", address=self.address)
+            return OutcomeUnknown(f"{where} broke the connection{_advice(where)}", address=self.address)
+        return OutcomeUnknown(f"{where} did not answer in {ANSWER_TIMEOUT:g} s", address=self.address)
 
 
 def _parts(address: str) -> tuple[str, str]:
@@ -260,7 +262,7 @@ def _parts(address: str) -> tuple[str, str]:
         host, port = None, None
     if host is None or parts.scheme != "spark" or parts.path.strip("/"):
         message = f"{address!r} is no Spark master's address (expected spark://HOST:PORT)"
-        raise Refused(message, address=address)
+        raise Rejected(message, address=address)
     host = f"[{host}]" if ":" in host else host
     return host, f"spark://{host}:{port or DEFAULT_PORT}"
 

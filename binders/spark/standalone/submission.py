@@ -21,7 +21,7 @@ from binders.spark.query.options import (
     sink_options,
     source_options,
 )
-from binders.spark.query.spec import Orders
+from binders.spark.query.spec import QuerySpec
 from binders.spark.standalone.capacity import DRIVER_CORES, DRIVER_MEMORY, EXECUTOR_MEMORY
 from binders.spark.standalone.driver_bootstrap import VARIABLE
 from binders.spark.standalone.driver_bundle import BUNDLE_NAME, SCRIPT_NAME, bundle, script
@@ -30,7 +30,7 @@ from speck.binder import Artifact, ArtifactServer
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.runtime import Attempt
-from speck.errors import Refused
+from speck.errors import Rejected
 
 MAIN_CLASS = "org.apache.spark.deploy.SparkSubmit"
 
@@ -67,17 +67,17 @@ class Sender:
         self._known = inventory.engine(address)
 
     def check(self) -> None:
-        """Raise :class:`~speck.errors.Refused` when something is missing here to send a driver off."""
+        """Raise :class:`~speck.errors.Rejected` when something is missing here to send a driver off."""
         self._served()
         if self._known.checkpoint_dir is None:
-            raise Refused(
+            raise Rejected(
                 f"{self.address}: the inventory names no checkpoint_dir of this engine "
                 "(expected a directory or URL that all of its workers see)",
                 address=self.address,
             )
         if not CONNECTOR.exists():
             message = f"{CONNECTOR.name} is not built (make, or mvn package in jars_and_apps/connectors)"
-            raise Refused(message, address=self.address)
+            raise Rejected(message, address=self.address)
 
     def submit(self, job: Job, attempt: Attempt, stop_grace: float) -> str:
         """Have the master take a driver for the attempt; answers its id."""
@@ -86,7 +86,7 @@ class Sender:
         parcel = base64.b64encode(json.dumps(self._parcel(job, attempt, stop_grace)).encode()).decode()
         if len(parcel) > _LARGEST_PARCEL:
             message = f"job {job.job_name!r}: its arguments are too long ({len(parcel)} bytes with the rest, "
-            raise Refused(f"{message}expected at most {_LARGEST_PARCEL})", address=self.address)
+            raise Rejected(f"{message}expected at most {_LARGEST_PARCEL})", address=self.address)
         return self._master.create(
             {
                 "action": "CreateSubmissionRequest",
@@ -105,7 +105,7 @@ class Sender:
 
     def _served(self) -> ArtifactServer:
         if self.server is None:
-            raise Refused(
+            raise Rejected(
                 f"{self.address} fetches files from the coordinator, and this one serves none "
                 "(speck serve does; its --advertise names the URL)",
                 address=self.address,
@@ -134,7 +134,7 @@ class Sender:
             }
         except OSError as error:
             message = f"job {job.job_name!r}: {error.filename!r} cannot be read: {error.strerror}"
-            raise Refused(message, address=self.address) from error
+            raise Rejected(message, address=self.address) from error
         server = self._served()
         return {
             "artifacts": {key: _plain(server.offer(*file)) for key, file in files.items()},
@@ -147,8 +147,8 @@ class Sender:
             "stop_grace": stop_grace,
         }
 
-    def _orders(self, job: Job, attempt: Attempt) -> Orders:
-        return Orders(
+    def _orders(self, job: Job, attempt: Attempt) -> QuerySpec:
+        return QuerySpec(
             job_name=job.job_name,
             path="",  # where the driver has put it
             entry=job.entry_class,

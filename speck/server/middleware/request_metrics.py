@@ -6,14 +6,14 @@ import time
 
 from flask import Flask, Response, g, request
 
-from speck.observe.metrics import Gauges
+from speck.observe.metrics import Metrics
 
 OTHER = "other"  # a path that no route has, a method that is none of these
 REFUSED = "refused"  # in place of the route of what the application does not see
 _METHODS = frozenset(("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"))
 
 
-def register(app: Flask, gauges: Gauges) -> None:
+def register(app: Flask, gauges: Metrics) -> None:
     """Have the application count its requests.  To come before all else that may refuse one."""
 
     @app.before_request

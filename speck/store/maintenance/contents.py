@@ -8,7 +8,7 @@ from typing import Any
 
 from speck.core.job import Job
 from speck.store import codec
-from speck.store.records import AttemptRecord, Event, Head, JobRecord, Revision, Tries
+from speck.store.records import AttemptRecord, Event, Head, JobRecord, RetryState, Revision
 from speck.store.transaction import Record
 
 
@@ -21,7 +21,7 @@ class Contents:
     revisions: dict[tuple[str, int], Revision] = field(default_factory=dict)
     jobs: dict[str, JobRecord] = field(default_factory=dict)
     attempts: list[AttemptRecord] = field(default_factory=list)
-    tries: dict[str, Tries] = field(default_factory=dict)
+    tries: dict[str, RetryState] = field(default_factory=dict)
     left_behind: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     left_sessions: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     operations: dict[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -33,7 +33,7 @@ from binders.spark import connect_engine as connect_spark
 from speck.core.inventory import Inventory, Login, Secret
 from speck.core.job import Job
 from speck.core.runtime import Handle, JobState, State
-from speck.errors import NoAnswer, NoCapacity, Refused, Unreachable
+from speck.errors import NoCapacity, OutcomeUnknown, Rejected, Unreachable
 from speck.store.artifacts import hash_of
 from tests.support import ROOT
 from tests.support.binder_contract import EngineContract, attempt_of, await_state, eventually
@@ -205,7 +205,7 @@ def test_a_savepoint_that_cannot_be_written(flink_bench: FlinkBench, job_name: s
     await_state(engine, handle, JobState.RUNNING)
     eventually(lambda: engine.metrics(handle).batch_id, bool)
     with pytest.raises(
-        Refused, match=rf"job '{job_name}' runs on at .*: its savepoint failed: .*file"
+        Rejected, match=rf"job '{job_name}' runs on at .*: its savepoint failed: .*file"
     ) as caught:
         engine.stop(handle, keep_state=True)
     assert "\n" not in str(caught.value)
@@ -395,7 +395,7 @@ def test_a_refused_job_leaves_no_jar(flink_bench: FlinkBench, job_name: str, tmp
     path, jar = own_jar(flink_bench, tmp_path)
     job = replace(flink_bench.job(job_name, "fails_at_build"), job_path=str(path))
     engine = flink_bench.binder()
-    with pytest.raises(Refused):
+    with pytest.raises(Rejected):
         engine.submit(job, attempt_of(job))
     engine.stop(engine.submit(flink_bench.job(job_name), attempt_of(job)), keep_state=False)
     assert jar not in uploaded(flink_bench)
@@ -409,13 +409,13 @@ def test_a_main_method_that_takes_longer_than_patience(flink_bench: FlinkBench, 
     engine = flink_bench.binder()
     attempt = attempt_of(job)
     engine.rest.slow = 0.5
-    with pytest.raises(NoAnswer, match=r"did not answer in 0\.5 s"):
+    with pytest.raises(OutcomeUnknown, match=r"did not answer in 0\.5 s"):
         engine.submit(job, attempt)
-    with pytest.raises(NoAnswer, match="may still start it"):
+    with pytest.raises(OutcomeUnknown, match="may still start it"):
         flink_bench.binder().find(attempt)
 
     def find() -> Handle | None:
-        with suppress(NoAnswer):
+        with suppress(OutcomeUnknown):
             return engine.find(attempt)
         return None
 
@@ -429,7 +429,7 @@ def test_a_main_method_that_takes_longer_than_patience(flink_bench: FlinkBench, 
 
 def test_a_main_method_that_fails_after_the_start(flink_bench: FlinkBench, job_name: str) -> None:
     job = flink_bench.job(job_name, "streets.Counting$FailsAfterTheStart")
-    with pytest.raises(Refused, match="no such street"):
+    with pytest.raises(Rejected, match="no such street"):
         flink_bench.binder().submit(job, attempt_of(job))
     assert flink_bench.running(job_name) == 0
 
@@ -459,7 +459,7 @@ def test_a_cluster_without_the_connector(tmp_path: Path, monkeypatch: pytest.Mon
     with FlinkServer(tmp_path) as server:
         bench = FlinkBench(server, PROGRAMS / "speck-flink-jobs.jar")
         job = replace(bench.job("thin"), entry_class="io.speck.flink.jobs.Forward", arguments={})
-        with pytest.raises(Refused, match=r"put .*flink-mqtt\.jar, into"):
+        with pytest.raises(Rejected, match=r"put .*flink-mqtt\.jar, into"):
             bench.binder().submit(job, attempt_of(job))
         complete = replace(job, job_path=str(PROGRAMS / "speck-flink-jobs-all.jar"))
         handle = bench.binder().submit(complete, attempt_of(complete))
@@ -471,16 +471,16 @@ def test_a_cluster_without_the_connector(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_missing_savepoint_is_named(flink_bench: FlinkBench, job_name: str) -> None:
     job, engine = flink_bench.job(job_name), flink_bench.binder()
     state = State("flink-savepoint", "file:/nowhere/to/be/found")
-    with pytest.raises(Refused, match=r"FileNotFoundException: .*'file:/nowhere/to/be/found'"):
+    with pytest.raises(Rejected, match=r"FileNotFoundException: .*'file:/nowhere/to/be/found'"):
         engine.submit(job, attempt_of(job, 1, state))
     assert flink_bench.running(job_name) == 0
 
 
 def test_check_reads_the_jar(flink_bench: FlinkBench, job_name: str) -> None:
     engine = flink_bench.binder()
-    with pytest.raises(Refused, match=r"streets\.jar' holds no class 'streets\.Nowhere' \(it has"):
+    with pytest.raises(Rejected, match=r"streets\.jar' holds no class 'streets\.Nowhere' \(it has"):
         engine.check(flink_bench.job(job_name, "missing"), None)
-    with pytest.raises(Refused, match="cannot be read as a jar"):
+    with pytest.raises(Rejected, match="cannot be read as a jar"):
         engine.check(flink_bench.job(job_name, "corrupt"), None)
 
 
@@ -610,10 +610,10 @@ def test_tls_and_a_password(
         for login, error, words in (
             (
                 Login(username="speck", password=secret, ca_file=trusted),
-                Refused,
+                Rejected,
                 "does not let SpecK in.*401",
             ),
-            (Login(ca_file=trusted), Refused, "engine_login"),
+            (Login(ca_file=trusted), Rejected, "engine_login"),
             (Login(username="speck", password=secret), Unreachable, "(?i)certificate"),
         ):
             bad = engine(login)
@@ -627,7 +627,7 @@ def test_tls_and_a_password(
 def test_a_missing_ca_file_is_named(tmp_path: Path) -> None:
     address = "https://127.0.0.1:1"
     one = one_site("A", address, BROKER, engine_login=Login(ca_file=str(tmp_path / "none.pem")))
-    with pytest.raises(Refused, match=r"ca_file .*none\.pem"):
+    with pytest.raises(Rejected, match=r"ca_file .*none\.pem"):
         connect_engine(address, Inventory({"A": one})).capacity()
 
 
@@ -636,7 +636,7 @@ def test_a_missing_ca_file_is_named(tmp_path: Path) -> None:
     ["http://", "flink://host:8081", "http://host:port", "http://host:8081/?a=b", "http://host:99999"],
 )
 def test_what_is_no_address(address: str) -> None:
-    with pytest.raises(Refused, match="expected http://HOST:PORT"):
+    with pytest.raises(Rejected, match="expected http://HOST:PORT"):
         connect_engine(address, Inventory())
 
 
@@ -644,19 +644,19 @@ def test_another_service_at_the_address(flink_bench: FlinkBench, job_name: str) 
     """What stands at one of the cluster's ports is told in one line, with what would be right."""
     rest, rpc, *_ = flink_bench.server.ports
     engine = connect_engine(f"http://127.0.0.1:{rpc}", Inventory())
-    with pytest.raises(NoAnswer, match="is it a JobManager's REST address"):
+    with pytest.raises(OutcomeUnknown, match="is it a JobManager's REST address"):
         engine.check(flink_bench.job(job_name), None)
     engine.close()
     connect = connect_spark(f"sc://127.0.0.1:{rest}", Inventory())
     with pytest.raises(Unreachable, match="expected a Spark Connect server's port"):
         connect.capacity()
     connect.close()
-    with pytest.raises(NoAnswer, match="is it a broker, and does it speak MQTT 5 without TLS"):
+    with pytest.raises(OutcomeUnknown, match="is it a broker, and does it speak MQTT 5 without TLS"):
         MqttBroker(f"tcp://127.0.0.1:{rest}", Inventory(), timeout=1).check()
 
 
 def test_an_address_with_a_login_in_it_is_not_repeated() -> None:
-    with pytest.raises(Refused, match="engine_login") as caught:
+    with pytest.raises(Rejected, match="engine_login") as caught:
         connect_engine("http://speck:open-sesame@host:8081", Inventory())
     assert "sesame" not in str(caught.value)
 
@@ -716,7 +716,7 @@ def test_a_version_that_is_too_old(job_name: str) -> None:
     old = (200, b'{"flink-version":"1.17.2","slots-total":1,"slots-available":1}')
     with answering({}, old) as address:
         engine = connect_engine(address, Inventory())
-        with pytest.raises(Refused, match=r"is Flink 1\.17\.2 \(expected Flink 2, or 1\.20\)"):
+        with pytest.raises(Rejected, match=r"is Flink 1\.17\.2 \(expected Flink 2, or 1\.20\)"):
             engine.check(job(job_name), None)
         engine.close()
 
@@ -733,7 +733,7 @@ def test_a_job_that_begins_is_asked_for_again(job_name: str, monkeypatch: pytest
     monkeypatch.setattr(launcher, "FIND_PATIENCE", 0.5)
     with answering(answers, (200, b"[]")) as address:
         engine = connect_engine(address, Inventory())
-        with pytest.raises(NoAnswer, match=r"JobManager is initializing.*\(try again\)"):
+        with pytest.raises(OutcomeUnknown, match=r"JobManager is initializing.*\(try again\)"):
             engine.find(attempt_of(job(job_name)))
         engine.close()
 
@@ -767,11 +767,11 @@ def test_another_process_finds_it_and_leaves_it(flink_bench: FlinkBench, job_nam
 def test_no_place_for_savepoints(spare_server: FlinkServer, flink_jobs: Path, job_name: str) -> None:
     bench = FlinkBench(spare_server, flink_jobs)
     engine, job = bench.binder(), bench.job(job_name)
-    with pytest.raises(Refused, match=r"no place for savepoints .expected savepoint_dir"):
+    with pytest.raises(Rejected, match=r"no place for savepoints .expected savepoint_dir"):
         engine.check(job, None)
     # What is acknowledged is in the last checkpoint, which must outlive the JobManager.
     halfway = bench.binder(site(bench, savepoint_dir="/savepoints"))
-    with pytest.raises(Refused, match=r"no place for checkpoints .expected checkpoint_dir"):
+    with pytest.raises(Rejected, match=r"no place for checkpoints .expected checkpoint_dir"):
         halfway.check(job, None)
     stateless = replace(job, upgrade="stateless")
     engine.check(stateless, None)
@@ -805,7 +805,7 @@ def test_a_killed_cluster_and_counts_that_go_on(
     await_state(engine, stopped, JobState.RUNNING)
     kept = engine.stop(stopped, keep_state=True)
     placeless = bench.binder()
-    with pytest.raises(Refused, match="no place for savepoints"):
+    with pytest.raises(Rejected, match="no place for savepoints"):
         placeless.check(job, None)
     spare_server.kill()
     assert engine.status(handle).state is JobState.UNKNOWN

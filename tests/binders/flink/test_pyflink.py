@@ -23,7 +23,7 @@ from speck.coordinator import Coordinator
 from speck.core.inventory import Inventory, Login, Secret
 from speck.core.job import Job, Scalar, client_id
 from speck.core.runtime import JobState
-from speck.errors import Refused
+from speck.errors import Rejected
 from speck.schema import load_composition
 from speck.store import Store
 from tests.support import ROOT
@@ -194,7 +194,7 @@ def test_a_program_that_is_refused(
     bench: FlinkBench, entry: str, arguments: dict[str, Scalar], fault: str
 ) -> None:
     job = numbers(bench, "refused", entry, **arguments)
-    with pytest.raises(Refused, match=rf"job 'refused' \({entry} of numbers\.py\): .*: {fault}$"):
+    with pytest.raises(Rejected, match=rf"job 'refused' \({entry} of numbers\.py\): .*: {fault}$"):
         bench.binder().submit(job, attempt_of(job))
     assert bench.running("refused") == 0
 
@@ -210,11 +210,11 @@ def test_a_program_that_fails_at_run(bench: FlinkBench, tmp_path: Path) -> None:
 
 
 def test_a_function_that_is_missing_and_a_file_that_is_no_python(bench: FlinkBench, tmp_path: Path) -> None:
-    with pytest.raises(Refused, match=r"'numbers\.py' defines no function 'brokn' \(it has broken"):
+    with pytest.raises(Rejected, match=r"'numbers\.py' defines no function 'brokn' \(it has broken"):
         bench.binder().check(numbers(bench, "missing", "brokn"), None)
     (tmp_path / "half.py").write_text("def half(:\n")
     job = replace(numbers(bench, "half", "half"), job_path=str(tmp_path / "half.py"))
-    with pytest.raises(Refused, match=r"'half\.py' is not valid Python: .* \(line 1\)"):
+    with pytest.raises(Rejected, match=r"'half\.py' is not valid Python: .* \(line 1\)"):
         bench.binder().check(job, None)
 
 
@@ -222,7 +222,7 @@ def test_a_cluster_without_pyflink(flink_server: FlinkServer, flink_jobs: Path, 
     bench = FlinkBench(flink_server, flink_jobs)
     job = numbers(bench, "nowhere", out="out")
     with pytest.raises(
-        Refused, match=r"has no apache-flink \(expected apache-flink==2|there is no program 'python'"
+        Rejected, match=r"has no apache-flink \(expected apache-flink==2|there is no program 'python'"
     ):
         bench.binder().check(job, None)
     assert bench.running("nowhere") == 0

@@ -24,7 +24,7 @@ from binders.mqtt.local import CONFIGURATION, site_configuration
 from speck.binder import MOST_COUNTED, BrokerBinder, Registry
 from speck.core.inventory import Inventory, Login, Secret
 from speck.core.job import fence_topic
-from speck.errors import InvalidInput, NoAnswer, NoSecret, Refused, SpeckError, Unreachable
+from speck.errors import InvalidInput, OutcomeUnknown, Rejected, SecretUnavailable, SpeckError, Unreachable
 from tests.support.broker_contract import BrokerContract
 from tests.support.examples import one_site
 from tests.support.mosquitto_server import MosquittoServer, free_port
@@ -295,9 +295,9 @@ def test_warnings_are_found_out_once(mosquitto: MosquittoServer) -> None:
 
 def test_a_broker_without_retained_messages_is_refused(tmp_path: Path) -> None:
     with MosquittoServer(tmp_path, "retain_available false") as server:
-        with pytest.raises(Refused, match="retained messages"):
+        with pytest.raises(Rejected, match="retained messages"):
             binder(server).check()
-        with pytest.raises(Refused, match="retained messages"):
+        with pytest.raises(Rejected, match="retained messages"):
             binder(server).fence(SESSION, 1)
 
 
@@ -398,7 +398,7 @@ def test_wrong_password_is_refused_and_not_shown(
 ) -> None:
     monkeypatch.setenv("BROKER_PASSWORD", "not-s3cret")
     broker = binder(guarded, Login(username="speck", password=Secret("${BROKER_PASSWORD}")))
-    with pytest.raises(Refused, match="Not authorized") as caught:
+    with pytest.raises(Rejected, match="Not authorized") as caught:
         broker.check()
     assert "not-s3cret" not in str(caught.value) + repr(caught.value.__cause__)
     assert guarded.address in str(caught.value)
@@ -406,7 +406,7 @@ def test_wrong_password_is_refused_and_not_shown(
 
 def test_missing_secret_is_named(guarded: MosquittoServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BROKER_PASSWORD", raising=False)
-    with pytest.raises(NoSecret, match="BROKER_PASSWORD"):
+    with pytest.raises(SecretUnavailable, match="BROKER_PASSWORD"):
         binder(guarded, Login(username="speck", password=Secret("${BROKER_PASSWORD}"))).check()
 
 
@@ -510,7 +510,7 @@ def test_a_server_that_never_answers() -> None:
 
     with server_that(keep_silent) as address:
         try:
-            with pytest.raises(NoAnswer, match=r"did not answer in 0\.3 s"):
+            with pytest.raises(OutcomeUnknown, match=r"did not answer in 0\.3 s"):
                 MqttBroker(address, Inventory(), timeout=0.3).check()
         finally:
             released.set()

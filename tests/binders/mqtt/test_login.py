@@ -11,7 +11,7 @@ import pytest
 
 from binders.mqtt import MqttBroker
 from speck.core.inventory import Broker, Inventory, Login, Secret
-from speck.errors import BinderError, NoSecret, Refused, Unreachable
+from speck.errors import BinderError, Rejected, SecretUnavailable, Unreachable
 from tests.support import ROOT
 from tests.support.binder_contract import eventually
 from tests.support.certificates import Certificate
@@ -93,7 +93,7 @@ def test_who_may_not_use_speck_s_own_topics_is_told_so(broker: GuardedBroker) ->
     """At once, and not as one that gives no answer, for whom a job would wait."""
     made = binder(broker.narrow, with_password(broker))
     for call in (lambda: made.ensure_session(SESSION, "in/a"), lambda: made.fence(SESSION, 1)):
-        with pytest.raises(Refused, match=r"refused a message to 'speck/.*': Not authorized"):
+        with pytest.raises(Rejected, match=r"refused a message to 'speck/.*': Not authorized"):
             call()
     (warning,) = made.warnings()
     assert re.search(r"could not be tried out: .* refused a message to 'speck/.*': Not authorized", warning)
@@ -140,7 +140,7 @@ def test_a_broker_for_other_machines_as_its_configuration_has_it(
 def test_a_password_in_a_file_may_change(broker: GuardedBroker, tmp_path: Path) -> None:
     (file := tmp_path / "password").write_text("not yet\n")
     made = binder(broker.password, trusting(broker, username=USER, password=Secret(f"file:{file}")))
-    with pytest.raises(Refused, match="Not authorized"):
+    with pytest.raises(Rejected, match="Not authorized"):
         made.check()
     file.write_text(f"{PASSWORD}\n")
     made.check()
@@ -153,14 +153,14 @@ def test_who_has_not_the_password(
     monkeypatch.setenv("BROKER_PASSWORD", "not-it")
     login = trusting(broker) if value is None else with_password(broker)
     refused = failure(broker.password, login)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, Rejected)
     assert "refused the connection: Not authorized" in str(refused)
     assert "not-it" not in str(refused)
 
 
 def test_a_password_that_is_nowhere(broker: GuardedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BROKER_PASSWORD")
-    with pytest.raises(NoSecret, match=r"secret '\$\{BROKER_PASSWORD\}' leads nowhere"):
+    with pytest.raises(SecretUnavailable, match=r"secret '\$\{BROKER_PASSWORD\}' leads nowhere"):
         binder(broker.password, with_password(broker)).check()
 
 
@@ -170,7 +170,7 @@ def test_the_right_certificate(broker: GuardedBroker) -> None:
 
 def test_no_certificate(broker: GuardedBroker) -> None:
     refused = failure(broker.certificate, trusting(broker))
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, Rejected)
     assert "it demands a client certificate (expected certificate_file and key_file)" in str(refused)
 
 
@@ -178,7 +178,7 @@ def test_no_certificate(broker: GuardedBroker) -> None:
 def test_a_certificate_that_is_not_taken(broker: GuardedBroker, name: str) -> None:
     certificate: Certificate = getattr(broker, name)
     refused = failure(broker.certificate, showing(broker, certificate))
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, Rejected)
     assert f"it refuses our certificate '{certificate.file}'" in str(refused)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from binders.mqtt import MqttBroker
-from speck.binder import TellsStored
+from speck.binder import CountsStored
 from speck.core.inventory import Inventory
 from speck.errors import Unreachable
 from tests.support.binder_contract import eventually
@@ -26,7 +26,7 @@ def server_fixture(tmp_path: Path) -> Iterator[MosquittoServer]:
 
 def test_what_waits_in_a_session_is_counted_and_stays_there(server: MosquittoServer) -> None:
     broker, friend = MqttBroker(server.address, Inventory()), MqttFriend(server.port)
-    assert isinstance(broker, TellsStored)
+    assert isinstance(broker, CountsStored)
     broker.ensure_session("speck-a", "stored/in")
     before = eventually(broker.stored, lambda count: count is not None) or 0
     friend.send("stored/in", [str(number) for number in range(300)])

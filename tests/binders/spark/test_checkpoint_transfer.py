@@ -20,12 +20,12 @@ from binders.spark.connect.engine import ConnectEngine
 from binders.spark.local.commands import CONNECTOR
 from binders.spark.query.options import settings
 from speck.apply.operation import Operation
-from speck.binder import CarriesState, Snapshot, installed
+from speck.binder import Snapshot, StateTransferable, installed
 from speck.coordinator import Coordinator
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
 from speck.core.runtime import Handle, State
-from speck.errors import Refused
+from speck.errors import Rejected
 from speck.schema import load_composition
 from speck.store import Store
 from tests.support import ROOT as PROJECT
@@ -183,7 +183,7 @@ def engine_at(server: SparkServer, directory: str) -> ConnectEngine:
 
 
 def test_what_is_written_is_read_again(engine: ConnectEngine, other_server: SparkServer) -> None:
-    assert isinstance(engine, CarriesState)
+    assert isinstance(engine, StateTransferable)
     place = engine.state_place("a", "1-ab")
     files = {
         "metadata": b"{}",
@@ -215,14 +215,14 @@ def test_a_directory_that_cannot_be_written_is_refused(other_server: SparkServer
     (other_server.directory / "file").write_text("not a directory", encoding="utf-8")
     engine = engine_at(other_server, "file/checkpoints")
     try:
-        with pytest.raises(Refused, match="expected checkpoint_dir on the server's default file system"):
+        with pytest.raises(Rejected, match="expected checkpoint_dir on the server's default file system"):
             engine.check_state_place("a")
     finally:
         engine.close()
 
 
 def test_a_place_without_a_checkpoint_has_no_size(engine: ConnectEngine) -> None:
-    with pytest.raises(Refused, match="checkpoints/none"):
+    with pytest.raises(Rejected, match="checkpoints/none"):
         engine.state_size(State("spark-checkpoint", "checkpoints/none"))
 
 

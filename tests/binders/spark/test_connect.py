@@ -24,7 +24,7 @@ from binders.spark.connect.launcher import Launcher
 from speck.core.inventory import Inventory, Login, Secret
 from speck.core.job import Job, client_id
 from speck.core.runtime import Handle, JobState
-from speck.errors import NoAnswer, NoCapacity, Refused
+from speck.errors import NoCapacity, OutcomeUnknown, Rejected
 from tests.support.binder_contract import EngineContract, assert_useless, attempt_of, await_state, eventually
 from tests.support.examples import job, one_site
 from tests.support.mosquitto_server import MosquittoServer
@@ -149,7 +149,7 @@ def test_what_is_wrong_is_said_and_nothing_stays(
 ) -> None:
     job = site_bench.job(job_name, entry, **arguments)
     attempt = attempt_of(job)
-    with pytest.raises(Refused, match=message) as caught:
+    with pytest.raises(Rejected, match=message) as caught:
         site_bench.binder().submit(job, attempt)
     assert job.job_name in str(caught.value)
     assert not site_bench.session_exists(attempt.id)
@@ -160,7 +160,7 @@ def test_code_that_never_ends_is_killed(site_bench: SparkBench, job_name: str) -
     attempt = attempt_of(job)
     engine = site_bench.binder()
     engine.build_timeout = 1.0
-    with pytest.raises(Refused, match="did not come to a started query in 1 s"):
+    with pytest.raises(Rejected, match="did not come to a started query in 1 s"):
         engine.submit(job, attempt)
     assert not site_bench.session_exists(attempt.id)
 
@@ -170,7 +170,7 @@ def test_an_attempt_that_ended_is_not_started_again(site_bench: SparkBench, job_
     attempt = attempt_of(job)
     engine = site_bench.binder()
     engine.stop(engine.submit(job, attempt), keep_state=False)
-    with pytest.raises(Refused, match="ended before"):
+    with pytest.raises(Rejected, match="ended before"):
         engine.submit(job, attempt)
 
 
@@ -295,7 +295,7 @@ def test_a_server_without_the_connector(tmp_path: Path) -> None:
     with MosquittoServer(tmp_path / "mosquitto") as broker, server:
         bench = SparkBench(server, broker, tmp_path)
         job = bench.job("a")
-        with pytest.raises(Refused, match=r"no data source 'mqtt' \(start it with spark-mqtt\.jar"):
+        with pytest.raises(Rejected, match=r"no data source 'mqtt' \(start it with spark-mqtt\.jar"):
             bench.binder().check(job, None)
         bench.close()
 
@@ -323,7 +323,7 @@ def test_a_server_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"sc://127.0.0.1:{listener.getsockname()[1]}"
         engine = connect_engine(address, Inventory())
-        with pytest.raises(NoAnswer, match="did not answer"):
+        with pytest.raises(OutcomeUnknown, match="did not answer"):
             engine.capacity()
         lost = Handle(address, "0" * 8, {"query": "q", "run": "r", "job": "j"})
         assert engine.status(lost).state is JobState.UNKNOWN
@@ -351,8 +351,8 @@ def test_another_server_that_speaks_grpc(job_name: str, answer: bytes | None) ->
     one = job(job_name, engine="spark", spe_address=address)
     lost = Handle(address, "0" * 8, {"query": "q", "run": "r", "job": "j", "checkpoint": "c"})
     try:
-        assert_useless(engine, one, attempt_of(one), lost, NoAnswer)
-        with pytest.raises(NoAnswer, match="answers, but not as Spark Connect does"):
+        assert_useless(engine, one, attempt_of(one), lost, OutcomeUnknown)
+        with pytest.raises(OutcomeUnknown, match="answers, but not as Spark Connect does"):
             engine.check(one, None)
     finally:
         engine.close()
@@ -363,7 +363,7 @@ def test_another_server_that_speaks_grpc(job_name: str, answer: bytes | None) ->
     "address", ["sc://", "sc://host:port", "http://127.0.0.1:1", "sc://127.0.0.1:1/path"]
 )
 def test_what_is_no_address(address: str) -> None:
-    with pytest.raises(Refused, match="expected sc://HOST:PORT"):
+    with pytest.raises(Rejected, match="expected sc://HOST:PORT"):
         connect_engine(address, Inventory())
 
 
@@ -383,7 +383,7 @@ def test_secrets_go_to_the_connector_alone(
     )
     engine = connect_engine(site_bench.server.address, Inventory({"A": site}))
     job = site_bench.job(job_name, "environment", name="BROKER_PASSWORD")
-    with pytest.raises(Refused, match="BROKER_PASSWORD is not there") as caught:
+    with pytest.raises(Rejected, match="BROKER_PASSWORD is not there") as caught:
         engine.submit(job, attempt_of(job))
     assert "hunter2" not in str(caught.value)
     orders = engine._orders(job, attempt_of(job))  # type: ignore[attr-defined]

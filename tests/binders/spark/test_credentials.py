@@ -16,7 +16,7 @@ from binders.spark.local.commands import CONNECTOR
 from speck.core.inventory import Inventory, Login, Secret
 from speck.core.job import Job
 from speck.core.runtime import Handle, JobState
-from speck.errors import BinderError, NoSecret, Refused, Unreachable
+from speck.errors import BinderError, Rejected, SecretUnavailable, Unreachable
 from tests.support.binder_contract import attempt_of, eventually
 from tests.support.certificates import Authority
 from tests.support.examples import job, one_site
@@ -123,7 +123,7 @@ def test_who_has_not_the_token_is_refused(
 ) -> None:
     monkeypatch.setenv("SPARK_TOKEN", token or "")
     refused = failure(guarded.address, WITH_TOKEN if token else Login())
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, Rejected)
     assert f"refuses the login (engine_login.token): {words}" in str(refused)
     assert token is None or token not in str(refused) + repr(refused.__cause__)
 
@@ -132,7 +132,7 @@ def test_a_token_that_is_nowhere_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delenv("SPARK_TOKEN")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         engine = engine_at(f"sc://127.0.0.1:{listener.getsockname()[1]}", WITH_TOKEN)
-        with pytest.raises(NoSecret, match=r"secret '\$\{SPARK_TOKEN\}' leads nowhere"):
+        with pytest.raises(SecretUnavailable, match=r"secret '\$\{SPARK_TOKEN\}' leads nowhere"):
             engine.capacity()
         engine.close()
 
@@ -140,7 +140,7 @@ def test_a_token_that_is_nowhere_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_token_that_changes_is_used_with_the_next_call(guarded: SparkServer, tmp_path: Path) -> None:
     (file := tmp_path / "token").write_text("of-yesterday")
     engine = engine_at(guarded.address, Login(token=Secret(f"file:{file}")))
-    with pytest.raises(Refused, match="Invalid authentication token"):
+    with pytest.raises(Rejected, match="Invalid authentication token"):
         engine.capacity()
     file.write_text(TOKEN)
     assert engine.capacity().cores

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from binders.common.reservations import Promises, slots_taken
+from binders.common.reservations import Reservations, slots_taken
 from binders.spark.standalone.capacity import DRIVER_MEMORY, EXECUTOR_MEMORY, has_room, still_to_come
-from binders.spark.standalone.driver_bootstrap import Account as Telling
+from binders.spark.standalone.driver_bootstrap import DriverStatus as Telling
 from binders.spark.standalone.driver_bootstrap import fetch
 from binders.spark.standalone.driver_bundle import bundle, script
-from binders.spark.standalone.driver_status import Account, choose, last_words, read_account, state_of
+from binders.spark.standalone.driver_status import DriverStatus, choose, last_words, read_account, state_of
 from binders.spark.standalone.master import Cluster, Driver, Master, Worker
 from speck.core.inventory import Engine
 from speck.core.runtime import JobState
@@ -26,9 +26,9 @@ def driver(state: str, number: int = 0) -> Driver:
     return Driver(f"driver-20260101000000-{number:04}", state, "worker-1", "Main")
 
 
-def account(kind: str, **more: object) -> Account:
+def account(kind: str, **more: object) -> DriverStatus:
     fields: dict[str, object] = {"message": kind, "age": 1.0, "starts": 1, "ran": kind == "running"}
-    return Account(kind=kind, **(fields | more))  # type: ignore[arg-type]
+    return DriverStatus(kind=kind, **(fields | more))  # type: ignore[arg-type]
 
 
 # -- states
@@ -55,7 +55,7 @@ def account(kind: str, **more: object) -> Account:
         (driver("RELAUNCHING"), account("running"), False, JobState.LOST, "relaunching"),
     ],
 )
-def test_state(found: Driver, told: Account | None, waits: bool, state: JobState, words: str) -> None:
+def test_state(found: Driver, told: DriverStatus | None, waits: bool, state: JobState, words: str) -> None:
     seen, message = state_of(found, told, waits)
     assert seen is state
     assert words in message
@@ -216,7 +216,7 @@ def test_slots_that_are_taken() -> None:
 
 
 def test_a_promise_ends_in_time_and_with_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    promises = Promises()
+    promises = Reservations()
     with pytest.raises(KeyError), promises.deciding("a"):
         raise KeyError
     with promises.deciding("b") as others:

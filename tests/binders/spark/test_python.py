@@ -16,7 +16,7 @@ from binders.spark.connect.probe import ServerProbe
 from binders.spark.local.commands import CONNECTOR
 from binders.spark.query.code_check import mentions_python_functions
 from speck.core.runtime import JobState
-from speck.errors import Refused
+from speck.errors import Rejected
 from tests.support.binder_contract import attempt_of, await_state
 from tests.support.mosquitto_server import PROGRAM, MosquittoServer
 from tests.support.spark_bench import JOBS, SparkBench
@@ -72,7 +72,7 @@ def test_a_job_with_python_functions_is_refused_before_anything_starts(
 ) -> None:
     bench, version = foreign
     job = bench.job(f"refused-{entry}", entry, JOBS / f"{name}.py")
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(Rejected) as caught:
         bench.binder().check(job, None)
     assert f"job 'refused-{entry}' has Python functions" in str(caught.value)
     assert node in str(caught.value)
@@ -122,7 +122,7 @@ def test_a_server_without_python_says_so(tmp_path: Path) -> None:
     with MosquittoServer(tmp_path / "mosquitto") as broker, server:
         bench = SparkBench(server, broker, tmp_path)
         try:
-            with pytest.raises(Refused, match=r"has Python functions .*: .*no-such-python") as caught:
+            with pytest.raises(Rejected, match=r"has Python functions .*: .*no-such-python") as caught:
                 bench.binder().check(bench.job("a", "reverse"), None)
             assert "\n" not in str(caught.value)
             bench.binder().check(bench.job("b", "upper"), None)

@@ -28,7 +28,7 @@ from speck.binder import EngineBinder, Registry
 from speck.core.inventory import Engine, Inventory, Login, Secret
 from speck.core.job import Job
 from speck.core.runtime import Attempt, Handle, JobState, State
-from speck.errors import NoAnswer, NoCapacity, Refused, Unreachable
+from speck.errors import NoCapacity, OutcomeUnknown, Rejected, Unreachable
 from speck.schema import load_inventory
 from tests.support import ROOT
 from tests.support.binder_contract import EngineContract, attempt_of, await_state, eventually
@@ -202,7 +202,7 @@ def test_a_lost_worker(bench: StandaloneBench, job_name: str, tmp_path: Path) ->
 
 def test_code_that_ends_its_process_is_refused(bench: StandaloneBench, job_name: str) -> None:
     job = bench.job(job_name, "exits")
-    with pytest.raises(Refused, match="ended the process that ran it"):
+    with pytest.raises(Rejected, match="ended the process that ran it"):
         bench.binder().submit(job, attempt_of(job))
     assert bench.running(job_name) == 0
 
@@ -225,7 +225,7 @@ def test_code_that_never_ends_is_killed(bench: StandaloneBench, job_name: str) -
     engine.start_timeout = 1e9
     thread = threading.Thread(target=lose_patience)
     thread.start()
-    with pytest.raises(Refused, match="did not come to a started query"):
+    with pytest.raises(Rejected, match="did not come to a started query"):
         engine.submit(job, attempt)
     thread.join()
     assert told.is_set()
@@ -234,7 +234,7 @@ def test_code_that_never_ends_is_killed(bench: StandaloneBench, job_name: str) -
 
 def test_analysis_that_fails_names_the_line(bench: StandaloneBench, job_name: str) -> None:
     job = bench.job(job_name, "fails_in_analysis")
-    with pytest.raises(Refused, match=r"`nothing` cannot be resolved.*simple\.py, line \d+"):
+    with pytest.raises(Rejected, match=r"`nothing` cannot be resolved.*simple\.py, line \d+"):
         bench.binder().submit(job, attempt_of(job))
 
 
@@ -253,7 +253,7 @@ def test_a_driver_that_no_worker_takes(
     eventually(bench.master.cluster, lambda found: any(each.state == "SUBMITTED" for each in found.drivers))
     # Who did not submit it cannot tell whose it is, and does not say that there is none.
     monkeypatch.setattr(standalone_engine, "FIND_PATIENCE", 0.5)
-    with pytest.raises(NoAnswer, match=r"wait for a worker.*driver-"):
+    with pytest.raises(OutcomeUnknown, match=r"wait for a worker.*driver-"):
         other.find(attempt)
     waiting.join()
     assert other.find(attempt) is None
@@ -274,19 +274,19 @@ def _submit_quietly(engine: StandaloneEngine, job: Job, attempt: Attempt) -> Non
 def test_what_is_missing_is_said_before_anything_is_asked(bench: StandaloneBench, job_name: str) -> None:
     job = bench.job(job_name)
     without_files = STANDALONE.connect(bench.server.address, bench.inventory)
-    with pytest.raises(Refused, match=r"serves none \(speck serve does; its --advertise"):
+    with pytest.raises(Rejected, match=r"serves none \(speck serve does; its --advertise"):
         without_files.check(job, None)
     without_files.close()
     engine = StandaloneEngine(bench.server.address, Inventory())
     engine.take_artifacts(bench.files)
-    with pytest.raises(Refused, match="names no checkpoint_dir"):
+    with pytest.raises(Rejected, match="names no checkpoint_dir"):
         engine.check(job, None)
     engine.close()
 
 
 def test_arguments_that_are_too_long(bench: StandaloneBench, job_name: str) -> None:
     job = bench.job(job_name, "good", JOBS / "simple.py", suffix="x" * 200_000)
-    with pytest.raises(Refused, match="arguments are too long"):
+    with pytest.raises(Rejected, match="arguments are too long"):
         bench.binder().submit(job, attempt_of(job))
 
 
@@ -295,7 +295,7 @@ def test_arguments_that_are_too_long(bench: StandaloneBench, job_name: str) -> N
     ["spark://", "spark://host:port", "http://127.0.0.1:1", "spark://a:1/b", "spark://a:7077,b:7077"],
 )
 def test_what_is_no_address(address: str) -> None:
-    with pytest.raises(Refused, match="expected spark://HOST:PORT"):
+    with pytest.raises(Rejected, match="expected spark://HOST:PORT"):
         STANDALONE.connect(address, Inventory())
 
 
@@ -322,11 +322,13 @@ def test_another_service_at_the_address(
         words = "ui_port of the inventory|answered 468: Unknown protocol version"
         expected.append((bench.at(bench.server.ports[0], ui_port=port), words))
     for engine, words in expected:
-        with pytest.raises((NoAnswer, Refused, Unreachable), match=words) as caught:
+        with pytest.raises((OutcomeUnknown, Rejected, Unreachable), match=words) as caught:
             engine.check(job, None)
         assert str(caught.value).isprintable()
         engine.close()
-    with pytest.raises((NoAnswer, Refused), match="is it a broker, and does it speak MQTT 5 without TLS"):
+    with pytest.raises(
+        (OutcomeUnknown, Rejected), match="is it a broker, and does it speak MQTT 5 without TLS"
+    ):
         MqttBroker(f"tcp://127.0.0.1:{port}", at_it).check()
 
 
@@ -344,7 +346,7 @@ def test_a_password_is_in_no_log_and_on_no_command_line(
     engine.take_artifacts(bench.files)
     job = bench.job(job_name, "environment", name="SPECK_PARCEL")
     attempt = attempt_of(job)
-    with pytest.raises(Refused, match="SPECK_PARCEL is not there"):  # nor where the job's code sees it
+    with pytest.raises(Rejected, match="SPECK_PARCEL is not there"):  # nor where the job's code sees it
         engine.submit(job, attempt)
     # Wherever in a text it stands, in base 64 these are its middle characters.
     encoded = [base64.b64encode(b" " * shift + b"hunter2")[4 * bool(shift) : -4] for shift in range(3)]
