@@ -31,16 +31,16 @@ public final class Login implements Serializable {
         return address;
     }
 
-    String username() {
+    public String username() {
         return username;
     }
 
     /** The password as it is now; null for none. See {@link Password#reveal}. */
-    byte[] password() {
+    public byte[] password() {
         return password == null ? null : password.reveal(address);
     }
 
-    TlsFiles tls() {
+    public TlsFiles tls() {
         return tls;
     }
 

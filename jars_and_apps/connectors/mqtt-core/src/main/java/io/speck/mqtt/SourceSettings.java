@@ -55,7 +55,8 @@ public record SourceSettings(Login login, String clientId, String topic, int rec
         return text;
     }
 
-    String session() {
+    /** Names the session and its broker, for errors and log lines. */
+    public String session() {
         return "client '" + clientId + "' at broker " + login;
     }
 }

@@ -1,6 +1,6 @@
 package io.speck.flink.mqtt;
 
-import io.speck.mqtt.Runtime;
+import io.speck.mqtt.net.Runtime;
 import org.apache.flink.api.connector.source.SourceReader;
 import org.apache.flink.util.UserCodeClassLoader;
 

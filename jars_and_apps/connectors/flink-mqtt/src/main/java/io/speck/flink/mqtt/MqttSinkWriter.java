@@ -1,8 +1,8 @@
 package io.speck.flink.mqtt;
 
-import io.speck.mqtt.MqttSink;
 import io.speck.mqtt.SinkSettings;
-import io.speck.mqtt.Stamp;
+import io.speck.mqtt.stamp.Stamp;
+import io.speck.mqtt.writer.MqttSink;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import org.apache.flink.api.connector.sink2.StatefulSinkWriter;

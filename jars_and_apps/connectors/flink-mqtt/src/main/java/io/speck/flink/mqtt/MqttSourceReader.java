@@ -1,8 +1,8 @@
 package io.speck.flink.mqtt;
 
 import io.speck.mqtt.Received;
-import io.speck.mqtt.SourceMetrics;
 import io.speck.mqtt.SourceSettings;
+import io.speck.mqtt.reader.SourceMetrics;
 import java.io.IOException;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;

@@ -1,6 +1,6 @@
 package io.speck.flink.mqtt;
 
-import io.speck.mqtt.BatchRecord;
+import io.speck.mqtt.reader.BatchRecord;
 import java.util.Collections;
 import java.util.Objects;
 import java.util.SortedMap;

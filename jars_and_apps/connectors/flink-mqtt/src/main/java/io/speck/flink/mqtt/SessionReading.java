@@ -1,13 +1,13 @@
 package io.speck.flink.mqtt;
 
-import io.speck.mqtt.BatchJournal;
 import io.speck.mqtt.DataLossException;
 import io.speck.mqtt.MqttException;
-import io.speck.mqtt.MqttSource;
 import io.speck.mqtt.Received;
-import io.speck.mqtt.SourceMetrics;
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.TakenOverException;
+import io.speck.mqtt.reader.BatchJournal;
+import io.speck.mqtt.reader.MqttSource;
+import io.speck.mqtt.reader.SourceMetrics;
 import java.io.IOException;
 import java.util.Collections;
 import java.util.Iterator;

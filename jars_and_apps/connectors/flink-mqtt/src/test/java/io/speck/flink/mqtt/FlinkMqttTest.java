@@ -4,7 +4,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.speck.mqtt.Await;
 import io.speck.mqtt.CuttingProxy;
 import io.speck.mqtt.Mosquitto;
 import io.speck.mqtt.Topic;

@@ -1,5 +1,6 @@
 package io.speck.flink.mqtt;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
@@ -9,6 +10,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.speck.mqtt.InvalidSettingException;
 import java.time.Duration;
 import java.util.HashSet;
+import java.util.HexFormat;
 import java.util.List;
 import java.util.Set;
 import java.util.TreeMap;
@@ -67,6 +69,17 @@ class SettingsTest {
     @Test
     void aJobWithoutCheckpointsIsRefused() {
         assertTrue(fault(MqttJob.of(new String[] {"--job-name", "x"})::execute).contains("checkpoints are off"));
+    }
+
+    @Test
+    void storedStatesAreReadBack() throws Exception {
+        byte[] split = HexFormat.of().parseHex("000000000000000c00000002000000000000000400000000000000000000000a00000003010203");
+        MqttSplit read = new MqttSplitSerializer().deserialize(1, split);
+        assertEquals(12, read.position());
+        assertEquals(List.of(4L, 10L), List.copyOf(read.records().keySet()));
+        assertArrayEquals(new byte[] {1, 2, 3}, read.records().get(10L));
+        byte[] lineage = HexFormat.of().parseHex("000372756e0000000100000002000000000000002a");
+        assertEquals(new Lineage("run", 1, 2, 42), new Lineage.Serializer().deserialize(1, lineage));
     }
 
     @Test

@@ -1,8 +1,8 @@
 package io.speck.spark.mqtt;
 
 import io.speck.mqtt.InvalidSettingException;
-import io.speck.mqtt.MqttSink;
-import io.speck.mqtt.Stamp;
+import io.speck.mqtt.stamp.Stamp;
+import io.speck.mqtt.writer.MqttSink;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.nio.charset.StandardCharsets;

@@ -1,8 +1,8 @@
 package io.speck.spark.mqtt;
 
-import io.speck.mqtt.Message;
-import io.speck.mqtt.MqttSource;
-import io.speck.mqtt.SourceMetrics;
+import io.speck.mqtt.reader.Message;
+import io.speck.mqtt.reader.MqttSource;
+import io.speck.mqtt.reader.SourceMetrics;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.io.UncheckedIOException;

@@ -1,6 +1,6 @@
 package io.speck.spark.mqtt;
 
-import io.speck.mqtt.Message;
+import io.speck.mqtt.reader.Message;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.LinkedHashMap;

@@ -1,9 +1,9 @@
 package io.speck.spark.mqtt;
 
 import io.speck.mqtt.Login;
-import io.speck.mqtt.MqttSink;
 import io.speck.mqtt.SinkSettings;
-import io.speck.mqtt.Stamp;
+import io.speck.mqtt.stamp.Stamp;
+import io.speck.mqtt.writer.MqttSink;
 import java.io.Serializable;
 import java.time.Duration;
 import java.util.HashSet;

@@ -1,0 +1,60 @@
+package io.speck.mqtt.writer;
+
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.List;
+
+/** What waits to be sent, in order. Not thread-safe; guarded by the publisher's lock. */
+final class Outbox {
+    private static final int MESSAGES = 4000;
+    private static final long BYTES = 8L << 20;
+
+    private final Deque<Outgoing> queue = new ArrayDeque<>();
+    private long bytes;
+
+    boolean isEmpty() {
+        return queue.isEmpty();
+    }
+
+    /** Whether who writes must wait. */
+    boolean full() {
+        return queue.size() >= MESSAGES || bytes > BYTES;
+    }
+
+    long bytes() {
+        return bytes;
+    }
+
+    void add(Outgoing message) {
+        queue.add(message);
+        bytes += message.bytes();
+    }
+
+    /** Puts these before all others, in their order. */
+    void putBack(List<Outgoing> messages) {
+        for (int i = messages.size() - 1; i >= 0; i--) {
+            queue.addFirst(messages.get(i));
+            bytes += messages.get(i).bytes();
+        }
+    }
+
+    Outgoing peek() {
+        return queue.peek();
+    }
+
+    Outgoing remove() {
+        Outgoing message = queue.remove();
+        bytes -= message.bytes();
+        return message;
+    }
+
+    /** Gives up what the broker has never taken of a writer. */
+    void drop(MqttSink writer) {
+        queue.removeIf(message -> message.writer == writer && !message.taken);
+        bytes = queue.stream().mapToLong(Outgoing::bytes).sum();
+    }
+
+    Iterable<Outgoing> messages() {
+        return queue;
+    }
+}
