@@ -1,4 +1,5 @@
 /**
+
  * An MQTT 5 client for stream processing engines. This package holds the types that all others share: settings, logins,
  * received messages and errors; {@code net}, {@code stamp}, {@code reader} and {@code writer} hold the client itself.
  *

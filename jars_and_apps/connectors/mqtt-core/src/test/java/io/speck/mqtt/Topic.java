@@ -5,7 +5,7 @@ import io.netty.handler.codec.mqtt.MqttMessageBuilders;
 import io.netty.handler.codec.mqtt.MqttQoS;
 import io.speck.mqtt.net.Connection;
 import io.speck.mqtt.net.ConnectionListener;
-import io.speck.mqtt.net.Reasons;
+import io.speck.mqtt.net.ReasonCodes;
 import io.speck.mqtt.net.Runtime;
 import io.speck.mqtt.net.Session;
 import io.speck.mqtt.reader.BatchJournal;
@@ -105,7 +105,7 @@ public final class Topic implements AutoCloseable {
         int reason = answer.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
         connection.close(true);
         if (reason >= 0x80) {
-            throw new AssertionError(Reasons.text(reason));
+            throw new AssertionError(ReasonCodes.text(reason));
         }
     }
 

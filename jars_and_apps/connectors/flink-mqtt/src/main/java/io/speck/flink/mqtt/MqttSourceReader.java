@@ -20,7 +20,7 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
     private final SerializableFunction<Received, T> format;
     private final SourceReaderContext context;
     private final CompletableFuture<Void> assigned = new CompletableFuture<>();
-    private volatile SessionReading reading;
+    private volatile SessionReader reading;
 
     MqttSourceReader(SourceSettings settings, SerializableFunction<Received, T> format, SourceReaderContext context) {
         this.settings = settings;
@@ -52,7 +52,7 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
             throw new IllegalStateException("client '" + settings.clientId() + "' has one session, and not "
                     + splits.size() + " more");
         }
-        reading = new SessionReading(settings, splits.get(0));
+        reading = new SessionReader(settings, splits.get(0));
         assigned.complete(null);
     }
 

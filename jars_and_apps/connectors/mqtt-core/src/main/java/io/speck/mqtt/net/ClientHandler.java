@@ -171,7 +171,7 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
         MqttConnAckVariableHeader header = packet.variableHeader();
         if (header.connectReturnCode() != MqttConnectReturnCode.CONNECTION_ACCEPTED) {
             endReason = "broker " + connection.login() + " refuses client '" + connection.session().clientId()
-                    + "': " + Reasons.connect(header.connectReturnCode());
+                    + "': " + ReasonCodes.connect(header.connectReturnCode());
             opened.completeExceptionally(new BrokerException(endReason, true));
             context.close();
             return;
@@ -196,7 +196,7 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
         if (reason >= 0x80) {
             subscribed.completeExceptionally(new BrokerException("broker " + connection.login()
                     + " refuses the subscription of client '" + connection.session().clientId() + "': "
-                    + Reasons.text(reason), true));
+                    + ReasonCodes.text(reason), true));
         } else {
             subscribed.complete(null);
         }
@@ -204,7 +204,7 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
 
     private void dismissed(ChannelHandlerContext context, MqttMessage packet) {
         int reason = ((MqttReasonCodeAndPropertiesVariableHeader) packet.variableHeader()).reasonCode() & 0xFF;
-        endReason = Reasons.text(reason);
+        endReason = ReasonCodes.text(reason);
         context.close();
     }
 
@@ -247,7 +247,7 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
 
     @Override
     public void exceptionCaught(ChannelHandlerContext context, Throwable cause) {
-        String trouble = TlsTrouble.words(connection.login(), cause);
+        String trouble = TlsErrors.words(connection.login(), cause);
         endReason = trouble != null ? trouble : String.valueOf(cause.getMessage() == null ? cause : cause.getMessage());
         opened.completeExceptionally(cause);
         context.close();

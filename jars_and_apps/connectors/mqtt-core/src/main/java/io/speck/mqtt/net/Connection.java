@@ -162,7 +162,7 @@ public final class Connection {
 
     /** Engines show the innermost cause of all: where our own words say it, they are that. */
     private BrokerException unreachable(Throwable cause) {
-        String trouble = TlsTrouble.words(login, cause);
+        String trouble = TlsErrors.words(login, cause);
         if (trouble == null) {
             return new BrokerException("cannot reach broker " + login + ": " + cause.getMessage(), cause);
         }

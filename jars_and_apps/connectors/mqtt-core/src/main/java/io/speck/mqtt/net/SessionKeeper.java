@@ -321,7 +321,7 @@ public final class SessionKeeper implements ConnectionListener {
         } else {
             shortLives++;
         }
-        if (settings.fenceTopic() == null && (reason.startsWith(Reasons.text(Reasons.TAKEN_OVER))
+        if (settings.fenceTopic() == null && (reason.startsWith(ReasonCodes.text(ReasonCodes.TAKEN_OVER))
                 || shortLives > SHORT_LIVES_ALLOWED)) {
             fail(new TakenOverException("the session of " + settings.session() + " was taken over by another client"
                     + " (" + reason + ")"));

@@ -1,6 +1,6 @@
 package io.speck.mqtt.reader;
 
-import io.speck.mqtt.stamp.StampMarks;
+import io.speck.mqtt.stamp.DedupWatermarks;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
@@ -26,7 +26,7 @@ import java.util.zip.CRC32C;
  * @param marks the highest stamps at the end of the batch
  */
 public record BatchRecord(String clientId, String broker, long start, long end, int partitions,
-        List<Message> messages, StampMarks marks) {
+        List<Message> messages, DedupWatermarks marks) {
     private static final int MAGIC = 0x53504b42;
     private static final int VERSION = 1;
     private static final int HEADER_BYTES = 12;
@@ -94,7 +94,7 @@ public record BatchRecord(String clientId, String broker, long start, long end, 
             time += number >>> 1;
             messages.add(Message.awaited(packetId, hash, time, (number & 1) == 1));
         }
-        return new BatchRecord(clientId, broker, start, end, partitions, messages, StampMarks.read(in));
+        return new BatchRecord(clientId, broker, start, end, partitions, messages, DedupWatermarks.read(in));
     }
 
     private static void writeNumber(DataOutputStream out, long number) throws IOException {

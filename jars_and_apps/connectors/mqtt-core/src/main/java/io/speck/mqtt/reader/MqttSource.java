@@ -10,7 +10,7 @@ import io.speck.mqtt.net.Connection;
 import io.speck.mqtt.net.ResendRequest;
 import io.speck.mqtt.net.Runtime;
 import io.speck.mqtt.net.SessionKeeper;
-import io.speck.mqtt.stamp.StampMarks;
+import io.speck.mqtt.stamp.DedupWatermarks;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
@@ -44,7 +44,7 @@ public final class MqttSource implements AutoCloseable {
     private final RecordedBatches records;
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition changed = lock.newCondition();
-    private final Inbox inbox;
+    private final ReceiveBuffer inbox;
     private final Acknowledgements acknowledgements = new Acknowledgements();
     private final Arrivals arrivals = new Arrivals();
     private final SessionKeeper keeper;
@@ -56,7 +56,7 @@ public final class MqttSource implements AutoCloseable {
     private long lastArrivalNanos;
     private long lastFoundNanos;
     private long loosenedNanos;
-    private Redelivery redelivery;
+    private RedeliveryMatcher redelivery;
     private long committed;
     private long wakeAt = Long.MAX_VALUE;
     private Runnable waiter;
@@ -71,7 +71,7 @@ public final class MqttSource implements AutoCloseable {
 
     private MqttSource(SourceSettings settings, BatchJournal journal, boolean streaming) {
         this.settings = settings;
-        this.inbox = new Inbox(streaming);
+        this.inbox = new ReceiveBuffer(streaming);
         this.records = new RecordedBatches(settings, journal, this::reportLoss);
         this.keeper = new SessionKeeper(settings, lock, changed, arrivals);
     }
@@ -118,8 +118,8 @@ public final class MqttSource implements AutoCloseable {
 
     // ---- what the connection brings ----
 
-    private final class Arrivals implements SessionKeeper.Reader, Redelivery.Outcome {
-        private final MessageReader packets = new MessageReader();
+    private final class Arrivals implements SessionKeeper.Reader, RedeliveryMatcher.Outcome {
+        private final MessageDecoder packets = new MessageDecoder();
 
         @Override
         public int held() {
@@ -144,11 +144,11 @@ public final class MqttSource implements AutoCloseable {
             lastFoundNanos = lastArrivalNanos;
             acknowledgements.reconnected();
             if (opened.sessionPresent()) {
-                redelivery = new Redelivery(acknowledgements.unconfirmed(), inbox.messages());
+                redelivery = new RedeliveryMatcher(acknowledgements.unconfirmed(), inbox.messages());
                 return;
             }
             acknowledgements.forget();
-            redelivery = new Redelivery(List.of(), List.of());
+            redelivery = new RedeliveryMatcher(List.of(), List.of());
             if (inbox.missing() > 0 || sessionExpected) {
                 reportLoss("the broker has no such session any more");
                 askAgain();
@@ -397,7 +397,7 @@ public final class MqttSource implements AutoCloseable {
      */
     public void close(long start, long end, int partitions) throws IOException {
         List<Message> messages;
-        StampMarks marks;
+        DedupWatermarks marks;
         lock.lock();
         try {
             messages = inbox.record(start, end);

@@ -1,7 +1,7 @@
 package io.speck.mqtt.reader;
 
 import io.speck.mqtt.SourceSettings;
-import io.speck.mqtt.stamp.StampMarks;
+import io.speck.mqtt.stamp.DedupWatermarks;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
@@ -20,7 +20,7 @@ final class RecordedBatches {
      * @param marks the highest stamps at the end of both
      * @param sessionExpected whether the broker must have the session
      */
-    record Recovered(List<Message> committed, List<Message> awaited, StampMarks marks, boolean sessionExpected) {}
+    record Recovered(List<Message> committed, List<Message> awaited, DedupWatermarks marks, boolean sessionExpected) {}
 
     private record Written(long end, int partitions) {}
 
@@ -39,7 +39,7 @@ final class RecordedBatches {
     /** Reads what an earlier process left; [start, end) is its uncommitted batch. */
     Recovered recover(long start, long end) throws IOException {
         BatchRecord uncommitted = null;
-        StampMarks marks = new StampMarks();
+        DedupWatermarks marks = new DedupWatermarks();
         List<Message> committed = new ArrayList<>();
         boolean sessionExpected = false;
         for (byte[] bytes : journal.read().values()) {
@@ -90,7 +90,7 @@ final class RecordedBatches {
     }
 
     /** Records a batch, in place of an older record with its start. */
-    void write(long start, long end, int partitions, List<Message> messages, StampMarks marks) throws IOException {
+    void write(long start, long end, int partitions, List<Message> messages, DedupWatermarks marks) throws IOException {
         BatchRecord record =
                 new BatchRecord(settings.clientId(), broker(), start, end, partitions, messages, marks);
         journal.write(start, record.encode());

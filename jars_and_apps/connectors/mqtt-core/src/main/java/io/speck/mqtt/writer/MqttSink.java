@@ -59,7 +59,7 @@ public final class MqttSink implements AutoCloseable {
         if (key != null && key.length > LONGEST_STRING) {
             throw new InvalidSettingException("a key of " + key.length + " bytes is too long (at most 65535)");
         }
-        publisher.publish(new Outgoing(this, topic, lastTopicBytes, payload, key, job, sequence),
+        publisher.publish(new OutgoingMessage(this, topic, lastTopicBytes, payload, key, job, sequence),
                 settings.flushTimeout());
     }
 

@@ -9,7 +9,7 @@ final class Outbox {
     private static final int MESSAGES = 4000;
     private static final long BYTES = 8L << 20;
 
-    private final Deque<Outgoing> queue = new ArrayDeque<>();
+    private final Deque<OutgoingMessage> queue = new ArrayDeque<>();
     private long bytes;
 
     boolean isEmpty() {
@@ -25,25 +25,25 @@ final class Outbox {
         return bytes;
     }
 
-    void add(Outgoing message) {
+    void add(OutgoingMessage message) {
         queue.add(message);
         bytes += message.bytes();
     }
 
     /** Puts these before all others, in their order. */
-    void putBack(List<Outgoing> messages) {
+    void putBack(List<OutgoingMessage> messages) {
         for (int i = messages.size() - 1; i >= 0; i--) {
             queue.addFirst(messages.get(i));
             bytes += messages.get(i).bytes();
         }
     }
 
-    Outgoing peek() {
+    OutgoingMessage peek() {
         return queue.peek();
     }
 
-    Outgoing remove() {
-        Outgoing message = queue.remove();
+    OutgoingMessage remove() {
+        OutgoingMessage message = queue.remove();
         bytes -= message.bytes();
         return message;
     }
@@ -51,10 +51,10 @@ final class Outbox {
     /** Gives up what the broker has never taken of a writer. */
     void drop(MqttSink writer) {
         queue.removeIf(message -> message.writer == writer && !message.taken);
-        bytes = queue.stream().mapToLong(Outgoing::bytes).sum();
+        bytes = queue.stream().mapToLong(OutgoingMessage::bytes).sum();
     }
 
-    Iterable<Outgoing> messages() {
+    Iterable<OutgoingMessage> messages() {
         return queue;
     }
 }

@@ -7,7 +7,7 @@ import io.speck.mqtt.Login;
 import io.speck.mqtt.net.Backoff;
 import io.speck.mqtt.net.Connection;
 import io.speck.mqtt.net.ConnectionListener;
-import io.speck.mqtt.net.Reasons;
+import io.speck.mqtt.net.ReasonCodes;
 import io.speck.mqtt.net.Runtime;
 import io.speck.mqtt.net.Session;
 import java.nio.charset.StandardCharsets;
@@ -26,7 +26,7 @@ import org.slf4j.LoggerFactory;
  * The one connection of this process to a broker for all that is written there.
  *
  * <p>The session is a passing one: what the broker has not acknowledged is kept here and sent again, in its order, on
- * the next connection, and so is what it took and may have forgotten since ({@link Kept}, {@link Memory}). It closes
+ * the next connection, and so is what it took and may have forgotten since ({@link RetransmissionBuffer}, {@link DeliveryMark}). It closes
  * half a minute after the last writer left.
  */
 final class Publisher implements ConnectionListener {
@@ -41,10 +41,10 @@ final class Publisher implements ConnectionListener {
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition changed = lock.newCondition();
     private final Outbox queue = new Outbox();
-    private final Kept kept = new Kept();
-    private final Memory memory = new Memory();
+    private final RetransmissionBuffer kept = new RetransmissionBuffer();
+    private final DeliveryMark memory = new DeliveryMark();
     private final Set<String> requests = new LinkedHashSet<>();
-    private final Window underWay = new Window();
+    private final InflightWindow underWay = new InflightWindow();
     private final Backoff backoff = new Backoff(100, 5_000);
     private long marked;
     private boolean pumping;
@@ -210,7 +210,7 @@ final class Publisher implements ConnectionListener {
         }
     }
 
-    private void sendAgain(List<Outgoing> messages, String why) {
+    private void sendAgain(List<OutgoingMessage> messages, String why) {
         if (!messages.isEmpty()) {
             LOG.info("broker {}: sends {} messages again, since the broker {}", login, messages.size(), why);
             queue.putBack(messages);
@@ -268,7 +268,7 @@ final class Publisher implements ConnectionListener {
 
     // ---- publishing ----
 
-    void publish(Outgoing message, Duration timeout) throws InterruptedException {
+    void publish(OutgoingMessage message, Duration timeout) throws InterruptedException {
         lock.lockInterruptibly();
         try {
             long left = timeout.toNanos();
@@ -316,8 +316,8 @@ final class Publisher implements ConnectionListener {
     }
 
     private String topicOf(MqttSink writer) {
-        for (Iterable<Outgoing> each : List.of(underWay.messages(), queue.messages())) {
-            for (Outgoing message : each) {
+        for (Iterable<OutgoingMessage> each : List.of(underWay.messages(), queue.messages())) {
+            for (OutgoingMessage message : each) {
                 if (message.writer == writer) {
                     return message.topic;
                 }
@@ -395,7 +395,7 @@ final class Publisher implements ConnectionListener {
     private void send(Connection target) {
         ByteBuf piece = target.buffer(Math.max(WRITE_BYTES, queue.peek().bytes()));
         while (!queue.isEmpty() && underWay.hasRoom(target.receiveMaximum())) {
-            Outgoing message = queue.peek();
+            OutgoingMessage message = queue.peek();
             int bytes = message.bytes();
             if (bytes > target.maximumPacketBytes()) {
                 refuse(queue.remove(), "its " + bytes + " bytes are more than the broker's maximum packet size of "
@@ -415,12 +415,12 @@ final class Publisher implements ConnectionListener {
     public void acknowledged(Connection from, int packetId, int reason) {
         lock.lock();
         try {
-            Outgoing message = from == connection ? underWay.remove(packetId) : null;
+            OutgoingMessage message = from == connection ? underWay.remove(packetId) : null;
             if (message == null) {
                 return;
             }
             if (reason >= 0x80) {
-                refuse(message, Reasons.text(reason));
+                refuse(message, ReasonCodes.text(reason));
             } else {
                 if (!message.taken) {
                     settle(message);
@@ -435,7 +435,7 @@ final class Publisher implements ConnectionListener {
         }
     }
 
-    private void refuse(Outgoing message, String why) {
+    private void refuse(OutgoingMessage message, String why) {
         if (message.taken) {
             LOG.warn("broker {} does not take a message to topic '{}' again: {}", login, message.topic, why);
             return;
@@ -448,7 +448,7 @@ final class Publisher implements ConnectionListener {
         changed.signalAll();
     }
 
-    private void keep(Outgoing message) {
+    private void keep(OutgoingMessage message) {
         kept.add(message, System.nanoTime());
         if (!markingSoon) {
             markingSoon = true;
@@ -474,7 +474,7 @@ final class Publisher implements ConnectionListener {
         }
     }
 
-    private void settle(Outgoing message) {
+    private void settle(OutgoingMessage message) {
         message.writer.outstanding--;
         if (message.writer.outstanding == 0) {
             changed.signalAll();

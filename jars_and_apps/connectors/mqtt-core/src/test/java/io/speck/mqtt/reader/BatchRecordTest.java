@@ -6,8 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.speck.mqtt.stamp.DedupWatermarks;
 import io.speck.mqtt.stamp.Stamp;
-import io.speck.mqtt.stamp.StampMarks;
 import java.io.IOException;
 import java.util.HexFormat;
 import java.util.List;
@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Test;
 class BatchRecordTest {
     @Test
     void recordIsReadBack() throws IOException {
-        StampMarks marks = new StampMarks();
+        DedupWatermarks marks = new DedupWatermarks();
         marks.advance(new Stamp("j", "r", 0, 1, 5));
         List<Message> messages = List.of(Message.awaited(65535, -7, 1_000, false),
                 Message.awaited(1, 8, 1_300, true), Message.awaited(2, 9, 1_299, false));
@@ -47,7 +47,7 @@ class BatchRecordTest {
 
     @Test
     void brokenRecordIsRefused() {
-        byte[] bytes = new BatchRecord("c", "b", 0, 0, 1, List.of(), new StampMarks()).encode();
+        byte[] bytes = new BatchRecord("c", "b", 0, 0, 1, List.of(), new DedupWatermarks()).encode();
         bytes[bytes.length - 1] ^= 1;
         assertThrows(IOException.class, () -> BatchRecord.decode(bytes));
         assertThrows(IOException.class, () -> BatchRecord.decode(new byte[3]));

@@ -36,7 +36,7 @@ class RedeliveryMatcherTest {
     })
     void redeliveryIsRecognised(String acknowledged, String inHand, String incoming, String expected) {
         List<String> seen = new ArrayList<>();
-        Redelivery redelivery = new Redelivery(messages(acknowledged), messages(inHand));
+        RedeliveryMatcher redelivery = new RedeliveryMatcher(messages(acknowledged), messages(inHand));
         for (String each : incoming.split(" ")) {
             redelivery.offer(messages(each.replace("*", "")).get(0), each.endsWith("*"), new Log(seen));
         }
@@ -46,7 +46,7 @@ class RedeliveryMatcherTest {
     @Test
     void anUnfinishedRowIsHeldBackAndMayGoOnLate() {
         List<String> seen = new ArrayList<>();
-        Redelivery redelivery = new Redelivery(messages("1a 2b"), List.of());
+        RedeliveryMatcher redelivery = new RedeliveryMatcher(messages("1a 2b"), List.of());
         redelivery.offer(messages("1a").get(0), true, new Log(seen));
         assertTrue(redelivery.undecided());
         redelivery.settle(new Log(seen));
@@ -64,7 +64,7 @@ class RedeliveryMatcherTest {
         return messages;
     }
 
-    private record Log(List<String> seen) implements Redelivery.Outcome {
+    private record Log(List<String> seen) implements RedeliveryMatcher.Outcome {
         @Override
         public void repeatedAcknowledged(List<Message> known) {
             known.forEach(each -> add("old", each));

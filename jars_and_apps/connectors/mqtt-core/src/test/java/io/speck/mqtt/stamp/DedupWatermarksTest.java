@@ -12,7 +12,7 @@ import org.junit.jupiter.api.Test;
 class DedupWatermarksTest {
     @Test
     void marksDropWhatWasSeen() {
-        StampMarks marks = new StampMarks();
+        DedupWatermarks marks = new DedupWatermarks();
         assertTrue(marks.advance(new Stamp("j", "r", 0, 1, 5)));
         assertFalse(marks.advance(new Stamp("j", "r", 0, 1, 5)));
         assertFalse(marks.advance(new Stamp("j", "r", 0, 0, 9)));
@@ -23,16 +23,16 @@ class DedupWatermarksTest {
 
     @Test
     void marksAreBounded() {
-        StampMarks marks = new StampMarks();
-        for (int i = 0; i < StampMarks.MAXIMUM_STREAMS + 10; i++) {
+        DedupWatermarks marks = new DedupWatermarks();
+        for (int i = 0; i < DedupWatermarks.MAXIMUM_STREAMS + 10; i++) {
             marks.advance(new Stamp("j" + i, "r", 0, 0, 0));
         }
-        assertEquals(StampMarks.MAXIMUM_STREAMS, marks.size());
+        assertEquals(DedupWatermarks.MAXIMUM_STREAMS, marks.size());
     }
 
     @Test
     void looseMarksTakeEachStampOnce() {
-        StampMarks marks = new StampMarks();
+        DedupWatermarks marks = new DedupWatermarks();
         marks.advance(new Stamp("j", "r", 0, 0, 10));
         marks.loosen();
         List<Integer> taken = new ArrayList<>();

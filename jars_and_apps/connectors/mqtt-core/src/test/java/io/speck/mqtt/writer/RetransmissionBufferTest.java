@@ -13,13 +13,13 @@ class RetransmissionBufferTest {
     @Test
     void whatIsKeptIsBounded() {
         byte[] job = bytes("job");
-        Kept kept = new Kept(TimeUnit.SECONDS.toNanos(10), 10_000);
+        RetransmissionBuffer kept = new RetransmissionBuffer(TimeUnit.SECONDS.toNanos(10), 10_000);
         for (int i = 0; i < 100; i++) {
-            kept.add(new Outgoing(null, "t", bytes("t"), new byte[300], null, job, bytes("r/0/0/" + i)), i);
+            kept.add(new OutgoingMessage(null, "t", bytes("t"), new byte[300], null, job, bytes("r/0/0/" + i)), i);
         }
-        kept.add(new Outgoing(null, "t", bytes("t"), new byte[300], null, null, null), 100);
+        kept.add(new OutgoingMessage(null, "t", bytes("t"), new byte[300], null, null, null), 100);
         assertEquals(100, kept.last(), "one without a stamp is not kept");
-        List<Outgoing> left = kept.remove(message -> true);
+        List<OutgoingMessage> left = kept.remove(message -> true);
         assertTrue(left.size() > 10 && left.size() < 20, left.size() + " messages");
         assertEquals(100, left.get(left.size() - 1).keptNumber);
         kept.add(left.get(0), 200);

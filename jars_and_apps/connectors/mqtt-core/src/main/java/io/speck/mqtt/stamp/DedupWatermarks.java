@@ -13,7 +13,7 @@ import java.util.Map;
  * <p>Writers number upwards and brokers keep the order of one publisher, so the first arrival of a stamp is always
  * above the mark, whoever else repeats it. The streams seen longest ago are forgotten beyond a bound.
  */
-public final class StampMarks {
+public final class DedupWatermarks {
     static final int MAXIMUM_STREAMS = 4096;
 
     private record Stream(String job, String run, int partition) {}
@@ -35,7 +35,7 @@ public final class StampMarks {
 
     /** What each stream had brought, and brings, while their order does not hold; null while it does. */
     private Map<Stream, Mark> floors;
-    private final Map<Stream, SeenStamps> above = new HashMap<>();
+    private final Map<Stream, DedupRanges> above = new HashMap<>();
 
     /** Takes note of a stamp; false when it was seen before. */
     public boolean advance(Stamp stamp) {
@@ -50,7 +50,7 @@ public final class StampMarks {
         }
         Mark floor = floors.get(stream);
         return (floor == null || !floor.covers(stamp))
-                && above.computeIfAbsent(stream, each -> new SeenStamps()).add(stamp);
+                && above.computeIfAbsent(stream, each -> new DedupRanges()).add(stamp);
     }
 
     /**
@@ -69,8 +69,8 @@ public final class StampMarks {
         above.clear();
     }
 
-    public StampMarks copy() {
-        StampMarks copy = new StampMarks();
+    public DedupWatermarks copy() {
+        DedupWatermarks copy = new DedupWatermarks();
         copy.marks.putAll(marks);
         return copy;
     }
@@ -90,8 +90,8 @@ public final class StampMarks {
         }
     }
 
-    public static StampMarks read(DataInputStream in) throws IOException {
-        StampMarks read = new StampMarks();
+    public static DedupWatermarks read(DataInputStream in) throws IOException {
+        DedupWatermarks read = new DedupWatermarks();
         for (int left = in.readInt(); left > 0; left--) {
             Stream stream = new Stream(in.readUTF(), in.readUTF(), in.readInt());
             read.marks.put(stream, new Mark(in.readLong(), in.readLong()));
@@ -101,7 +101,7 @@ public final class StampMarks {
 
     @Override
     public boolean equals(Object other) {
-        return other instanceof StampMarks that && marks.equals(that.marks);
+        return other instanceof DedupWatermarks that && marks.equals(that.marks);
     }
 
     @Override

@@ -4,11 +4,11 @@ import io.netty.handler.codec.mqtt.MqttConnectReturnCode;
 import java.util.Locale;
 
 /** Reason codes in words (MQTT 5, 2.4). */
-public final class Reasons {
+public final class ReasonCodes {
     static final int TAKEN_OVER = 0x8E;
     static final String TAKEN_OVER_TEXT = "session taken over (reason 0x8e)";
 
-    private Reasons() {}
+    private ReasonCodes() {}
 
     static String connect(MqttConnectReturnCode code) {
         String name = code.name().replace("CONNECTION_REFUSED_", "").replace('_', ' ').toLowerCase(Locale.ROOT);

@@ -1,7 +1,7 @@
 package io.speck.mqtt.reader;
 
 import io.speck.mqtt.Received;
-import io.speck.mqtt.stamp.StampMarks;
+import io.speck.mqtt.stamp.DedupWatermarks;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -13,24 +13,24 @@ import java.util.List;
  * The messages in hand, in order: received (or awaited again) and not committed. Gives each its offset, and drops what
  * the stamps show to be a duplicate. Not thread-safe; guarded by the reader's lock.
  */
-final class Inbox {
+final class ReceiveBuffer {
     private final Deque<Message> messages = new ArrayDeque<>();
     /** Those not given out yet, where messages are given out as they come. */
     private final Deque<Message> waiting = new ArrayDeque<>();
     private final boolean streaming;
-    private StampMarks received = new StampMarks();
-    private StampMarks recorded = new StampMarks();
+    private DedupWatermarks received = new DedupWatermarks();
+    private DedupWatermarks recorded = new DedupWatermarks();
     private long next;
     private long bytes;
     private int missing;
 
     /** @param streaming whether messages are given out once, by {@link #take}, and not as batches */
-    Inbox(boolean streaming) {
+    ReceiveBuffer(boolean streaming) {
         this.streaming = streaming;
     }
 
     /** Begins after a restart: at this offset, with these marks, and the messages of a batch that will come again. */
-    void restore(long start, StampMarks marks, Collection<Message> awaited) {
+    void restore(long start, DedupWatermarks marks, Collection<Message> awaited) {
         next = start;
         received = marks.copy();
         recorded = marks.copy();
@@ -119,7 +119,7 @@ final class Inbox {
         return received.size() > 0;
     }
 
-    /** See {@link StampMarks#loosen}. */
+    /** See {@link DedupWatermarks#loosen}. */
     void loosen() {
         received.loosen();
     }
@@ -166,7 +166,7 @@ final class Inbox {
         return found;
     }
 
-    StampMarks recordedMarks() {
+    DedupWatermarks recordedMarks() {
         return recorded;
     }
 

@@ -6,7 +6,7 @@ import io.speck.mqtt.stamp.Stamp;
 import java.nio.charset.StandardCharsets;
 
 /** A message to publish at QoS 1, and how it looks on the wire (MQTT 5, 3.3). */
-final class Outgoing {
+final class OutgoingMessage {
     private static final int PUBLISH_QOS_1 = 0x32;
     private static final int USER_PROPERTY = 0x26;
     private static final byte[] JOB_NAME = Stamp.JOB.getBytes(StandardCharsets.UTF_8);
@@ -28,7 +28,7 @@ final class Outgoing {
     long keptNanos;
 
     /** @param key, job and sequence are user properties; null for none */
-    Outgoing(MqttSink writer, String topic, byte[] topicBytes, byte[] payload, byte[] key, byte[] job, byte[] sequence) {
+    OutgoingMessage(MqttSink writer, String topic, byte[] topicBytes, byte[] payload, byte[] key, byte[] job, byte[] sequence) {
         this.writer = writer;
         this.topic = topic;
         this.topicBytes = topicBytes;

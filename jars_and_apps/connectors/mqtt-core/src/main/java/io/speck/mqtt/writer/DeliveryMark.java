@@ -22,7 +22,7 @@ import java.util.concurrent.TimeoutException;
  * before the reader has made it anew. So the reader then asks for it, in a retained message below
  * {@link ResendRequest#TOPICS} that bears its topic filter.
  */
-final class Memory {
+final class DeliveryMark {
     /** A broker may send retained messages after its answer to the ping that follows the subscription. */
     private static final long GRACE_MILLIS = 100;
 

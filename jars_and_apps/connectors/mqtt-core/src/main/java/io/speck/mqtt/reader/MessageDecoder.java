@@ -10,7 +10,7 @@ import io.speck.mqtt.stamp.Stamp;
 import java.nio.charset.StandardCharsets;
 
 /** Makes messages of packets; to be used by the thread of one connection. */
-final class MessageReader {
+final class MessageDecoder {
     private String lastTopic = "";
     private byte[] lastTopicBytes = new byte[0];
 

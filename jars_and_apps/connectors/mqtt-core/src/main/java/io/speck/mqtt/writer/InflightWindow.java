@@ -5,11 +5,11 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 
 /** What was sent and is not acknowledged yet, by packet id, in the order of sending. */
-final class Window {
+final class InflightWindow {
     private static final int SIZE = 1000;
     private static final int PACKET_IDS = 65535;
 
-    private final Map<Integer, Outgoing> underWay = new LinkedHashMap<>();
+    private final Map<Integer, OutgoingMessage> underWay = new LinkedHashMap<>();
     private int lastPacketId;
 
     /** Whether one more may be sent to a broker that takes so many unacknowledged ones. */
@@ -23,7 +23,7 @@ final class Window {
     }
 
     /** Takes a message in; returns the packet id to send it with. */
-    int add(Outgoing message) {
+    int add(OutgoingMessage message) {
         do {
             lastPacketId = lastPacketId % PACKET_IDS + 1;
         } while (underWay.containsKey(lastPacketId));
@@ -32,11 +32,11 @@ final class Window {
     }
 
     /** The message that was sent with this packet id, which is in here no more; null when there is none. */
-    Outgoing remove(int packetId) {
+    OutgoingMessage remove(int packetId) {
         return underWay.remove(packetId);
     }
 
-    Collection<Outgoing> messages() {
+    Collection<OutgoingMessage> messages() {
         return underWay.values();
     }
 

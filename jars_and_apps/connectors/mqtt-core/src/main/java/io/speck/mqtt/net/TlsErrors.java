@@ -9,8 +9,8 @@ import java.security.cert.CertificateNotYetValidException;
 import javax.net.ssl.SSLException;
 
 /** Why a connection with TLS did not come about, in words that say what would be right. */
-final class TlsTrouble {
-    private TlsTrouble() {}
+final class TlsErrors {
+    private TlsErrors() {}
 
     /** The words for an error, or null when it has nothing to do with TLS, or may be gone the next time. */
     static String words(Login login, Throwable error) {

@@ -16,7 +16,7 @@ import java.util.Map;
  * unbroken row of (packet id, content hash) leads from it to the last one acknowledged. The id of a message in hand
  * cannot be in use for another one.
  */
-final class Redelivery {
+final class RedeliveryMatcher {
     /** What becomes of each message that came. */
     interface Outcome {
         /** These, acknowledged before, came: to be acknowledged once more, and not given out. */
@@ -40,7 +40,7 @@ final class Redelivery {
      * @param acknowledged those whose acknowledgement may not have arrived, in order
      * @param inHand those not acknowledged yet
      */
-    Redelivery(Collection<Message> acknowledged, Collection<Message> inHand) {
+    RedeliveryMatcher(Collection<Message> acknowledged, Collection<Message> inHand) {
         this.acknowledged = new ArrayList<>(acknowledged);
         this.leading = !acknowledged.isEmpty();
         for (Message message : inHand) {

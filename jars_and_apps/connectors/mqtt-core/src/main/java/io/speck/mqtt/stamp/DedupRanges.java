@@ -6,7 +6,7 @@ import java.util.NavigableMap;
 import java.util.TreeMap;
 
 /** Which stamps of one stream were seen, each by itself: for a time in which they do not come in their order. */
-final class SeenStamps {
+final class DedupRanges {
     /** By epoch: first index to last index of each unbroken row. */
     private final Map<Long, NavigableMap<Long, Long>> rows = new HashMap<>();
 

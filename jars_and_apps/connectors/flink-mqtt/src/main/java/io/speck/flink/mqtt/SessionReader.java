@@ -23,7 +23,7 @@ import org.apache.flink.runtime.execution.SuppressRestartsException;
  *
  * <p>It connects in a thread of its own, so that a broker out of reach does not keep the task from its checkpoints.
  */
-final class SessionReading implements AutoCloseable {
+final class SessionReader implements AutoCloseable {
     private static final int PIECE = 500;
 
     private final SourceSettings settings;
@@ -38,7 +38,7 @@ final class SessionReading implements AutoCloseable {
     private long recorded;
     private volatile long position;
 
-    SessionReading(SourceSettings settings, MqttSplit split) {
+    SessionReader(SourceSettings settings, MqttSplit split) {
         this.settings = settings;
         this.journal = new Journal(split.records());
         this.source = MqttSource.streaming(settings, journal);

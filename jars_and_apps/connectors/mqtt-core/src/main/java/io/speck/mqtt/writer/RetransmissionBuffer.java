@@ -16,27 +16,27 @@ import java.util.function.Predicate;
  * memory by two settings of the Java process, {@code speck.sink.keepSeconds} (30) and {@code speck.sink.keepMegabytes}
  * (8, for each broker); the oldest go first. Not thread-safe; guarded by the publisher's lock.
  */
-final class Kept {
+final class RetransmissionBuffer {
     private static final long KEEP_BYTES = Long.getLong("speck.sink.keepMegabytes", 8) << 20;
     private static final int OVERHEAD_BYTES = 200;
 
-    private final Deque<Outgoing> messages = new ArrayDeque<>();
+    private final Deque<OutgoingMessage> messages = new ArrayDeque<>();
     private final long keepNanos;
     private final long keepBytes;
     private long bytes;
     private long last;
 
-    Kept() {
+    RetransmissionBuffer() {
         this(TimeUnit.SECONDS.toNanos(ResendRequest.RETENTION_SECONDS), KEEP_BYTES);
     }
 
-    Kept(long keepNanos, long keepBytes) {
+    RetransmissionBuffer(long keepNanos, long keepBytes) {
         this.keepNanos = keepNanos;
         this.keepBytes = keepBytes;
     }
 
     /** The broker has taken it. */
-    void add(Outgoing message, long nowNanos) {
+    void add(OutgoingMessage message, long nowNanos) {
         message.taken = true;
         if (message.stamped()) {
             message.keptNumber = ++last;
@@ -47,7 +47,7 @@ final class Kept {
         }
     }
 
-    private static long cost(Outgoing message) {
+    private static long cost(OutgoingMessage message) {
         return OVERHEAD_BYTES + message.bytes();
     }
 
@@ -67,10 +67,10 @@ final class Kept {
     }
 
     /** Gives away those for which {@code wanted} holds, in their order. */
-    List<Outgoing> remove(Predicate<Outgoing> wanted) {
-        List<Outgoing> removed = new ArrayList<>();
-        for (Iterator<Outgoing> each = messages.iterator(); each.hasNext();) {
-            Outgoing message = each.next();
+    List<OutgoingMessage> remove(Predicate<OutgoingMessage> wanted) {
+        List<OutgoingMessage> removed = new ArrayList<>();
+        for (Iterator<OutgoingMessage> each = messages.iterator(); each.hasNext();) {
+            OutgoingMessage message = each.next();
             if (wanted.test(message)) {
                 each.remove();
                 bytes -= cost(message);
