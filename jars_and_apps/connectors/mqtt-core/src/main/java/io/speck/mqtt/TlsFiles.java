@@ -7,8 +7,8 @@ import java.io.Serializable;
  * they may be replaced.
  *
  * @param caFile certificates of the authorities to trust; null for those of the Java installation
- * @param certificateFile our certificate, with what leads from it to its authority behind it; null for none
- * @param keyFile its key in PKCS#8, without a password; null for none
+ * @param certificateFile the client's certificate, followed by the chain to its authority; null for none
+ * @param keyFile the key of that certificate in PKCS#8, without a password; null for none
  */
 public record TlsFiles(String caFile, String certificateFile, String keyFile) implements Serializable {
     public static final TlsFiles NONE = new TlsFiles(null, null, null);

@@ -159,7 +159,7 @@ public final class MqttSource implements AutoCloseable {
         private void askAgain() {
             lostSessions++;
             loosenedNanos = lastArrivalNanos;
-            inbox.loosen();
+            inbox.beginReordering();
             keeper.askAgain();
             if (!patient()) {
                 inbox.dropMissing();
@@ -430,7 +430,7 @@ public final class MqttSource implements AutoCloseable {
         try {
             committed = Math.max(committed, offset);
             if (lostSessions > 0 && System.nanoTime() - loosenedNanos > LOOSE_NANOS) {
-                inbox.tighten();
+                inbox.endReordering();
             }
             List<Message> done = inbox.removeUntil(committed);
             Connection connection = keeper.connection();

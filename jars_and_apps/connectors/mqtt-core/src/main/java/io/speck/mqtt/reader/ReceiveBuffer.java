@@ -120,12 +120,12 @@ final class ReceiveBuffer {
     }
 
     /** See {@link DedupWatermarks#loosen}. */
-    void loosen() {
-        received.loosen();
+    void beginReordering() {
+        received.beginReordering();
     }
 
-    void tighten() {
-        received.tighten();
+    void endReordering() {
+        received.endReordering();
     }
 
     /** Gives up what is still missing; the others keep their offsets. */

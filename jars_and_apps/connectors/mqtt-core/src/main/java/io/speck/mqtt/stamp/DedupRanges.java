@@ -5,21 +5,21 @@ import java.util.Map;
 import java.util.NavigableMap;
 import java.util.TreeMap;
 
-/** Which stamps of one stream were seen, each by itself: for a time in which they do not come in their order. */
+/** The seen stamps of one stream as ranges, for a time in which they arrive out of order. */
 final class DedupRanges {
-    /** By epoch: first index to last index of each unbroken row. */
-    private final Map<Long, NavigableMap<Long, Long>> rows = new HashMap<>();
+    /** By epoch: first index to last index of each unbroken range. */
+    private final Map<Long, NavigableMap<Long, Long>> ranges = new HashMap<>();
 
-    /** Takes note of a stamp; false when it was seen before. */
+    /** Records a stamp; false if it was seen before. */
     boolean add(Stamp stamp) {
-        NavigableMap<Long, Long> row = rows.computeIfAbsent(stamp.epoch(), epoch -> new TreeMap<>());
+        NavigableMap<Long, Long> epochRanges = ranges.computeIfAbsent(stamp.epoch(), epoch -> new TreeMap<>());
         long index = stamp.index();
-        Map.Entry<Long, Long> below = row.floorEntry(index);
-        if (below != null && index <= below.getValue()) {
+        Map.Entry<Long, Long> lower = epochRanges.floorEntry(index);
+        if (lower != null && index <= lower.getValue()) {
             return false;
         }
-        Long end = row.remove(index + 1);
-        row.put(below != null && below.getValue() == index - 1 ? below.getKey() : index, end == null ? index : end);
+        Long end = epochRanges.remove(index + 1);
+        epochRanges.put(lower != null && lower.getValue() == index - 1 ? lower.getKey() : index, end == null ? index : end);
         return true;
     }
 }

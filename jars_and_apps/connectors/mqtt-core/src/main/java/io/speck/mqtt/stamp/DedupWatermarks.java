@@ -8,10 +8,10 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 
 /**
- * The highest stamp seen of each stream (job, run, partition): what is not above it is a duplicate.
+ * The highest stamp seen of each stream (job, run, partition): a message at or below it is a duplicate.
  *
  * <p>Writers number upwards and brokers keep the order of one publisher, so the first arrival of a stamp is always
- * above the mark, whoever else repeats it. The streams seen longest ago are forgotten beyond a bound.
+ * above the mark, even if several writers repeat it. Beyond a bound the least recently seen streams are dropped.
  */
 public final class DedupWatermarks {
     static final int MAXIMUM_STREAMS = 4096;
@@ -33,11 +33,12 @@ public final class DedupWatermarks {
         }
     };
 
-    /** What each stream had brought, and brings, while their order does not hold; null while it does. */
+    /** The marks at the start of reordering; null while messages arrive in order. */
     private Map<Stream, Mark> floors;
-    private final Map<Stream, DedupRanges> above = new HashMap<>();
+    /** The stamps above the floor that each stream has brought since. */
+    private final Map<Stream, DedupRanges> seenAboveFloor = new HashMap<>();
 
-    /** Takes note of a stamp; false when it was seen before. */
+    /** Records a stamp; false if it was seen before. */
     public boolean advance(Stamp stamp) {
         Stream stream = new Stream(stamp.job(), stamp.run(), stamp.partition());
         Mark mark = marks.get(stream);
@@ -50,23 +51,23 @@ public final class DedupWatermarks {
         }
         Mark floor = floors.get(stream);
         return (floor == null || !floor.covers(stamp))
-                && above.computeIfAbsent(stream, each -> new DedupRanges()).add(stamp);
+                && seenAboveFloor.computeIfAbsent(stream, each -> new DedupRanges()).add(stamp);
     }
 
     /**
-     * From now on, messages may come after others that were written later: what a broker lost is sent again while its
-     * writers go on. What is above the present marks then counts as seen only stamp by stamp.
+     * Allows messages to arrive after others that were written later: writers send again the messages that a broker
+     * lost while they continue to write. Stamps above the present marks then count as seen one by one.
      */
-    public void loosen() {
+    public void beginReordering() {
         if (floors == null) {
             floors = new HashMap<>(marks);
         }
     }
 
-    /** The order holds again. */
-    public void tighten() {
+    /** Expects messages in order again. */
+    public void endReordering() {
         floors = null;
-        above.clear();
+        seenAboveFloor.clear();
     }
 
     public DedupWatermarks copy() {
@@ -92,7 +93,7 @@ public final class DedupWatermarks {
 
     public static DedupWatermarks read(DataInputStream in) throws IOException {
         DedupWatermarks read = new DedupWatermarks();
-        for (int left = in.readInt(); left > 0; left--) {
+        for (int remaining = in.readInt(); remaining > 0; remaining--) {
             Stream stream = new Stream(in.readUTF(), in.readUTF(), in.readInt());
             read.marks.put(stream, new Mark(in.readLong(), in.readLong()));
         }

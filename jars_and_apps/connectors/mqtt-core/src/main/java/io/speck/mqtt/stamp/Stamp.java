@@ -3,7 +3,8 @@ package io.speck.mqtt.stamp;
 import io.speck.mqtt.InvalidSettingException;
 
 /**
- * Who wrote a message, and as which one: the same logical message, written again after a crash, carries the same stamp.
+ * The identity of a written message: its writer and its number. A logical message that is written again after a crash
+ * carries the same stamp.
  *
  * <p>On the wire it is two MQTT 5 user properties: {@code speck-job}, and {@code speck-seq} as
  * {@code RUN/PARTITION/EPOCH/INDEX}. Messages whose two properties are equal are one message.
@@ -19,7 +20,7 @@ public record Stamp(String job, String run, int partition, long epoch, long inde
     public static final String SEQUENCE = "speck-seq";
 
     /**
-     * The text, if a user may choose it as run.
+     * Returns the text if it is a valid name of a run.
      *
      * @throws InvalidSettingException otherwise
      */
@@ -35,12 +36,12 @@ public record Stamp(String job, String run, int partition, long epoch, long inde
         return prefix(run, partition, epoch) + index;
     }
 
-    /** What the sequences of one partition and epoch have in common, for writers that build many. */
+    /** Returns the common prefix of the sequences of one partition and epoch, for writers that build many. */
     public static String prefix(String run, int partition, long epoch) {
         return run + "/" + partition + "/" + epoch + "/";
     }
 
-    /** The stamp in two properties, or null when they hold none that we could have written. */
+    /** Parses the two properties; null if they do not hold a valid stamp. */
     public static Stamp parse(String job, String sequence) {
         if (job == null || sequence == null) {
             return null;

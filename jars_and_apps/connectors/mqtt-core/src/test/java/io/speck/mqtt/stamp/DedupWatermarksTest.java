@@ -34,7 +34,7 @@ class DedupWatermarksTest {
     void looseMarksTakeEachStampOnce() {
         DedupWatermarks marks = new DedupWatermarks();
         marks.advance(new Stamp("j", "r", 0, 0, 10));
-        marks.loosen();
+        marks.beginReordering();
         List<Integer> taken = new ArrayList<>();
         for (int index : new int[] {9, 10, 15, 12, 11, 12, 15, 13, 14, 16, 11}) {
             if (marks.advance(new Stamp("j", "r", 0, 0, index))) {
@@ -42,7 +42,7 @@ class DedupWatermarksTest {
             }
         }
         assertEquals(List.of(15, 12, 11, 13, 14, 16), taken);
-        marks.tighten();
+        marks.endReordering();
         assertEquals(false, marks.advance(new Stamp("j", "r", 0, 0, 16)));
         assertTrue(marks.advance(new Stamp("j", "r", 0, 0, 17)));
     }
