@@ -99,7 +99,7 @@ public final class Topic implements AutoCloseable {
                 answer.complete(reason);
             }
         };
-        Connection connection = Connection.open(Login.anonymous(url), Session.passing("retainer"), listener, PATIENCE);
+        Connection connection = Connection.open(Login.anonymous(url), Session.temporary("retainer"), listener, PATIENCE);
         connection.writeAndFlush(MqttMessageBuilders.publish().topicName(topic).retained(true).messageId(1)
                 .qos(MqttQoS.AT_LEAST_ONCE).payload(ByteBufUtil.writeUtf8(Runtime.BUFFERS, payload)).build());
         int reason = answer.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
@@ -111,7 +111,7 @@ public final class Topic implements AutoCloseable {
 
     /** Makes the broker lose a session. */
     public static void forget(String url, String clientId) throws InterruptedException {
-        Connection.open(Login.anonymous(url), Session.passing(clientId), new ConnectionListener() {}, PATIENCE).close(true);
+        Connection.open(Login.anonymous(url), Session.temporary(clientId), new ConnectionListener() {}, PATIENCE).close(true);
     }
 
     @Override

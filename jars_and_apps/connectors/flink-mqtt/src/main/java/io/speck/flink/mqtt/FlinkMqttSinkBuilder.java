@@ -137,7 +137,7 @@ public final class FlinkMqttSinkBuilder<T> {
     }
 
     private static String topicName(String text) {
-        MqttSink.checked(text);
+        MqttSink.encodeTopic(text);
         return text;
     }
 }

@@ -43,7 +43,7 @@ final class MqttSinkWriter<T> implements StatefulSinkWriter<T, Lineage> {
         String key = format.key() == null ? null : format.key().apply(element);
         sink.send(format.topic().apply(element), value, key == null ? null : key.getBytes(StandardCharsets.UTF_8), job,
                 job == null ? null : sequence(element));
-        sink.prompt();
+        sink.sendSoon();
         metrics.getNumRecordsSendCounter().inc();
         metrics.getNumBytesSendCounter().inc(value.length);
     }

@@ -2,7 +2,7 @@ package io.speck.mqtt.net;
 
 import java.util.concurrent.ThreadLocalRandom;
 
-/** Exponential back-off with full jitter, so that many readers of one broker do not come back at the same moment. */
+/** Exponential back-off with equal jitter, so that many clients of one broker do not reconnect at the same moment. */
 public final class Backoff {
     private final long firstMillis;
     private final long capMillis;
@@ -13,7 +13,7 @@ public final class Backoff {
         this.capMillis = capMillis;
     }
 
-    /** How long to wait before the next try, in milliseconds: at least half of the current bound. */
+    /** Returns the wait before the next attempt in milliseconds, at least half of the current bound. */
     public long nextMillis() {
         long bound = Math.min(capMillis, firstMillis << Math.min(failures, 20));
         failures++;

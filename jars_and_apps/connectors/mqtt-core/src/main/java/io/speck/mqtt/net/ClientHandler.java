@@ -36,16 +36,17 @@ import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 
-/** The client's side of the protocol on one channel: handshake, subscription, keep-alive, and the way of each packet. */
+/** The client's side of the protocol on one channel: handshake, subscription, keep-alive, dispatch of packets. */
 final class ClientHandler extends ChannelInboundHandlerAdapter {
     private static final int MQTT_5 = 5;
     private static final int SUBSCRIBE_ID = 1;
-    private static final long REST_MILLIS = 1;
+    private static final long READ_DELAY_MILLIS = 1;
 
     private final Connection connection;
     private final ConnectionListener listener;
     private final CompletableFuture<Void> opened = new CompletableFuture<>();
     private final CompletableFuture<Void> subscribed = new CompletableFuture<>();
+    /** For each unanswered ping: true if the listener is called on its answer. */
     private final Queue<Boolean> pings = new ArrayDeque<>();
     private volatile boolean closing;
     private volatile boolean sessionPresent;
@@ -53,7 +54,7 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
     private volatile long maximumPacketBytes = Long.MAX_VALUE;
     private boolean accepted;
     private boolean paused;
-    private boolean resting;
+    private boolean readDelayed;
     private long lastReadNanos;
     private int keepAliveSeconds = Connection.KEEP_ALIVE_SECONDS;
     private String endReason = "the connection was closed";
@@ -84,11 +85,11 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
         return maximumPacketBytes;
     }
 
-    void reading(Channel channel, boolean wanted) {
+    void setReading(Channel channel, boolean enabled) {
         channel.eventLoop().execute(() -> {
-            paused = !wanted;
+            paused = !enabled;
             lastReadNanos = System.nanoTime();
-            channel.config().setAutoRead(wanted && !resting);
+            channel.config().setAutoRead(enabled && !readDelayed);
         });
     }
 
@@ -144,14 +145,14 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
             case PINGRESP -> answered();
             case CONNACK -> accept(context, (MqttConnAckMessage) packet);
             case SUBACK -> subscribed((MqttSubAckMessage) packet);
-            case DISCONNECT -> dismissed(context, packet);
+            case DISCONNECT -> disconnected(context, packet);
             default -> { }
         }
     }
 
-    /** To be called in the event loop; the listener hears of the answer only where it is wanted. */
-    void ping(Channel channel, boolean wanted) {
-        pings.add(wanted);
+    /** Sends a ping, in the event loop; the listener is called on its answer only if {@code reported}. */
+    void ping(Channel channel, boolean reported) {
+        pings.add(reported);
         channel.writeAndFlush(MqttMessage.PINGREQ);
     }
 
@@ -187,8 +188,8 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
         opened.complete(null);
     }
 
-    private static int limit(MqttConnAckVariableHeader header, int property, int otherwise) {
-        return header.properties().getProperty(property) instanceof IntegerProperty found ? found.value() : otherwise;
+    private static int limit(MqttConnAckVariableHeader header, int property, int fallback) {
+        return header.properties().getProperty(property) instanceof IntegerProperty found ? found.value() : fallback;
     }
 
     private void subscribed(MqttSubAckMessage packet) {
@@ -202,53 +203,54 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
         }
     }
 
-    private void dismissed(ChannelHandlerContext context, MqttMessage packet) {
+    private void disconnected(ChannelHandlerContext context, MqttMessage packet) {
         int reason = ((MqttReasonCodeAndPropertiesVariableHeader) packet.variableHeader()).reasonCode() & 0xFF;
         endReason = ReasonCodes.text(reason);
         context.close();
     }
 
-    /** A ping each half interval; who does not answer for one and a half is gone (MQTT 5, 3.1.2.10). */
+    /** Pings each half interval; a broker silent for one and a half intervals counts as dead (MQTT 5, 3.1.2.10). */
     private void keepAlive(ChannelHandlerContext context) {
         lastReadNanos = System.nanoTime();
         if (keepAliveSeconds <= 0) {
             return;
         }
-        long every = TimeUnit.SECONDS.toMillis(keepAliveSeconds) / 2;
+        long intervalMillis = TimeUnit.SECONDS.toMillis(keepAliveSeconds) / 2;
         keepAlive = context.executor().scheduleAtFixedRate(() -> {
-            boolean silent = System.nanoTime() - lastReadNanos > TimeUnit.MILLISECONDS.toNanos(3 * every);
+            boolean silent = System.nanoTime() - lastReadNanos > TimeUnit.MILLISECONDS.toNanos(3 * intervalMillis);
             if (silent && !paused) {
-                endReason = "the broker was silent for " + 3 * every + " ms";
+                endReason = "the broker was silent for " + 3 * intervalMillis + " ms";
                 context.close();
             } else {
                 ping(context.channel(), false);
             }
-        }, every, every, TimeUnit.MILLISECONDS);
+        }, intervalMillis, intervalMillis, TimeUnit.MILLISECONDS);
     }
 
     @Override
     public void channelReadComplete(ChannelHandlerContext context) {
         lastReadNanos = System.nanoTime();
-        if (accepted && !paused && !resting) {
-            rest(context.channel());
+        if (accepted && !paused && !readDelayed) {
+            delayNextRead(context.channel());
         }
         context.fireChannelReadComplete();
     }
 
-    /** A broker writes packet by packet: to read each as it comes would cost a wake-up and a system call a message. */
-    private void rest(Channel channel) {
-        resting = true;
+    /** Delays the next read: to read each packet as it arrives would cost a wake-up and a system call a message. */
+    private void delayNextRead(Channel channel) {
+        readDelayed = true;
         channel.config().setAutoRead(false);
         channel.eventLoop().schedule(() -> {
-            resting = false;
+            readDelayed = false;
             channel.config().setAutoRead(!paused || closing);
-        }, REST_MILLIS, TimeUnit.MILLISECONDS);
+        }, READ_DELAY_MILLIS, TimeUnit.MILLISECONDS);
     }
 
     @Override
     public void exceptionCaught(ChannelHandlerContext context, Throwable cause) {
-        String trouble = TlsErrors.words(connection.login(), cause);
-        endReason = trouble != null ? trouble : String.valueOf(cause.getMessage() == null ? cause : cause.getMessage());
+        String description = TlsErrors.describe(connection.login(), cause);
+        endReason = description != null ? description
+                : String.valueOf(cause.getMessage() == null ? cause : cause.getMessage());
         opened.completeExceptionally(cause);
         context.close();
     }
@@ -258,7 +260,7 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
         ended();
     }
 
-    /** Also reached when the connection attempt itself failed. */
+    /** Also called when the connection attempt itself failed. */
     @Override
     public void handlerRemoved(ChannelHandlerContext context) {
         ended();

@@ -35,20 +35,20 @@ import javax.net.ssl.SSLParameters;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** One MQTT 5 connection, from CONNECT to its end; it never comes back by itself. */
+/** One MQTT 5 connection, from CONNECT to its end; it does not reconnect. */
 public final class Connection {
     private static final Logger LOG = LoggerFactory.getLogger(Connection.class);
     static final int KEEP_ALIVE_SECONDS = 30;
     /** The largest packet of the protocol (MQTT 5, 1.5.5). */
     private static final int LARGEST_PACKET = 268_435_460;
 
-    private static final long LEAVE_SECONDS = 1;
+    private static final long CLOSE_SECONDS = 1;
 
     private final Login login;
     private final Session session;
     private final ClientHandler handler;
     private volatile Channel channel;
-    private byte[] password; // read before the connection is begun, as it may be in a file
+    private byte[] password; // read before connecting, since it may be in a file
 
     private Connection(Login login, Session session, ConnectionListener listener) {
         this.login = login;
@@ -57,9 +57,9 @@ public final class Connection {
     }
 
     /**
-     * Connects and waits for the broker's consent.
+     * Connects and waits for the broker's CONNACK.
      *
-     * @throws BrokerException when the broker is out of reach, silent for the time given, or refuses
+     * @throws BrokerException if the broker is unreachable, does not answer in time, or refuses the client
      */
     public static Connection open(Login login, Session session, ConnectionListener listener, Duration timeout)
             throws InterruptedException {
@@ -74,7 +74,7 @@ public final class Connection {
     }
 
     private void connect(Duration timeout) throws InterruptedException {
-        EventLoopGroup loops = Runtime.LOOPS; // before anything else of netty, for the sake of its settings
+        EventLoopGroup loops = Runtime.LOOPS; // loaded before the rest of netty, since it configures netty
         SslContext tls = login.address().tls() ? TlsContexts.of(login.tls(), login.address()) : null;
         password = login.password();
         ChannelFuture connecting = new Bootstrap()
@@ -86,7 +86,7 @@ public final class Connection {
                 .handler(new ChannelInitializer<SocketChannel>() {
                     @Override
                     protected void initChannel(SocketChannel opened) {
-                        fill(opened, tls);
+                        fillPipeline(opened, tls);
                     }
                 })
                 .connect(login.address().host(), login.address().port());
@@ -98,7 +98,7 @@ public final class Connection {
         await(handler.opened(), timeout, "connect");
     }
 
-    private void fill(SocketChannel opened, SslContext tls) {
+    private void fillPipeline(SocketChannel opened, SslContext tls) {
         channel = opened;
         if (tls != null) {
             opened.pipeline().addLast(tlsHandler(opened, tls));
@@ -107,32 +107,32 @@ public final class Connection {
     }
 
     private SslHandler tlsHandler(SocketChannel opened, SslContext tls) {
-        SslHandler added = tls.newHandler(opened.alloc(), login.address().host(), login.address().port());
-        SSLParameters parameters = added.engine().getSSLParameters();
+        SslHandler created = tls.newHandler(opened.alloc(), login.address().host(), login.address().port());
+        SSLParameters parameters = created.engine().getSSLParameters();
         parameters.setEndpointIdentificationAlgorithm("HTTPS");
-        added.engine().setSSLParameters(parameters);
-        return added;
+        created.engine().setSSLParameters(parameters);
+        return created;
     }
 
     /**
-     * Subscribes at QoS 1; retained messages come only with a subscription that the session did not have.
+     * Subscribes at QoS 1; the broker sends retained messages only for a subscription that is new to the session.
      *
-     * @throws BrokerException when the broker refuses the first filter, or does not answer in time
+     * @throws BrokerException if the broker refuses the first filter, or does not answer in time
      */
     public void subscribe(List<String> filters, Duration timeout) throws InterruptedException {
         await(handler.subscribe(channel, filters), timeout, "subscribe to '" + filters.get(0) + "'");
     }
 
-    /** Whether it has not ended yet. */
+    /** True until the connection ends. */
     public boolean active() {
         return channel.isActive();
     }
 
     /**
-     * Leaves a message at a topic; an empty one removes what is there.
+     * Publishes a retained message; an empty one deletes the retained message of the topic.
      *
-     * @param expirySeconds how long it stays; 0: for good
-     * @param packetId of the acknowledgement that the listener will hear of; 0: of none
+     * @param expirySeconds time until the broker drops it; 0 for never
+     * @param packetId packet id of a publication at QoS 1, whose acknowledgement the listener gets; 0 for QoS 0
      */
     public void retain(String topic, String payload, int expirySeconds, int packetId) {
         MqttQoS quality = packetId == 0 ? MqttQoS.AT_MOST_ONCE : MqttQoS.AT_LEAST_ONCE;
@@ -146,12 +146,12 @@ public final class Connection {
                         ByteBufUtil.writeUtf8(channel.alloc(), payload))));
     }
 
-    private void await(Future<?> answer, Duration timeout, String what) throws InterruptedException {
+    private void await(Future<?> answer, Duration timeout, String action) throws InterruptedException {
         try {
             answer.get(timeout.toMillis(), TimeUnit.MILLISECONDS);
         } catch (TimeoutException e) {
             throw new BrokerException("broker " + login + " did not answer within " + timeout.toMillis()
-                    + " ms (" + what + " as client '" + session.clientId() + "')", false);
+                    + " ms (" + action + " as client '" + session.clientId() + "')", false);
         } catch (ExecutionException e) {
             if (e.getCause() instanceof BrokerException refusal) {
                 throw new BrokerException(refusal.getMessage(), refusal.refused());
@@ -160,14 +160,14 @@ public final class Connection {
         }
     }
 
-    /** Engines show the innermost cause of all: where our own words say it, they are that. */
+    /** Engines show the innermost cause only, so an exception that describes its cause in full carries none. */
     private BrokerException unreachable(Throwable cause) {
-        String trouble = TlsErrors.words(login, cause);
-        if (trouble == null) {
+        String description = TlsErrors.describe(login, cause);
+        if (description == null) {
             return new BrokerException("cannot reach broker " + login + ": " + cause.getMessage(), cause);
         }
         LOG.debug("broker {}", login, cause);
-        return new BrokerException("cannot reach broker " + login + ": " + trouble, true);
+        return new BrokerException("cannot reach broker " + login + ": " + description, true);
     }
 
     public Login login() {
@@ -178,27 +178,27 @@ public final class Connection {
         return session;
     }
 
-    /** What we show to the broker; null for nothing. */
+    /** The password for CONNECT; null for none. */
     byte[] password() {
         return password;
     }
 
-    /** Whether the broker had kept a session of this name. */
+    /** True if the broker already had a session of this name. */
     public boolean sessionPresent() {
         return handler.sessionPresent();
     }
 
-    /** How many unacknowledged messages the broker takes from us. */
+    /** The broker's limit of unacknowledged messages from this client. */
     public int receiveMaximum() {
         return handler.receiveMaximum();
     }
 
-    /** The largest packet that the broker takes, in bytes. */
+    /** The largest packet that the broker accepts, in bytes. */
     public long maximumPacketBytes() {
         return handler.maximumPacketBytes();
     }
 
-    /** Runs something in the event loop, in order with what is written from there. */
+    /** Runs a task in the event loop, in order with the packets written there. */
     public void execute(Runnable task) {
         channel.eventLoop().execute(task);
     }
@@ -223,21 +223,21 @@ public final class Connection {
         return channel.alloc().ioBuffer(bytes);
     }
 
-    /** Asks for an answer, which comes when all written before was handled. */
+    /** Sends a ping; the broker answers once it has handled all packets written before. */
     public void ping() {
         execute(() -> handler.ping(channel, true));
     }
 
-    /** Stops or resumes reading from the socket: the broker then keeps what it has. */
-    public void reading(boolean wanted) {
-        handler.reading(channel, wanted);
+    /** Stops or resumes reading from the socket; meanwhile the broker keeps its messages. */
+    public void setReading(boolean enabled) {
+        handler.setReading(channel, enabled);
     }
 
     /**
-     * Takes leave of the broker, which keeps the session as agreed, or ends it now.
+     * Disconnects; the broker keeps the session as agreed, or ends it now.
      *
-     * <p>The broker closes the connection when it has read all; if we did so first, with something of its unread, the
-     * reset would destroy what it has not read yet, acknowledgements included.
+     * <p>The broker closes the connection once it has read everything. If this side closed first, with data of the
+     * broker unread, the reset would destroy packets that the broker has not read yet, acknowledgements included.
      */
     public void close(boolean endSession) {
         handler.closing();
@@ -245,19 +245,19 @@ public final class Connection {
         if (endSession) {
             properties.add(new IntegerProperty(MqttProperties.SESSION_EXPIRY_INTERVAL, 0));
         }
-        MqttMessage leave = new MqttMessage(
+        MqttMessage disconnect = new MqttMessage(
                 new MqttFixedHeader(MqttMessageType.DISCONNECT, false, MqttQoS.AT_MOST_ONCE, false, 0),
                 new MqttReasonCodeAndPropertiesVariableHeader((byte) 0, properties));
         channel.eventLoop().execute(() -> {
             channel.config().setAutoRead(true);
-            channel.writeAndFlush(leave).addListener(done -> ((SocketChannel) channel).shutdownOutput());
+            channel.writeAndFlush(disconnect).addListener(done -> ((SocketChannel) channel).shutdownOutput());
         });
-        if (!channel.closeFuture().awaitUninterruptibly(LEAVE_SECONDS, TimeUnit.SECONDS)) {
+        if (!channel.closeFuture().awaitUninterruptibly(CLOSE_SECONDS, TimeUnit.SECONDS)) {
             channel.close();
         }
     }
 
-    /** Closes the socket without a word, as a crash would. */
+    /** Closes the socket without DISCONNECT, as a crash would. */
     public void abandon() {
         handler.closing();
         if (channel != null) {

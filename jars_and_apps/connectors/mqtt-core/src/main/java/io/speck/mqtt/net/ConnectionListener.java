@@ -2,19 +2,19 @@ package io.speck.mqtt.net;
 
 import io.netty.handler.codec.mqtt.MqttPublishMessage;
 
-/** What a connection reports, always from its own event loop thread and in the order of the wire. */
+/** The events of a connection, reported by its event loop thread in the order of arrival. */
 public interface ConnectionListener {
-    /** The broker accepted us; nothing else was reported before. */
+    /** The broker has accepted the client; no other event comes earlier. */
     default void opened(Connection connection) {}
 
-    /** A message came; it is released by the caller. */
+    /** A message has arrived; the caller releases it. */
     default void published(Connection connection, MqttPublishMessage message) {}
 
     default void acknowledged(Connection connection, int packetId, int reason) {}
 
-    /** The broker has handled all that was written before this ping. */
+    /** The broker has handled all packets written before this ping. */
     default void answered(Connection connection) {}
 
-    /** An opened connection has ended, other than by our own wish. */
+    /** An open connection has ended, other than by its own closing. */
     default void lost(Connection connection, String reason) {}
 }

@@ -3,10 +3,9 @@ package io.speck.mqtt.net;
 import io.netty.handler.codec.mqtt.MqttConnectReturnCode;
 import java.util.Locale;
 
-/** Reason codes in words (MQTT 5, 2.4). */
+/** Texts of reason codes (MQTT 5, 2.4). */
 public final class ReasonCodes {
     static final int TAKEN_OVER = 0x8E;
-    static final String TAKEN_OVER_TEXT = "session taken over (reason 0x8e)";
 
     private ReasonCodes() {}
 

@@ -13,7 +13,7 @@ import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 
-/** Threads and buffers that all connections of a process share, so that one more costs next to nothing. */
+/** Threads and buffers that all connections of a process share, so that a further connection costs little. */
 public final class Runtime {
     private static final int EVENT_LOOPS = 2;
     private static final int PAGE = 8192;
@@ -21,9 +21,9 @@ public final class Runtime {
     private static final long STOP_SECONDS = 2;
 
     /**
-     * Netty registers its flight recorder events with the JDK for good, and so would keep the class loader of a job that
-     * has ended, with all its classes. Nor is its default allocator used here. When built into one of our jars netty
-     * has a name of its own, and these properties with it.
+     * Netty registers its flight recorder events with the JDK permanently, which would keep the class loader of an ended
+     * job in memory with all its classes; nor is its default allocator used here. In the connectors' jars netty is
+     * shaded into a package of theirs, and the names of these properties with it.
      */
     static {
         System.setProperty("io.netty.jfr.enabled", "false");
@@ -37,7 +37,7 @@ public final class Runtime {
     public static final ByteBufAllocator BUFFERS =
             new PooledByteBufAllocator(true, 0, EVENT_LOOPS, PAGE, CHUNK_ORDER, 64, 32, false);
 
-    /** Threads for what blocks (connecting again, reading the fence); they end ten seconds after their work. */
+    /** Threads for blocking work (reconnecting, reading the fence); an idle one ends after ten seconds. */
     public static final ExecutorService BACKGROUND = new ThreadPoolExecutor(
             0, Integer.MAX_VALUE, 10, TimeUnit.SECONDS, new SynchronousQueue<>(),
             new DefaultThreadFactory("mqtt-connect", true));
@@ -52,8 +52,8 @@ public final class Runtime {
     }
 
     /**
-     * Ends all connections and threads for good. Only for who loaded this library with a class loader of its own and
-     * is about to drop that: a thread that lives on would keep all its classes in memory.
+     * Ends all connections and threads permanently. Only for a caller that loaded this library with a class loader of
+     * its own and is about to drop it: a remaining thread would keep all its classes in memory.
      */
     public static void stop() {
         STOP_HOOKS.forEach(Runnable::run);

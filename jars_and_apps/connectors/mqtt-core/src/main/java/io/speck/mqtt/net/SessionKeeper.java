@@ -16,51 +16,51 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Keeps a connection to one persistent session, and gives it up for good when somebody newer reads it.
+ * Keeps a connection to one persistent session, and gives it up for good when a newer reader takes the session.
  *
- * <p>The fence is read before the session is taken, and once more after. A lost connection is opened again, with growing
- * pauses, until {@link #close} or a failure; the failure is kept for {@link #throwFailure}. Shares the reader's lock and
- * condition: the condition is signalled whenever something changed here.
+ * <p>The reader checks the fence before the session is taken, and once more after. A lost connection is opened again,
+ * with growing pauses, until {@link #close} or a failure; {@link #throwFailure} throws that failure. Shares the reader's
+ * lock and condition, and signals the condition at each change of its state.
  */
 public final class SessionKeeper implements ConnectionListener {
     private static final Logger LOG = LoggerFactory.getLogger(SessionKeeper.class);
     private static final Duration CONNECT_TRY = Duration.ofSeconds(10);
     private static final long FIRST_BACKOFF_MILLIS = 100;
     private static final long BACKOFF_CAP_MILLIS = 5_000;
-    /** A connection that ends sooner is a sign that somebody else takes the session. */
+    /** A connection that ends sooner is a sign of another client that takes the session. */
     private static final long SHORT_LIFE_NANOS = TimeUnit.SECONDS.toNanos(5);
     private static final int SHORT_LIVES_ALLOWED = 6;
     private static final int REQUEST_ID = 2;
 
-    /** Who reads what comes over the connection. */
+    /** The reader of the session. */
     public interface Reader {
-        /** How many messages the broker must be able to have under way, whatever the setting says; lock held. */
-        int held();
+        /** The number of messages that the broker must be able to have in flight in any case; lock held. */
+        int unacknowledged();
 
-        /** The topic filters that the session is to be subscribed to, the reader's own first. */
+        /** The topic filters of the session's subscription, the reader's own first. */
         List<String> filters();
 
         /**
-         * Checks that this reader may read the session still; lock not held.
+         * Checks that this reader may still read the session; lock not held.
          *
-         * @throws TakenOverException when the fence names a newer attempt
-         * @throws BrokerException when the fence cannot be read
+         * @throws TakenOverException if the fence names a newer attempt
+         * @throws BrokerException if the fence cannot be read
          */
         void checkFence(Duration timeout) throws InterruptedException;
 
-        /** A connection is open, nothing came over it yet, and its fence was not read again yet; lock held. */
+        /** A connection is open; no message has arrived on it, and the fence was not checked again yet; lock held. */
         void begin(Connection opened);
 
-        /** The fence still names us: what came over this connection is ours; lock held. */
+        /** The fence still admits this reader, and with it the messages of this connection; lock held. */
         void confirmed();
 
-        /** A message came, perhaps over a connection that is not the present one any more; lock not held. */
+        /** A message has arrived, perhaps on a connection that is no longer the present one; lock not held. */
         void published(Connection from, MqttPublishMessage packet);
 
-        /** The broker has handled all that was written before the ping; lock held. */
+        /** The broker has handled all packets written before the ping; lock held. */
         void answered();
 
-        /** Nothing will come any more: {@link #throwFailure} says why; lock held. */
+        /** Reading has ended for good: {@link #throwFailure} throws the cause; lock held. */
         default void failed() {}
     }
 
@@ -73,14 +73,14 @@ public final class SessionKeeper implements ConnectionListener {
     private Connection connection;
     private int generation;
     private boolean ready;
-    private boolean healing;
+    private boolean reconnecting;
     private boolean closed;
     private int shortLives;
     private long openedNanos;
     private long connectionCount;
     private MqttException failure;
-    /** Of a request to writers that the broker has not taken yet; null for none. */
-    private String request;
+    /** The id of a request to resend that the broker has not acknowledged yet; null for none. */
+    private String resendRequest;
 
     public SessionKeeper(SourceSettings settings, ReentrantLock lock, Condition changed, Reader reader) {
         this.settings = settings;
@@ -89,12 +89,12 @@ public final class SessionKeeper implements ConnectionListener {
         this.reader = reader;
     }
 
-    /** The present connection, or null; to be asked with the lock held. */
+    /** The present connection, or null; lock held. */
     public Connection connection() {
         return connection;
     }
 
-    /** The number of the present connection, or -1 when there is none: packet ids are valid within one. */
+    /** The number of the present connection, or -1 for none; packet ids are valid within one connection. */
     public int generation() {
         return connection == null ? -1 : generation;
     }
@@ -107,7 +107,7 @@ public final class SessionKeeper implements ConnectionListener {
         return Math.max(0, connectionCount - 1);
     }
 
-    /** Connects for the first time, as often as it takes within the connect time-out. */
+    /** Connects for the first time, and retries until the connect time-out. */
     public void connectFirst() throws InterruptedException {
         long deadline = System.nanoTime() + settings.connectTimeout().toNanos();
         while (true) {
@@ -126,15 +126,15 @@ public final class SessionKeeper implements ConnectionListener {
     }
 
     private static Duration remaining(long deadline) {
-        long left = Math.max(TimeUnit.MILLISECONDS.toNanos(100), deadline - System.nanoTime());
-        return left < CONNECT_TRY.toNanos() ? Duration.ofNanos(left) : CONNECT_TRY;
+        long remainingNanos = Math.max(TimeUnit.MILLISECONDS.toNanos(100), deadline - System.nanoTime());
+        return remainingNanos < CONNECT_TRY.toNanos() ? Duration.ofNanos(remainingNanos) : CONNECT_TRY;
     }
 
-    /** The fence is read before the session is taken, and once more after: whoever was named in between sees us go. */
+    /** Checks the fence before and after taking the session, and so yields to a newer attempt named in between. */
     private void connect(Duration timeout) throws InterruptedException {
         reader.checkFence(timeout);
         Connection opened = Connection.open(
-                settings.login(), Session.kept(settings.clientId(), receiveMaximum()), this, timeout);
+                settings.login(), Session.persistent(settings.clientId(), receiveMaximum()), this, timeout);
         try {
             throwFailure();
             opened.subscribe(reader.filters(), timeout);
@@ -160,12 +160,12 @@ public final class SessionKeeper implements ConnectionListener {
         }
     }
 
-    /** A batch that is awaited again must fit, whatever the setting says now. */
+    /** A batch to be redelivered must fit, even if the setting is lower now. */
     private int receiveMaximum() {
         lock.lock();
         try {
             return Math.min(SourceSettings.LARGEST_RECEIVE_MAXIMUM,
-                    Math.max(settings.receiveMaximum(), reader.held()));
+                    Math.max(settings.receiveMaximum(), reader.unacknowledged()));
         } finally {
             lock.unlock();
         }
@@ -190,14 +190,15 @@ public final class SessionKeeper implements ConnectionListener {
         }
     }
 
-    /** Has writers send again what the broker lost of the topic, as soon as the session stands; lock held. */
-    public void askAgain() {
-        request = UUID.randomUUID().toString().replace("-", "");
+    /** Asks writers to send the lost messages of the topic again once the session is established; lock held. */
+    public void requestResend() {
+        resendRequest = UUID.randomUUID().toString().replace("-", "");
     }
 
     private void sendRequest() {
-        if (request != null) {
-            connection.retain(ResendRequest.TOPICS + request, settings.topic(), ResendRequest.EXPIRY_SECONDS, REQUEST_ID);
+        if (resendRequest != null) {
+            connection.retain(ResendRequest.TOPICS + resendRequest, settings.topic(),
+                    ResendRequest.EXPIRY_SECONDS, REQUEST_ID);
         }
     }
 
@@ -206,14 +207,14 @@ public final class SessionKeeper implements ConnectionListener {
         lock.lock();
         try {
             if (from == connection) {
-                request = null;
+                resendRequest = null;
             }
         } finally {
             lock.unlock();
         }
     }
 
-    private void heal() {
+    private void reconnect() {
         try {
             while (pause(backoff.nextMillis())) {
                 try {
@@ -228,29 +229,29 @@ public final class SessionKeeper implements ConnectionListener {
         } catch (InterruptedException e) {
             fail(new BrokerException(settings.session() + ": interrupted while connecting", e));
         } finally {
-            healed();
+            reconnectEnded();
         }
     }
 
-    private void healed() {
+    private void reconnectEnded() {
         lock.lock();
         try {
-            healing = false;
+            reconnecting = false;
             if (connection == null && failure == null && !closed) {
-                startHealing();
+                startReconnecting();
             }
         } finally {
             lock.unlock();
         }
     }
 
-    /** Waits; false when the reader was closed meanwhile. */
+    /** Waits; false if the reader was closed meanwhile. */
     private boolean pause(long millis) throws InterruptedException {
         lock.lock();
         try {
-            long left = TimeUnit.MILLISECONDS.toNanos(millis);
-            while (!closed && left > 0) {
-                left = changed.awaitNanos(left);
+            long remainingNanos = TimeUnit.MILLISECONDS.toNanos(millis);
+            while (!closed && remainingNanos > 0) {
+                remainingNanos = changed.awaitNanos(remainingNanos);
             }
             return !closed;
         } finally {
@@ -258,10 +259,10 @@ public final class SessionKeeper implements ConnectionListener {
         }
     }
 
-    private void startHealing() {
-        if (!healing) {
-            healing = true;
-            Runtime.BACKGROUND.execute(this::heal);
+    private void startReconnecting() {
+        if (!reconnecting) {
+            reconnecting = true;
+            Runtime.BACKGROUND.execute(this::reconnect);
         }
     }
 
@@ -302,14 +303,14 @@ public final class SessionKeeper implements ConnectionListener {
         lock.lock();
         try {
             if (from == connection) {
-                ended(reason);
+                connectionEnded(reason);
             }
         } finally {
             lock.unlock();
         }
     }
 
-    private void ended(String reason) {
+    private void connectionEnded(String reason) {
         boolean established = ready;
         connection = null;
         ready = false;
@@ -326,11 +327,11 @@ public final class SessionKeeper implements ConnectionListener {
             fail(new TakenOverException("the session of " + settings.session() + " was taken over by another client"
                     + " (" + reason + ")"));
         } else if (established && failure == null && !closed) {
-            startHealing();
+            startReconnecting();
         }
     }
 
-    /** Ends the reading for good; the first cause counts. */
+    /** Ends reading for good; the first cause counts. */
     public void fail(MqttException cause) {
         lock.lock();
         try {
@@ -357,21 +358,21 @@ public final class SessionKeeper implements ConnectionListener {
         }
     }
 
-    /** Leaves; the broker keeps the session and all that was not acknowledged. */
+    /** Disconnects; the broker keeps the session with all unacknowledged messages. */
     public void close() {
-        Connection leaving;
+        Connection closing;
         lock.lock();
         try {
             closed = true;
-            leaving = connection;
+            closing = connection;
             connection = null;
             ready = false;
             changed.signalAll();
         } finally {
             lock.unlock();
         }
-        if (leaving != null) {
-            leaving.close(false);
+        if (closing != null) {
+            closing.close(false);
         }
     }
 }

@@ -17,7 +17,7 @@ final class TlsContexts {
 
     private TlsContexts() {}
 
-    /** @throws BrokerException when a file cannot be used */
+    /** @throws BrokerException if a file cannot be used */
     static SslContext of(TlsFiles files, BrokerAddress broker) {
         SslContextBuilder builder = SslContextBuilder.forClient();
         if (files.caFile() != null) {
@@ -25,8 +25,8 @@ final class TlsContexts {
                     each -> each.trustManager(new File(files.caFile())), builder);
         }
         if (files.certificateFile() != null) {
-            read(broker, "certificateFile '" + files.certificateFile() + "' with keyFile '" + files.keyFile() + "' cannot be used"
-                    + " (expected PEM files: a certificate, and its key as 'BEGIN PRIVATE KEY')",
+            read(broker, "certificateFile '" + files.certificateFile() + "' with keyFile '" + files.keyFile()
+                    + "' cannot be used (expected PEM files: a certificate, and its key as 'BEGIN PRIVATE KEY')",
                     each -> each.keyManager(new File(files.certificateFile()), new File(files.keyFile())), builder);
         }
         try {

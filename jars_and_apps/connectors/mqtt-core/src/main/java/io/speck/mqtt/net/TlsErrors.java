@@ -8,22 +8,22 @@ import java.security.cert.CertificateExpiredException;
 import java.security.cert.CertificateNotYetValidException;
 import javax.net.ssl.SSLException;
 
-/** Why a connection with TLS did not come about, in words that say what would be right. */
+/** Describes failures of TLS connections, with the expected setting. */
 final class TlsErrors {
     private TlsErrors() {}
 
-    /** The words for an error, or null when it has nothing to do with TLS, or may be gone the next time. */
-    static String words(Login login, Throwable error) {
+    /** Describes an error; null if it is not about TLS, or may not occur at the next attempt. */
+    static String describe(Login login, Throwable error) {
         for (Throwable each = error; each != null; each = each.getCause()) {
-            String found = one(login, each);
-            if (found != null) {
-                return found;
+            String description = describeOne(login, each);
+            if (description != null) {
+                return description;
             }
         }
         return null;
     }
 
-    private static String one(Login login, Throwable error) {
+    private static String describeOne(Login login, Throwable error) {
         String message = String.valueOf(error.getMessage());
         if (error instanceof NotSslRecordException) {
             return "it does not speak TLS (expected tcp:// for its address, or TLS there)";
@@ -44,16 +44,16 @@ final class TlsErrors {
         return error instanceof SSLException ? alert(login, message) : null;
     }
 
-    /** What a broker that ended the handshake has to say of us (RFC 8446, 6.2). */
+    /** Describes the alert of a broker that ended the handshake (RFC 8446, 6.2). */
     private static String alert(Login login, String message) {
         boolean demands = message.contains("certificate_required") || message.contains("handshake_failure");
-        for (String word : new String[] {"certificate_expired", "unknown_ca", "bad_certificate", "certificate_unknown",
+        for (String alert : new String[] {"certificate_expired", "unknown_ca", "bad_certificate", "certificate_unknown",
                 "certificate_revoked"}) {
-            if (message.contains("alert: " + word)) {
+            if (message.contains("alert: " + alert)) {
                 if (login.tls().certificateFile() != null) {
-                    return "it refuses our certificate (" + word.replace('_', ' ') + ")";
+                    return "it refuses our certificate (" + alert.replace('_', ' ') + ")";
                 }
-                demands = true; // before TLS 1.3 there was no word for none at all
+                demands = true; // before TLS 1.3 no alert said that a certificate is missing
             }
         }
         return demands ? "it demands a client certificate (expected certificateFile and keyFile)" : null;

@@ -44,7 +44,7 @@ final class Fence {
         }
         Reader reader = new Reader();
         String clientId = "fence-" + UUID.randomUUID().toString().replace("-", "");
-        Connection connection = Connection.open(settings.login(), Session.passing(clientId), reader, timeout);
+        Connection connection = Connection.open(settings.login(), Session.temporary(clientId), reader, timeout);
         try {
             Long allowed = read(connection, reader, settings, timeout);
             if (allowed == null || allowed < settings.attempt()) {

@@ -122,7 +122,7 @@ public final class MqttSource implements AutoCloseable {
         private final MessageDecoder packets = new MessageDecoder();
 
         @Override
-        public int held() {
+        public int unacknowledged() {
             return inbox.size() + acknowledgements.unconfirmed().size();
         }
 
@@ -151,16 +151,16 @@ public final class MqttSource implements AutoCloseable {
             redelivery = new RedeliveryMatcher(List.of(), List.of());
             if (inbox.missing() > 0 || sessionExpected) {
                 reportLoss("the broker has no such session any more");
-                askAgain();
+                requestResend();
             }
         }
 
         /** The session is made anew, and empty: what writers of ours still have of it comes into it, late. */
-        private void askAgain() {
+        private void requestResend() {
             lostSessions++;
             loosenedNanos = lastArrivalNanos;
             inbox.beginReordering();
-            keeper.askAgain();
+            keeper.requestResend();
             if (!patient()) {
                 inbox.dropMissing();
             }
@@ -270,7 +270,7 @@ public final class MqttSource implements AutoCloseable {
     private void afterArrival() {
         if (!paused && inbox.bytes() > settings.bufferBytes() && inbox.missing() == 0) {
             paused = true;
-            keeper.connection().reading(false);
+            keeper.connection().setReading(false);
         }
         if (inbox.next() >= wakeAt && inbox.missing() == 0) {
             wakeAt = Long.MAX_VALUE;
@@ -457,7 +457,7 @@ public final class MqttSource implements AutoCloseable {
     private void resume(Connection connection) {
         if (paused && inbox.bytes() <= settings.bufferBytes() / 2) {
             paused = false;
-            connection.reading(true);
+            connection.setReading(true);
         }
     }
 

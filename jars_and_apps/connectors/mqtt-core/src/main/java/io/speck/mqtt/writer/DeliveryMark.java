@@ -14,13 +14,11 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 
 /**
- * How a publisher finds out what a broker remembers: a retained mark of its own there bears the number of the last
- * message that the broker had taken before. A broker that comes back with an older mark, or none, may have lost what
- * came after that.
+ * A retained message of one publisher with the number of the last message that its broker had acknowledged. A broker
+ * that restarts with an older mark, or none, may have lost the messages with higher numbers.
  *
- * <p>A broker that lost a session altogether cannot be seen by that alone, since what is sent again reaches nobody
- * before the reader has made it anew. So the reader then asks for it, in a retained message below
- * {@link ResendRequest#TOPICS} that bears its topic filter.
+ * <p>The mark alone does not show that a broker lost a whole session: messages sent again reach no reader before the
+ * session exists again. Its reader therefore sends a {@link ResendRequest}, to which the publisher subscribes too.
  */
 final class DeliveryMark {
     /** A broker may send retained messages after its answer to the ping that follows the subscription. */
@@ -30,19 +28,19 @@ final class DeliveryMark {
     private volatile CompletableFuture<Long> found = new CompletableFuture<>();
     private volatile CompletableFuture<Void> answered = new CompletableFuture<>();
 
-    /** To be called before a connection is opened. */
-    void begin() {
+    /** Prepares for a new connection; called before it is opened. */
+    void reset() {
         found = new CompletableFuture<>();
         answered = new CompletableFuture<>();
     }
 
-    /** Subscribes to the mark and to requests. */
-    void listen(Connection opened, Duration timeout) throws InterruptedException {
+    /** Subscribes to the mark and to requests to resend. */
+    void subscribe(Connection opened, Duration timeout) throws InterruptedException {
         opened.subscribe(List.of(topic, ResendRequest.TOPICS + "+"), timeout);
     }
 
-    /** Answers the number in the mark; 0 when there is none. */
-    long recall(Connection opened, Duration timeout) throws InterruptedException {
+    /** Returns the number in the mark; 0 without a mark. */
+    long read(Connection opened, Duration timeout) throws InterruptedException {
         opened.ping();
         try {
             CompletableFuture.anyOf(found, answered).get(timeout.toMillis(), TimeUnit.MILLISECONDS);
@@ -54,8 +52,8 @@ final class DeliveryMark {
         }
     }
 
-    /** Takes a message that may be the mark; answers whether it was. */
-    boolean takes(MqttPublishMessage packet) {
+    /** Reads the mark from a message; false if the message is not the mark. */
+    boolean accept(MqttPublishMessage packet) {
         if (!packet.variableHeader().topicName().equals(topic)) {
             return false;
         }
@@ -70,11 +68,11 @@ final class DeliveryMark {
         answered.complete(null);
     }
 
-    void mark(Connection connection, long number) {
+    void write(Connection connection, long number) {
         connection.retain(topic, Long.toString(number), ResendRequest.EXPIRY_SECONDS, 0);
     }
 
-    void forget(Connection connection) {
+    void delete(Connection connection) {
         connection.retain(topic, "", 0, 0);
     }
 }

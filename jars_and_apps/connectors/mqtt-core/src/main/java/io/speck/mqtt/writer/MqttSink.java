@@ -8,10 +8,10 @@ import io.speck.mqtt.stamp.Stamp;
 import java.nio.charset.StandardCharsets;
 
 /**
- * One writer. It publishes at QoS 1 over the connection that all writers of this process to this broker share; when the
- * connection is lost, all that the broker has not taken yet is sent again, in order and with the same stamps.
+ * One writer. It publishes at QoS 1 over the connection that all writers of this process to this broker share; after a
+ * lost connection, all unacknowledged messages are sent again, in order and with the same stamps.
  *
- * <p>Not for several threads at once.
+ * <p>Not thread-safe.
  */
 public final class MqttSink implements AutoCloseable {
     private static final int LONGEST_STRING = 65535;
@@ -28,11 +28,11 @@ public final class MqttSink implements AutoCloseable {
     boolean aborted;
 
     /**
-     * @throws BrokerException when the broker cannot be reached within the flush time-out, or refuses
+     * @throws BrokerException if the broker cannot be reached within the flush time-out, or refuses the client
      */
     public MqttSink(SinkSettings settings) throws InterruptedException {
         this.settings = settings;
-        this.publisher = Publishers.share(settings.login());
+        this.publisher = Publishers.acquire(settings.login());
         try {
             publisher.awaitConnected(settings.flushTimeout());
         } catch (InterruptedException | RuntimeException e) {
@@ -42,18 +42,18 @@ public final class MqttSink implements AutoCloseable {
     }
 
     /**
-     * Hands a message over; waits while too many are on their way.
+     * Queues a message; waits while the queue is full.
      *
      * @param key null for none
      * @param job name of the writing job; null for a message without a stamp
      * @param sequence the rest of the stamp, see {@link Stamp}
-     * @throws InvalidSettingException for a topic that cannot be published to
-     * @throws BrokerException when the broker did not take an earlier message
+     * @throws InvalidSettingException for an invalid topic name, or a key that is too long
+     * @throws BrokerException if the broker rejected an earlier message
      */
     public void send(String topic, byte[] payload, byte[] key, byte[] job, byte[] sequence)
             throws InterruptedException {
         if (!topic.equals(lastTopic)) {
-            lastTopicBytes = checked(topic);
+            lastTopicBytes = encodeTopic(topic);
             lastTopic = topic;
         }
         if (key != null && key.length > LONGEST_STRING) {
@@ -63,13 +63,17 @@ public final class MqttSink implements AutoCloseable {
                 settings.flushTimeout());
     }
 
-    /** Has what was handed over go out within a millisecond, and not only when there is much of it, or at a flush. */
-    public void prompt() {
+    /** Sends queued messages within a millisecond, without waiting for a full write or a flush. */
+    public void sendSoon() {
         publisher.pumpSoon();
     }
 
-    /** The UTF-8 form of a topic name, once it is sure that one can publish to it (MQTT 5, 4.7). */
-    public static byte[] checked(String topic) {
+    /**
+     * Returns the UTF-8 form of a topic name (MQTT 5, 4.7).
+     *
+     * @throws InvalidSettingException if messages cannot be published to it
+     */
+    public static byte[] encodeTopic(String topic) {
         byte[] bytes = topic.getBytes(StandardCharsets.UTF_8);
         boolean usable = bytes.length > 0 && bytes.length <= LONGEST_STRING
                 && topic.indexOf('+') < 0 && topic.indexOf('#') < 0 && topic.indexOf(0) < 0;
@@ -81,15 +85,15 @@ public final class MqttSink implements AutoCloseable {
     }
 
     /**
-     * Waits until the broker has taken all that this writer sent.
+     * Waits until the broker has acknowledged all messages of this writer.
      *
-     * @throws BrokerException when it refused a message, or did not take all within the flush time-out
+     * @throws BrokerException if it rejected a message, or did not acknowledge all within the flush time-out
      */
     public void flush() throws InterruptedException {
         publisher.flush(this, settings.flushTimeout());
     }
 
-    /** Gives up what was not taken yet, and the share in the connection. */
+    /** Drops unacknowledged messages, and releases the shared connection. */
     @Override
     public void close() {
         if (open) {

@@ -4,7 +4,7 @@ import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.List;
 
-/** What waits to be sent, in order. Not thread-safe; guarded by the publisher's lock. */
+/** The messages that wait to be sent, in order. Not thread-safe; guarded by the publisher's lock. */
 final class Outbox {
     private static final int MESSAGES = 4000;
     private static final long BYTES = 8L << 20;
@@ -16,7 +16,7 @@ final class Outbox {
         return queue.isEmpty();
     }
 
-    /** Whether who writes must wait. */
+    /** True if writers must wait. */
     boolean full() {
         return queue.size() >= MESSAGES || bytes > BYTES;
     }
@@ -30,8 +30,8 @@ final class Outbox {
         bytes += message.bytes();
     }
 
-    /** Puts these before all others, in their order. */
-    void putBack(List<OutgoingMessage> messages) {
+    /** Inserts messages before all others, in their order. */
+    void addFirst(List<OutgoingMessage> messages) {
         for (int i = messages.size() - 1; i >= 0; i--) {
             queue.addFirst(messages.get(i));
             bytes += messages.get(i).bytes();
@@ -48,9 +48,9 @@ final class Outbox {
         return message;
     }
 
-    /** Gives up what the broker has never taken of a writer. */
+    /** Drops the messages of a writer that the broker has never acknowledged. */
     void drop(MqttSink writer) {
-        queue.removeIf(message -> message.writer == writer && !message.taken);
+        queue.removeIf(message -> message.writer == writer && !message.acknowledged);
         bytes = queue.stream().mapToLong(OutgoingMessage::bytes).sum();
     }
 

@@ -5,7 +5,7 @@ import io.speck.mqtt.Received;
 import io.speck.mqtt.stamp.Stamp;
 import java.nio.charset.StandardCharsets;
 
-/** A message to publish at QoS 1, and how it looks on the wire (MQTT 5, 3.3). */
+/** A message to publish at QoS 1, and its form on the wire (MQTT 5, 3.3). */
 final class OutgoingMessage {
     private static final int PUBLISH_QOS_1 = 0x32;
     private static final int USER_PROPERTY = 0x26;
@@ -21,14 +21,15 @@ final class OutgoingMessage {
     private final byte[] job;
     private final byte[] sequence;
 
-    /** Guarded by the publisher's lock: a broker has taken it, if only to lose it again. */
-    boolean taken;
-    /** Its place among those that are kept, and when it came there. */
-    long keptNumber;
-    long keptNanos;
+    /** True once a broker has acknowledged it, even if the broker lost it since; guarded by the publisher's lock. */
+    boolean acknowledged;
+    /** Its number in the {@link RetransmissionBuffer}, and the time of its acknowledgement. */
+    long deliveryNumber;
+    long acknowledgedNanos;
 
-    /** @param key, job and sequence are user properties; null for none */
-    OutgoingMessage(MqttSink writer, String topic, byte[] topicBytes, byte[] payload, byte[] key, byte[] job, byte[] sequence) {
+    /** @param key user property, as are job and sequence; null for none */
+    OutgoingMessage(MqttSink writer, String topic, byte[] topicBytes, byte[] payload, byte[] key, byte[] job,
+            byte[] sequence) {
         this.writer = writer;
         this.topic = topic;
         this.topicBytes = topicBytes;
@@ -86,11 +87,11 @@ final class OutgoingMessage {
     }
 
     private static void writeNumber(int number, ByteBuf out) {
-        int left = number;
-        while (left >>> 7 != 0) {
-            out.writeByte(left & 0x7F | 0x80);
-            left >>>= 7;
+        int rest = number;
+        while (rest >>> 7 != 0) {
+            out.writeByte(rest & 0x7F | 0x80);
+            rest >>>= 7;
         }
-        out.writeByte(left);
+        out.writeByte(rest);
     }
 }

@@ -23,39 +23,39 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The one connection of this process to a broker for all that is written there.
+ * The one connection of this process to a broker for all its writers.
  *
- * <p>The session is a passing one: what the broker has not acknowledged is kept here and sent again, in its order, on
- * the next connection, and so is what it took and may have forgotten since ({@link RetransmissionBuffer}, {@link DeliveryMark}). It closes
- * half a minute after the last writer left.
+ * <p>Its session is temporary: the publisher holds all unacknowledged messages and sends them again, in order, on the
+ * next connection, together with acknowledged ones that the broker may have lost since ({@link RetransmissionBuffer},
+ * {@link DeliveryMark}). The connection is closed half a minute after the last writer was.
  */
 final class Publisher implements ConnectionListener {
     private static final Logger LOG = LoggerFactory.getLogger(Publisher.class);
     private static final Duration CONNECT_TRY = Duration.ofSeconds(10);
     private static final long MARK_MILLIS = 1000;
-    private static final int REQUESTS_KNOWN = 1000;
+    private static final int REQUESTS_REMEMBERED = 1000;
     private static final int WRITE_BYTES = 64 << 10;
     private static final long PROMPT_MILLIS = 1;
 
     private final Login login;
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition changed = lock.newCondition();
-    private final Outbox queue = new Outbox();
-    private final RetransmissionBuffer kept = new RetransmissionBuffer();
-    private final DeliveryMark memory = new DeliveryMark();
-    private final Set<String> requests = new LinkedHashSet<>();
-    private final InflightWindow underWay = new InflightWindow();
+    private final Outbox outbox = new Outbox();
+    private final RetransmissionBuffer retransmissions = new RetransmissionBuffer();
+    private final DeliveryMark deliveryMark = new DeliveryMark();
+    private final Set<String> handledRequests = new LinkedHashSet<>();
+    private final InflightWindow inflight = new InflightWindow();
     private final Backoff backoff = new Backoff(100, 5_000);
-    private long marked;
+    private long markedNumber;
     private boolean pumping;
-    private boolean pumpingSoon;
-    private boolean markingSoon;
-    private boolean healing;
+    private boolean pumpScheduled;
+    private boolean markScheduled;
+    private boolean reconnecting;
     private boolean closed;
     private Connection connection;
     private BrokerException lastError;
 
-    /** To be had of {@link Publishers}. */
+    /** Called by {@link Publishers} only. */
     Publisher(Login login) {
         this.login = login;
     }
@@ -64,18 +64,18 @@ final class Publisher implements ConnectionListener {
         return login;
     }
 
-    /** Ends the work of this publisher; returns the connection to be closed, if there is one. */
-    Connection leave() {
+    /** Shuts this publisher down; returns the connection to close, or null. */
+    Connection shutDown() {
         lock.lock();
         try {
-            Connection leaving = connection;
-            if (leaving != null) {
-                memory.forget(leaving);
+            Connection closing = connection;
+            if (closing != null) {
+                deliveryMark.delete(closing);
             }
             closed = true;
             connection = null;
             changed.signalAll();
-            return leaving;
+            return closing;
         } finally {
             lock.unlock();
         }
@@ -83,49 +83,49 @@ final class Publisher implements ConnectionListener {
 
     // ---- connecting ----
 
-    /** @throws BrokerException when there is no connection in time, or the broker refuses */
+    /** @throws BrokerException if there is no connection in time, or the broker refuses the client */
     void awaitConnected(Duration timeout) throws InterruptedException {
         lock.lockInterruptibly();
         try {
-            long left = timeout.toNanos();
-            lastError = connection == null && !healing ? null : lastError;
-            startHealing();
+            long remainingNanos = timeout.toNanos();
+            lastError = connection == null && !reconnecting ? null : lastError;
+            startReconnecting();
             while (connection == null) {
-                if (left <= 0 || lastError != null && lastError.refused()) {
+                if (remainingNanos <= 0 || lastError != null && lastError.refused()) {
                     throw new BrokerException("cannot write to broker " + login + ": "
                             + (lastError == null ? "no connection in time" : lastError.getMessage()), lastError);
                 }
-                left = changed.awaitNanos(left);
+                remainingNanos = changed.awaitNanos(remainingNanos);
             }
         } finally {
             lock.unlock();
         }
     }
 
-    private void startHealing() {
-        if (connection == null && !healing && !closed) {
-            healing = true;
-            Runtime.BACKGROUND.execute(this::heal);
+    private void startReconnecting() {
+        if (connection == null && !reconnecting && !closed) {
+            reconnecting = true;
+            Runtime.BACKGROUND.execute(this::reconnect);
         }
     }
 
-    private void heal() {
+    private void reconnect() {
         try {
             while (!tryConnect() && pause(backoff.nextMillis())) {
-                LOG.debug("broker {}: trying again", login);
+                LOG.debug("broker {}: connecting again", login);
             }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         } finally {
-            healed();
+            reconnectEnded();
         }
     }
 
-    private void healed() {
+    private void reconnectEnded() {
         lock.lock();
         try {
-            healing = false;
-            startHealing();
+            reconnecting = false;
+            startReconnecting();
         } finally {
             lock.unlock();
         }
@@ -133,10 +133,10 @@ final class Publisher implements ConnectionListener {
 
     private boolean tryConnect() throws InterruptedException {
         String clientId = "speck-sink-" + UUID.randomUUID().toString().replace("-", "").substring(0, 16);
-        memory.begin();
+        deliveryMark.reset();
         try {
-            Connection opened = Connection.open(login, Session.passing(clientId), this, CONNECT_TRY);
-            established(opened, recall(opened, keeps()));
+            Connection opened = Connection.open(login, Session.temporary(clientId), this, CONNECT_TRY);
+            established(opened, readMark(opened, holdsRetransmissions()));
             return true;
         } catch (BrokerException e) {
             LOG.info("{}", e.getMessage());
@@ -151,13 +151,13 @@ final class Publisher implements ConnectionListener {
         }
     }
 
-    /** Waits; false when nobody needs the connection any more. */
+    /** Waits; false if the publisher was shut down meanwhile. */
     private boolean pause(long millis) throws InterruptedException {
         lock.lock();
         try {
-            long left = TimeUnit.MILLISECONDS.toNanos(millis);
-            while (!closed && left > 0) {
-                left = changed.awaitNanos(left);
+            long remainingNanos = TimeUnit.MILLISECONDS.toNanos(millis);
+            while (!closed && remainingNanos > 0) {
+                remainingNanos = changed.awaitNanos(remainingNanos);
             }
             return !closed;
         } finally {
@@ -165,17 +165,17 @@ final class Publisher implements ConnectionListener {
         }
     }
 
-    /** Up to which of the messages kept here the broker remembers all. */
-    private long recall(Connection opened, boolean wanted) throws InterruptedException {
+    /** Returns the number up to which the broker has all messages of the retransmission buffer. */
+    private long readMark(Connection opened, boolean needed) throws InterruptedException {
         try {
-            memory.listen(opened, CONNECT_TRY);
-            return wanted ? memory.recall(opened, CONNECT_TRY) : 0;
+            deliveryMark.subscribe(opened, CONNECT_TRY);
+            return needed ? deliveryMark.read(opened, CONNECT_TRY) : 0;
         } catch (BrokerException e) {
             if (!e.refused()) {
                 opened.abandon();
                 throw e;
             }
-            LOG.warn("{}; what it may have lost is sent again whenever the connection was", e.getMessage());
+            LOG.warn("{}; what it may have lost is sent again after each lost connection", e.getMessage());
             return 0;
         } catch (InterruptedException e) {
             opened.abandon();
@@ -183,16 +183,16 @@ final class Publisher implements ConnectionListener {
         }
     }
 
-    private boolean keeps() {
+    private boolean holdsRetransmissions() {
         lock.lock();
         try {
-            return !kept.isEmpty();
+            return !retransmissions.isEmpty();
         } finally {
             lock.unlock();
         }
     }
 
-    private void established(Connection opened, long remembered) {
+    private void established(Connection opened, long delivered) {
         lock.lock();
         try {
             if (closed || !opened.active()) {
@@ -203,35 +203,35 @@ final class Publisher implements ConnectionListener {
             lastError = null;
             backoff.reset();
             changed.signalAll();
-            sendAgain(kept.remove(message -> message.keptNumber > remembered), "may have lost them");
+            resend(retransmissions.remove(message -> message.deliveryNumber > delivered), "may have lost them");
             schedulePump();
         } finally {
             lock.unlock();
         }
     }
 
-    private void sendAgain(List<OutgoingMessage> messages, String why) {
+    private void resend(List<OutgoingMessage> messages, String why) {
         if (!messages.isEmpty()) {
             LOG.info("broker {}: sends {} messages again, since the broker {}", login, messages.size(), why);
-            queue.putBack(messages);
+            outbox.addFirst(messages);
             schedulePump();
         }
     }
 
-    /** The broker's mark, or the request of a reader whose session was lost. */
+    /** Receives the mark, or the request of a reader whose session was lost. */
     @Override
     public void published(Connection from, MqttPublishMessage packet) {
-        if (memory.takes(packet)) {
+        if (deliveryMark.accept(packet)) {
             return;
         }
         String filter = packet.payload().toString(StandardCharsets.UTF_8);
         lock.lock();
         try {
-            if (!filter.isEmpty() && requests.add(packet.variableHeader().topicName())) {
-                sendAgain(kept.remove(message -> TopicFilter.covers(filter, message.topic)),
+            if (!filter.isEmpty() && handledRequests.add(packet.variableHeader().topicName())) {
+                resend(retransmissions.remove(message -> TopicFilter.matches(filter, message.topic)),
                         "lost a session that reads '" + filter + "'");
-                if (requests.size() > REQUESTS_KNOWN) {
-                    requests.remove(requests.iterator().next());
+                if (handledRequests.size() > REQUESTS_REMEMBERED) {
+                    handledRequests.remove(handledRequests.iterator().next());
                 }
             }
         } finally {
@@ -241,7 +241,7 @@ final class Publisher implements ConnectionListener {
 
     @Override
     public void answered(Connection from) {
-        memory.answered();
+        deliveryMark.answered();
     }
 
     @Override
@@ -252,18 +252,19 @@ final class Publisher implements ConnectionListener {
                 LOG.warn("broker {}: connection for writing lost: {}", login, reason);
                 connection = null;
                 pumping = false;
-                pumpingSoon = false;
-                takeBack();
-                startHealing();
+                pumpScheduled = false;
+                requeueInflight();
+                startReconnecting();
             }
         } finally {
             lock.unlock();
         }
     }
 
-    private void takeBack() {
-        queue.putBack(underWay.messages().stream().filter(message -> message.taken || !message.writer.aborted).toList());
-        underWay.clear();
+    private void requeueInflight() {
+        outbox.addFirst(inflight.messages().stream()
+                .filter(message -> message.acknowledged || !message.writer.aborted).toList());
+        inflight.clear();
     }
 
     // ---- publishing ----
@@ -271,19 +272,19 @@ final class Publisher implements ConnectionListener {
     void publish(OutgoingMessage message, Duration timeout) throws InterruptedException {
         lock.lockInterruptibly();
         try {
-            long left = timeout.toNanos();
-            while (queue.full()) {
+            long remainingNanos = timeout.toNanos();
+            while (outbox.full()) {
                 throwFailure(message.writer);
-                if (left <= 0) {
-                    throw late(timeout, message.topic);
+                if (remainingNanos <= 0) {
+                    throw timedOut(timeout, message.topic);
                 }
-                left = changed.awaitNanos(left);
+                remainingNanos = changed.awaitNanos(remainingNanos);
             }
             throwFailure(message.writer);
-            queue.add(message);
+            outbox.add(message);
             message.writer.outstanding++;
-            if (queue.bytes() >= WRITE_BYTES || queue.full()) {
-                schedulePump(); // less than a piece waits for more, or for the flush: fewer and larger writes
+            if (outbox.bytes() >= WRITE_BYTES || outbox.full()) {
+                schedulePump(); // a smaller amount waits for more, or for the flush: fewer and larger writes
             }
         } finally {
             lock.unlock();
@@ -293,14 +294,14 @@ final class Publisher implements ConnectionListener {
     void flush(MqttSink writer, Duration timeout) throws InterruptedException {
         lock.lockInterruptibly();
         try {
-            long left = timeout.toNanos();
+            long remainingNanos = timeout.toNanos();
             schedulePump();
             while (writer.outstanding > 0) {
                 throwFailure(writer);
-                if (left <= 0) {
-                    throw late(timeout, topicOf(writer));
+                if (remainingNanos <= 0) {
+                    throw timedOut(timeout, topicOf(writer));
                 }
-                left = changed.awaitNanos(left);
+                remainingNanos = changed.awaitNanos(remainingNanos);
             }
             throwFailure(writer);
         } finally {
@@ -308,15 +309,15 @@ final class Publisher implements ConnectionListener {
         }
     }
 
-    private BrokerException late(Duration timeout, String topic) {
+    private BrokerException timedOut(Duration timeout, String topic) {
         String state = connection != null ? "connected"
                 : lastError == null ? "not connected" : "not connected: " + lastError.getMessage();
-        return new BrokerException("broker " + login + " did not take what was written to topic '" + topic
+        return new BrokerException("broker " + login + " did not acknowledge the messages to topic '" + topic
                 + "' within " + timeout.toMillis() + " ms (flushTimeout; " + state + ")", false);
     }
 
     private String topicOf(MqttSink writer) {
-        for (Iterable<OutgoingMessage> each : List.of(underWay.messages(), queue.messages())) {
+        for (Iterable<OutgoingMessage> each : List.of(inflight.messages(), outbox.messages())) {
             for (OutgoingMessage message : each) {
                 if (message.writer == writer) {
                     return message.topic;
@@ -332,13 +333,13 @@ final class Publisher implements ConnectionListener {
         }
     }
 
-    /** What the writer has not got rid of is forgotten. */
+    /** Drops the unacknowledged messages of a writer. */
     void abort(MqttSink writer) {
         lock.lock();
         try {
             writer.aborted = true;
             if (writer.outstanding > 0) {
-                queue.drop(writer);
+                outbox.drop(writer);
                 changed.signalAll();
             }
         } finally {
@@ -347,21 +348,19 @@ final class Publisher implements ConnectionListener {
     }
 
     private void schedulePump() {
-        if (!pumping && connection != null && !queue.isEmpty()) {
+        if (!pumping && connection != null && !outbox.isEmpty()) {
             pumping = true;
             Connection target = connection;
             target.execute(() -> pump(target));
         }
     }
 
-    /**
-     * Sends what there is in a moment, so that what comes until then goes along in the same write.
-     */
+    /** Sends the queued messages after a moment, together with those that are queued until then. */
     void pumpSoon() {
         lock.lock();
         try {
-            if (!pumping && !pumpingSoon && connection != null && !queue.isEmpty()) {
-                pumpingSoon = true;
+            if (!pumping && !pumpScheduled && connection != null && !outbox.isEmpty()) {
+                pumpScheduled = true;
                 Connection target = connection;
                 target.executeLater(() -> pump(target), PROMPT_MILLIS);
             }
@@ -370,7 +369,7 @@ final class Publisher implements ConnectionListener {
         }
     }
 
-    /** Sends as much as the window allows, in pieces that are each one write. */
+    /** Sends as many messages as the window allows, each chunk in one write. */
     private void pump(Connection target) {
         lock.lock();
         try {
@@ -378,13 +377,13 @@ final class Publisher implements ConnectionListener {
                 return;
             }
             pumping = false;
-            pumpingSoon = false;
-            boolean wasFull = queue.full();
-            while (!queue.isEmpty() && underWay.hasRoom(target.receiveMaximum())) {
+            pumpScheduled = false;
+            boolean wasFull = outbox.full();
+            while (!outbox.isEmpty() && inflight.hasRoom(target.receiveMaximum())) {
                 send(target);
             }
             target.flush();
-            if (wasFull && !queue.full()) {
+            if (wasFull && !outbox.full()) {
                 changed.signalAll();
             }
         } finally {
@@ -393,41 +392,41 @@ final class Publisher implements ConnectionListener {
     }
 
     private void send(Connection target) {
-        ByteBuf piece = target.buffer(Math.max(WRITE_BYTES, queue.peek().bytes()));
-        while (!queue.isEmpty() && underWay.hasRoom(target.receiveMaximum())) {
-            OutgoingMessage message = queue.peek();
+        ByteBuf chunk = target.buffer(Math.max(WRITE_BYTES, outbox.peek().bytes()));
+        while (!outbox.isEmpty() && inflight.hasRoom(target.receiveMaximum())) {
+            OutgoingMessage message = outbox.peek();
             int bytes = message.bytes();
             if (bytes > target.maximumPacketBytes()) {
-                refuse(queue.remove(), "its " + bytes + " bytes are more than the broker's maximum packet size of "
+                reject(outbox.remove(), "its " + bytes + " bytes are more than the broker's maximum packet size of "
                         + target.maximumPacketBytes());
                 continue;
             }
-            if (piece.isReadable() && bytes > piece.writableBytes()) {
+            if (chunk.isReadable() && bytes > chunk.writableBytes()) {
                 break;
             }
-            queue.remove();
-            message.encode(underWay.add(message), piece);
+            outbox.remove();
+            message.encode(inflight.add(message), chunk);
         }
-        target.write(piece);
+        target.write(chunk);
     }
 
     @Override
     public void acknowledged(Connection from, int packetId, int reason) {
         lock.lock();
         try {
-            OutgoingMessage message = from == connection ? underWay.remove(packetId) : null;
+            OutgoingMessage message = from == connection ? inflight.remove(packetId) : null;
             if (message == null) {
                 return;
             }
             if (reason >= 0x80) {
-                refuse(message, ReasonCodes.text(reason));
+                reject(message, ReasonCodes.text(reason));
             } else {
-                if (!message.taken) {
-                    settle(message);
+                if (!message.acknowledged) {
+                    complete(message);
                 }
-                keep(message);
+                holdForRetransmission(message);
             }
-            if (underWay.isLow()) {
+            if (inflight.isLow()) {
                 schedulePump();
             }
         } finally {
@@ -435,46 +434,46 @@ final class Publisher implements ConnectionListener {
         }
     }
 
-    private void refuse(OutgoingMessage message, String why) {
-        if (message.taken) {
-            LOG.warn("broker {} does not take a message to topic '{}' again: {}", login, message.topic, why);
+    private void reject(OutgoingMessage message, String why) {
+        if (message.acknowledged) {
+            LOG.warn("broker {} rejected a message that was sent again to topic '{}': {}", login, message.topic, why);
             return;
         }
         if (message.writer.failure == null) {
-            message.writer.failure = new BrokerException("broker " + login + " does not take a message to topic '"
+            message.writer.failure = new BrokerException("broker " + login + " rejected a message to topic '"
                     + message.topic + "': " + why, true);
         }
-        settle(message);
+        complete(message);
         changed.signalAll();
     }
 
-    private void keep(OutgoingMessage message) {
-        kept.add(message, System.nanoTime());
-        if (!markingSoon) {
-            markingSoon = true;
+    private void holdForRetransmission(OutgoingMessage message) {
+        retransmissions.add(message, System.nanoTime());
+        if (!markScheduled) {
+            markScheduled = true;
             Runtime.LOOPS.schedule(this::mark, MARK_MILLIS, TimeUnit.MILLISECONDS);
         }
     }
 
-    /** Has the broker remember how far it came; and lets go of what it is long since sure to. */
+    /** Writes the number of the last acknowledged message to the mark, and drops messages held long enough. */
     private void mark() {
         lock.lock();
         try {
-            kept.trim(System.nanoTime());
-            markingSoon = !kept.isEmpty() && !closed;
-            if (markingSoon) {
+            retransmissions.trim(System.nanoTime());
+            markScheduled = !retransmissions.isEmpty() && !closed;
+            if (markScheduled) {
                 Runtime.LOOPS.schedule(this::mark, MARK_MILLIS, TimeUnit.MILLISECONDS);
             }
-            if (connection != null && marked < kept.last()) {
-                marked = kept.last();
-                memory.mark(connection, marked);
+            if (connection != null && markedNumber < retransmissions.lastNumber()) {
+                markedNumber = retransmissions.lastNumber();
+                deliveryMark.write(connection, markedNumber);
             }
         } finally {
             lock.unlock();
         }
     }
 
-    private void settle(OutgoingMessage message) {
+    private void complete(OutgoingMessage message) {
         message.writer.outstanding--;
         if (message.writer.outstanding == 0) {
             changed.signalAll();

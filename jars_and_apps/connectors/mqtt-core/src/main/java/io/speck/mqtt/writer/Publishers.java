@@ -9,7 +9,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 
-/** The publishers of this process: one for each login, shared by all who write there, and closed some time after the last. */
+/** The publishers of this process: one for each login, shared by all its writers, closed some time after the last. */
 final class Publishers {
     private static final Map<Login, Shared> ALL = new HashMap<>();
     private static final long IDLE_SECONDS = Math.max(30, ResendRequest.RETENTION_SECONDS);
@@ -30,8 +30,8 @@ final class Publishers {
         }
     }
 
-    /** The publisher for this login, with one more writer. */
-    static Publisher share(Login login) {
+    /** Returns the publisher for this login, for one more writer. */
+    static Publisher acquire(Login login) {
         synchronized (ALL) {
             Shared shared = ALL.computeIfAbsent(login, Shared::new);
             shared.references++;
@@ -40,32 +40,32 @@ final class Publishers {
         }
     }
 
-    /** One writer less: what it had not got rid of is forgotten. */
+    /** Releases the publisher of a writer, and drops the writer's unacknowledged messages. */
     static void release(Publisher publisher, MqttSink writer) {
         publisher.abort(writer);
         synchronized (ALL) {
             Shared shared = ALL.get(publisher.login());
             if (shared != null && shared.publisher == publisher && --shared.references == 0) {
-                long then = shared.uses;
-                Runtime.LOOPS.schedule(() -> closeIfIdle(shared, then), IDLE_SECONDS, TimeUnit.SECONDS);
+                long usesAtRelease = shared.uses;
+                Runtime.LOOPS.schedule(() -> closeIfIdle(shared, usesAtRelease), IDLE_SECONDS, TimeUnit.SECONDS);
             }
         }
     }
 
-    private static void closeIfIdle(Shared shared, long then) {
+    private static void closeIfIdle(Shared shared, long usesAtRelease) {
         synchronized (ALL) {
-            if (shared.references > 0 || shared.uses != then) {
+            if (shared.references > 0 || shared.uses != usesAtRelease) {
                 return;
             }
             ALL.remove(shared.publisher.login(), shared);
         }
-        Connection leaving = shared.publisher.leave();
-        if (leaving != null) {
-            Runtime.BACKGROUND.execute(() -> leaving.close(true));
+        Connection closing = shared.publisher.shutDown();
+        if (closing != null) {
+            Runtime.BACKGROUND.execute(() -> closing.close(true));
         }
     }
 
-    /** Closes all, whoever still writes. */
+    /** Closes all publishers, used or not. */
     static void closeAll() {
         List<Shared> all;
         synchronized (ALL) {
@@ -73,9 +73,9 @@ final class Publishers {
             ALL.clear();
         }
         for (Shared shared : all) {
-            Connection leaving = shared.publisher.leave();
-            if (leaving != null) {
-                leaving.close(true);
+            Connection closing = shared.publisher.shutDown();
+            if (closing != null) {
+                closing.close(true);
             }
         }
     }

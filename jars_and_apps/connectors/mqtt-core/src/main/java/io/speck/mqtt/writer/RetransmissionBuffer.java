@@ -10,37 +10,39 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Predicate;
 
 /**
- * What a broker has taken, for a while: one that is killed forgets what it had not saved, and is sent it again.
+ * The messages that a broker acknowledged lately. A broker that is killed loses what it had not saved; these messages
+ * are then sent again.
  *
- * <p>Only messages with a stamp are kept, since nobody could tell another one from its repetition. Bounded in time and
- * memory by two settings of the Java process, {@code speck.sink.keepSeconds} (30) and {@code speck.sink.keepMegabytes}
- * (8, for each broker); the oldest go first. Not thread-safe; guarded by the publisher's lock.
+ * <p>Holds only messages with a stamp, since readers cannot tell another message from its repetition. Bounded in time
+ * and memory by two properties of the Java process, {@code speck.sink.keepSeconds} (30) and
+ * {@code speck.sink.keepMegabytes} (8, for each broker); the oldest messages are dropped first. Not thread-safe; guarded
+ * by the publisher's lock.
  */
 final class RetransmissionBuffer {
-    private static final long KEEP_BYTES = Long.getLong("speck.sink.keepMegabytes", 8) << 20;
+    private static final long MAXIMUM_BYTES = Long.getLong("speck.sink.keepMegabytes", 8) << 20;
     private static final int OVERHEAD_BYTES = 200;
 
     private final Deque<OutgoingMessage> messages = new ArrayDeque<>();
-    private final long keepNanos;
-    private final long keepBytes;
+    private final long maximumNanos;
+    private final long maximumBytes;
     private long bytes;
-    private long last;
+    private long lastNumber;
 
     RetransmissionBuffer() {
-        this(TimeUnit.SECONDS.toNanos(ResendRequest.RETENTION_SECONDS), KEEP_BYTES);
+        this(TimeUnit.SECONDS.toNanos(ResendRequest.RETENTION_SECONDS), MAXIMUM_BYTES);
     }
 
-    RetransmissionBuffer(long keepNanos, long keepBytes) {
-        this.keepNanos = keepNanos;
-        this.keepBytes = keepBytes;
+    RetransmissionBuffer(long maximumNanos, long maximumBytes) {
+        this.maximumNanos = maximumNanos;
+        this.maximumBytes = maximumBytes;
     }
 
-    /** The broker has taken it. */
+    /** Adds a message that the broker has acknowledged, if it has a stamp. */
     void add(OutgoingMessage message, long nowNanos) {
-        message.taken = true;
+        message.acknowledged = true;
         if (message.stamped()) {
-            message.keptNumber = ++last;
-            message.keptNanos = nowNanos;
+            message.deliveryNumber = ++lastNumber;
+            message.acknowledgedNanos = nowNanos;
             messages.add(message);
             bytes += cost(message);
             trim(nowNanos);
@@ -52,7 +54,8 @@ final class RetransmissionBuffer {
     }
 
     void trim(long nowNanos) {
-        while (!messages.isEmpty() && (bytes > keepBytes || nowNanos - messages.peek().keptNanos > keepNanos)) {
+        while (!messages.isEmpty()
+                && (bytes > maximumBytes || nowNanos - messages.peek().acknowledgedNanos > maximumNanos)) {
             bytes -= cost(messages.remove());
         }
     }
@@ -61,17 +64,17 @@ final class RetransmissionBuffer {
         return messages.isEmpty();
     }
 
-    /** The number of the last message that was added; they count from 1. */
-    long last() {
-        return last;
+    /** The number of the message added last; numbers count from 1. */
+    long lastNumber() {
+        return lastNumber;
     }
 
-    /** Gives away those for which {@code wanted} holds, in their order. */
-    List<OutgoingMessage> remove(Predicate<OutgoingMessage> wanted) {
+    /** Removes and returns the messages that fulfil a condition, in their order. */
+    List<OutgoingMessage> remove(Predicate<OutgoingMessage> condition) {
         List<OutgoingMessage> removed = new ArrayList<>();
         for (Iterator<OutgoingMessage> each = messages.iterator(); each.hasNext();) {
             OutgoingMessage message = each.next();
-            if (wanted.test(message)) {
+            if (condition.test(message)) {
                 each.remove();
                 bytes -= cost(message);
                 removed.add(message);

@@ -293,7 +293,7 @@ class MqttSourceTest {
     @Test
     void whatTheMakerOfTheSessionWasSentIsNew() throws Exception {
         AtomicInteger seen = new AtomicInteger();
-        Connection maker = Connection.open(Login.anonymous(broker.url()), Session.kept("reader", 65535),
+        Connection maker = Connection.open(Login.anonymous(broker.url()), Session.persistent("reader", 65535),
                 new ConnectionListener() {
                     @Override
                     public void published(Connection connection, MqttPublishMessage message) {
@@ -354,7 +354,7 @@ class MqttSourceTest {
     }
 
     private void loseSession() throws InterruptedException {
-        Connection.open(Login.anonymous(broker.url()), Session.passing("reader"), new ConnectionListener() {},
+        Connection.open(Login.anonymous(broker.url()), Session.temporary("reader"), new ConnectionListener() {},
                 Duration.ofSeconds(5)).close(true);
     }
 

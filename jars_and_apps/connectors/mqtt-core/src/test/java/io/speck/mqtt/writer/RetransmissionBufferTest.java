@@ -18,10 +18,10 @@ class RetransmissionBufferTest {
             kept.add(new OutgoingMessage(null, "t", bytes("t"), new byte[300], null, job, bytes("r/0/0/" + i)), i);
         }
         kept.add(new OutgoingMessage(null, "t", bytes("t"), new byte[300], null, null, null), 100);
-        assertEquals(100, kept.last(), "one without a stamp is not kept");
+        assertEquals(100, kept.lastNumber(), "one without a stamp is not kept");
         List<OutgoingMessage> left = kept.remove(message -> true);
         assertTrue(left.size() > 10 && left.size() < 20, left.size() + " messages");
-        assertEquals(100, left.get(left.size() - 1).keptNumber);
+        assertEquals(100, left.get(left.size() - 1).deliveryNumber);
         kept.add(left.get(0), 200);
         kept.trim(200 + TimeUnit.SECONDS.toNanos(11));
         assertTrue(kept.isEmpty());

@@ -11,11 +11,11 @@ class TopicFilterTest {
     void topicFiltersCoverWhatTheyShould() {
         for (String[] each : new String[][] {{"a", "a"}, {"a/+", "a/b"}, {"#", "a/b"}, {"a/#", "a"}, {"a/#", "a/b/c"},
             {"+/b", "a/b"}}) {
-            assertTrue(TopicFilter.covers(each[0], each[1]), each[0]);
+            assertTrue(TopicFilter.matches(each[0], each[1]), each[0]);
         }
         for (String[] each : new String[][] {{"a", "b"}, {"a", "a/b"}, {"a/+", "a"}, {"a/+", "a/b/c"}, {"+", "$a"},
             {"#", "$a/b"}}) {
-            assertEquals(false, TopicFilter.covers(each[0], each[1]), each[0]);
+            assertEquals(false, TopicFilter.matches(each[0], each[1]), each[0]);
         }
     }
 }

@@ -44,7 +44,7 @@ record WriteOptions(SinkSettings sink, String topic, String job, String incarnat
     }
 
     private static String topic(String text) {
-        MqttSink.checked(text);
+        MqttSink.encodeTopic(text);
         return text;
     }
 }
