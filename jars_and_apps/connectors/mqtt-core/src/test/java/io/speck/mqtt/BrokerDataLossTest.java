@@ -19,7 +19,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A broker that is killed, and has forgotten what it had taken: it saves only when the test says so. */
+/** Recovers from a broker that is killed, and loses acknowledged messages: it saves only on request of the test. */
 @Timeout(value = 120, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class BrokerDataLossTest {
     private static final long SECOND = TimeUnit.SECONDS.toNanos(1);
@@ -90,7 +90,7 @@ class BrokerDataLossTest {
     }
 
     @Test
-    void whatTheBrokerForgotIsSentAgainInItsOrder() throws Exception {
+    void lostMessagesAreSentAgainInOrder() throws Exception {
         reader(0, 0).close();
         broker.save();
         send(3000);
@@ -119,7 +119,7 @@ class BrokerDataLossTest {
     }
 
     @Test
-    void aSessionThatIsLostIsMadeAnewAndFilledAgain() throws Exception {
+    void aLostSessionIsCreatedAgainAndRefilled() throws Exception {
         MqttSource source = reader(0, 0);
         send(300);
         assertEquals(numbers(0, 300), texts(source, 0, 300));
@@ -135,7 +135,7 @@ class BrokerDataLossTest {
     }
 
     @Test
-    void whatAWriterSentBeforeTheSessionStoodAgainIsNotLost() throws Exception {
+    void messagesSentBeforeTheSessionIsBackAreNotLost() throws Exception {
         MqttSource source = reader(0, 0);
         send(100);
         texts(source, 0, 100);
@@ -146,7 +146,7 @@ class BrokerDataLossTest {
         broker.kill();
         broker.forget();
         broker.start();
-        send(100); // to nobody
+        send(100); // no session receives these
         MqttSource again = reader(100, 100);
         send(100);
         assertEquals(numbers(100, 400), texts(again, 100, 400).stream()
@@ -155,7 +155,7 @@ class BrokerDataLossTest {
     }
 
     @Test
-    void aBatchIsWholeAgainThoughReaderAndBrokerDied() throws Exception {
+    void aBatchIsCompleteAgainAfterReaderAndBrokerDied() throws Exception {
         MqttSource source = reader(0, 0);
         send(200);
         texts(source, 0, 200);
@@ -174,7 +174,7 @@ class BrokerDataLossTest {
     }
 
     @Test
-    void aMereCutRepeatsNothingThatTheBrokerIsKnownToHave() throws Exception {
+    void aMereCutRepeatsNothingThatTheMarkCovers() throws Exception {
         MqttSource source = reader(0, 0);
         try (Topic marks = new Topic(broker.url(), "speck/sink/+")) {
             send(1000);
@@ -187,7 +187,7 @@ class BrokerDataLossTest {
     }
 
     @Test
-    void aFenceThatTheBrokerForgotIsRaisedAgain() throws Exception {
+    void aLostFenceIsRaisedAgain() throws Exception {
         SourceSettings fenced = settings("speck/fence/reader", 3);
         try (MqttSource source = new MqttSource(fenced, journal)) {
             source.open(0, 0);

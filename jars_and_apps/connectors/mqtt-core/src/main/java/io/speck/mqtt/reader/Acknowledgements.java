@@ -9,10 +9,10 @@ import java.util.List;
 import java.util.Queue;
 
 /**
- * What was acknowledged, until it is certain that the broker knows.
+ * The messages that were acknowledged, each until the broker is known to have received its acknowledgement.
  *
- * <p>The protocol has no answer to an acknowledgement, but a broker handles packets in order: its answer to a ping says
- * that all acknowledgements written before the ping arrived. Not thread-safe; guarded by the reader's lock.
+ * <p>The protocol has no answer to an acknowledgement, but a broker handles packets in order: its answer to a ping
+ * confirms all acknowledgements written before the ping. Not thread-safe; guarded by the reader's lock.
  */
 final class Acknowledgements {
     private static final int PACKET_BYTES = 4;
@@ -21,12 +21,12 @@ final class Acknowledgements {
     private final Deque<Message> unconfirmed = new ArrayDeque<>();
     private final Queue<Long> pings = new ArrayDeque<>();
     private long confirmed;
-    /** How many, from the first, are of before the present connection. */
-    private int earlier;
-    /** Whether the broker may still send again what it holds of before the present connection. */
-    private boolean repeating;
+    /** The number of messages, from the first, that stem from before the present connection. */
+    private int earlierCount;
+    /** True while the broker may still redeliver messages from before the present connection. */
+    private boolean redelivering;
 
-    /** Those of an earlier process, whose acknowledgements may not have arrived. */
+    /** Adds messages of an earlier process whose acknowledgements may not have arrived. */
     void restore(Collection<Message> earlier) {
         earlier.forEach(this::add);
     }
@@ -38,7 +38,7 @@ final class Acknowledgements {
     }
 
     /**
-     * Notes messages as done with, in order, and tells the broker of those that it sent on this connection.
+     * Records messages as processed, in order, and acknowledges those that the broker sent on this connection.
      *
      * @param connection the present one, or null
      */
@@ -47,7 +47,7 @@ final class Acknowledgements {
         for (Message message : messages) {
             message.acknowledged = message.connection == generation && message.packetId != 0;
             valid += message.acknowledged ? 1 : 0;
-            if (message.acknowledged || repeating || connection == null) {
+            if (message.acknowledged || redelivering || connection == null) {
                 add(message);
             }
         }
@@ -56,8 +56,8 @@ final class Acknowledgements {
         }
     }
 
-    /** Tells the broker once more; the messages are noted already. */
-    void repeat(List<Message> messages, Connection connection) {
+    /** Acknowledges recorded messages once more. */
+    void acknowledgeAgain(List<Message> messages, Connection connection) {
         messages.forEach(message -> message.acknowledged = true);
         write(messages, messages.size(), connection);
     }
@@ -72,8 +72,8 @@ final class Acknowledgements {
         connection.execute(() -> connection.writeAndFlush(packets));
     }
 
-    /** Asks the broker whether all that was sent so far has arrived. */
-    void ask(Connection connection) {
+    /** Pings the broker to confirm all acknowledgements sent so far. */
+    void requestConfirmation(Connection connection) {
         long sent = 0;
         for (Message message : unconfirmed) {
             if (!message.acknowledged) {
@@ -92,44 +92,44 @@ final class Acknowledgements {
         while (position != null && confirmed < position) {
             unconfirmed.remove();
             confirmed++;
-            earlier = Math.max(0, earlier - 1);
+            earlierCount = Math.max(0, earlierCount - 1);
         }
     }
 
-    /** A new connection: no ping of the old one will be answered, no acknowledgement is certain. */
+    /** Starts a new connection: no ping of the old one will be answered, and no acknowledgement is certain. */
     void reconnected() {
         pings.clear();
         unconfirmed.forEach(message -> message.acknowledged = false);
-        earlier = unconfirmed.size();
-        repeating = true;
+        earlierCount = unconfirmed.size();
+        redelivering = true;
     }
 
-    /** The broker has begun to send what comes later: what it did not repeat of before this connection, it knows. */
-    void repetitionOver() {
-        while (earlier > 0 && !unconfirmed.isEmpty() && !unconfirmed.peek().acknowledged) {
+    /** Confirms earlier messages that were not redelivered, now that the broker has gone on to later ones. */
+    void confirmNotRedelivered() {
+        while (earlierCount > 0 && !unconfirmed.isEmpty() && !unconfirmed.peek().acknowledged) {
             unconfirmed.remove();
             confirmed++;
-            earlier--;
+            earlierCount--;
         }
-        earlier = 0;
+        earlierCount = 0;
     }
 
     /**
-     * The broker has sent again all that it will. What it did not repeat it does not hold any more, so nothing has to
-     * be acknowledged: it may have expired, or be of a session that was lost.
+     * Ends redelivery. The broker no longer holds messages that it did not redeliver, as they have expired or belong
+     * to a lost session, so they need no acknowledgement.
      */
-    void allRepeated() {
-        if (repeating) {
-            repeating = false;
-            earlier = 0;
+    void endRedelivery() {
+        if (redelivering) {
+            redelivering = false;
+            earlierCount = 0;
             unconfirmed.removeIf(message -> !message.acknowledged);
         }
     }
 
-    /** The broker has another session: it knows of nothing. */
-    void forget() {
-        repeating = false;
-        earlier = 0;
+    /** Drops everything, since the broker has a new session. */
+    void clear() {
+        redelivering = false;
+        earlierCount = 0;
         confirmed += unconfirmed.size();
         unconfirmed.clear();
         pings.clear();
@@ -139,7 +139,7 @@ final class Acknowledgements {
         return unconfirmed;
     }
 
-    /** The offset up to which the broker surely knows, given what is committed. */
+    /** Returns the offset up to which the broker surely has all acknowledgements. */
     long confirmedOffset(long committed) {
         return unconfirmed.isEmpty() ? committed : Math.min(committed, unconfirmed.peek().offset);
     }

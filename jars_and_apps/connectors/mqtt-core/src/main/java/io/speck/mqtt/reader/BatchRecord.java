@@ -11,17 +11,17 @@ import java.util.List;
 import java.util.zip.CRC32C;
 
 /**
- * Which messages a batch holds, so that exactly these can be given out again after a crash.
+ * The messages of a batch, so that exactly these can be returned again after a crash.
  *
  * <p>Form: magic, version, check sum; then client id, broker, start, end, partitions, time of the first message, the
  * messages (each packet id, hash, time since the one before in ms as variable-length number whose lowest bit says
  * "duplicate"), and the stamp marks at the end of the batch.
  *
- * @param clientId the session that the messages came from
+ * @param clientId the session that the messages were received in
  * @param broker its broker
  * @param start offset of the first message
  * @param end offset after the last one
- * @param partitions into how many parts the engine split the batch
+ * @param partitions number of parts that the engine split the batch into
  * @param messages in the order of their arrival, dropped duplicates included
  * @param marks the highest stamps at the end of the batch
  */
@@ -58,14 +58,14 @@ public record BatchRecord(String clientId, String broker, long start, long end, 
         for (Message message : messages) {
             out.writeShort(message.packetId);
             out.writeInt(message.hash);
-            long later = Math.max(0, message.receivedMillis - time);
-            writeNumber(out, later << 1 | (message.duplicate ? 1 : 0));
-            time += later;
+            long delta = Math.max(0, message.receivedMillis - time);
+            writeNumber(out, delta << 1 | (message.duplicate ? 1 : 0));
+            time += delta;
         }
         marks.write(out);
     }
 
-    /** @throws IOException when the bytes are no whole record of a version that we know */
+    /** @throws IOException if the bytes are not a whole record of a known version */
     public static BatchRecord decode(byte[] record) throws IOException {
         if (record.length < HEADER_BYTES || getInt(record, 0) != MAGIC || getInt(record, 8) != checkSum(record)) {
             throw new IOException("not a whole batch record (" + record.length + " bytes)");
@@ -98,12 +98,12 @@ public record BatchRecord(String clientId, String broker, long start, long end, 
     }
 
     private static void writeNumber(DataOutputStream out, long number) throws IOException {
-        long left = number;
-        while (left >>> 7 != 0) {
-            out.writeByte((int) (left & 0x7F | 0x80));
-            left >>>= 7;
+        long rest = number;
+        while (rest >>> 7 != 0) {
+            out.writeByte((int) (rest & 0x7F | 0x80));
+            rest >>>= 7;
         }
-        out.writeByte((int) left);
+        out.writeByte((int) rest);
     }
 
     private static long readNumber(DataInputStream in) throws IOException {

@@ -8,11 +8,12 @@ import io.speck.mqtt.net.Connection;
 import java.util.List;
 
 /**
- * How a coordinator learns that all which waited in a session is done with.
+ * Answers the drain markers of a coordinator, which waits until all messages of a session are processed.
  *
- * <p>It publishes a marker to a topic of the session's own, which the broker puts behind everything that waits. The
- * reader gives it to nobody; once all before it is committed and acknowledged, it is acknowledged too, and its content
- * is published to {@code speck/drained/<session>}. Neither is retained: whoever still waits asks again.
+ * <p>The coordinator publishes a marker to a topic of the session's own, and the broker queues it behind all waiting
+ * messages. The reader does not return the marker to the engine; once all messages before it are committed and
+ * acknowledged, it acknowledges the marker too, and publishes its content to {@code speck/drained/<session>}. Neither
+ * message is retained: a coordinator that still waits sends another marker.
  */
 final class Drain {
     private static final String MARKERS = "speck/drain/";
@@ -20,19 +21,19 @@ final class Drain {
 
     private Drain() {}
 
-    /** What a reader subscribes to: its messages, and the markers where a coordinator is there to send them. */
+    /** Returns the filters of a reader: its topic, and the markers if a coordinator runs it. */
     static List<String> filters(SourceSettings settings) {
         return settings.fenceTopic() == null
                 ? List.of(settings.topic())
                 : List.of(settings.topic(), MARKERS + settings.clientId());
     }
 
-    /** Also of another session, for a filter that takes everything in. */
+    /** True for the markers of any session, since a filter may match those of others. */
     static boolean isMarker(String topic) {
         return topic.startsWith(MARKERS);
     }
 
-    /** Answers the markers among what was acknowledged over this connection just now. */
+    /** Answers the markers among messages just acknowledged over this connection. */
     static void answer(List<Message> done, Connection connection, String session) {
         for (Message message : done) {
             if (message.marker != null && message.acknowledged && message.topic.equals(MARKERS + session)) {

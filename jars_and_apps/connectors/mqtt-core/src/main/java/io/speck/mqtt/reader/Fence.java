@@ -19,10 +19,10 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * The retained message that names the attempt that may read a session: {@code {"attempt": N}}.
+ * The retained message that names the attempt allowed to read a session: {@code {"attempt": N}}.
  *
- * <p>A broker that was killed may come back without it, or with an older one; whoever reads then makes it anew. Of two
- * that do so at once, the newer attempt has the last word, since it looks again when the other takes the session.
+ * <p>A broker that was killed may restart without it, or with an older one; the reader then writes it again. Of two
+ * attempts that do so at once the newer one prevails, since it checks again when the other takes the session.
  */
 final class Fence {
     private static final Pattern ATTEMPT = Pattern.compile("\"attempt\"\\s*:\\s*(\\d{1,18})\\b");
@@ -35,8 +35,8 @@ final class Fence {
     /**
      * Reads the fence over a connection of its own, and raises one that is missing or too low.
      *
-     * @throws TakenOverException when it names a newer attempt than ours
-     * @throws BrokerException when it cannot be read
+     * @throws TakenOverException if it names a newer attempt
+     * @throws BrokerException if it cannot be read
      */
     static void check(SourceSettings settings, Duration timeout) throws InterruptedException {
         if (settings.fenceTopic() == null) {
@@ -99,7 +99,7 @@ final class Fence {
             written.completeExceptionally(end);
         }
 
-        /** A refusal is the broker's right: who may not raise the fence reads without. */
+        /** Completes on a refusal too: a reader that may not raise the fence reads without one. */
         @Override
         public void acknowledged(Connection connection, int packetId, int reason) {
             written.complete(null);
@@ -121,7 +121,7 @@ final class Fence {
                 if (answered.isDone()) {
                     return null;
                 }
-                throw new BrokerException("the broker did not answer when asked for the fence", false);
+                throw new BrokerException("the broker did not send the fence in time", false);
             } catch (ExecutionException e) {
                 throw new BrokerException("the fence cannot be read: " + e.getCause().getMessage(), e.getCause());
             }

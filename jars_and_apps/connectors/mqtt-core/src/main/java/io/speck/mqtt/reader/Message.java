@@ -5,30 +5,30 @@ import io.speck.mqtt.stamp.Stamp;
 import java.nio.charset.StandardCharsets;
 import java.util.zip.CRC32C;
 
-/** One message as it was received; its identity towards the broker is (packet id, hash of its content). */
+/** A received message; (packet id, hash of its content) identifies it towards the broker. */
 public final class Message {
-    /** What a message costs in memory beside its payload, roughly: objects, references, topic. */
+    /** Approximate memory of a message beside its payload: objects, references, topic. */
     static final int OVERHEAD_BYTES = 160;
 
     int packetId;
     final int hash;
     final long receivedMillis;
     final Stamp stamp;
-    /** What the writer calls the message's key; null for none. */
+    /** The key that the writer gave the message; null for none. */
     String key;
-    /** Null, like the payload, for one that is awaited from the broker after a restart. */
+    /** Null, like the payload, while the message is awaited from the broker after a restart. */
     String topic;
     byte[] payload;
 
-    /** The count of messages given out before this one; of a dropped duplicate, that of the next one. */
+    /** The number of messages before this one; a dropped duplicate has the offset of the next message. */
     long offset;
     boolean duplicate;
-    /** The content of a marker, which is given to nobody; null of all others. */
+    /** The content of a drain marker, which the engine does not get; null for all other messages. */
     byte[] marker;
     /** The connection on which its acknowledgement is valid; 0 for none. */
     int connection;
     boolean acknowledged;
-    /** It was given out for good: only its identity is still needed. */
+    /** True once the engine has taken it: only its identity is still needed. */
     private boolean taken;
 
     Message(int packetId, int hash, String topic, byte[] payload, long receivedMillis, Stamp stamp) {
@@ -64,7 +64,7 @@ public final class Message {
         return payload;
     }
 
-    /** When it was received for the first time, in milliseconds since 1970. */
+    /** The time of its first receipt, in milliseconds since 1970. */
     public long receivedMillis() {
         return receivedMillis;
     }
@@ -73,7 +73,7 @@ public final class Message {
         return offset;
     }
 
-    /** One of which only the record is left. */
+    /** Creates a message from its record, without its content. */
     static Message awaited(int packetId, int hash, long receivedMillis, boolean duplicate) {
         Message message = new Message(packetId, hash, null, null, receivedMillis, null);
         message.duplicate = duplicate;
@@ -84,7 +84,7 @@ public final class Message {
         return payload == null && !taken;
     }
 
-    /** Lets the content go, once it is given out for good. */
+    /** Returns the content, and releases it. */
     Received take() {
         Received received = new Received(topic, payload, key, receivedMillis);
         taken = true;
@@ -94,8 +94,8 @@ public final class Message {
         return received;
     }
 
-    /** The broker has lost it, and was sent it again: it comes under another packet id. */
-    void comesAs(Message other) {
+    /** Takes the packet id of the same message as its writer sent it again, after the broker had lost it. */
+    void adoptPacketId(Message other) {
         packetId = other.packetId;
         connection = other.connection;
     }

@@ -9,12 +9,12 @@ import io.speck.mqtt.Received;
 import io.speck.mqtt.stamp.Stamp;
 import java.nio.charset.StandardCharsets;
 
-/** Makes messages of packets; to be used by the thread of one connection. */
+/** Decodes PUBLISH packets to messages; used by the thread of one connection. */
 final class MessageDecoder {
     private String lastTopic = "";
     private byte[] lastTopicBytes = new byte[0];
 
-    Message read(MqttPublishMessage packet) {
+    Message decode(MqttPublishMessage packet) {
         String topic = packet.variableHeader().topicName();
         if (!topic.equals(lastTopic)) {
             lastTopic = topic;

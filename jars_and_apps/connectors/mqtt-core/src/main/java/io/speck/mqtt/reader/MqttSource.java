@@ -21,15 +21,15 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Reads one topic through a persistent session, and gives its messages out under increasing offsets.
+ * Reads one topic through a persistent session, and returns its messages under increasing offsets.
  *
- * <p>A message is acknowledged when the engine has committed the batch that holds it, never before. Each batch is
- * recorded in the engine's own state before the engine hears of it, so that after a crash the same batch is given out
- * again, and what was committed is not. A lost connection heals by itself for as long as the reader lives.
+ * <p>A message is acknowledged once the engine has committed its batch, never before. Each batch is recorded in the
+ * engine's own state before its end offset is returned to the engine, so that after a crash the same batch is returned
+ * again, and committed messages are not. A lost connection is re-established for as long as the reader is open.
  *
- * <p>An engine that works in batches asks with {@link #await} and {@link #messages}, as often as it has to; one that
- * works on a stream uses {@link #streaming}, {@link #whenAvailable} and {@link #take}, and calls a batch what it took
- * between two of its checkpoints.
+ * <p>An engine that works in batches calls {@link #await} and {@link #messages}, repeatedly if need be; one that works on
+ * a stream uses {@link #streaming}, {@link #whenAvailable} and {@link #take}, and closes the messages taken between two of
+ * its checkpoints as one batch.
  *
  * <p>One thread of the engine at a time calls {@link #open}, {@link #await}, {@link #close(long, long, int)},
  * {@link #messages}, {@link #take} and {@link #commit}; the others may be called from any.
@@ -37,26 +37,26 @@ import org.slf4j.LoggerFactory;
 public final class MqttSource implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(MqttSource.class);
     private static final long QUIET_NANOS = TimeUnit.SECONDS.toNanos(2);
-    /** For so long after a session was lost, writers may send again what was written before. */
-    private static final long LOOSE_NANOS = TimeUnit.SECONDS.toNanos(4 * ResendRequest.RETENTION_SECONDS);
+    /** Time after the loss of a session in which writers may send older messages again. */
+    private static final long REORDERING_NANOS = TimeUnit.SECONDS.toNanos(4 * ResendRequest.RETENTION_SECONDS);
 
     private final SourceSettings settings;
     private final RecordedBatches records;
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition changed = lock.newCondition();
-    private final ReceiveBuffer inbox;
+    private final ReceiveBuffer buffer;
     private final Acknowledgements acknowledgements = new Acknowledgements();
     private final Arrivals arrivals = new Arrivals();
     private final SessionKeeper keeper;
 
-    /** What came over a connection whose fence was not read for the second time is not given out yet. */
+    /** Messages from this offset on are held back until the fence is checked for the second time. */
     private long trustedEnd = Long.MAX_VALUE;
     private boolean paused;
     private boolean sessionExpected;
     private long lastArrivalNanos;
-    private long lastFoundNanos;
-    private long loosenedNanos;
-    private RedeliveryMatcher redelivery;
+    private long lastRedeliveryNanos;
+    private long reorderingSinceNanos;
+    private RedeliveryMatcher matcher;
     private long committed;
     private long wakeAt = Long.MAX_VALUE;
     private Runnable waiter;
@@ -71,44 +71,44 @@ public final class MqttSource implements AutoCloseable {
 
     private MqttSource(SourceSettings settings, BatchJournal journal, boolean streaming) {
         this.settings = settings;
-        this.inbox = new ReceiveBuffer(streaming);
+        this.buffer = new ReceiveBuffer(streaming);
         this.records = new RecordedBatches(settings, journal, this::reportLoss);
         this.keeper = new SessionKeeper(settings, lock, changed, arrivals);
     }
 
     /**
-     * A reader that gives each message out once in its life, as it comes, by {@link #take}. It has no uncommitted batch
-     * after a restart: what was taken after the offset at which it opens comes again as if it were new.
+     * Creates a reader that returns each message once, as it arrives, by {@link #take}. It has no uncommitted batch after
+     * a restart: messages taken after the offset at which it opens are returned again like new ones.
      */
     public static MqttSource streaming(SourceSettings settings, BatchJournal journal) {
         return new MqttSource(settings, journal, true);
     }
 
     /**
-     * Continues where the engine stands, and connects.
+     * Continues at the engine's position, and connects.
      *
      * @param committedOffset all below it is committed
-     * @param uncommittedEnd end of the batch that the engine will ask for again; the same offset when there is none
-     * @throws BrokerException when the broker cannot be reached in time, or refuses
-     * @throws DataLossException when the broker cannot have what is still needed
-     * @throws TakenOverException when a newer attempt reads the session
+     * @param uncommittedEnd end of the batch that the engine will request again; the same offset if there is none
+     * @throws BrokerException if the broker cannot be reached in time, or refuses the client
+     * @throws DataLossException if the broker cannot have messages that are still needed
+     * @throws TakenOverException if a newer attempt reads the session
      */
     public void open(long committedOffset, long uncommittedEnd) throws IOException, InterruptedException {
         committed = committedOffset;
-        RecordedBatches.Recovered found = records.recover(committedOffset, uncommittedEnd);
-        sessionExpected = found.sessionExpected();
-        acknowledgements.restore(found.committed());
-        if (found.awaited() == null) {
-            inbox.restore(uncommittedEnd, found.marks(), List.of());
+        RecordedBatches.Recovered recovered = records.recover(committedOffset, uncommittedEnd);
+        sessionExpected = recovered.sessionExpected();
+        acknowledgements.restore(recovered.committed());
+        if (recovered.awaited() == null) {
+            buffer.restore(uncommittedEnd, recovered.marks(), List.of());
         } else {
-            inbox.restore(committedOffset, found.marks(), found.awaited());
+            buffer.restore(committedOffset, recovered.marks(), recovered.awaited());
         }
         keeper.connectFirst();
     }
 
-    /** Messages are gone for good: an error, or a line in the log, as the user wishes. */
-    private void reportLoss(String what) {
-        String text = settings.session() + ": " + what + "; messages are lost"
+    /** Reports lost messages: an error, or a warning in the log, as set by {@code failOnDataLoss}. */
+    private void reportLoss(String cause) {
+        String text = settings.session() + ": " + cause + "; messages are lost"
                 + " (set failOnDataLoss to false to go on without them)";
         if (settings.failOnDataLoss()) {
             throw new DataLossException(text);
@@ -116,14 +116,14 @@ public final class MqttSource implements AutoCloseable {
         LOG.warn("{}", text);
     }
 
-    // ---- what the connection brings ----
+    // ---- events of the connection ----
 
     private final class Arrivals implements SessionKeeper.Reader, RedeliveryMatcher.Outcome {
-        private final MessageDecoder packets = new MessageDecoder();
+        private final MessageDecoder decoder = new MessageDecoder();
 
         @Override
         public int unacknowledged() {
-            return inbox.size() + acknowledgements.unconfirmed().size();
+            return buffer.size() + acknowledgements.unconfirmed().size();
         }
 
         @Override
@@ -138,31 +138,31 @@ public final class MqttSource implements AutoCloseable {
 
         @Override
         public void begin(Connection opened) {
-            trustedEnd = Math.min(trustedEnd, inbox.next());
+            trustedEnd = Math.min(trustedEnd, buffer.next());
             paused = false;
             lastArrivalNanos = System.nanoTime();
-            lastFoundNanos = lastArrivalNanos;
+            lastRedeliveryNanos = lastArrivalNanos;
             acknowledgements.reconnected();
             if (opened.sessionPresent()) {
-                redelivery = new RedeliveryMatcher(acknowledgements.unconfirmed(), inbox.messages());
+                matcher = new RedeliveryMatcher(acknowledgements.unconfirmed(), buffer.messages());
                 return;
             }
-            acknowledgements.forget();
-            redelivery = new RedeliveryMatcher(List.of(), List.of());
-            if (inbox.missing() > 0 || sessionExpected) {
+            acknowledgements.clear();
+            matcher = new RedeliveryMatcher(List.of(), List.of());
+            if (buffer.missing() > 0 || sessionExpected) {
                 reportLoss("the broker has no such session any more");
                 requestResend();
             }
         }
 
-        /** The session is made anew, and empty: what writers of ours still have of it comes into it, late. */
+        /** Asks writers to send the messages of the lost session again; they arrive late in the new, empty one. */
         private void requestResend() {
             lostSessions++;
-            loosenedNanos = lastArrivalNanos;
-            inbox.beginReordering();
+            reorderingSinceNanos = lastArrivalNanos;
+            buffer.beginReordering();
             keeper.requestResend();
-            if (!patient()) {
-                inbox.dropMissing();
+            if (!awaitsResend()) {
+                buffer.dropMissing();
             }
         }
 
@@ -170,22 +170,22 @@ public final class MqttSource implements AutoCloseable {
         public void confirmed() {
             trustedEnd = Long.MAX_VALUE;
             sessionExpected = true;
-            tellWaiter();
+            notifyWaiter();
         }
 
         @Override
         public void failed() {
-            tellWaiter();
+            notifyWaiter();
         }
 
         @Override
         public void published(Connection from, MqttPublishMessage packet) {
-            Message message = packets.read(packet);
+            Message message = decoder.decode(packet);
             lock.lock();
             try {
                 if (from == keeper.connection() && !keeper.failed()) {
                     lastArrivalNanos = System.nanoTime();
-                    sort(message, packet.fixedHeader().isDup());
+                    classify(message, packet.fixedHeader().isDup());
                     afterArrival();
                 }
             } catch (DataLossException e) {
@@ -195,65 +195,65 @@ public final class MqttSource implements AutoCloseable {
             }
         }
 
-        private void sort(Message message, boolean dup) {
-            boolean leading = redelivery.leading();
-            redelivery.offer(message, dup, this);
-            if (leading && !redelivery.leading()) {
-                acknowledgements.repetitionOver();
+        private void classify(Message message, boolean dup) {
+            boolean wasAmongAcknowledged = matcher.amongAcknowledged();
+            matcher.offer(message, dup, this);
+            if (wasAmongAcknowledged && !matcher.amongAcknowledged()) {
+                acknowledgements.confirmNotRedelivered();
             }
-            if (redelivery.over()) {
-                acknowledgements.allRepeated();
+            if (matcher.over()) {
+                acknowledgements.endRedelivery();
             }
         }
 
         @Override
-        public void repeatedAcknowledged(List<Message> known) {
+        public void redeliveredAcknowledged(List<Message> known) {
             redeliveredCount += known.size();
-            acknowledgements.repeat(known, keeper.connection());
+            acknowledgements.acknowledgeAgain(known, keeper.connection());
         }
 
         @Override
-        public void repeatedInHand(Message known, Message incoming) {
+        public void redeliveredUnacknowledged(Message known, Message incoming) {
             redeliveredCount++;
             known.connection = keeper.generation();
             if (known.offset < committed) {
-                acknowledgements.repeat(List.of(known), keeper.connection());
-            } else if (known.missing() && inbox.missing() > 0) {
-                found(known, incoming);
+                acknowledgements.acknowledgeAgain(List.of(known), keeper.connection());
+            } else if (known.missing() && buffer.missing() > 0) {
+                fillAwaited(known, incoming);
             } else if (known.missing()) {
-                fresh(incoming); // it was given up already
+                newMessage(incoming); // already dropped as missing
             }
         }
 
         @Override
-        public void fresh(Message message) {
+        public void newMessage(Message message) {
             message.connection = message.packetId == 0 ? 0 : keeper.generation();
-            Message awaited = patient() ? inbox.awaitedLike(message) : null;
+            Message awaited = awaitsResend() ? buffer.findAwaited(message) : null;
             if (awaited != null) {
-                awaited.comesAs(message);
-                found(awaited, message);
+                awaited.adoptPacketId(message);
+                fillAwaited(awaited, message);
                 return;
             }
-            boolean repeated = message.marker == null && inbox.repeats(message);
+            boolean repeated = message.marker == null && buffer.recordAndCheckDuplicate(message);
             boolean dropped = repeated || message.marker != null;
             duplicateCount += repeated ? 1 : 0;
-            if (dropped && (inbox.missing() > 0 || inbox.size() == 0)) {
-                message.offset = inbox.next();
-                boolean drained = inbox.missing() == 0;
+            if (dropped && (buffer.missing() > 0 || buffer.size() == 0)) {
+                message.offset = buffer.next();
+                boolean drained = buffer.missing() == 0;
                 acknowledge(List.of(message), drained);
                 return;
             }
-            if (inbox.missing() > 0 && !patient()) {
-                reportLoss("the broker does not hold " + inbox.missing() + " messages of the uncommitted batch any more");
-                inbox.dropMissing();
+            if (buffer.missing() > 0 && !awaitsResend()) {
+                reportLoss("the broker does not hold " + buffer.missing() + " messages of the uncommitted batch any more");
+                buffer.dropMissing();
             }
             receivedCount += dropped ? 0 : 1;
-            inbox.add(message, dropped);
+            buffer.add(message, dropped);
         }
 
-        private void found(Message awaited, Message incoming) {
-            lastFoundNanos = lastArrivalNanos;
-            inbox.fill(awaited, incoming);
+        private void fillAwaited(Message awaited, Message incoming) {
+            lastRedeliveryNanos = lastArrivalNanos;
+            buffer.fill(awaited, incoming);
         }
 
         @Override
@@ -262,54 +262,54 @@ public final class MqttSource implements AutoCloseable {
         }
     }
 
-    /** Whether a batch that the broker has lost is worth waiting for: its writers may send it again. */
-    private boolean patient() {
-        return !settings.failOnDataLoss() && inbox.stamped();
+    /** True if the reader waits for the messages of a batch that the broker lost: writers may send them again. */
+    private boolean awaitsResend() {
+        return !settings.failOnDataLoss() && buffer.hasStamps();
     }
 
     private void afterArrival() {
-        if (!paused && inbox.bytes() > settings.bufferBytes() && inbox.missing() == 0) {
+        if (!paused && buffer.bytes() > settings.bufferBytes() && buffer.missing() == 0) {
             paused = true;
             keeper.connection().setReading(false);
         }
-        if (inbox.next() >= wakeAt && inbox.missing() == 0) {
+        if (buffer.next() >= wakeAt && buffer.missing() == 0) {
             wakeAt = Long.MAX_VALUE;
             changed.signalAll();
         }
-        if (inbox.waits(trustedEnd)) {
-            tellWaiter();
+        if (buffer.hasWaiting(trustedEnd)) {
+            notifyWaiter();
         }
     }
 
-    /** In another thread, since whoever waits may take locks of its own. */
-    private void tellWaiter() {
+    /** Runs the waiter in another thread, since it may take locks of its own. */
+    private void notifyWaiter() {
         if (waiter != null) {
             Runtime.LOOPS.execute(waiter);
             waiter = null;
         }
     }
 
-    // ---- what an engine asks that works on a stream ----
+    // ---- calls of an engine that works on a stream ----
 
-    /** Calls {@code then} once, in any thread, when {@link #take} has something to give, or to throw. */
-    public void whenAvailable(Runnable then) {
+    /** Calls {@code callback} once, in any thread, when {@link #take} can return a message, or throws. */
+    public void whenAvailable(Runnable callback) {
         lock.lock();
         try {
-            waiter = then;
-            if (keeper.failed() || inbox.waits(trustedEnd)) {
-                tellWaiter();
+            waiter = callback;
+            if (keeper.failed() || buffer.hasWaiting(trustedEnd)) {
+                notifyWaiter();
             }
         } finally {
             lock.unlock();
         }
     }
 
-    /** The next messages, so many at most, which are not given out again; none when there are none. */
-    public List<Received> take(int most) {
+    /** Takes the next messages, {@code limit} at most; an empty list if there are none. */
+    public List<Received> take(int limit) {
         lock.lock();
         try {
             keeper.throwFailure();
-            List<Received> taken = inbox.take(most, trustedEnd);
+            List<Received> taken = buffer.take(limit, trustedEnd);
             if (keeper.connection() != null) {
                 resume(keeper.connection());
             }
@@ -319,22 +319,22 @@ public final class MqttSource implements AutoCloseable {
         }
     }
 
-    // ---- what the engine asks ----
+    // ---- calls of an engine that works in batches ----
 
     /**
-     * Waits until so many messages are there, or the time is over.
+     * Waits until the messages up to an offset are there, or the time is over.
      *
-     * @return the offset after the last message that can be given out
+     * @return the offset after the last available message
      */
-    public long await(long wantedEnd, long nanos) throws InterruptedException {
+    public long await(long targetEnd, long nanos) throws InterruptedException {
         lock.lockInterruptibly();
         try {
-            long left = nanos;
-            while (available() < wantedEnd && left > 0) {
+            long remainingNanos = nanos;
+            while (available() < targetEnd && remainingNanos > 0) {
                 keeper.throwFailure();
-                wakeAt = wantedEnd;
-                long step = settleRow(left);
-                left -= step - changed.awaitNanos(step);
+                wakeAt = targetEnd;
+                long stepNanos = resolveHeldBack(remainingNanos);
+                remainingNanos -= stepNanos - changed.awaitNanos(stepNanos);
             }
             keeper.throwFailure();
             return available();
@@ -345,42 +345,42 @@ public final class MqttSource implements AutoCloseable {
     }
 
     private long available() {
-        return inbox.missing() > 0 ? committed : Math.min(inbox.next(), trustedEnd);
+        return buffer.missing() > 0 ? committed : Math.min(buffer.next(), trustedEnd);
     }
 
-    /** Decides on messages held back when the broker sends no more; returns how long to wait at most. */
-    private long settleRow(long nanos) {
-        if (redelivery == null || !redelivery.undecided() || keeper.connection() == null) {
+    /** Decides on messages held back once the broker sends no more; returns the longest time to wait. */
+    private long resolveHeldBack(long nanos) {
+        if (matcher == null || !matcher.holdsBack() || keeper.connection() == null) {
             return nanos;
         }
-        long quiet = System.nanoTime() - lastArrivalNanos;
-        if (quiet >= QUIET_NANOS) {
-            redelivery.settle(arrivals);
-            acknowledgements.repetitionOver();
+        long quietNanos = System.nanoTime() - lastArrivalNanos;
+        if (quietNanos >= QUIET_NANOS) {
+            matcher.resolve(arrivals);
+            acknowledgements.confirmNotRedelivered();
             return nanos;
         }
-        return Math.min(nanos, QUIET_NANOS - quiet + 1);
+        return Math.min(nanos, QUIET_NANOS - quietNanos + 1);
     }
 
     /**
-     * Waits until a batch of before the restart is whole again.
+     * Waits until the uncommitted batch of before a restart is complete.
      *
-     * @throws DataLossException when the broker does not send the next of its messages within the connect time-out
+     * @throws DataLossException if the broker does not send its next message within the connect time-out
      */
     public void awaitWhole() throws InterruptedException {
         lock.lockInterruptibly();
         try {
-            while (inbox.missing() > 0) {
+            while (buffer.missing() > 0) {
                 keeper.throwFailure();
-                long quiet = System.nanoTime() - lastFoundNanos;
-                long left = settings.connectTimeout().toNanos() - quiet;
-                if (keeper.connection() != null && left <= 0) {
-                    reportLoss("the broker did not send " + inbox.missing() + " messages of the uncommitted batch again");
-                    inbox.dropMissing();
+                long quietNanos = System.nanoTime() - lastRedeliveryNanos;
+                long remainingNanos = settings.connectTimeout().toNanos() - quietNanos;
+                if (keeper.connection() != null && remainingNanos <= 0) {
+                    reportLoss("the broker did not send " + buffer.missing() + " messages of the uncommitted batch again");
+                    buffer.dropMissing();
                     return;
                 }
-                wakeAt = inbox.next();
-                changed.awaitNanos(settleRow(keeper.connection() == null ? TimeUnit.SECONDS.toNanos(1) : left));
+                wakeAt = buffer.next();
+                changed.awaitNanos(resolveHeldBack(keeper.connection() == null ? TimeUnit.SECONDS.toNanos(1) : remainingNanos));
             }
             keeper.throwFailure();
         } finally {
@@ -390,72 +390,72 @@ public final class MqttSource implements AutoCloseable {
     }
 
     /**
-     * Records the batch [start, end) so that it can be given out again after a crash; to be called before the engine
-     * hears of its end.
+     * Records the batch [start, end) so that it can be returned again after a crash; called before its end is returned
+     * to the engine.
      *
-     * @param partitions into how many parts the engine will split it
+     * @param partitions number of parts that the engine will split it into
      */
     public void close(long start, long end, int partitions) throws IOException {
         List<Message> messages;
         DedupWatermarks marks;
         lock.lock();
         try {
-            messages = inbox.record(start, end);
-            marks = inbox.recordedMarks();
+            messages = buffer.record(start, end);
+            marks = buffer.recordedMarks();
         } finally {
             lock.unlock();
         }
         records.write(start, end, partitions, messages, marks);
     }
 
-    /** Into how many parts the batch that starts here was split, by its record; 0 when there is none. */
+    /** Returns the recorded number of parts of the batch that starts here; 0 without a record. */
     public int recordedPartitions(long start) {
         return records.partitions(start);
     }
 
-    /** The messages of a batch, in order. */
+    /** Returns the messages of a batch, in order. */
     public List<Message> messages(long start, long end) {
         lock.lock();
         try {
-            return inbox.between(start, end);
+            return buffer.between(start, end);
         } finally {
             lock.unlock();
         }
     }
 
-    /** Takes note that the engine has committed all below the offset: acknowledges it, in order. */
+    /** Acknowledges all messages below the offset, in order, once the engine has committed them. */
     public void commit(long offset) throws IOException {
         long confirmed;
         lock.lock();
         try {
             committed = Math.max(committed, offset);
-            if (lostSessions > 0 && System.nanoTime() - loosenedNanos > LOOSE_NANOS) {
-                inbox.endReordering();
+            if (lostSessions > 0 && System.nanoTime() - reorderingSinceNanos > REORDERING_NANOS) {
+                buffer.endReordering();
             }
-            List<Message> done = inbox.removeUntil(committed);
+            List<Message> committedMessages = buffer.removeUntil(committed);
             Connection connection = keeper.connection();
-            acknowledge(done, true);
+            acknowledge(committedMessages, true);
             if (connection != null) {
-                settleRow(0);
-                acknowledgements.ask(connection);
+                resolveHeldBack(0);
+                acknowledgements.requestConfirmation(connection);
                 resume(connection);
             }
             confirmed = acknowledgements.confirmedOffset(committed);
         } finally {
             lock.unlock();
         }
-        records.forget(confirmed);
+        records.deleteConfirmed(confirmed);
     }
 
-    private void acknowledge(List<Message> done, boolean drained) {
-        acknowledgements.send(done, keeper.connection(), keeper.generation());
+    private void acknowledge(List<Message> committedMessages, boolean drained) {
+        acknowledgements.send(committedMessages, keeper.connection(), keeper.generation());
         if (drained && keeper.connection() != null) {
-            Drain.answer(done, keeper.connection(), settings.clientId());
+            Drain.answer(committedMessages, keeper.connection(), settings.clientId());
         }
     }
 
     private void resume(Connection connection) {
-        if (paused && inbox.bytes() <= settings.bufferBytes() / 2) {
+        if (paused && buffer.bytes() <= settings.bufferBytes() / 2) {
             paused = false;
             connection.setReading(true);
         }
@@ -464,14 +464,14 @@ public final class MqttSource implements AutoCloseable {
     public SourceMetrics metrics() {
         lock.lock();
         try {
-            return new SourceMetrics(inbox.next() - committed, inbox.next(), receivedCount, redeliveredCount,
+            return new SourceMetrics(buffer.next() - committed, buffer.next(), receivedCount, redeliveredCount,
                     duplicateCount, keeper.reconnections(), lostSessions, keeper.connected());
         } finally {
             lock.unlock();
         }
     }
 
-    /** Leaves; the broker keeps the session and all that was not acknowledged. */
+    /** Disconnects; the broker keeps the session with all unacknowledged messages. */
     @Override
     public void close() {
         keeper.close();

@@ -10,12 +10,12 @@ import java.util.Iterator;
 import java.util.List;
 
 /**
- * The messages in hand, in order: received (or awaited again) and not committed. Gives each its offset, and drops what
- * the stamps show to be a duplicate. Not thread-safe; guarded by the reader's lock.
+ * The uncommitted messages, received or awaited again, in order. Gives each message its offset, and drops duplicates by
+ * their stamps. Not thread-safe; guarded by the reader's lock.
  */
 final class ReceiveBuffer {
     private final Deque<Message> messages = new ArrayDeque<>();
-    /** Those not given out yet, where messages are given out as they come. */
+    /** The messages that the engine has not taken yet, for an engine that works on a stream. */
     private final Deque<Message> waiting = new ArrayDeque<>();
     private final boolean streaming;
     private DedupWatermarks received = new DedupWatermarks();
@@ -24,12 +24,12 @@ final class ReceiveBuffer {
     private long bytes;
     private int missing;
 
-    /** @param streaming whether messages are given out once, by {@link #take}, and not as batches */
+    /** @param streaming true if the engine takes each message once, by {@link #take}, and not in batches */
     ReceiveBuffer(boolean streaming) {
         this.streaming = streaming;
     }
 
-    /** Begins after a restart: at this offset, with these marks, and the messages of a batch that will come again. */
+    /** Starts at an offset, with the marks and the messages to be redelivered of a batch before a restart. */
     void restore(long start, DedupWatermarks marks, Collection<Message> awaited) {
         next = start;
         received = marks.copy();
@@ -44,7 +44,7 @@ final class ReceiveBuffer {
         }
     }
 
-    /** The offset that the next message will have. */
+    /** The offset of the next message. */
     long next() {
         return next;
     }
@@ -65,8 +65,8 @@ final class ReceiveBuffer {
         return messages;
     }
 
-    /** Whether a message repeats one that was received before, by its stamp; takes note of it otherwise. */
-    boolean repeats(Message message) {
+    /** Records the stamp of a message; true if a message with this stamp was received before. */
+    boolean recordAndCheckDuplicate(Message message) {
         return message.stamp != null && !received.advance(message.stamp);
     }
 
@@ -81,15 +81,15 @@ final class ReceiveBuffer {
         }
     }
 
-    /** Whether something below the offset waits to be given out. */
-    boolean waits(long end) {
+    /** True if a message below the offset waits to be taken. */
+    boolean hasWaiting(long end) {
         return !waiting.isEmpty() && waiting.peek().offset < end;
     }
 
-    /** Gives out, for good, so many of what waits below the offset; from then on only their identities take memory. */
-    List<Received> take(int most, long end) {
-        List<Received> taken = new ArrayList<>(Math.min(most, waiting.size()));
-        while (taken.size() < most && waits(end)) {
+    /** Takes waiting messages below the offset, {@code limit} at most; from then on only their identities use memory. */
+    List<Received> take(int limit, long end) {
+        List<Received> taken = new ArrayList<>(Math.min(limit, waiting.size()));
+        while (taken.size() < limit && hasWaiting(end)) {
             Message message = waiting.remove();
             bytes -= message.payload.length;
             taken.add(message.take());
@@ -97,7 +97,7 @@ final class ReceiveBuffer {
         return taken;
     }
 
-    /** The awaited message came. */
+    /** Fills an awaited message with the content of its redelivery. */
     void fill(Message awaited, Message incoming) {
         awaited.topic = incoming.topic;
         awaited.payload = incoming.payload;
@@ -106,16 +106,16 @@ final class ReceiveBuffer {
         missing--;
     }
 
-    /** An awaited message with the content and the stamp of this one; null when there is none. */
-    Message awaitedLike(Message incoming) {
+    /** Returns an awaited message with the content and the stamp of this one; null if there is none. */
+    Message findAwaited(Message incoming) {
         if (missing == 0 || incoming.stamp == null) {
             return null;
         }
         return messages.stream().filter(each -> each.missing() && each.hash == incoming.hash).findFirst().orElse(null);
     }
 
-    /** Whether any message ever had a stamp: only such a one can be recognised when it was written again. */
-    boolean stamped() {
+    /** True if any message had a stamp: only stamped messages are recognised when they are written again. */
+    boolean hasStamps() {
         return received.size() > 0;
     }
 
@@ -128,13 +128,13 @@ final class ReceiveBuffer {
         received.endReordering();
     }
 
-    /** Gives up what is still missing; the others keep their offsets. */
+    /** Drops missing messages; the others keep their offsets. */
     void dropMissing() {
         messages.removeIf(Message::missing);
         missing = 0;
     }
 
-    /** Those given out under the offsets [start, end). */
+    /** Returns the messages with the offsets [start, end), without duplicates. */
     List<Message> between(long start, long end) {
         List<Message> found = new ArrayList<>((int) Math.min(end - start, messages.size()));
         for (Message message : messages) {
@@ -148,7 +148,7 @@ final class ReceiveBuffer {
         return found;
     }
 
-    /** All of [start, end), duplicates in between included; their stamps count as recorded from now on. */
+    /** Returns the messages of [start, end) with the duplicates in between, and records their stamps. */
     List<Message> record(long start, long end) {
         List<Message> found = new ArrayList<>();
         for (Message message : messages) {
@@ -156,7 +156,7 @@ final class ReceiveBuffer {
                 break;
             }
             if (message.offset < start) {
-                continue; // of an earlier batch that is not committed yet
+                continue; // belongs to an earlier, uncommitted batch
             }
             found.add(message);
             if (message.stamp != null) {
@@ -170,7 +170,7 @@ final class ReceiveBuffer {
         return recorded;
     }
 
-    /** Removes all before the offset, and the duplicates that follow at once. */
+    /** Removes the messages before the offset, and the duplicates that follow directly. */
     List<Message> removeUntil(long end) {
         List<Message> removed = new ArrayList<>();
         Iterator<Message> each = messages.iterator();

@@ -10,33 +10,33 @@ import java.util.SortedMap;
 import java.util.TreeMap;
 import java.util.function.Consumer;
 
-/** The records of the batches that may have to be given out, or recognised, again; used by the engine's thread. */
+/** The records of batches that may have to be returned or recognised again; used by the engine's thread. */
 final class RecordedBatches {
     /**
-     * What the records say after a restart.
+     * The state to continue with after a restart.
      *
      * @param committed messages of committed batches, in order, whose acknowledgements may not have arrived
-     * @param awaited those of the uncommitted batch, in order; null when there is no such batch, or its record is lost
+     * @param awaited messages of the uncommitted batch, in order; null if there is no such batch, or its record is lost
      * @param marks the highest stamps at the end of both
-     * @param sessionExpected whether the broker must have the session
+     * @param sessionExpected true if the broker must have the session
      */
     record Recovered(List<Message> committed, List<Message> awaited, DedupWatermarks marks, boolean sessionExpected) {}
 
-    private record Written(long end, int partitions) {}
+    private record Extent(long end, int partitions) {}
 
     private final SourceSettings settings;
     private final BatchJournal journal;
     private final Consumer<String> lossReport;
-    private final SortedMap<Long, Written> records = new TreeMap<>();
+    private final SortedMap<Long, Extent> records = new TreeMap<>();
 
-    /** @param lossReport is told when messages are gone for good; throws if that is to be an error */
+    /** @param lossReport called when messages are lost for good; throws if that is to be an error */
     RecordedBatches(SourceSettings settings, BatchJournal journal, Consumer<String> lossReport) {
         this.settings = settings;
         this.journal = journal;
         this.lossReport = lossReport;
     }
 
-    /** Reads what an earlier process left; [start, end) is its uncommitted batch. */
+    /** Reads the records of an earlier process; [start, end) is its uncommitted batch. */
     Recovered recover(long start, long end) throws IOException {
         BatchRecord uncommitted = null;
         DedupWatermarks marks = new DedupWatermarks();
@@ -51,13 +51,13 @@ final class RecordedBatches {
                 uncommitted = record;
                 marks = record.marks();
             }
-            records.put(record.start(), new Written(record.end(), record.partitions()));
+            records.put(record.start(), new Extent(record.end(), record.partitions()));
         }
         List<Message> awaited = end > start ? awaited(uncommitted, start, end) : null;
         return new Recovered(committed, awaited, marks, sessionExpected || awaited != null);
     }
 
-    /** Of another client than the present one, nothing will come again. */
+    /** Adds the messages of a committed batch; drops all if the batch is of another client, whose messages never return. */
     private boolean addCommitted(BatchRecord record, List<Message> committed) {
         if (!record.clientId().equals(settings.clientId())) {
             committed.clear();
@@ -94,29 +94,29 @@ final class RecordedBatches {
         BatchRecord record =
                 new BatchRecord(settings.clientId(), broker(), start, end, partitions, messages, marks);
         journal.write(start, record.encode());
-        records.put(start, new Written(end, partitions));
+        records.put(start, new Extent(end, partitions));
     }
 
-    /** Into how many parts the batch that starts here was split; 0 when it has no record. */
+    /** Returns the number of parts of the batch that starts here; 0 without a record. */
     int partitions(long start) {
-        Written written = records.get(start);
-        return written == null ? 0 : written.partitions();
+        Extent extent = records.get(start);
+        return extent == null ? 0 : extent.partitions();
     }
 
-    /** The last committed record stays, for its marks, and those whose acknowledgements are not certain. */
-    void forget(long confirmed) throws IOException {
-        List<Long> done = new ArrayList<>();
+    /** Deletes confirmed records, except the last one, which is kept for its marks. */
+    void deleteConfirmed(long confirmed) throws IOException {
+        List<Long> obsolete = new ArrayList<>();
         long last = -1;
-        for (Map.Entry<Long, Written> record : records.entrySet()) {
+        for (Map.Entry<Long, Extent> record : records.entrySet()) {
             if (record.getValue().end() > confirmed) {
                 break;
             }
             if (last >= 0) {
-                done.add(last);
+                obsolete.add(last);
             }
             last = record.getKey();
         }
-        for (long start : done) {
+        for (long start : obsolete) {
             journal.delete(start);
             records.remove(start);
         }

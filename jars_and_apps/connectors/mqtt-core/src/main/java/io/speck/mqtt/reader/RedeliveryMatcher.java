@@ -7,88 +7,88 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Recognises what a broker sends again at the beginning of a connection.
+ * Recognises the messages that a broker redelivers at the beginning of a connection.
  *
- * <p>A broker resends all that it holds as unacknowledged, in the old order and with the old packet ids (MQTT 5, 4.4
- * and 4.6). Since we acknowledge in order, that is: the end of what we acknowledged (those acknowledgements were lost
- * on the way), then what is in hand, then what we never saw. Packet ids may be used again once they were acknowledged,
- * and contents may be equal, so a message counts as one of the acknowledged only when the DUP flag is set and an
- * unbroken row of (packet id, content hash) leads from it to the last one acknowledged. The id of a message in hand
- * cannot be in use for another one.
+ * <p>A broker redelivers all messages that it holds as unacknowledged, in the old order and with the old packet ids
+ * (MQTT 5, 4.4 and 4.6). Since the reader acknowledges in order, these are: the last ones that it acknowledged, if their
+ * acknowledgements were lost on the way, then its unacknowledged ones, then ones that it never received. Packet ids may
+ * be used again once they were acknowledged, and contents may be equal, so a message counts as an acknowledged one only
+ * if the DUP flag is set and an unbroken run of (packet id, content hash) leads from it to the last one acknowledged. The
+ * packet id of an unacknowledged message cannot be in use for another one.
  */
 final class RedeliveryMatcher {
-    /** What becomes of each message that came. */
+    /** Receives the verdict on each message. */
     interface Outcome {
-        /** These, acknowledged before, came: to be acknowledged once more, and not given out. */
-        void repeatedAcknowledged(List<Message> known);
+        /** Messages acknowledged before were redelivered: they need another acknowledgement, and are not returned again. */
+        void redeliveredAcknowledged(List<Message> known);
 
-        /** One in hand, or awaited by its record, came: its acknowledgement is valid from now on. */
-        void repeatedInHand(Message known, Message incoming);
+        /** An unacknowledged or awaited message was redelivered: its acknowledgement is valid from now on. */
+        void redeliveredUnacknowledged(Message known, Message incoming);
 
-        void fresh(Message incoming);
+        void newMessage(Message incoming);
     }
 
     private final List<Message> acknowledged;
-    private final Map<Integer, Message> inHand = new HashMap<>();
-    private final List<Message> row = new ArrayList<>();
+    private final Map<Integer, Message> unacknowledged = new HashMap<>();
+    private final List<Message> run = new ArrayList<>();
     private int next;
-    private boolean leading;
-    private boolean settled;
+    private boolean amongAcknowledged;
+    private boolean resolved;
     private boolean over;
 
     /**
-     * @param acknowledged those whose acknowledgement may not have arrived, in order
-     * @param inHand those not acknowledged yet
+     * @param acknowledged messages whose acknowledgement may not have arrived, in order
+     * @param unacknowledged messages that are not acknowledged yet
      */
-    RedeliveryMatcher(Collection<Message> acknowledged, Collection<Message> inHand) {
+    RedeliveryMatcher(Collection<Message> acknowledged, Collection<Message> unacknowledged) {
         this.acknowledged = new ArrayList<>(acknowledged);
-        this.leading = !acknowledged.isEmpty();
-        for (Message message : inHand) {
+        this.amongAcknowledged = !acknowledged.isEmpty();
+        for (Message message : unacknowledged) {
             if (message.packetId != 0) {
-                this.inHand.put(message.packetId, message);
+                this.unacknowledged.put(message.packetId, message);
             }
         }
-        this.over = !leading && this.inHand.isEmpty();
+        this.over = !amongAcknowledged && this.unacknowledged.isEmpty();
     }
 
-    /** Whether the broker has sent again all that it will of what we knew. */
+    /** True once the broker has redelivered all known messages that it holds. */
     boolean over() {
         return over;
     }
 
-    /** Whether the broker is still before, or among, what was acknowledged. */
-    boolean leading() {
-        return leading;
+    /** True while the broker may still redeliver acknowledged messages. */
+    boolean amongAcknowledged() {
+        return amongAcknowledged;
     }
 
-    /** Whether messages are held back until it is clear what they are. */
-    boolean undecided() {
-        return !row.isEmpty();
+    /** True while messages are held back until their run is decided. */
+    boolean holdsBack() {
+        return !run.isEmpty();
     }
 
     void offer(Message incoming, boolean dup, Outcome outcome) {
-        if (leading && dup && continues(incoming)) {
-            row.add(incoming);
-            if (settled || next == acknowledged.size()) {
-                settle(outcome);
+        if (amongAcknowledged && dup && continuesRun(incoming)) {
+            run.add(incoming);
+            if (resolved || next == acknowledged.size()) {
+                resolve(outcome);
             }
             return;
         }
-        endRow(outcome);
-        compareInHand(incoming, dup, outcome);
+        breakRun(outcome);
+        matchUnacknowledged(incoming, dup, outcome);
     }
 
-    /** Takes the row for what it seems to be, when the broker sends no more for the time being. */
-    void settle(Outcome outcome) {
-        settled = true;
-        outcome.repeatedAcknowledged(acknowledged.subList(next - row.size(), next));
-        row.clear();
-        leading = next < acknowledged.size();
-        over = !leading && inHand.isEmpty();
+    /** Decides that the run consists of acknowledged messages, when the broker sends no more for the time being. */
+    void resolve(Outcome outcome) {
+        resolved = true;
+        outcome.redeliveredAcknowledged(acknowledged.subList(next - run.size(), next));
+        run.clear();
+        amongAcknowledged = next < acknowledged.size();
+        over = !amongAcknowledged && unacknowledged.isEmpty();
     }
 
-    private boolean continues(Message incoming) {
-        if (row.isEmpty() && !settled) {
+    private boolean continuesRun(Message incoming) {
+        if (run.isEmpty() && !resolved) {
             next = lastIndexOf(incoming);
         }
         if (next < 0 || !acknowledged.get(next).same(incoming)) {
@@ -107,23 +107,23 @@ final class RedeliveryMatcher {
         return -1;
     }
 
-    private void endRow(Outcome outcome) {
-        leading = false;
-        List<Message> broken = new ArrayList<>(row);
-        row.clear();
-        broken.forEach(message -> compareInHand(message, true, outcome));
+    private void breakRun(Outcome outcome) {
+        amongAcknowledged = false;
+        List<Message> broken = new ArrayList<>(run);
+        run.clear();
+        broken.forEach(message -> matchUnacknowledged(message, true, outcome));
     }
 
-    /** One that comes without DUP, and is not in hand, shows that the broker has repeated all; DUP may come late. */
-    private void compareInHand(Message incoming, boolean dup, Outcome outcome) {
-        Message known = over && !dup ? null : inHand.get(incoming.packetId);
+    /** A message without DUP that is not an unacknowledged one shows that redelivery is over; DUP may come late. */
+    private void matchUnacknowledged(Message incoming, boolean dup, Outcome outcome) {
+        Message known = over && !dup ? null : unacknowledged.get(incoming.packetId);
         if (known != null && known.same(incoming)) {
-            inHand.remove(incoming.packetId);
-            over |= inHand.isEmpty();
-            outcome.repeatedInHand(known, incoming);
+            unacknowledged.remove(incoming.packetId);
+            over |= unacknowledged.isEmpty();
+            outcome.redeliveredUnacknowledged(known, incoming);
             return;
         }
-        over |= !dup || inHand.isEmpty();
-        outcome.fresh(incoming);
+        over |= !dup || unacknowledged.isEmpty();
+        outcome.newMessage(incoming);
     }
 }

@@ -34,26 +34,26 @@ class RedeliveryMatcherTest {
         "'',      '1a',    '2b 1a',         'new2b new1a'",
         "'1a',    '1b',    '1b*',           'hand1b'",
     })
-    void redeliveryIsRecognised(String acknowledged, String inHand, String incoming, String expected) {
+    void redeliveryIsRecognised(String acknowledged, String unacknowledged, String incoming, String expected) {
         List<String> seen = new ArrayList<>();
-        RedeliveryMatcher redelivery = new RedeliveryMatcher(messages(acknowledged), messages(inHand));
+        RedeliveryMatcher matcher = new RedeliveryMatcher(messages(acknowledged), messages(unacknowledged));
         for (String each : incoming.split(" ")) {
-            redelivery.offer(messages(each.replace("*", "")).get(0), each.endsWith("*"), new Log(seen));
+            matcher.offer(messages(each.replace("*", "")).get(0), each.endsWith("*"), new Log(seen));
         }
         assertEquals(expected, String.join(" ", seen));
     }
 
     @Test
-    void anUnfinishedRowIsHeldBackAndMayGoOnLate() {
+    void anUnfinishedRunIsHeldBackAndMayContinueLate() {
         List<String> seen = new ArrayList<>();
-        RedeliveryMatcher redelivery = new RedeliveryMatcher(messages("1a 2b"), List.of());
-        redelivery.offer(messages("1a").get(0), true, new Log(seen));
-        assertTrue(redelivery.undecided());
-        redelivery.settle(new Log(seen));
+        RedeliveryMatcher matcher = new RedeliveryMatcher(messages("1a 2b"), List.of());
+        matcher.offer(messages("1a").get(0), true, new Log(seen));
+        assertTrue(matcher.holdsBack());
+        matcher.resolve(new Log(seen));
         assertEquals(List.of("old1a"), seen);
-        redelivery.offer(messages("2b").get(0), true, new Log(seen));
+        matcher.offer(messages("2b").get(0), true, new Log(seen));
         assertEquals(List.of("old1a", "old2b"), seen);
-        assertTrue(redelivery.over());
+        assertTrue(matcher.over());
     }
 
     private static List<Message> messages(String text) {
@@ -66,17 +66,17 @@ class RedeliveryMatcherTest {
 
     private record Log(List<String> seen) implements RedeliveryMatcher.Outcome {
         @Override
-        public void repeatedAcknowledged(List<Message> known) {
+        public void redeliveredAcknowledged(List<Message> known) {
             known.forEach(each -> add("old", each));
         }
 
         @Override
-        public void repeatedInHand(Message known, Message incoming) {
+        public void redeliveredUnacknowledged(Message known, Message incoming) {
             add("hand", incoming);
         }
 
         @Override
-        public void fresh(Message message) {
+        public void newMessage(Message message) {
             add("new", message);
         }
 

@@ -11,7 +11,7 @@ import org.junit.jupiter.api.Test;
 /** Drops duplicates by their stamps. */
 class DedupWatermarksTest {
     @Test
-    void marksDropWhatWasSeen() {
+    void seenStampsAreDuplicates() {
         DedupWatermarks marks = new DedupWatermarks();
         assertTrue(marks.advance(new Stamp("j", "r", 0, 1, 5)));
         assertFalse(marks.advance(new Stamp("j", "r", 0, 1, 5)));
@@ -31,17 +31,17 @@ class DedupWatermarksTest {
     }
 
     @Test
-    void looseMarksTakeEachStampOnce() {
+    void reorderedStampsAreAcceptedOnce() {
         DedupWatermarks marks = new DedupWatermarks();
         marks.advance(new Stamp("j", "r", 0, 0, 10));
         marks.beginReordering();
-        List<Integer> taken = new ArrayList<>();
+        List<Integer> accepted = new ArrayList<>();
         for (int index : new int[] {9, 10, 15, 12, 11, 12, 15, 13, 14, 16, 11}) {
             if (marks.advance(new Stamp("j", "r", 0, 0, index))) {
-                taken.add(index);
+                accepted.add(index);
             }
         }
-        assertEquals(List.of(15, 12, 11, 13, 14, 16), taken);
+        assertEquals(List.of(15, 12, 11, 13, 14, 16), accepted);
         marks.endReordering();
         assertEquals(false, marks.advance(new Stamp("j", "r", 0, 0, 16)));
         assertTrue(marks.advance(new Stamp("j", "r", 0, 0, 17)));

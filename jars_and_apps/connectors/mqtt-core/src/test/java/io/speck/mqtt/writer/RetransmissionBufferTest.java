@@ -11,20 +11,20 @@ import org.junit.jupiter.api.Test;
 /** Bounds the messages held for retransmission. */
 class RetransmissionBufferTest {
     @Test
-    void whatIsKeptIsBounded() {
+    void theBufferIsBoundedInTimeAndMemory() {
         byte[] job = bytes("job");
-        RetransmissionBuffer kept = new RetransmissionBuffer(TimeUnit.SECONDS.toNanos(10), 10_000);
+        RetransmissionBuffer buffer = new RetransmissionBuffer(TimeUnit.SECONDS.toNanos(10), 10_000);
         for (int i = 0; i < 100; i++) {
-            kept.add(new OutgoingMessage(null, "t", bytes("t"), new byte[300], null, job, bytes("r/0/0/" + i)), i);
+            buffer.add(new OutgoingMessage(null, "t", bytes("t"), new byte[300], null, job, bytes("r/0/0/" + i)), i);
         }
-        kept.add(new OutgoingMessage(null, "t", bytes("t"), new byte[300], null, null, null), 100);
-        assertEquals(100, kept.lastNumber(), "one without a stamp is not kept");
-        List<OutgoingMessage> left = kept.remove(message -> true);
-        assertTrue(left.size() > 10 && left.size() < 20, left.size() + " messages");
-        assertEquals(100, left.get(left.size() - 1).deliveryNumber);
-        kept.add(left.get(0), 200);
-        kept.trim(200 + TimeUnit.SECONDS.toNanos(11));
-        assertTrue(kept.isEmpty());
+        buffer.add(new OutgoingMessage(null, "t", bytes("t"), new byte[300], null, null, null), 100);
+        assertEquals(100, buffer.lastNumber(), "a message without a stamp is not held");
+        List<OutgoingMessage> held = buffer.remove(message -> true);
+        assertTrue(held.size() > 10 && held.size() < 20, held.size() + " messages");
+        assertEquals(100, held.get(held.size() - 1).deliveryNumber);
+        buffer.add(held.get(0), 200);
+        buffer.trim(200 + TimeUnit.SECONDS.toNanos(11));
+        assertTrue(buffer.isEmpty());
     }
 
     private static byte[] bytes(String text) {
