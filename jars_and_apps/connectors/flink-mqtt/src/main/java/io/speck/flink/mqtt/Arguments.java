@@ -11,7 +11,7 @@ import java.util.TreeSet;
 /** A program's arguments: pairs of {@code --NAME VALUE}. */
 final class Arguments {
     private final Map<String, String> values = new LinkedHashMap<>();
-    private final TreeSet<String> asked = new TreeSet<>();
+    private final TreeSet<String> read = new TreeSet<>();
 
     /** @throws InvalidSettingException for anything but such pairs, each name once */
     Arguments(String[] words) {
@@ -29,23 +29,23 @@ final class Arguments {
         }
     }
 
-    /** The value of an argument, or null. */
+    /** Returns the value of an argument, or null. */
     String get(String name) {
-        asked.add(name);
+        read.add(name);
         return values.get(name);
     }
 
-    /** @throws InvalidSettingException naming what was given and never asked for */
+    /** @throws InvalidSettingException naming the arguments that no part of the program reads */
     void done() {
         List<String> unknown = new ArrayList<>();
         for (String name : values.keySet()) {
-            if (!asked.contains(name)) {
-                unknown.add("'--" + name + "'" + NearestName.hint(name, asked));
+            if (!read.contains(name)) {
+                unknown.add("'--" + name + "'" + NearestName.hint(name, read));
             }
         }
         if (!unknown.isEmpty()) {
             throw new InvalidSettingException("unknown argument " + String.join(", ", unknown) + "; there are --"
-                    + String.join(", --", asked));
+                    + String.join(", --", read));
         }
     }
 }

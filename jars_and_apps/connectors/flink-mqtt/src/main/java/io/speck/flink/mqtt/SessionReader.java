@@ -18,13 +18,13 @@ import java.util.concurrent.CompletableFuture;
 import org.apache.flink.runtime.execution.SuppressRestartsException;
 
 /**
- * Reads a session from where a split stands. What was given out between two checkpoints is one batch: recorded in the
- * state of the second, and acknowledged when that is complete.
+ * Reads a session from the position of a split. The messages emitted between two checkpoints are one batch: recorded in
+ * the state of the second checkpoint, and acknowledged when that is complete.
  *
- * <p>It connects in a thread of its own, so that a broker out of reach does not keep the task from its checkpoints.
+ * <p>It connects in a thread of its own, so that an unreachable broker does not keep the task from its checkpoints.
  */
 final class SessionReader implements AutoCloseable {
-    private static final int PIECE = 500;
+    private static final int CHUNK = 500;
 
     private final SourceSettings settings;
     private final Journal journal;
@@ -33,7 +33,7 @@ final class SessionReader implements AutoCloseable {
     private final CompletableFuture<Void> opened = new CompletableFuture<>();
     private final NavigableMap<Long, Long> positions = new TreeMap<>();
     private CompletableFuture<Void> available = CompletableFuture.completedFuture(null);
-    private Iterator<Received> piece = Collections.emptyIterator();
+    private Iterator<Received> chunk = Collections.emptyIterator();
     private long committed;
     private long recorded;
     private volatile long position;
@@ -54,27 +54,27 @@ final class SessionReader implements AutoCloseable {
         try {
             source.open(position, position);
             opened.complete(null);
-        } catch (Throwable e) { // errors too: nobody else would tell the task
+        } catch (Throwable e) { // errors too: the task would not learn of them otherwise
             opened.completeExceptionally(e);
         }
     }
 
     /**
-     * Whether there is a message to give out now.
+     * True if there is a message to emit now.
      *
-     * @throws SuppressRestartsException when reading has ended for good: another attempt would find the same
+     * @throws SuppressRestartsException if reading has ended for good, so that another attempt would fail the same way
      */
     boolean hasNext() {
-        if (!piece.hasNext() && opened.isDone()) {
-            piece = translated();
+        if (!chunk.hasNext() && opened.isDone()) {
+            chunk = translated();
         }
-        return piece.hasNext();
+        return chunk.hasNext();
     }
 
     private Iterator<Received> translated() {
         try {
             throwFailure();
-            return source.take(PIECE).iterator();
+            return source.take(CHUNK).iterator();
         } catch (TakenOverException | DataLossException e) {
             throw new SuppressRestartsException(e);
         }
@@ -91,12 +91,14 @@ final class SessionReader implements AutoCloseable {
     }
 
     Received next() {
-        Received next = piece.next();
+        Received next = chunk.next();
         position++;
         return next;
     }
 
-    /** Done when {@link #hasNext} is worth asking again; the same until then, since Flink asks often and keeps any. */
+    /**
+     * Completes when {@link #hasNext} may be true; the same future until then, since Flink asks often and keeps each.
+     */
     CompletableFuture<Void> available() {
         if (!opened.isDone()) {
             return opened.handle((nothing, failure) -> null);
@@ -112,14 +114,14 @@ final class SessionReader implements AutoCloseable {
     /** The state at a checkpoint. */
     MqttSplit snapshot(long checkpoint) throws IOException {
         if (opened.isDone() && !opened.isCompletedExceptionally()) {
-            source.commit(committed); // lets records go whose acknowledgements have arrived meanwhile
+            source.commit(committed); // deletes records whose acknowledgements have arrived meanwhile
             record();
         }
         positions.put(checkpoint, position);
         return new MqttSplit(position, journal.read());
     }
 
-    /** An empty first record says at least that the session exists. */
+    /** Writes an empty first record too, which shows that the session exists. */
     private void record() throws IOException {
         if (position > recorded || journal.isEmpty()) {
             source.close(recorded, position, 1);
@@ -127,12 +129,12 @@ final class SessionReader implements AutoCloseable {
         }
     }
 
-    /** The checkpoint is complete: what was given out before it will never be needed again. */
+    /** Acknowledges the messages emitted before a checkpoint, which is complete. */
     void complete(long checkpoint) throws IOException {
-        Long done = positions.get(checkpoint);
+        Long completedPosition = positions.get(checkpoint);
         positions.headMap(checkpoint, true).clear();
-        if (done != null && opened.isDone() && !opened.isCompletedExceptionally()) {
-            committed = Math.max(committed, done);
+        if (completedPosition != null && opened.isDone() && !opened.isCompletedExceptionally()) {
+            committed = Math.max(committed, completedPosition);
             source.commit(committed);
         }
     }
@@ -141,7 +143,7 @@ final class SessionReader implements AutoCloseable {
         return source.metrics();
     }
 
-    /** How many messages this task has received and not given out. */
+    /** The number of messages that this task has received and not emitted. */
     long pending() {
         return Math.max(0, source.metrics().received() - position);
     }
@@ -158,7 +160,7 @@ final class SessionReader implements AutoCloseable {
         }
     }
 
-    /** The records live in Flink's state, so here they only need to be held. */
+    /** Holds the records in memory, since Flink stores them with its state. */
     private static final class Journal implements BatchJournal {
         private final SortedMap<Long, byte[]> records;
 

@@ -37,11 +37,11 @@ class SettingsTest {
     }
 
     @Test
-    void allFaultsOfASinkAreSaidAtOnce() {
+    void allFaultsOfASinkAreReportedAtOnce() {
         String fault = fault(() -> FlinkMqttSink.texts().topic("a/#").incarnation("no/slash").origin("ABC")
                 .flushTimeout(Duration.ofSeconds(-1)).build());
         for (String part : List.of("'broker' is missing", "'a/#' is not a topic that can be written to",
-                "'no/slash' is not an incarnation", "'ABC' is no id of a job", "'flushTimeout' is PT-1S")) {
+                "'no/slash' is not an incarnation", "'ABC' is not the id of a job", "'flushTimeout' is PT-1S")) {
             assertTrue(fault.contains(part), part + " in " + fault);
         }
         assertTrue(fault(() -> FlinkMqttSink.texts().broker("tcp://b").build()).contains("'topic' is missing"));
