@@ -21,9 +21,9 @@ public final class Runtime {
     private static final long STOP_SECONDS = 2;
 
     /**
-     * Netty registers its flight recorder events with the JDK permanently, which would keep the class loader of an ended
-     * job in memory with all its classes; nor is its default allocator used here. In the connectors' jars netty is
-     * shaded into a package of theirs, and the names of these properties with it.
+     * Netty registers its flight recorder events with the JDK permanently, which would keep the class loader of an
+     * ended job in memory with all its classes; nor is its default allocator used here. In the connectors' jars netty
+     * is shaded into a package of theirs, and the names of these properties with it.
      */
     static {
         System.setProperty("io.netty.jfr.enabled", "false");

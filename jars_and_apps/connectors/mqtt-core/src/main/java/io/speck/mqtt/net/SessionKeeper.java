@@ -19,8 +19,8 @@ import org.slf4j.LoggerFactory;
  * Keeps a connection to one persistent session, and gives it up for good when a newer reader takes the session.
  *
  * <p>The reader checks the fence before the session is taken, and once more after. A lost connection is opened again,
- * with growing pauses, until {@link #close} or a failure; {@link #throwFailure} throws that failure. Shares the reader's
- * lock and condition, and signals the condition at each change of its state.
+ * with growing pauses, until {@link #close} or a failure; {@link #throwFailure} throws that failure. Shares the
+ * reader's lock and condition, and signals the condition at each change of its state.
  */
 public final class SessionKeeper implements ConnectionListener {
     private static final Logger LOG = LoggerFactory.getLogger(SessionKeeper.class);

@@ -27,9 +27,9 @@ import org.slf4j.LoggerFactory;
  * engine's own state before its end offset is returned to the engine, so that after a crash the same batch is returned
  * again, and committed messages are not. A lost connection is re-established for as long as the reader is open.
  *
- * <p>An engine that works in batches calls {@link #await} and {@link #messages}, repeatedly if need be; one that works on
- * a stream uses {@link #streaming}, {@link #whenAvailable} and {@link #take}, and closes the messages taken between two of
- * its checkpoints as one batch.
+ * <p>An engine that works in batches calls {@link #await} and {@link #messages}, repeatedly if need be; one that works
+ * on a stream uses {@link #streaming}, {@link #whenAvailable} and {@link #take}, and closes the messages taken between
+ * two of its checkpoints as one batch.
  *
  * <p>One thread of the engine at a time calls {@link #open}, {@link #await}, {@link #close(long, long, int)},
  * {@link #messages}, {@link #take} and {@link #commit}; the others may be called from any.
@@ -77,8 +77,8 @@ public final class MqttSource implements AutoCloseable {
     }
 
     /**
-     * Creates a reader that returns each message once, as it arrives, by {@link #take}. It has no uncommitted batch after
-     * a restart: messages taken after the offset at which it opens are returned again like new ones.
+     * Creates a reader that returns each message once, as it arrives, by {@link #take}. It has no uncommitted batch
+     * after a restart: messages taken after the offset at which it opens are returned again like new ones.
      */
     public static MqttSource streaming(SourceSettings settings, BatchJournal journal) {
         return new MqttSource(settings, journal, true);
@@ -244,7 +244,8 @@ public final class MqttSource implements AutoCloseable {
                 return;
             }
             if (buffer.missing() > 0 && !awaitsResend()) {
-                reportLoss("the broker does not hold " + buffer.missing() + " messages of the uncommitted batch any more");
+                reportLoss("the broker does not hold " + buffer.missing()
+                        + " messages of the uncommitted batch any more");
                 buffer.dropMissing();
             }
             receivedCount += dropped ? 0 : 1;
@@ -375,12 +376,14 @@ public final class MqttSource implements AutoCloseable {
                 long quietNanos = System.nanoTime() - lastRedeliveryNanos;
                 long remainingNanos = settings.connectTimeout().toNanos() - quietNanos;
                 if (keeper.connection() != null && remainingNanos <= 0) {
-                    reportLoss("the broker did not send " + buffer.missing() + " messages of the uncommitted batch again");
+                    reportLoss("the broker did not send " + buffer.missing()
+                            + " messages of the uncommitted batch again");
                     buffer.dropMissing();
                     return;
                 }
                 wakeAt = buffer.next();
-                changed.awaitNanos(resolveHeldBack(keeper.connection() == null ? TimeUnit.SECONDS.toNanos(1) : remainingNanos));
+                changed.awaitNanos(resolveHeldBack(
+                        keeper.connection() == null ? TimeUnit.SECONDS.toNanos(1) : remainingNanos));
             }
             keeper.throwFailure();
         } finally {
@@ -447,10 +450,10 @@ public final class MqttSource implements AutoCloseable {
         records.deleteConfirmed(confirmed);
     }
 
-    private void acknowledge(List<Message> committedMessages, boolean drained) {
-        acknowledgements.send(committedMessages, keeper.connection(), keeper.generation());
+    private void acknowledge(List<Message> messages, boolean drained) {
+        acknowledgements.send(messages, keeper.connection(), keeper.generation());
         if (drained && keeper.connection() != null) {
-            Drain.answer(committedMessages, keeper.connection(), settings.clientId());
+            Drain.answer(messages, keeper.connection(), settings.clientId());
         }
     }
 

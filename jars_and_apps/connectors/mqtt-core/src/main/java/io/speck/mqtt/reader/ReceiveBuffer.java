@@ -86,7 +86,9 @@ final class ReceiveBuffer {
         return !waiting.isEmpty() && waiting.peek().offset < end;
     }
 
-    /** Takes waiting messages below the offset, {@code limit} at most; from then on only their identities use memory. */
+    /**
+     * Takes waiting messages below the offset, {@code limit} at most; from then on only their identities use memory.
+     */
     List<Received> take(int limit, long end) {
         List<Received> taken = new ArrayList<>(Math.min(limit, waiting.size()));
         while (taken.size() < limit && hasWaiting(end)) {

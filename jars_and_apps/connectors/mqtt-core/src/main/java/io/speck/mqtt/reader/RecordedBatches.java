@@ -57,7 +57,9 @@ final class RecordedBatches {
         return new Recovered(committed, awaited, marks, sessionExpected || awaited != null);
     }
 
-    /** Adds the messages of a committed batch; drops all if the batch is of another client, whose messages never return. */
+    /**
+     * Adds the messages of a committed batch; drops all if the batch is of another client, whose messages never return.
+     */
     private boolean addCommitted(BatchRecord record, List<Message> committed) {
         if (!record.clientId().equals(settings.clientId())) {
             committed.clear();

@@ -10,16 +10,18 @@ import java.util.Map;
  * Recognises the messages that a broker redelivers at the beginning of a connection.
  *
  * <p>A broker redelivers all messages that it holds as unacknowledged, in the old order and with the old packet ids
- * (MQTT 5, 4.4 and 4.6). Since the reader acknowledges in order, these are: the last ones that it acknowledged, if their
- * acknowledgements were lost on the way, then its unacknowledged ones, then ones that it never received. Packet ids may
- * be used again once they were acknowledged, and contents may be equal, so a message counts as an acknowledged one only
- * if the DUP flag is set and an unbroken run of (packet id, content hash) leads from it to the last one acknowledged. The
- * packet id of an unacknowledged message cannot be in use for another one.
+ * (MQTT 5, 4.4 and 4.6). Since the reader acknowledges in order, these are: the last ones that it acknowledged, if
+ * their acknowledgements were lost on the way, then its unacknowledged ones, then ones that it never received. Packet
+ * ids may be used again once they were acknowledged, and contents may be equal, so a message counts as an acknowledged
+ * one only if the DUP flag is set and an unbroken run of (packet id, content hash) leads from it to the last one
+ * acknowledged. The packet id of an unacknowledged message cannot be in use for another one.
  */
 final class RedeliveryMatcher {
     /** Receives the verdict on each message. */
     interface Outcome {
-        /** Messages acknowledged before were redelivered: they need another acknowledgement, and are not returned again. */
+        /**
+         * Messages acknowledged before were redelivered: they need another acknowledgement, and are not returned again.
+         */
         void redeliveredAcknowledged(List<Message> known);
 
         /** An unacknowledged or awaited message was redelivered: its acknowledgement is valid from now on. */

@@ -19,7 +19,8 @@ final class DedupRanges {
             return false;
         }
         Long end = epochRanges.remove(index + 1);
-        epochRanges.put(lower != null && lower.getValue() == index - 1 ? lower.getKey() : index, end == null ? index : end);
+        long first = lower != null && lower.getValue() == index - 1 ? lower.getKey() : index;
+        epochRanges.put(first, end == null ? index : end);
         return true;
     }
 }

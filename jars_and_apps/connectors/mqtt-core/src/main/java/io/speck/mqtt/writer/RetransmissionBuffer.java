@@ -14,9 +14,9 @@ import java.util.function.Predicate;
  * are then sent again.
  *
  * <p>Holds only messages with a stamp, since readers cannot tell another message from its repetition. Bounded in time
- * and memory by two properties of the Java process, {@code speck.sink.keepSeconds} (30) and
- * {@code speck.sink.keepMegabytes} (8, for each broker); the oldest messages are dropped first. Not thread-safe; guarded
- * by the publisher's lock.
+ * and memory by two properties of the Java process, {@code speck.sink.keepSeconds} (30) and {@code
+ * speck.sink.keepMegabytes} (8, for each broker); the oldest messages are dropped first. Not thread-safe; guarded by
+ * the publisher's lock.
  */
 final class RetransmissionBuffer {
     private static final long MAXIMUM_BYTES = Long.getLong("speck.sink.keepMegabytes", 8) << 20;
