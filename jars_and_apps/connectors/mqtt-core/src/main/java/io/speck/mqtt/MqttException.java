@@ -7,7 +7,7 @@ package io.speck.mqtt;
  * MqttException
  *   InvalidSettingException   an address, option or topic that cannot be used
  *   BrokerException           the broker is unreachable, or refuses
- *   DataLossException         the broker no longer holds what the reader still needs
+ *   DataLossException         the broker no longer holds messages that the reader needs
  *   TakenOverException        a newer attempt reads this session
  * </pre>
  *

@@ -100,7 +100,7 @@ class BrokerDataLossTest {
     }
 
     @Test
-    void aReaderThatIsAheadOfTheBrokerReadsOn() throws Exception {
+    void aReaderAheadOfTheBrokerContinues() throws Exception {
         MqttSource source = reader(0, 0);
         send(500);
         assertEquals(numbers(0, 500), texts(source, 0, 500));
@@ -123,7 +123,7 @@ class BrokerDataLossTest {
         MqttSource source = reader(0, 0);
         send(300);
         assertEquals(numbers(0, 300), texts(source, 0, 300));
-        proxy.refuse(true); // the writer comes back first or last: both must do
+        proxy.refuse(true); // the writer reconnects first or last: both must work
         proxy.cut();
         broker.kill();
         broker.forget();

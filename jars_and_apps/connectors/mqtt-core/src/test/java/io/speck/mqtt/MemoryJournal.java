@@ -4,7 +4,7 @@ import io.speck.mqtt.reader.BatchJournal;
 import java.util.SortedMap;
 import java.util.TreeMap;
 
-/** Records that outlive a reader, but not the test. */
+/** Holds batch records beyond the life of a reader, for one test. */
 public final class MemoryJournal implements BatchJournal {
     public final SortedMap<Long, byte[]> records = new TreeMap<>();
 

@@ -26,7 +26,7 @@ public final class Topic implements AutoCloseable {
 
     private final MqttSource source;
 
-    /** Collects what comes to the topic from now on; what repeats a stamp is dropped. */
+    /** Collects the messages of the topic from now on; those that repeat a stamp are dropped. */
     public Topic(String url, String topic) throws Exception {
         source = source(url, "collector-" + topic, topic);
     }
@@ -38,12 +38,12 @@ public final class Topic implements AutoCloseable {
         return opened;
     }
 
-    /** Makes a session ahead of its reader, as a coordinator would, so that nothing sent from now on is missed. */
+    /** Creates a session ahead of its reader, as a coordinator would, so that it gets all messages from now on. */
     public static void session(String url, String clientId, String topic) throws Exception {
         source(url, clientId, topic).close();
     }
 
-    /** What the broker still holds for a session, which is empty then. */
+    /** Empties a session; returns the messages that the broker held for it. */
     public static List<String> drain(String url, String clientId, String topic) throws Exception {
         String marker = "marker " + System.nanoTime();
         publish(url, topic, List.of(marker));
@@ -90,7 +90,7 @@ public final class Topic implements AutoCloseable {
         }
     }
 
-    /** Leaves a message at a topic, for whoever comes. */
+    /** Publishes a retained message. */
     public static void retain(String url, String topic, String payload) throws Exception {
         CompletableFuture<Integer> answer = new CompletableFuture<>();
         ConnectionListener listener = new ConnectionListener() {

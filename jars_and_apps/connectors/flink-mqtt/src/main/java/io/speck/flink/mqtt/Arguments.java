@@ -14,17 +14,17 @@ final class Arguments {
     private final TreeSet<String> read = new TreeSet<>();
 
     /** @throws InvalidSettingException for anything but such pairs, each name once */
-    Arguments(String[] words) {
-        for (int i = 0; i < words.length; i += 2) {
-            String name = words[i].startsWith("--") ? words[i].substring(2) : "";
+    Arguments(String[] pairs) {
+        for (int i = 0; i < pairs.length; i += 2) {
+            String name = pairs[i].startsWith("--") ? pairs[i].substring(2) : "";
             if (name.isEmpty()) {
-                throw new InvalidSettingException("argument '" + words[i] + "' (expected --NAME VALUE)");
+                throw new InvalidSettingException("argument '" + pairs[i] + "' (expected --NAME VALUE)");
             }
-            if (i + 1 == words.length) {
-                throw new InvalidSettingException("argument '" + words[i] + "' has no value");
+            if (i + 1 == pairs.length) {
+                throw new InvalidSettingException("argument '" + pairs[i] + "' has no value");
             }
-            if (values.put(name, words[i + 1]) != null) {
-                throw new InvalidSettingException("argument '" + words[i] + "' is given twice");
+            if (values.put(name, pairs[i + 1]) != null) {
+                throw new InvalidSettingException("argument '" + pairs[i] + "' is given twice");
             }
         }
     }

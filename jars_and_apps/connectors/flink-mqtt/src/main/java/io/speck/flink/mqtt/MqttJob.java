@@ -36,9 +36,9 @@ public final class MqttJob {
     private final String name;
     private final int parallelism;
 
-    private MqttJob(StreamExecutionEnvironment environment, String[] words) {
+    private MqttJob(StreamExecutionEnvironment environment, String[] pairs) {
         this.environment = environment;
-        arguments = new Arguments(words);
+        arguments = new Arguments(pairs);
         name = required("job-name");
         parallelism = environment.getParallelism();
         environment.setParallelism(1);
@@ -163,8 +163,8 @@ public final class MqttJob {
         return new TlsFiles(login(side, "ca-file"), login(side, "certificate-file"), login(side, "key-file"));
     }
 
-    private String login(String side, String what) {
-        return setting("speck." + side + "." + what);
+    private String login(String side, String field) {
+        return setting("speck." + side + "." + field);
     }
 
     private String setting(String key) {

@@ -18,14 +18,14 @@ import org.apache.flink.api.common.JobID;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 
-/** What needs no broker: settings, arguments, and the forms of state. */
+/** Checks settings, arguments and the forms of state, without a broker. */
 class SettingsTest {
     private static String fault(Executable work) {
         return assertThrows(InvalidSettingException.class, work).getMessage();
     }
 
     @Test
-    void allFaultsOfASourceAreSaidAtOnce() {
+    void allFaultsOfASourceAreReportedAtOnce() {
         String fault = fault(() -> FlinkMqttSource.texts().broker("tcp:/x").topic("a/#/b").receiveMaximum(0)
                 .bufferMegabytes(0).fence("f", -1).login(null, "secret").connectTimeout(Duration.ZERO).build());
         for (String part : List.of("'tcp:/x' is not a broker address", "'a/#/b' is not a topic filter",
@@ -60,7 +60,7 @@ class SettingsTest {
     }
 
     @Test
-    void anArgumentThatNobodyAskedForIsAnError() {
+    void anUnreadArgumentIsAnError() {
         MqttJob job = MqttJob.of(new String[] {"--job-name", "x", "--sitee", "A"});
         job.argument("site", "");
         assertTrue(fault(job::execute).contains("unknown argument '--sitee' (did you mean 'site'?)"));
@@ -96,7 +96,7 @@ class SettingsTest {
     }
 
     @Test
-    void runsAreNamedAlikeForOneStartAndApartForAllOthers() {
+    void runNamesDifferBetweenStarts() {
         JobID job = new JobID(1, 2);
         assertEquals(Lineage.name(job, 1, 5), Lineage.name(new JobID(1, 2), 1, 5));
         Set<String> names = new HashSet<>();

@@ -13,7 +13,7 @@ import io.speck.mqtt.InvalidSettingException;
  * @param run the lineage of the writer's checkpoint; a job that begins from an empty checkpoint has a new one
  * @param partition the writer within the job; the order of (epoch, index) holds within one partition
  * @param epoch number of the batch (or checkpoint) in the lineage
- * @param index position in what this partition writes in this epoch
+ * @param index position among the messages of this partition and epoch
  */
 public record Stamp(String job, String run, int partition, long epoch, long index) {
     public static final String JOB = "speck-job";

@@ -175,7 +175,7 @@ final class Publisher implements ConnectionListener {
                 opened.abandon();
                 throw e;
             }
-            LOG.warn("{}; what it may have lost is sent again after each lost connection", e.getMessage());
+            LOG.warn("{}; messages that it may have lost are sent again after each lost connection", e.getMessage());
             return 0;
         } catch (InterruptedException e) {
             opened.abandon();

@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A marker behind what waits in a session, against a real Mosquitto. */
+/** Answers drain markers, against a real Mosquitto. */
 @Timeout(value = 90, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class DrainTest {
     private static final long SECOND = TimeUnit.SECONDS.toNanos(1);
@@ -47,7 +47,7 @@ class DrainTest {
     }
 
     @Test
-    void answerComesWhenAllBeforeTheMarkerIsCommitted() throws Exception {
+    void answerComesOnceAllMessagesBeforeTheMarkerAreCommitted() throws Exception {
         try (Mosquitto broker = Mosquitto.start(folder);
                 Topic answers = new Topic(broker.url(), "speck/drained/reader");
                 MqttSource source = new MqttSource(settings(broker.url(), 1), new MemoryJournal())) {

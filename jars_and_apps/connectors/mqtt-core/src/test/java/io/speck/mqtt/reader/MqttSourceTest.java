@@ -36,7 +36,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Reading, against a real Mosquitto whose connections are cut. */
+/** Reads from a real Mosquitto whose connections are cut. */
 @Timeout(value = 90, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class MqttSourceTest {
     private static final long SECOND = TimeUnit.SECONDS.toNanos(1);
@@ -114,7 +114,7 @@ class MqttSourceTest {
         return messages.stream().map(each -> new String(each.payload(), StandardCharsets.UTF_8)).toList();
     }
 
-    /** Nothing is left at the broker when a marker that is sent now is the first to come to a new reader. */
+    /** Checks that the broker holds no message: a marker sent now is the first message of a new reader. */
     private void assertNothingLeft(long offset) throws Exception {
         publish("marker");
         try (MqttSource next = new MqttSource(settings(), new MemoryJournal())) {
@@ -124,7 +124,7 @@ class MqttSourceTest {
         }
     }
 
-    /** Only the last record is left when the broker is known to have all acknowledgements. */
+    /** Waits until the broker is known to have all acknowledgements: only the last record remains then. */
     private void awaitCertain(MqttSource source, long offset) {
         Await.until("the broker has the acknowledgements up to " + offset, () -> {
             source.commit(offset);
@@ -145,7 +145,7 @@ class MqttSourceTest {
     }
 
     @Test
-    void whatIsInHandIsNotGivenOutAgainAfterACut() throws Exception {
+    void unacknowledgedMessagesAreNotReturnedAgainAfterACut() throws Exception {
         MqttSource source = open(0, 0);
         publish("same", "same", "a", "b");
         assertEquals(List.of("same", "same"), batch(source, 0, 2));
@@ -218,7 +218,7 @@ class MqttSourceTest {
         assertNothingLeft(6);
     }
 
-    /** As a kill would: no leave-taking. */
+    /** Cuts connections without DISCONNECT, as a kill would. */
     private void crash() throws IOException {
         proxy.refuse(true);
         proxy.cut();
@@ -235,7 +235,7 @@ class MqttSourceTest {
     }
 
     @Test
-    void lostAcknowledgementsOfACommittedBatchAreMadeUpFor() throws Exception {
+    void lostAcknowledgementsOfACommittedBatchAreSentAgain() throws Exception {
         MqttSource first = open(0, 0);
         publish("x", "x", "y");
         batch(first, 0, 3);
@@ -252,7 +252,7 @@ class MqttSourceTest {
     }
 
     @Test
-    void aBatchAcknowledgedInPartIsMadeUpFor() throws Exception {
+    void aBatchAcknowledgedInPartIsCompleted() throws Exception {
         MqttSource first = open(receiving(5), 0, 0);
         publish("x", "x", "x", "x", "x", "x", "x");
         batch(first, 0, 5);
@@ -291,7 +291,7 @@ class MqttSourceTest {
     }
 
     @Test
-    void whatTheMakerOfTheSessionWasSentIsNew() throws Exception {
+    void messagesSentToTheCreatorOfTheSessionAreNew() throws Exception {
         AtomicInteger seen = new AtomicInteger();
         Connection maker = Connection.open(Login.anonymous(broker.url()), Session.persistent("reader", 65535),
                 new ConnectionListener() {
@@ -327,7 +327,7 @@ class MqttSourceTest {
     }
 
     @Test
-    void aBatchTheEngineNeverHeardOfIsForgotten() throws Exception {
+    void aBatchThatNeverReachedTheEngineIsDropped() throws Exception {
         MqttSource first = open(0, 0);
         publish("a", "b", "c");
         batch(first, 0, 2);
@@ -375,7 +375,7 @@ class MqttSourceTest {
     }
 
     @Test
-    void aLostSessionIsBorneWhenAskedFor() throws Exception {
+    void aLostSessionIsToleratedIfConfigured() throws Exception {
         MqttSource first = open(0, 0);
         publish("a");
         batch(first, 0, 1);
@@ -390,7 +390,7 @@ class MqttSourceTest {
     }
 
     @Test
-    void recordsDoNotPileUpWhenASessionIsLostWithMessagesInHand() throws Exception {
+    void recordsDoNotPileUpWhenASessionIsLostWithUnacknowledgedMessages() throws Exception {
         MqttSource source = open(lenient(), 0, 0);
         publish("a", "b");
         batch(source, 0, 1);

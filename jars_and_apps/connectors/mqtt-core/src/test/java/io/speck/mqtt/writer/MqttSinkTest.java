@@ -30,7 +30,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Writing, against a real Mosquitto whose connections are cut. */
+/** Writes to a real Mosquitto whose connections are cut. */
 @Timeout(value = 90, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class MqttSinkTest {
     @TempDir
