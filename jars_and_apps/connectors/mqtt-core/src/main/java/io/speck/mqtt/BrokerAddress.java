@@ -5,27 +5,27 @@ import java.net.URI;
 import java.net.URISyntaxException;
 import java.util.Locale;
 
-/** Where a broker listens, and whether the connection is encrypted. */
+/** The address of a broker, with or without encryption. */
 public record BrokerAddress(String host, int port, boolean tls) implements Serializable {
     private static final String EXPECTED = "expected tcp://HOST:PORT, mqtt://HOST:PORT, mqtts://HOST:PORT or ssl://HOST:PORT";
 
     /**
-     * Reads an address; the port is 1883 (8883 with TLS) where none is given.
+     * Parses an address; the default port is 1883, or 8883 with TLS.
      *
      * @throws InvalidSettingException for anything else
      */
     public static BrokerAddress parse(String text) {
         URI uri = uri(text);
         boolean tls = encrypted(text, uri);
-        boolean plain = uri.getHost() != null && uri.getUserInfo() == null && uri.getQuery() == null;
-        if (!plain || !(uri.getPath() == null || uri.getPath().isEmpty() || uri.getPath().equals("/"))) {
+        boolean hostOnly = uri.getHost() != null && uri.getUserInfo() == null && uri.getQuery() == null;
+        if (!hostOnly || !(uri.getPath() == null || uri.getPath().isEmpty() || uri.getPath().equals("/"))) {
             throw fault(withoutLogin(text));
         }
         int port = uri.getPort() < 0 ? (tls ? 8883 : 1883) : uri.getPort();
         if (port < 1 || port > 65535) {
             throw fault(text);
         }
-        return new BrokerAddress(bare(uri.getHost()), port, tls);
+        return new BrokerAddress(withoutBrackets(uri.getHost()), port, tls);
     }
 
     private static URI uri(String text) {
@@ -45,7 +45,7 @@ public record BrokerAddress(String host, int port, boolean tls) implements Seria
         };
     }
 
-    private static String bare(String host) {
+    private static String withoutBrackets(String host) {
         return host.startsWith("[") ? host.substring(1, host.length() - 1) : host;
     }
 
@@ -59,7 +59,7 @@ public record BrokerAddress(String host, int port, boolean tls) implements Seria
 
     @Override
     public String toString() {
-        String shown = host.contains(":") ? "[" + host + "]" : host;
-        return (tls ? "mqtts://" : "tcp://") + shown + ":" + port;
+        String hostText = host.contains(":") ? "[" + host + "]" : host;
+        return (tls ? "mqtts://" : "tcp://") + hostText + ":" + port;
     }
 }

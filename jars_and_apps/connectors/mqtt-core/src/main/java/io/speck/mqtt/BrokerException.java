@@ -1,6 +1,6 @@
 package io.speck.mqtt;
 
-/** The broker is out of reach, refuses the client, or refuses a message. */
+/** The broker is unreachable, or refuses the client or a message. */
 public final class BrokerException extends MqttException {
     private static final long serialVersionUID = 1L;
 
@@ -16,7 +16,7 @@ public final class BrokerException extends MqttException {
         this.refused = refused;
     }
 
-    /** Whether the broker answered, and said no: trying again soon will not help. */
+    /** True if the broker answered with a refusal, so that an early retry will not help. */
     public boolean refused() {
         return refused;
     }

@@ -1,6 +1,6 @@
 package io.speck.mqtt;
 
-/** A setting that cannot be used; the message names it, its value and what would be right. */
+/** A setting is invalid; the message names it, its value and the expected form. */
 public final class InvalidSettingException extends MqttException {
     private static final long serialVersionUID = 1L;
 

@@ -3,7 +3,7 @@ package io.speck.mqtt;
 import java.io.Serializable;
 import java.util.Objects;
 
-/** How to reach a broker: its address, who we are there, and whom we trust. Never shows the password. */
+/** The login at a broker: address, credentials, and trusted certificates. Its text form never shows the password. */
 public final class Login implements Serializable {
     private static final long serialVersionUID = 2L;
 
@@ -13,7 +13,7 @@ public final class Login implements Serializable {
     private final TlsFiles tls;
 
     /**
-     * @param username null for who is known by a certificate, or not at all
+     * @param username null for a client that is known by its certificate, or is anonymous
      * @param password null for none
      */
     public Login(BrokerAddress address, String username, Password password, TlsFiles tls) {
@@ -31,16 +31,16 @@ public final class Login implements Serializable {
         return address;
     }
 
-    String username() {
+    public String username() {
         return username;
     }
 
-    /** The password as it is now; null for none. See {@link Password#reveal}. */
-    byte[] password() {
+    /** Returns the current password; null for none. See {@link Password#reveal}. */
+    public byte[] password() {
         return password == null ? null : password.reveal(address);
     }
 
-    TlsFiles tls() {
+    public TlsFiles tls() {
         return tls;
     }
 

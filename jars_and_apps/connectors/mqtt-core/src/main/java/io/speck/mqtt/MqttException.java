@@ -1,13 +1,13 @@
 package io.speck.mqtt;
 
 /**
- * The root of what this library throws.
+ * The root of the exceptions of this library.
  *
  * <pre>
  * MqttException
  *   InvalidSettingException   an address, option or topic that cannot be used
- *   BrokerException           the broker is out of reach, or refuses
- *   DataLossException         the broker no longer holds what the reader still needs
+ *   BrokerException           the broker is unreachable, or refuses
+ *   DataLossException         the broker no longer holds messages that the reader needs
  *   TakenOverException        a newer attempt reads this session
  * </pre>
  *

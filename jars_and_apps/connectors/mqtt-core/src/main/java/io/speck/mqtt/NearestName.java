@@ -4,11 +4,11 @@ import java.util.Collection;
 import java.util.Comparator;
 import java.util.Locale;
 
-/** Finds what somebody may have meant, by edit distance (Levenshtein). */
+/** Suggests a known name for a mistyped one, by edit distance (Levenshtein). */
 public final class NearestName {
     private NearestName() {}
 
-    /** A hint such as {@code " (did you mean 'topic'?)"}; empty when nothing known is near. */
+    /** Returns a hint such as {@code " (did you mean 'topic'?)"}, or an empty text if no known name is near. */
     public static String hint(String name, Collection<String> known) {
         String typed = name.toLowerCase(Locale.ROOT);
         return known.stream()

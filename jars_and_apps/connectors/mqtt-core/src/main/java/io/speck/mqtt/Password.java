@@ -7,7 +7,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Objects;
 
-/** A password, or the file that holds it on the machine where it is needed. Never shown. */
+/** A password, or the file that holds it on the machine of the task. Its text form never shows the password. */
 public final class Password implements Serializable {
     private static final long serialVersionUID = 1L;
     /** The protocol's bound for a password (MQTT 5, 1.5.6). */
@@ -25,12 +25,15 @@ public final class Password implements Serializable {
         return new Password(Objects.requireNonNull(text), null);
     }
 
-    /** One that is read whenever a connection is made, so that it may be changed there; spaces around it do not count. */
+    /**
+     * A password in a file, which is read for each connection, so that it may be replaced; surrounding spaces are
+     * ignored.
+     */
     public static Password in(String file) {
         return new Password(null, Objects.requireNonNull(file));
     }
 
-    /** @throws BrokerException when the file cannot be read; its content is in no message */
+    /** @throws BrokerException if the file cannot be read; no message shows its content */
     byte[] reveal(BrokerAddress broker) {
         if (file == null) {
             return text.getBytes(StandardCharsets.UTF_8);
@@ -42,7 +45,7 @@ public final class Password implements Serializable {
             }
             return Files.readString(path).strip().getBytes(StandardCharsets.UTF_8);
         } catch (IOException | RuntimeException e) {
-            throw e instanceof BrokerException told ? told : unusable(broker, "cannot be read");
+            throw e instanceof BrokerException known ? known : unusable(broker, "cannot be read");
         }
     }
 

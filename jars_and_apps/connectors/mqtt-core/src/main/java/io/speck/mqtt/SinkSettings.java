@@ -4,9 +4,9 @@ import java.io.Serializable;
 import java.time.Duration;
 
 /**
- * How a writer behaves.
+ * The settings of a writer.
  *
- * @param login the broker and who we are there; all writers of a process with the same login share one connection
- * @param flushTimeout how long to wait for the broker to have taken what was written
+ * @param login the broker and the credentials there; all writers of a process with the same login share one connection
+ * @param flushTimeout time limit for the broker to acknowledge all written messages
  */
 public record SinkSettings(Login login, Duration flushTimeout) implements Serializable {}

@@ -5,17 +5,17 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 
 /**
- * What a reader needs to know.
+ * The settings of a reader.
  *
- * @param login the broker and who we are there
+ * @param login the broker and the credentials there
  * @param clientId name of the persistent session
  * @param topic filter to subscribe to
- * @param receiveMaximum how many unacknowledged messages the broker may have under way to us, 1 to 65535
- * @param bufferBytes how much is kept in memory, roughly, before reading from the broker pauses
- * @param fenceTopic topic of the retained message that names the attempt that may read; null for none
- * @param attempt our number towards the fence
- * @param failOnDataLoss whether messages that the broker lost end the reader, or are only logged
- * @param connectTimeout for the first connection, and for the broker's redelivery after a restart
+ * @param receiveMaximum limit of unacknowledged messages in flight from the broker, 1 to 65535
+ * @param bufferBytes approximate size of buffered messages above which reading from the broker pauses
+ * @param fenceTopic topic of the retained message that names the attempt allowed to read; null for none
+ * @param attempt number of this reader, compared with the fence
+ * @param failOnDataLoss true to end the reader when the broker lost messages, false to log the loss
+ * @param connectTimeout time limit of the first connection, and of the broker's redelivery after a restart
  */
 public record SourceSettings(Login login, String clientId, String topic, int receiveMaximum, long bufferBytes,
         String fenceTopic, long attempt, boolean failOnDataLoss, Duration connectTimeout) implements Serializable {
@@ -23,7 +23,7 @@ public record SourceSettings(Login login, String clientId, String topic, int rec
     private static final int LONGEST_STRING = 65535;
 
     /**
-     * The text, if it can name a session.
+     * Returns the text if it can name a session.
      *
      * @throws InvalidSettingException otherwise
      */
@@ -36,7 +36,7 @@ public record SourceSettings(Login login, String clientId, String topic, int rec
     }
 
     /**
-     * The text, if it is a topic filter by MQTT 5, 4.7.1: '#' only as last level, '+' only as a whole level.
+     * Returns the text if it is a topic filter by MQTT 5, 4.7.1: '#' only as last level, '+' only as a whole level.
      *
      * @throws InvalidSettingException otherwise
      */
@@ -55,7 +55,8 @@ public record SourceSettings(Login login, String clientId, String topic, int rec
         return text;
     }
 
-    String session() {
+    /** Names the session and its broker, for errors and log lines. */
+    public String session() {
         return "client '" + clientId + "' at broker " + login;
     }
 }

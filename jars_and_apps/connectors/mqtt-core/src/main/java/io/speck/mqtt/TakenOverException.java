@@ -1,6 +1,6 @@
 package io.speck.mqtt;
 
-/** The session belongs to another, newer reader: this one has ended for good. */
+/** A newer reader has taken the session over; this one has ended for good. */
 public final class TakenOverException extends MqttException {
     private static final long serialVersionUID = 1L;
 

@@ -13,7 +13,7 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.IntUnaryOperator;
 
-/** A TCP relay in front of a broker, whose connections a test can cut, or make deaf in one direction. */
+/** A TCP relay in front of a broker, whose connections a test can cut, or block in one direction. */
 public final class CuttingProxy implements AutoCloseable {
     private final ServerSocket listener = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
     private final List<Socket> sockets = new CopyOnWriteArrayList<>();
@@ -40,24 +40,24 @@ public final class CuttingProxy implements AutoCloseable {
         sockets.clear();
     }
 
-    /** Whether what clients send gets lost on its way. */
-    public void swallow(boolean wanted) {
-        swallowing = wanted;
+    /** Drops all data of clients, or stops doing so. */
+    public void swallow(boolean enabled) {
+        swallowing = enabled;
     }
 
-    /** What clients send gets lost on its way when so many bytes more have passed. */
+    /** Drops all data of clients after a number of further bytes. */
     public void swallowAfter(long bytes) {
         upwardBytes = bytes;
     }
 
-    /** Each of the next connections is cut when it has brought so many bytes to the client. */
+    /** Cuts each of the next connections after a number of bytes to the client. */
     public void cutAfter(Long... bytes) {
         cuts.addAll(List.of(bytes));
     }
 
-    /** Whether new connections are closed at once. */
-    public void refuse(boolean wanted) {
-        refusing = wanted;
+    /** Closes new connections at once, or stops doing so. */
+    public void refuse(boolean enabled) {
+        refusing = enabled;
     }
 
     private void accept() {
@@ -102,7 +102,7 @@ public final class CuttingProxy implements AutoCloseable {
         });
     }
 
-    /** @param passing how many of so many bytes pass; negative when the connection is cut after them */
+    /** @param passing the number of bytes to pass on, of those read; negative to cut the connection after them */
     private static void relay(Socket from, Socket to, IntUnaryOperator passing) {
         byte[] piece = new byte[16384];
         try {

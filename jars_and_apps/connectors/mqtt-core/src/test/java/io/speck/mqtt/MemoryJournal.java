@@ -1,11 +1,12 @@
 package io.speck.mqtt;
 
+import io.speck.mqtt.reader.BatchJournal;
 import java.util.SortedMap;
 import java.util.TreeMap;
 
-/** Records that outlive a reader, but not the test. */
-final class MemoryJournal implements BatchJournal {
-    final SortedMap<Long, byte[]> records = new TreeMap<>();
+/** Holds batch records beyond the life of a reader, for one test. */
+public final class MemoryJournal implements BatchJournal {
+    public final SortedMap<Long, byte[]> records = new TreeMap<>();
 
     @Override
     public SortedMap<Long, byte[]> read() {

@@ -23,7 +23,7 @@ public final class Mosquitto implements AutoCloseable {
     private final int port;
     private Process process;
 
-    /** Starts one, or skips the test where there is none. */
+    /** Starts Mosquitto, or skips the test if it is not installed. */
     public static Mosquitto start(Path folder, String... settings) throws IOException {
         Mosquitto broker = new Mosquitto(folder, settings);
         broker.start();
@@ -33,7 +33,7 @@ public final class Mosquitto implements AutoCloseable {
     private Mosquitto(Path folder, String... settings) throws IOException {
         this.folder = Files.createDirectories(folder.resolve("mosquitto"));
         this.port = freePort();
-        // As root, Mosquitto becomes a user of its own, who must be able to write here.
+        // Started by root, Mosquitto changes to a user of its own, which needs to write here.
         Files.setPosixFilePermissions(folder, PosixFilePermissions.fromString("rwxrwxrwx"));
         Files.setPosixFilePermissions(this.folder, PosixFilePermissions.fromString("rwxrwxrwx"));
         Files.writeString(this.folder.resolve("mosquitto.conf"), String.join("\n",
@@ -82,7 +82,7 @@ public final class Mosquitto implements AutoCloseable {
         }
     }
 
-    /** Ends it in an orderly way: it saves its sessions. */
+    /** Stops it in an orderly way: it saves its sessions. */
     public void stop() {
         process.destroy();
         try {
@@ -95,7 +95,7 @@ public final class Mosquitto implements AutoCloseable {
         }
     }
 
-    /** Writes to disk what it would save by itself later. */
+    /** Makes it save its state to disk now. */
     public void save() throws IOException {
         Path saved = folder.resolve("mosquitto.db");
         Files.deleteIfExists(saved);
@@ -103,7 +103,7 @@ public final class Mosquitto implements AutoCloseable {
         Await.until("mosquitto saved", () -> Files.exists(saved));
     }
 
-    /** Ends it at once; what it had not saved is lost. */
+    /** Kills it; unsaved state is lost. */
     public void kill() throws IOException {
         signal("KILL");
         Await.until("mosquitto is dead", () -> !process.isAlive());
@@ -113,7 +113,7 @@ public final class Mosquitto implements AutoCloseable {
         new ProcessBuilder("kill", "-" + name, Long.toString(process.pid())).start();
     }
 
-    /** Has it forget what it saved. */
+    /** Deletes its saved state. */
     public void forget() throws IOException {
         Files.deleteIfExists(folder.resolve("mosquitto.db"));
     }

@@ -3,6 +3,15 @@ package io.speck.mqtt;
 import io.netty.buffer.ByteBufUtil;
 import io.netty.handler.codec.mqtt.MqttMessageBuilders;
 import io.netty.handler.codec.mqtt.MqttQoS;
+import io.speck.mqtt.net.Connection;
+import io.speck.mqtt.net.ConnectionListener;
+import io.speck.mqtt.net.ReasonCodes;
+import io.speck.mqtt.net.Runtime;
+import io.speck.mqtt.net.Session;
+import io.speck.mqtt.reader.BatchJournal;
+import io.speck.mqtt.reader.Message;
+import io.speck.mqtt.reader.MqttSource;
+import io.speck.mqtt.writer.MqttSink;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
@@ -17,7 +26,7 @@ public final class Topic implements AutoCloseable {
 
     private final MqttSource source;
 
-    /** Collects what comes to the topic from now on; what repeats a stamp is dropped. */
+    /** Collects the messages of the topic from now on; those that repeat a stamp are dropped. */
     public Topic(String url, String topic) throws Exception {
         source = source(url, "collector-" + topic, topic);
     }
@@ -29,12 +38,12 @@ public final class Topic implements AutoCloseable {
         return opened;
     }
 
-    /** Makes a session ahead of its reader, as a coordinator would, so that nothing sent from now on is missed. */
+    /** Creates a session ahead of its reader, as a coordinator would, so that it gets all messages from now on. */
     public static void session(String url, String clientId, String topic) throws Exception {
         source(url, clientId, topic).close();
     }
 
-    /** What the broker still holds for a session, which is empty then. */
+    /** Empties a session; returns the messages that the broker held for it. */
     public static List<String> drain(String url, String clientId, String topic) throws Exception {
         String marker = "marker " + System.nanoTime();
         publish(url, topic, List.of(marker));
@@ -81,7 +90,7 @@ public final class Topic implements AutoCloseable {
         }
     }
 
-    /** Leaves a message at a topic, for whoever comes. */
+    /** Publishes a retained message. */
     public static void retain(String url, String topic, String payload) throws Exception {
         CompletableFuture<Integer> answer = new CompletableFuture<>();
         ConnectionListener listener = new ConnectionListener() {
@@ -90,19 +99,19 @@ public final class Topic implements AutoCloseable {
                 answer.complete(reason);
             }
         };
-        Connection connection = Connection.open(Login.anonymous(url), Session.passing("retainer"), listener, PATIENCE);
+        Connection connection = Connection.open(Login.anonymous(url), Session.temporary("retainer"), listener, PATIENCE);
         connection.writeAndFlush(MqttMessageBuilders.publish().topicName(topic).retained(true).messageId(1)
                 .qos(MqttQoS.AT_LEAST_ONCE).payload(ByteBufUtil.writeUtf8(Runtime.BUFFERS, payload)).build());
         int reason = answer.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
         connection.close(true);
         if (reason >= 0x80) {
-            throw new AssertionError(Reasons.text(reason));
+            throw new AssertionError(ReasonCodes.text(reason));
         }
     }
 
     /** Makes the broker lose a session. */
     public static void forget(String url, String clientId) throws InterruptedException {
-        Connection.open(Login.anonymous(url), Session.passing(clientId), new ConnectionListener() {}, PATIENCE).close(true);
+        Connection.open(Login.anonymous(url), Session.temporary(clientId), new ConnectionListener() {}, PATIENCE).close(true);
     }
 
     @Override

@@ -11,41 +11,41 @@ import java.util.TreeSet;
 /** A program's arguments: pairs of {@code --NAME VALUE}. */
 final class Arguments {
     private final Map<String, String> values = new LinkedHashMap<>();
-    private final TreeSet<String> asked = new TreeSet<>();
+    private final TreeSet<String> read = new TreeSet<>();
 
     /** @throws InvalidSettingException for anything but such pairs, each name once */
-    Arguments(String[] words) {
-        for (int i = 0; i < words.length; i += 2) {
-            String name = words[i].startsWith("--") ? words[i].substring(2) : "";
+    Arguments(String[] pairs) {
+        for (int i = 0; i < pairs.length; i += 2) {
+            String name = pairs[i].startsWith("--") ? pairs[i].substring(2) : "";
             if (name.isEmpty()) {
-                throw new InvalidSettingException("argument '" + words[i] + "' (expected --NAME VALUE)");
+                throw new InvalidSettingException("argument '" + pairs[i] + "' (expected --NAME VALUE)");
             }
-            if (i + 1 == words.length) {
-                throw new InvalidSettingException("argument '" + words[i] + "' has no value");
+            if (i + 1 == pairs.length) {
+                throw new InvalidSettingException("argument '" + pairs[i] + "' has no value");
             }
-            if (values.put(name, words[i + 1]) != null) {
-                throw new InvalidSettingException("argument '" + words[i] + "' is given twice");
+            if (values.put(name, pairs[i + 1]) != null) {
+                throw new InvalidSettingException("argument '" + pairs[i] + "' is given twice");
             }
         }
     }
 
-    /** The value of an argument, or null. */
+    /** Returns the value of an argument, or null. */
     String get(String name) {
-        asked.add(name);
+        read.add(name);
         return values.get(name);
     }
 
-    /** @throws InvalidSettingException naming what was given and never asked for */
+    /** @throws InvalidSettingException naming the arguments that no part of the program reads */
     void done() {
         List<String> unknown = new ArrayList<>();
         for (String name : values.keySet()) {
-            if (!asked.contains(name)) {
-                unknown.add("'--" + name + "'" + NearestName.hint(name, asked));
+            if (!read.contains(name)) {
+                unknown.add("'--" + name + "'" + NearestName.hint(name, read));
             }
         }
         if (!unknown.isEmpty()) {
             throw new InvalidSettingException("unknown argument " + String.join(", ", unknown) + "; there are --"
-                    + String.join(", --", asked));
+                    + String.join(", --", read));
         }
     }
 }

@@ -8,7 +8,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.function.UnaryOperator;
 
-/** Gathers what is wrong with the settings of a source or sink, so that all is said at once. */
+/** Collects the faults in the settings of a source or sink, to report all at once. */
 final class Faults {
     private final String side;
     private final List<String> found = new ArrayList<>();
@@ -21,15 +21,15 @@ final class Faults {
         found.add(fault);
     }
 
-    String required(String name, String value, String what) {
+    String required(String name, String value, String meaning) {
         if (value == null || value.isEmpty()) {
-            found.add("'" + name + "' is missing (" + what + ")");
+            found.add("'" + name + "' is missing (" + meaning + ")");
             return null;
         }
         return value;
     }
 
-    /** Checks a value, unless there is none, by a rule that throws {@link InvalidSettingException}. */
+    /** Checks a value, unless it is null, by a rule that throws {@link InvalidSettingException}. */
     void check(String name, String value, UnaryOperator<String> rule) {
         try {
             if (value != null) {
@@ -57,7 +57,7 @@ final class Faults {
         return fields.login(found::add);
     }
 
-    /** @throws InvalidSettingException naming every fault, when there is one */
+    /** @throws InvalidSettingException naming every fault, if there is any */
     void done() {
         if (!found.isEmpty()) {
             throw new InvalidSettingException("mqtt " + side + ": " + String.join("; ", found));

@@ -13,13 +13,13 @@ import org.apache.flink.core.io.SimpleVersionedSerializer;
 import org.apache.flink.util.function.SerializableFunction;
 
 /**
- * Writes messages at QoS 1, each with a stamp by which readers recognise it when it is written again.
+ * Writes messages at QoS 1, each with a stamp by which readers recognise its repetition.
  *
- * <p>A checkpoint waits until the broker has taken all that was written before it. After a failure the work since the
- * last checkpoint is repeated, and the n-th message of a subtask gets its old stamp. That is right when it <em>is</em>
- * the old message: each subtask must get the same elements in the same order again. It does when every operator on the
- * way has one input channel (from a source of parallelism 1, over maps, filters, or one keyBy) and looks at no clock.
- * For a program where it does not, number the messages otherwise ({@link Sequence}), or write without stamps.
+ * <p>A checkpoint waits until the broker has acknowledged all messages written before it. After a failure the work
+ * since the last checkpoint is repeated, and the n-th message of a subtask gets its old stamp. That is correct if it
+ * <em>is</em> the old message: each subtask must get the same elements in the same order again. It does if every
+ * operator upstream has one input channel (from a source of parallelism 1, over maps, filters, or one keyBy) and reads
+ * no clock. For other programs, number the messages in another way ({@link Sequence}), or write without stamps.
  */
 public final class FlinkMqttSink<T> implements Sink<T>, SupportsWriterState<T, Lineage> {
     private static final long serialVersionUID = 1L;
@@ -38,12 +38,12 @@ public final class FlinkMqttSink<T> implements Sink<T>, SupportsWriterState<T, L
         this.origin = origin;
     }
 
-    /** A sink of texts. */
+    /** Builds a sink of texts. */
     public static FlinkMqttSinkBuilder<String> texts() {
         return of(text -> text.getBytes(StandardCharsets.UTF_8));
     }
 
-    /** A sink of what {@code format} makes of each element. */
+    /** Builds a sink of the payloads that {@code format} returns for each element. */
     public static <T> FlinkMqttSinkBuilder<T> of(SerializableFunction<T, byte[]> format) {
         return new FlinkMqttSinkBuilder<>(format);
     }
@@ -55,7 +55,7 @@ public final class FlinkMqttSink<T> implements Sink<T>, SupportsWriterState<T, L
 
     @Override
     public StatefulSinkWriter<T, Lineage> restoreWriter(WriterInitContext context, Collection<Lineage> restored) {
-        LibraryRelease.with(context.getUserCodeClassLoader());
+        LibraryRelease.register(context.getUserCodeClassLoader());
         return new MqttSinkWriter<>(settings, format, job, Lineage.begin(context, restored, incarnation, origin),
                 context.metricGroup());
     }

@@ -3,16 +3,16 @@ package io.speck.flink.mqtt;
 import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.Login;
 import io.speck.mqtt.LoginFields;
-import io.speck.mqtt.MqttSink;
 import io.speck.mqtt.SinkSettings;
-import io.speck.mqtt.Stamp;
 import io.speck.mqtt.TlsFiles;
+import io.speck.mqtt.stamp.Stamp;
+import io.speck.mqtt.writer.MqttSink;
 import java.time.Duration;
 import java.util.regex.Pattern;
 import org.apache.flink.api.common.JobID;
 import org.apache.flink.util.function.SerializableFunction;
 
-/** Gathers the settings of a sink; nothing is connected before the job runs. */
+/** Builds a sink from its settings; it connects when the job runs. */
 public final class FlinkMqttSinkBuilder<T> {
     private static final Pattern JOB_ID = Pattern.compile("[0-9a-f]{32}");
 
@@ -41,20 +41,20 @@ public final class FlinkMqttSinkBuilder<T> {
         return this;
     }
 
-    /** How to log in there; null for neither. */
+    /** The user name and the password; null for neither. */
     public FlinkMqttSinkBuilder<T> login(String name, String secret) {
         username = name;
         password = secret;
         return this;
     }
 
-    /** Path, on the machine where the task runs, of a file with the password, in place of one given; null for none. */
+    /** Path of a file with the password on the machine of the task, in place of a given one; null for none. */
     public FlinkMqttSinkBuilder<T> passwordFile(String path) {
         passwordFile = path;
         return this;
     }
 
-    /** Whom to trust, and who we are, with TLS; the files are on the machine where the task runs. */
+    /** The certificates to trust, and the client's own, for TLS; the files are on the machine of the task. */
     public FlinkMqttSinkBuilder<T> tls(TlsFiles files) {
         tls = files;
         return this;
@@ -78,21 +78,21 @@ public final class FlinkMqttSinkBuilder<T> {
         return this;
     }
 
-    /** The name of the job in the stamps; none, or an empty one, for messages without stamps. */
+    /** The name of the job in the stamps; null or empty for messages without stamps. */
     public FlinkMqttSinkBuilder<T> job(String name) {
         job = name == null || name.isEmpty() ? null : name;
         return this;
     }
 
-    /** The lineage in the stamps, where Flink's own (see the class) is not the right one. */
+    /** The lineage in the stamps, in place of the default: of job id, parallelism and restored checkpoint. */
     public FlinkMqttSinkBuilder<T> incarnation(String name) {
         incarnation = name;
         return this;
     }
 
     /**
-     * The id (32 hexadecimal digits) of a job that ended before its first checkpoint, whose work this one does again
-     * from its beginning: what it writes bears the stamps that it had. Null for none.
+     * The id (32 hexadecimal digits) of a job that ended before its first checkpoint, and whose work this one repeats
+     * from its beginning, with the same stamps. Null for none.
      */
     public FlinkMqttSinkBuilder<T> origin(String job) {
         origin = job;
@@ -105,7 +105,7 @@ public final class FlinkMqttSinkBuilder<T> {
         return this;
     }
 
-    /** How long the broker may take for what is written before a checkpoint. */
+    /** Time limit for the broker to acknowledge the messages written before a checkpoint. */
     public FlinkMqttSinkBuilder<T> flushTimeout(Duration limit) {
         flushTimeout = limit;
         return this;
@@ -116,7 +116,7 @@ public final class FlinkMqttSinkBuilder<T> {
         Faults faults = new Faults("sink");
         Login login = faults.login(new LoginFields(broker, username, password, passwordFile, tls));
         if (topicOf == null) {
-            faults.required("topic", topic, "where messages go");
+            faults.required("topic", topic, "the topic of the messages");
         }
         faults.check("topic", topic, FlinkMqttSinkBuilder::topicName);
         faults.check("incarnation", incarnation, Stamp::incarnation);
@@ -131,13 +131,13 @@ public final class FlinkMqttSinkBuilder<T> {
 
     private static String jobId(String text) {
         if (!JOB_ID.matcher(text).matches()) {
-            throw new InvalidSettingException("'" + text + "' is no id of a job (expected 32 hexadecimal digits)");
+            throw new InvalidSettingException("'" + text + "' is not the id of a job (expected 32 hexadecimal digits)");
         }
         return text;
     }
 
     private static String topicName(String text) {
-        MqttSink.checked(text);
+        MqttSink.encodeTopic(text);
         return text;
     }
 }

@@ -15,13 +15,13 @@ import org.apache.flink.core.io.SimpleVersionedSerializer;
 import org.apache.flink.util.function.SerializableFunction;
 
 /**
- * Reads an MQTT 5 topic through a persistent session, and acknowledges a message when a checkpoint that reflects it is
- * complete: so checkpoints must be on, and after 65535 unacknowledged messages it waits for the next.
+ * Reads an MQTT 5 topic through a persistent session, and acknowledges a message once a checkpoint that reflects it is
+ * complete. Checkpoints must therefore be on, and after 65535 unacknowledged messages it waits for the next one.
  *
- * <p>A session has one reader: give the source parallelism 1. With more, the first subtask reads and the others are
- * done at once. The timestamp of a record is its time of receipt, which is another one when the message comes again.
+ * <p>A session has one reader: set the source's parallelism to 1. With more, the first subtask reads and the others
+ * finish at once. The timestamp of a record is its time of receipt, which changes when the message is redelivered.
  *
- * @param <T> what it makes of each message
+ * @param <T> type of the records
  */
 public final class FlinkMqttSource<T> implements Source<T, MqttSplit, Boolean>, ResultTypeQueryable<T> {
     private static final long serialVersionUID = 1L;
@@ -36,17 +36,17 @@ public final class FlinkMqttSource<T> implements Source<T, MqttSplit, Boolean>, 
         this.format = format;
     }
 
-    /** A source of the messages' contents as text. */
+    /** Builds a source of the messages' contents as text. */
     public static FlinkMqttSourceBuilder<String> texts() {
         return of(Types.STRING, Received::text);
     }
 
-    /** A source of whole messages: topic, content, key and time of receipt. */
+    /** Builds a source of whole messages: topic, content, key and time of receipt. */
     public static FlinkMqttSourceBuilder<Received> messages() {
         return of(Types.POJO(Received.class), received -> received);
     }
 
-    /** A source of what {@code format} makes of each message. */
+    /** Builds a source of the records that {@code format} returns for each message. */
     public static <T> FlinkMqttSourceBuilder<T> of(TypeInformation<T> type, SerializableFunction<Received, T> format) {
         return new FlinkMqttSourceBuilder<>(type, format);
     }

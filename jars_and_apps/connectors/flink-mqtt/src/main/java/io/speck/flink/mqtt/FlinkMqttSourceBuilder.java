@@ -10,7 +10,7 @@ import java.time.Duration;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.util.function.SerializableFunction;
 
-/** Gathers the settings of a source; nothing is connected before the job runs. */
+/** Builds a source from its settings; it connects when the job runs. */
 public final class FlinkMqttSourceBuilder<T> {
     private static final long MEBIBYTE = 1L << 20;
     private static final int LARGEST_BUFFER = 4096;
@@ -42,20 +42,20 @@ public final class FlinkMqttSourceBuilder<T> {
         return this;
     }
 
-    /** How to log in there; null for neither. */
+    /** The user name and the password; null for neither. */
     public FlinkMqttSourceBuilder<T> login(String name, String secret) {
         username = name;
         password = secret;
         return this;
     }
 
-    /** Path, on the machine where the task runs, of a file with the password, in place of one given; null for none. */
+    /** Path of a file with the password on the machine of the task, in place of a given one; null for none. */
     public FlinkMqttSourceBuilder<T> passwordFile(String path) {
         passwordFile = path;
         return this;
     }
 
-    /** Whom to trust, and who we are, with TLS; the files are on the machine where the task runs. */
+    /** The certificates to trust, and the client's own, for TLS; the files are on the machine of the task. */
     public FlinkMqttSourceBuilder<T> tls(TlsFiles files) {
         tls = files;
         return this;
@@ -73,32 +73,32 @@ public final class FlinkMqttSourceBuilder<T> {
         return this;
     }
 
-    /** How many unacknowledged messages may be under way, 1 to 65535: no more are read between two checkpoints. */
+    /** Limit of unacknowledged messages, 1 to 65535: no more are read between two checkpoints. */
     public FlinkMqttSourceBuilder<T> receiveMaximum(int messages) {
         receiveMaximum = messages;
         return this;
     }
 
-    /** Memory for messages in hand, in MiB, before reading from the broker pauses. */
+    /** Memory of buffered messages in MiB, above which reading from the broker pauses. */
     public FlinkMqttSourceBuilder<T> bufferMegabytes(long size) {
         bufferMegabytes = size;
         return this;
     }
 
-    /** Topic of the retained message that names the attempt that may read, and the number of this one. */
+    /** Topic of the retained message that names the attempt allowed to read, and the number of this one. */
     public FlinkMqttSourceBuilder<T> fence(String fenceTopic, long attempt) {
         this.fenceTopic = fenceTopic;
         this.attempt = attempt;
         return this;
     }
 
-    /** Whether a session that the broker has lost ends the job, or is only logged. */
-    public FlinkMqttSourceBuilder<T> failOnDataLoss(boolean wanted) {
-        failOnDataLoss = wanted;
+    /** True to end the job when the broker lost its session, false to log the loss. */
+    public FlinkMqttSourceBuilder<T> failOnDataLoss(boolean enabled) {
+        failOnDataLoss = enabled;
         return this;
     }
 
-    /** How long the first connection may take. */
+    /** Time limit of the first connection. */
     public FlinkMqttSourceBuilder<T> connectTimeout(Duration limit) {
         connectTimeout = limit;
         return this;

@@ -1,22 +1,22 @@
 package io.speck.flink.mqtt;
 
-import io.speck.mqtt.Runtime;
+import io.speck.mqtt.net.Runtime;
 import org.apache.flink.api.connector.source.SourceReader;
 import org.apache.flink.util.UserCodeClassLoader;
 
 /**
- * Ends the library's threads together with the job, when they are the job's own.
+ * Ends the library's threads together with the job if they belong to the job.
  *
- * <p>Flink loads a job's jar with a class loader for each job, hence one copy of the library and its threads each. A
- * thread that outlived the job would keep all its classes in memory for as long as the process lives.
+ * <p>Flink loads a job's jar with a class loader for each job, which gives each job a copy of the library and its
+ * threads. A thread that outlived the job would keep all its classes in memory for the lifetime of the process.
  */
 final class LibraryRelease {
     private LibraryRelease() {}
 
-    static void with(UserCodeClassLoader jobs) {
+    static void register(UserCodeClassLoader loader) {
         boolean ownedByJob = Runtime.class.getClassLoader() != SourceReader.class.getClassLoader();
         if (ownedByJob) {
-            jobs.registerReleaseHookIfAbsent("speck-mqtt", Runtime::stop);
+            loader.registerReleaseHookIfAbsent("speck-mqtt", Runtime::stop);
         }
     }
 }

@@ -12,22 +12,22 @@ import org.apache.flink.api.connector.sink2.WriterInitContext;
 import org.apache.flink.core.io.SimpleVersionedSerializer;
 
 /**
- * Which row of stamps a subtask writes, and where in it it stands: the state of a writer.
+ * The state of a writer: the stream of stamps of a subtask, and its position in it.
  *
  * @param run the lineage in the stamps
  * @param subtask the partition in the stamps
- * @param parallelism of the sink; with another one, each subtask writes other messages than before
- * @param next the number of the next message, where messages are counted
+ * @param parallelism parallelism of the sink; a change of it changes the messages of each subtask
+ * @param next number of the next message, if messages are counted
  */
 record Lineage(String run, int subtask, int parallelism, long next) {
     /**
-     * The row that a subtask continues, or else begins.
+     * Returns the stream of stamps that a subtask continues, or else begins.
      *
-     * <p>A new run's name is the same however often Flink restarts the job from the same point, since all that is sent
-     * again must bear the stamps that it had. It is another one for another job, and after a change of parallelism.
+     * <p>The name of a new run is the same for each restart of the job from the same point, since repeated messages
+     * must carry their old stamps. It differs between jobs, and after a change of parallelism.
      *
      * @param incarnation the user's own name for the run; null for none
-     * @param origin the job whose work this one does again from its beginning; null for none
+     * @param origin the job whose work this one repeats from its beginning; null for none
      */
     static Lineage begin(WriterInitContext context, Collection<Lineage> restored, String incarnation, JobID origin) {
         int subtask = context.getTaskInfo().getIndexOfThisSubtask();
@@ -44,13 +44,15 @@ record Lineage(String run, int subtask, int parallelism, long next) {
         return new Lineage(run, subtask, parallelism, 0);
     }
 
-    /** Short, since every message carries it: the job's 128 bits, and what else matters, mixed down to 64. */
+    /**
+     * Names a run in 64 bits, since every message carries it: the job's 128 bits, parallelism and checkpoint, mixed.
+     */
     static String name(JobID job, int parallelism, long checkpoint) {
         long mixed = mix(mix(mix(job.getUpperPart()) ^ job.getLowerPart()) ^ parallelism) ^ checkpoint;
         return new BigInteger(Long.toUnsignedString(mix(mixed))).toString(Character.MAX_RADIX);
     }
 
-    /** The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): near numbers come far apart. */
+    /** The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): near numbers are mapped far apart. */
     private static long mix(long number) {
         long mixed = (number ^ number >>> 30) * 0xbf58476d1ce4e5b9L;
         mixed = (mixed ^ mixed >>> 27) * 0x94d049bb133111ebL;
@@ -61,7 +63,7 @@ record Lineage(String run, int subtask, int parallelism, long next) {
         return new Lineage(run, subtask, parallelism, number);
     }
 
-    /** The form in checkpoints. */
+    /** Serializes the state for checkpoints. */
     static final class Serializer implements SimpleVersionedSerializer<Lineage> {
         private static final int VERSION = 1;
 

@@ -22,13 +22,13 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
  * }</pre>
  *
  * <p>Arguments: {@code --job-name --source-broker --source-topic --sink-broker --sink-topic}, perhaps {@code --session
- * --attempt --fence-topic}, and the program's own. How to log in at the brokers is not among them, since Flink shows a
- * job's arguments to everybody: it is in Flink's configuration, under {@code speck.source.} and {@code speck.sink.}
+ * --attempt --fence-topic}, and the program's own. Logins at the brokers are not among them, since Flink shows a job's
+ * arguments to all users: they are in Flink's configuration, under {@code speck.source.} and {@code speck.sink.}
  * followed by {@code username}, {@code password} or {@code password-file}, {@code ca-file}, {@code certificate-file} and
- * {@code key-file}. The files are on the machine where a task runs.
+ * {@code key-file}. The files are on the machine of the task.
  */
 public final class MqttJob {
-    /** A link between two sites that is cut for some minutes holds a job up, and does not end it. */
+    /** A link between two sites that is cut for some minutes delays a job, and does not end it. */
     private static final Duration FLUSH_TIMEOUT = Duration.ofMinutes(10);
 
     private final StreamExecutionEnvironment environment;
@@ -36,20 +36,20 @@ public final class MqttJob {
     private final String name;
     private final int parallelism;
 
-    private MqttJob(StreamExecutionEnvironment environment, String[] words) {
+    private MqttJob(StreamExecutionEnvironment environment, String[] pairs) {
         this.environment = environment;
-        arguments = new Arguments(words);
+        arguments = new Arguments(pairs);
         name = required("job-name");
         parallelism = environment.getParallelism();
         environment.setParallelism(1);
     }
 
-    /** @throws InvalidSettingException when the arguments are not pairs of name and value, or no job is named */
+    /** @throws InvalidSettingException if the arguments are not pairs of name and value, or do not name a job */
     public static MqttJob of(String[] arguments) {
         return of(StreamExecutionEnvironment.getExecutionEnvironment(), arguments);
     }
 
-    /** The same in an environment that the program has made already. */
+    /** Does the same in an environment that the program has created already. */
     public static MqttJob of(StreamExecutionEnvironment environment, String[] arguments) {
         return new MqttJob(environment, arguments);
     }
@@ -71,28 +71,28 @@ public final class MqttJob {
     }
 
     /**
-     * The parallelism that was asked for, to be set on operators behind a keyBy. All others have 1: between operators
-     * of different parallelism Flink deals elements out in turn, from a random beginning, so that after a failure
-     * they come to other subtasks than before, and the stamps of what these write would lie.
+     * The configured parallelism, to be set on operators after a keyBy. All others have 1: between operators of
+     * different parallelism Flink distributes elements round-robin from a random start, so that after a failure they
+     * would reach other subtasks than before, and get wrong stamps.
      */
     public int parallelism() {
         return parallelism;
     }
 
-    /** An argument of the program's own. */
-    public String argument(String argument, String otherwise) {
+    /** Returns an argument of the program's own. */
+    public String argument(String argument, String fallback) {
         String value = arguments.get(argument);
-        return value == null ? otherwise : value;
+        return value == null ? fallback : value;
     }
 
     /**
-     * An argument that has to be understood.
+     * Returns a parsed argument of the program's own.
      *
-     * @param expected what would be right, for the error
-     * @throws InvalidSettingException when {@code parser} throws an {@link IllegalArgumentException}
+     * @param expected the expected form, for the error
+     * @throws InvalidSettingException if {@code parser} throws an {@link IllegalArgumentException}
      */
-    public <T> T argument(String argument, String otherwise, Function<String, T> parser, String expected) {
-        String value = argument(argument, otherwise);
+    public <T> T argument(String argument, String fallback, Function<String, T> parser, String expected) {
+        String value = argument(argument, fallback);
         try {
             return parser.apply(value);
         } catch (IllegalArgumentException e) {
@@ -101,9 +101,9 @@ public final class MqttJob {
         }
     }
 
-    /** A whole number among the program's own arguments. */
-    public long number(String argument, long otherwise, long least, long most) {
-        return argument(argument, Long.toString(otherwise), text -> {
+    /** Returns a whole number among the program's own arguments. */
+    public long number(String argument, long fallback, long least, long most) {
+        return argument(argument, Long.toString(fallback), text -> {
             long number = Long.parseLong(text.strip());
             if (number < least || number > most) {
                 throw new NumberFormatException();
@@ -112,12 +112,12 @@ public final class MqttJob {
         }, "a whole number from " + least + " to " + most);
     }
 
-    /** The contents of the messages of the source topic, as text, in their order. */
+    /** Reads the contents of the messages of the source topic, as text, in order. */
     public DataStream<String> texts() {
         return read(source(FlinkMqttSource.texts()).build());
     }
 
-    /** The messages of the source topic, in their order. */
+    /** Reads the messages of the source topic, in order. */
     public DataStream<Received> messages() {
         return read(source(FlinkMqttSource.messages()).build());
     }
@@ -127,14 +127,14 @@ public final class MqttJob {
                 .setParallelism(1);
     }
 
-    /** A source with broker, login, topic, session and fence of this job, for a program that sets more. */
+    /** Prepares a source with broker, login, topic, session and fence of this job, for a program that sets more. */
     public <T> FlinkMqttSourceBuilder<T> source(FlinkMqttSourceBuilder<T> builder) {
         builder.broker(required("source-broker")).topic(required("source-topic"))
                 .clientId(argument("session", "speck-" + name))
                 .login(login("source", "username"), login("source", "password"))
                 .passwordFile(login("source", "password-file"))
                 .tls(tls("source"))
-                .failOnDataLoss(false); // a session that a broker lost is filled again by those who wrote to it
+                .failOnDataLoss(false); // writers refill a session that a broker lost
         String fence = argument("fence-topic", null);
         long attempt = number("attempt", -1, -1, Long.MAX_VALUE);
         return fence == null ? builder : builder.fence(fence, attempt);
@@ -145,12 +145,12 @@ public final class MqttJob {
         write(texts, sink(FlinkMqttSink.texts()).build());
     }
 
-    /** Writes to a sink that {@link #sink} made. */
+    /** Writes to a sink that {@link #sink} prepared. */
     public <T> void write(DataStream<T> elements, FlinkMqttSink<T> sink) {
         elements.sinkTo(sink).name("sink").uid("sink").setParallelism(elements.getParallelism());
     }
 
-    /** A sink with broker, login, topic and stamps of this job, for a program that sets more. */
+    /** Prepares a sink with broker, login, topic and stamps of this job, for a program that sets more. */
     public <T> FlinkMqttSinkBuilder<T> sink(FlinkMqttSinkBuilder<T> builder) {
         return builder.broker(required("sink-broker")).topic(required("sink-topic")).job(name).flushTimeout(FLUSH_TIMEOUT)
                 .login(login("sink", "username"), login("sink", "password"))
@@ -163,8 +163,8 @@ public final class MqttJob {
         return new TlsFiles(login(side, "ca-file"), login(side, "certificate-file"), login(side, "key-file"));
     }
 
-    private String login(String side, String what) {
-        return setting("speck." + side + "." + what);
+    private String login(String side, String field) {
+        return setting("speck." + side + "." + field);
     }
 
     private String setting(String key) {
@@ -173,7 +173,7 @@ public final class MqttJob {
     }
 
     /**
-     * Runs it.
+     * Runs the program.
      *
      * @throws InvalidSettingException as {@link #ready} does
      */
@@ -183,9 +183,9 @@ public final class MqttJob {
     }
 
     /**
-     * For a program that runs it in another way than {@link #execute}: call this just before.
+     * Checks arguments and checkpoints; for a program that runs in another way than by {@link #execute}, just before.
      *
-     * @throws InvalidSettingException when an argument was given that nobody asked for, or checkpoints are off
+     * @throws InvalidSettingException if the program does not read an argument, or checkpoints are off
      */
     public void ready() {
         arguments.done();

@@ -1,21 +1,21 @@
 package io.speck.flink.mqtt;
 
-import io.speck.mqtt.MqttSink;
 import io.speck.mqtt.SinkSettings;
-import io.speck.mqtt.Stamp;
+import io.speck.mqtt.stamp.Stamp;
+import io.speck.mqtt.writer.MqttSink;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import org.apache.flink.api.connector.sink2.StatefulSinkWriter;
 import org.apache.flink.metrics.groups.SinkWriterMetricGroup;
 
-/** One subtask that writes. It connects when it has something to write, as an idle job needs no connection. */
+/** One subtask that writes. It connects with its first message, as an idle job needs no connection. */
 final class MqttSinkWriter<T> implements StatefulSinkWriter<T, Lineage> {
-    /** Flink's checkpoints play no part in the numbers, which run on over all of them. */
+    /** The numbers continue over all checkpoints of Flink, so that one epoch holds them all. */
     private static final long EPOCH = 0;
 
     private final SinkSettings settings;
     private final SinkFormat<T> format;
-    private final Lineage begun;
+    private final Lineage lineage;
     private final SinkWriterMetricGroup metrics;
     private final byte[] job;
     private final String prefix;
@@ -27,7 +27,7 @@ final class MqttSinkWriter<T> implements StatefulSinkWriter<T, Lineage> {
             SinkWriterMetricGroup metrics) {
         this.settings = settings;
         this.format = format;
-        this.begun = lineage;
+        this.lineage = lineage;
         this.metrics = metrics;
         this.job = job == null ? null : job.getBytes(StandardCharsets.UTF_8);
         this.prefix = Stamp.prefix(lineage.run(), lineage.subtask(), EPOCH);
@@ -43,7 +43,7 @@ final class MqttSinkWriter<T> implements StatefulSinkWriter<T, Lineage> {
         String key = format.key() == null ? null : format.key().apply(element);
         sink.send(format.topic().apply(element), value, key == null ? null : key.getBytes(StandardCharsets.UTF_8), job,
                 job == null ? null : sequence(element));
-        sink.prompt();
+        sink.sendSoon();
         metrics.getNumRecordsSendCounter().inc();
         metrics.getNumBytesSendCounter().inc(value.length);
     }
@@ -53,7 +53,7 @@ final class MqttSinkWriter<T> implements StatefulSinkWriter<T, Lineage> {
         return (prefix + number).getBytes(StandardCharsets.UTF_8);
     }
 
-    /** Flink calls this before a checkpoint: what is acknowledged after it has then surely been published. */
+    /** Flink calls this before a checkpoint: the source acknowledges input only after its output was published. */
     @Override
     public void flush(boolean endOfInput) throws InterruptedException {
         if (sink != null) {
@@ -63,7 +63,7 @@ final class MqttSinkWriter<T> implements StatefulSinkWriter<T, Lineage> {
 
     @Override
     public List<Lineage> snapshotState(long checkpoint) {
-        return List.of(begun.at(next));
+        return List.of(lineage.at(next));
     }
 
     @Override

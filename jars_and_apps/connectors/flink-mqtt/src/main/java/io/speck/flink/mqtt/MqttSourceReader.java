@@ -1,8 +1,8 @@
 package io.speck.flink.mqtt;
 
 import io.speck.mqtt.Received;
-import io.speck.mqtt.SourceMetrics;
 import io.speck.mqtt.SourceSettings;
+import io.speck.mqtt.reader.SourceMetrics;
 import java.io.IOException;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -14,13 +14,13 @@ import org.apache.flink.core.io.InputStatus;
 import org.apache.flink.metrics.groups.SourceReaderMetricGroup;
 import org.apache.flink.util.function.SerializableFunction;
 
-/** The subtask that reads, when it has got the split; one without is done. */
+/** A subtask of the source: it reads if it has the split, and is finished otherwise. */
 final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
     private final SourceSettings settings;
     private final SerializableFunction<Received, T> format;
     private final SourceReaderContext context;
     private final CompletableFuture<Void> assigned = new CompletableFuture<>();
-    private volatile SessionReading reading;
+    private volatile SessionReader reader;
 
     MqttSourceReader(SourceSettings settings, SerializableFunction<Received, T> format, SourceReaderContext context) {
         this.settings = settings;
@@ -30,9 +30,9 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
 
     @Override
     public void start() {
-        LibraryRelease.with(context.getUserCodeClassLoader());
+        LibraryRelease.register(context.getUserCodeClassLoader());
         SourceReaderMetricGroup metrics = context.metricGroup();
-        metrics.setPendingRecordsGauge(() -> reading == null ? 0 : reading.pending());
+        metrics.setPendingRecordsGauge(() -> reader == null ? 0 : reader.pending());
         gauge("queued", SourceMetrics::queued);
         gauge("received", SourceMetrics::received);
         gauge("redelivered", SourceMetrics::redelivered);
@@ -43,16 +43,16 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
     }
 
     private void gauge(String name, ToLongFunction<SourceMetrics> value) {
-        context.metricGroup().gauge(name, () -> reading == null ? 0L : value.applyAsLong(reading.metrics()));
+        context.metricGroup().gauge(name, () -> reader == null ? 0L : value.applyAsLong(reader.metrics()));
     }
 
     @Override
     public void addSplits(List<MqttSplit> splits) {
-        if (reading != null || splits.size() != 1) {
+        if (reader != null || splits.size() != 1) {
             throw new IllegalStateException("client '" + settings.clientId() + "' has one session, and not "
                     + splits.size() + " more");
         }
-        reading = new SessionReading(settings, splits.get(0));
+        reader = new SessionReader(settings, splits.get(0));
         assigned.complete(null);
     }
 
@@ -63,26 +63,26 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
 
     @Override
     public InputStatus pollNext(ReaderOutput<T> output) {
-        if (reading == null) {
+        if (reader == null) {
             return assigned.isDone() ? InputStatus.END_OF_INPUT : InputStatus.NOTHING_AVAILABLE;
         }
-        if (!reading.hasNext()) {
+        if (!reader.hasNext()) {
             return InputStatus.NOTHING_AVAILABLE;
         }
-        Received next = reading.next();
+        Received next = reader.next();
         output.collect(format.apply(next), next.receivedMillis());
-        return reading.hasNext() ? InputStatus.MORE_AVAILABLE : InputStatus.NOTHING_AVAILABLE;
+        return reader.hasNext() ? InputStatus.MORE_AVAILABLE : InputStatus.NOTHING_AVAILABLE;
     }
 
     @Override
     public CompletableFuture<Void> isAvailable() {
-        return reading == null ? assigned : reading.available();
+        return reader == null ? assigned : reader.available();
     }
 
     @Override
     public List<MqttSplit> snapshotState(long checkpoint) {
         try {
-            return reading == null ? List.of() : List.of(reading.snapshot(checkpoint));
+            return reader == null ? List.of() : List.of(reader.snapshot(checkpoint));
         } catch (IOException e) {
             throw new IllegalStateException("client '" + settings.clientId() + "': the state cannot be recorded", e);
         }
@@ -90,15 +90,15 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
 
     @Override
     public void notifyCheckpointComplete(long checkpoint) throws IOException {
-        if (reading != null) {
-            reading.complete(checkpoint);
+        if (reader != null) {
+            reader.complete(checkpoint);
         }
     }
 
     @Override
     public void close() {
-        if (reading != null) {
-            reading.close();
+        if (reader != null) {
+            reader.close();
         }
     }
 }

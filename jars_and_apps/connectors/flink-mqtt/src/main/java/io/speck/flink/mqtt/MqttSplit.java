@@ -1,6 +1,6 @@
 package io.speck.flink.mqtt;
 
-import io.speck.mqtt.BatchRecord;
+import io.speck.mqtt.reader.BatchRecord;
 import java.util.Collections;
 import java.util.Objects;
 import java.util.SortedMap;
@@ -8,7 +8,7 @@ import java.util.TreeMap;
 import org.apache.flink.api.connector.source.SourceSplit;
 
 /**
- * The one session of a source, and what has been read of it.
+ * The one session of a source, and the position in it.
  *
  * <p>Of each message that the state already reflects, but that the broker may send again, it holds packet id and hash
  * (about eight bytes), never the content.
@@ -20,8 +20,8 @@ public final class MqttSplit implements SourceSplit {
     private final SortedMap<Long, byte[]> records;
 
     /**
-     * @param position how many messages were given out
-     * @param records a {@link BatchRecord} of what was given out and is perhaps not acknowledged, by its start
+     * @param position number of messages that were emitted
+     * @param records a {@link BatchRecord} of each emitted batch that may be unacknowledged, by its start
      */
     MqttSplit(long position, SortedMap<Long, byte[]> records) {
         this.position = position;

@@ -12,7 +12,7 @@ import java.util.SortedMap;
 import java.util.TreeMap;
 import org.apache.flink.core.io.SimpleVersionedSerializer;
 
-/** The split's form in checkpoints: position, number of records, and of each its start, length and bytes. */
+/** Serializes the split for checkpoints: position, number of records, and start, length and bytes of each. */
 final class MqttSplitSerializer implements SimpleVersionedSerializer<MqttSplit> {
     private static final int VERSION = 1;
 
@@ -43,7 +43,7 @@ final class MqttSplitSerializer implements SimpleVersionedSerializer<MqttSplit> 
         DataInputStream in = new DataInputStream(new ByteArrayInputStream(serialized));
         long position = in.readLong();
         SortedMap<Long, byte[]> records = new TreeMap<>();
-        for (int left = in.readInt(); left > 0; left--) {
+        for (int remaining = in.readInt(); remaining > 0; remaining--) {
             long start = in.readLong();
             records.put(start, in.readNBytes(in.readInt()));
         }

@@ -6,14 +6,14 @@ import org.apache.flink.api.connector.source.SplitEnumerator;
 import org.apache.flink.api.connector.source.SplitEnumeratorContext;
 import org.apache.flink.core.io.SimpleVersionedSerializer;
 
-/** Gives the one split to the first subtask; a session has one reader, so that the others are done at once. */
+/** Assigns the one split to the first subtask; a session has one reader, so the others finish at once. */
 final class SessionEnumerator implements SplitEnumerator<MqttSplit, Boolean> {
     private static final int READING_SUBTASK = 0;
 
     private final SplitEnumeratorContext<MqttSplit> context;
     private MqttSplit unassigned;
 
-    /** @param assigned whether a reader has the split, in its own state */
+    /** @param assigned true if a reader has the split in its own state */
     SessionEnumerator(SplitEnumeratorContext<MqttSplit> context, boolean assigned) {
         this.context = context;
         this.unassigned = assigned ? null : MqttSplit.UNREAD;
@@ -47,7 +47,7 @@ final class SessionEnumerator implements SplitEnumerator<MqttSplit, Boolean> {
     @Override
     public void close() {}
 
-    /** The enumerator's state: one byte. */
+    /** Serializes the enumerator's state: one byte. */
     static final class Serializer implements SimpleVersionedSerializer<Boolean> {
         private static final int VERSION = 1;
 

@@ -4,10 +4,10 @@ import java.io.Serializable;
 import org.apache.flink.util.function.SerializableFunction;
 
 /**
- * How an element becomes a message.
+ * The conversion of elements to messages.
  *
  * @param value its content
- * @param topic where it goes
+ * @param topic its topic
  * @param key the user property {@code key}; null for messages without one
  * @param sequence its number in the stamps; null to count
  */

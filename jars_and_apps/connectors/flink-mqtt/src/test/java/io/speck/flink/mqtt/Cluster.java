@@ -36,7 +36,7 @@ final class Cluster {
         flink.start();
     }
 
-    /** An environment for one job; no checkpoint comes by itself when the interval is long. */
+    /** Creates an environment for one job; a long interval keeps checkpoints to those that the test triggers. */
     static StreamExecutionEnvironment environment(long checkpointMillis, String savepoint) {
         Configuration configuration = new Configuration();
         configuration.set(RestartStrategyOptions.RESTART_STRATEGY, "fixed-delay");
@@ -48,7 +48,7 @@ final class Cluster {
         StreamExecutionEnvironment environment = StreamExecutionEnvironment.getExecutionEnvironment(configuration);
         environment.setParallelism(1);
         environment.enableCheckpointing(checkpointMillis);
-        // Without a pause to keep, Flink takes the first one at once, whatever the interval.
+        // Without a minimum pause Flink takes the first checkpoint at once, even with a long interval.
         environment.getCheckpointConfig().setMinPauseBetweenCheckpoints(checkpointMillis);
         return environment;
     }
@@ -71,12 +71,12 @@ final class Cluster {
         awaitMetric(job, "connected", 1);
     }
 
-    /** Waits until a gauge of a job's source has come so far. */
+    /** Waits until a gauge of a job's source reaches a value. */
     void awaitMetric(JobID job, String name, long value) {
         Await.until(name + " is " + value, () -> gauge(job, name) >= value);
     }
 
-    /** Waits until a job's source has acknowledged all it received: it hears of a complete checkpoint last. */
+    /** Waits until a job's source has acknowledged all it received: it is notified of a complete checkpoint last. */
     void awaitIdle(JobID job) {
         Await.until("nothing queued", () -> gauge(job, "queued") == 0);
     }
@@ -94,13 +94,13 @@ final class Cluster {
         flink.triggerCheckpoint(job).get(1, TimeUnit.MINUTES);
     }
 
-    /** As often as it takes: Flink declines one while a task is ending. */
+    /** Retries until one succeeds: Flink declines a checkpoint while a task is ending. */
     void awaitCheckpoint(JobID job) {
         Await.until("a checkpoint", () -> checkpointLater(job).handle((done, declined) -> declined == null)
                 .get(1, TimeUnit.MINUTES));
     }
 
-    /** The savepoint's place. */
+    /** Stops a job; returns the path of its savepoint. */
     String stop(JobID job) throws Exception {
         return flink.stopWithSavepoint(job, folder.resolve("savepoints").toUri().toString(), false,
                 SavepointFormatType.CANONICAL).get(1, TimeUnit.MINUTES);
@@ -111,7 +111,7 @@ final class Cluster {
         Await.until("cancelled", () -> status(job).isGloballyTerminalState());
     }
 
-    /** Why a job ended, as the text of its innermost cause. */
+    /** Returns the text of the innermost cause of a job's end. */
     String failure(JobID job) throws Exception {
         Await.until("failed", () -> status(job) == JobStatus.FAILED);
         Throwable cause = flink.requestJobResult(job).get(1, TimeUnit.MINUTES).getSerializedThrowable().orElseThrow()

@@ -21,7 +21,7 @@ import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 
 /**
- * A process for the test to kill: hands {@code in} on to {@code middle}, and counts both, from the newest checkpoint
+ * A process for the test to kill: forwards {@code in} to {@code middle}, and counts both, from the newest checkpoint
  * that an earlier process left. Arguments: the broker, and the folder of the checkpoints.
  */
 public final class CountingJob {

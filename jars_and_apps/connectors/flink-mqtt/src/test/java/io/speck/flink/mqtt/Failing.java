@@ -3,14 +3,14 @@ package io.speck.flink.mqtt;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.flink.api.common.functions.MapFunction;
 
-/** Fails so many times, each when so many more messages have passed; the count outlives the job's restarts. */
+/** Fails a given number of times, each after a given number of messages; its count survives restarts of the job. */
 final class Failing implements MapFunction<String, String> {
     private static final long serialVersionUID = 1L;
     private static final AtomicInteger LEFT = new AtomicInteger();
     private static final AtomicInteger SEEN = new AtomicInteger();
     private static volatile int every;
 
-    /** @return how many failures are left */
+    /** @return the number of remaining failures */
     static AtomicInteger times(int failures, int messages) {
         every = messages;
         SEEN.set(0);

@@ -4,7 +4,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.speck.mqtt.Await;
 import io.speck.mqtt.CuttingProxy;
 import io.speck.mqtt.Mosquitto;
 import io.speck.mqtt.Topic;
@@ -95,7 +94,7 @@ class FlinkMqttTest {
         return IntStream.range(from, to).mapToObj(Integer::toString).toList();
     }
 
-    /** What the broker still held for the job's session. */
+    /** Returns the messages that the broker still held for the job's session. */
     private List<String> drain() throws Exception {
         return Topic.drain(broker.url(), "job", "in");
     }
@@ -138,7 +137,7 @@ class FlinkMqttTest {
     }
 
     @Test
-    void aStoppedJobGoesOnWithItsSavepoint() throws Exception {
+    void aStoppedJobContinuesFromItsSavepoint() throws Exception {
         JobID job = forward(Cluster.environment(OFTEN, null));
         publish(numbers(0, 500));
         out.take(500);
@@ -153,7 +152,7 @@ class FlinkMqttTest {
     }
 
     @Test
-    void aCutConnectionHealsAndNothingIsLostOrDoubled() throws Exception {
+    void aCutConnectionIsReestablishedWithoutLossOrDuplicates() throws Exception {
         JobID job = forward(Cluster.environment(OFTEN, null));
         for (int i = 0; i < 10; i++) {
             publish(numbers(i * 200, i * 200 + 200));

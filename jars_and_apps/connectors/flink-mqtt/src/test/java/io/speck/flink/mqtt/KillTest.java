@@ -66,7 +66,7 @@ class KillTest {
                 .redirectOutput(ProcessBuilder.Redirect.appendTo(folder.resolve("out").toFile())).start();
     }
 
-    /** Sends until so many messages more were counted; as each kill comes then, it comes anywhere between checkpoints. */
+    /** Sends until a number of further messages were counted; the kill that follows falls anywhere between checkpoints. */
     private void loadUntilCounted(Process process, Topic counts, int more) {
         int before = counts.all().size();
         Await.until("counting goes on", () -> {

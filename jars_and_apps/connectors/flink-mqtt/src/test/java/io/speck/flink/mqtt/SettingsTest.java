@@ -1,5 +1,6 @@
 package io.speck.flink.mqtt;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
@@ -9,6 +10,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.speck.mqtt.InvalidSettingException;
 import java.time.Duration;
 import java.util.HashSet;
+import java.util.HexFormat;
 import java.util.List;
 import java.util.Set;
 import java.util.TreeMap;
@@ -16,14 +18,14 @@ import org.apache.flink.api.common.JobID;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 
-/** What needs no broker: settings, arguments, and the forms of state. */
+/** Checks settings, arguments and the forms of state, without a broker. */
 class SettingsTest {
     private static String fault(Executable work) {
         return assertThrows(InvalidSettingException.class, work).getMessage();
     }
 
     @Test
-    void allFaultsOfASourceAreSaidAtOnce() {
+    void allFaultsOfASourceAreReportedAtOnce() {
         String fault = fault(() -> FlinkMqttSource.texts().broker("tcp:/x").topic("a/#/b").receiveMaximum(0)
                 .bufferMegabytes(0).fence("f", -1).login(null, "secret").connectTimeout(Duration.ZERO).build());
         for (String part : List.of("'tcp:/x' is not a broker address", "'a/#/b' is not a topic filter",
@@ -35,11 +37,11 @@ class SettingsTest {
     }
 
     @Test
-    void allFaultsOfASinkAreSaidAtOnce() {
+    void allFaultsOfASinkAreReportedAtOnce() {
         String fault = fault(() -> FlinkMqttSink.texts().topic("a/#").incarnation("no/slash").origin("ABC")
                 .flushTimeout(Duration.ofSeconds(-1)).build());
         for (String part : List.of("'broker' is missing", "'a/#' is not a topic that can be written to",
-                "'no/slash' is not an incarnation", "'ABC' is no id of a job", "'flushTimeout' is PT-1S")) {
+                "'no/slash' is not an incarnation", "'ABC' is not the id of a job", "'flushTimeout' is PT-1S")) {
             assertTrue(fault.contains(part), part + " in " + fault);
         }
         assertTrue(fault(() -> FlinkMqttSink.texts().broker("tcp://b").build()).contains("'topic' is missing"));
@@ -58,7 +60,7 @@ class SettingsTest {
     }
 
     @Test
-    void anArgumentThatNobodyAskedForIsAnError() {
+    void anUnreadArgumentIsAnError() {
         MqttJob job = MqttJob.of(new String[] {"--job-name", "x", "--sitee", "A"});
         job.argument("site", "");
         assertTrue(fault(job::execute).contains("unknown argument '--sitee' (did you mean 'site'?)"));
@@ -67,6 +69,17 @@ class SettingsTest {
     @Test
     void aJobWithoutCheckpointsIsRefused() {
         assertTrue(fault(MqttJob.of(new String[] {"--job-name", "x"})::execute).contains("checkpoints are off"));
+    }
+
+    @Test
+    void storedStatesAreReadBack() throws Exception {
+        byte[] split = HexFormat.of().parseHex("000000000000000c00000002000000000000000400000000000000000000000a00000003010203");
+        MqttSplit read = new MqttSplitSerializer().deserialize(1, split);
+        assertEquals(12, read.position());
+        assertEquals(List.of(4L, 10L), List.copyOf(read.records().keySet()));
+        assertArrayEquals(new byte[] {1, 2, 3}, read.records().get(10L));
+        byte[] lineage = HexFormat.of().parseHex("000372756e0000000100000002000000000000002a");
+        assertEquals(new Lineage("run", 1, 2, 42), new Lineage.Serializer().deserialize(1, lineage));
     }
 
     @Test
@@ -83,7 +96,7 @@ class SettingsTest {
     }
 
     @Test
-    void runsAreNamedAlikeForOneStartAndApartForAllOthers() {
+    void runNamesDifferBetweenStarts() {
         JobID job = new JobID(1, 2);
         assertEquals(Lineage.name(job, 1, 5), Lineage.name(new JobID(1, 2), 1, 5));
         Set<String> names = new HashSet<>();

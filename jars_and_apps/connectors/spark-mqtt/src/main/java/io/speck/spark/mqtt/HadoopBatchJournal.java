@@ -1,6 +1,6 @@
 package io.speck.spark.mqtt;
 
-import io.speck.mqtt.BatchJournal;
+import io.speck.mqtt.reader.BatchJournal;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InputStream;
@@ -13,7 +13,7 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
 
-/** The records of the batches as files below the source's part of the checkpoint. */
+/** Stores batch records as files in the source's part of the checkpoint. */
 final class HadoopBatchJournal implements BatchJournal {
     private static final String SUFFIX = ".batch";
 
@@ -23,7 +23,7 @@ final class HadoopBatchJournal implements BatchJournal {
     HadoopBatchJournal(String checkpointLocation, Configuration configuration) throws IOException {
         this.folder = new Path(checkpointLocation, "mqtt-batches");
         FileSystem found = folder.getFileSystem(configuration);
-        // Records have a check sum of their own; the local file system would write a second file for one.
+        // Records have a check sum of their own; the local file system would write a second file for its own.
         this.files = found instanceof LocalFileSystem local ? local.getRawFileSystem() : found;
         files.mkdirs(folder);
     }

@@ -15,7 +15,7 @@ public final class MqttDataSource implements TableProvider, DataSourceRegister {
         return "mqtt";
     }
 
-    /** Spark asks this of sources only, so that a wrong option shows when the stream is loaded, not when it runs. */
+    /** Called by Spark for sources only, so that a wrong option fails when the stream is loaded, not when it runs. */
     @Override
     public StructType inferSchema(CaseInsensitiveStringMap options) {
         return Rows.schema(ReadOptions.parse(options).binaryValue());

@@ -1,8 +1,8 @@
 package io.speck.spark.mqtt;
 
 import io.speck.mqtt.InvalidSettingException;
-import io.speck.mqtt.MqttSink;
-import io.speck.mqtt.Stamp;
+import io.speck.mqtt.stamp.Stamp;
+import io.speck.mqtt.writer.MqttSink;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.nio.charset.StandardCharsets;
@@ -16,8 +16,8 @@ import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * Writes one partition of one batch. The stamp of a row is its place among the rows, so the rows must come in the same
- * order when the batch is run again: as they are without a shuffle, sorted by their bytes after one.
+ * Writes one partition of one batch. The stamp of a row is its position among the rows, so the rows must have the same
+ * order when the batch is run again: the input order without a shuffle, sorted by their bytes after one.
  */
 final class MqttDataWriter implements DataWriter<InternalRow> {
     private record Row(String topic, byte[] key, byte[] value) {
@@ -29,7 +29,7 @@ final class MqttDataWriter implements DataWriter<InternalRow> {
     private static final WriterCommitMessage DONE = new WriterCommitMessage() {};
 
     private final WriterSettings settings;
-    private final List<Row> held = new ArrayList<>();
+    private final List<Row> buffered = new ArrayList<>();
     private final byte[] job;
     private final byte[] prefix;
     private MqttSink sink;
@@ -45,11 +45,11 @@ final class MqttDataWriter implements DataWriter<InternalRow> {
 
     @Override
     public void write(InternalRow row) throws IOException {
-        Row read = new Row(topic(row), settings.layout().keyOf(row), settings.layout().valueOf(row));
+        Row converted = new Row(topic(row), settings.layout().keyOf(row), settings.layout().valueOf(row));
         if (settings.sorted()) {
-            held.add(read);
+            buffered.add(converted);
         } else {
-            send(read);
+            send(converted);
         }
     }
 
@@ -88,11 +88,11 @@ final class MqttDataWriter implements DataWriter<InternalRow> {
 
     @Override
     public WriterCommitMessage commit() throws IOException {
-        held.sort(Row.BY_BYTES);
-        for (Row row : held) {
+        buffered.sort(Row.BY_BYTES);
+        for (Row row : buffered) {
             send(row);
         }
-        held.clear();
+        buffered.clear();
         try {
             if (sink != null) {
                 sink.flush();
@@ -112,7 +112,7 @@ final class MqttDataWriter implements DataWriter<InternalRow> {
 
     @Override
     public void abort() {
-        held.clear();
+        buffered.clear();
     }
 
     @Override

@@ -1,8 +1,8 @@
 package io.speck.spark.mqtt;
 
-import io.speck.mqtt.Message;
-import io.speck.mqtt.MqttSource;
-import io.speck.mqtt.SourceMetrics;
+import io.speck.mqtt.reader.Message;
+import io.speck.mqtt.reader.MqttSource;
+import io.speck.mqtt.reader.SourceMetrics;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.io.UncheckedIOException;
@@ -24,9 +24,9 @@ import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow
 /**
  * The stream of one query.
  *
- * <p>Connects at Spark's first question, since only that shows whether a batch of before a restart is to come again:
- * Spark asks for its rows then, and for a new end offset otherwise. Spark asks for a new end only when all before the
- * start is committed, so that is when the source acknowledges, a batch earlier than by {@link #commit}.
+ * <p>Connects at Spark's first call, which shows if a batch of before a restart is to be repeated: Spark then requests
+ * its rows, and a new end offset otherwise. Spark requests a new end only once all rows before the start are committed,
+ * so the source acknowledges at that call, a batch earlier than by {@link #commit}.
  */
 final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics {
     private static final int ROWS_WORTH_A_PARTITION = 500;
@@ -74,7 +74,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
 
     @Override
     public Offset latestOffset() {
-        throw new UnsupportedOperationException("latestOffset(start, limit) is the one to call");
+        throw new UnsupportedOperationException("latestOffset() is not supported (call latestOffset(start, limit))");
     }
 
     @Override
@@ -94,22 +94,22 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
     }
 
     private long rows(ReadLimit limit) {
-        return limit instanceof ReadMaxRows most ? most.maxRows()
+        return limit instanceof ReadMaxRows maximum ? maximum.maxRows()
                 : limit instanceof ReadAllAvailable ? Integer.MAX_VALUE : options.maxRows();
     }
 
-    private long gather(long start, long most) throws InterruptedException {
+    private long gather(long start, long limit) throws InterruptedException {
         if (availableNow) {
-            return Math.min(availableEnd(start), start + most);
+            return Math.min(availableEnd(start), start + limit);
         }
-        long there = source.await(start + 1, options.pacing().idleWait().toNanos());
-        if (there > start) {
-            there = source.await(start + Math.min(most, options.maxRows()), pacing.lingerNanos(System.nanoTime()));
+        long arrived = source.await(start + 1, options.pacing().idleWait().toNanos());
+        if (arrived > start) {
+            arrived = source.await(start + Math.min(limit, options.maxRows()), pacing.lingerNanos(System.nanoTime()));
         }
-        return Math.min(there, start + most);
+        return Math.min(arrived, start + limit);
     }
 
-    /** Brokers do not tell how much is queued: all has arrived when nothing more came for a while. */
+    /** Brokers do not report how much is queued: all has arrived once nothing more arrives for a while. */
     private long availableEnd(long start) throws InterruptedException {
         long quiet = options.pacing().quietTime().toNanos();
         while (availableEnd < 0) {
@@ -123,9 +123,10 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
     }
 
     private int partitions(long rows) {
-        int most = options.partitions() > 0 ? options.partitions() : defaultPartitions;
-        long useful = options.partitions() > 0 ? rows : (rows + ROWS_WORTH_A_PARTITION - 1) / ROWS_WORTH_A_PARTITION;
-        return (int) Math.max(1, Math.min(most, useful));
+        int limit = options.partitions() > 0 ? options.partitions() : defaultPartitions;
+        long worthwhile = options.partitions() > 0
+                ? rows : (rows + ROWS_WORTH_A_PARTITION - 1) / ROWS_WORTH_A_PARTITION;
+        return (int) Math.max(1, Math.min(limit, worthwhile));
     }
 
     @Override
@@ -176,15 +177,15 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
     @Override
     public Map<String, String> metrics(Optional<Offset> latestConsumedOffset) {
         SourceMetrics metrics = source.metrics();
-        Map<String, String> shown = new LinkedHashMap<>();
-        shown.put("queued", Long.toString(metrics.queued()));
-        shown.put("received", Long.toString(metrics.received()));
-        shown.put("redelivered", Long.toString(metrics.redelivered()));
-        shown.put("duplicatesDropped", Long.toString(metrics.duplicatesDropped()));
-        shown.put("reconnections", Long.toString(metrics.reconnections()));
-        shown.put("lostSessions", Long.toString(metrics.lostSessions()));
-        shown.put("connected", Boolean.toString(metrics.connected()));
-        return shown;
+        Map<String, String> values = new LinkedHashMap<>();
+        values.put("queued", Long.toString(metrics.queued()));
+        values.put("received", Long.toString(metrics.received()));
+        values.put("redelivered", Long.toString(metrics.redelivered()));
+        values.put("duplicatesDropped", Long.toString(metrics.duplicatesDropped()));
+        values.put("reconnections", Long.toString(metrics.reconnections()));
+        values.put("lostSessions", Long.toString(metrics.lostSessions()));
+        values.put("connected", Boolean.toString(metrics.connected()));
+        return values;
     }
 
     @Override
@@ -196,7 +197,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         T run() throws IOException, InterruptedException;
     }
 
-    /** Spark takes an interrupted read for the end of a query that was stopped, and nothing else. */
+    /** Spark treats only an interrupted read as the end of a stopped query. */
     private static <T> T translated(Work<T> work) {
         try {
             return work.run();

@@ -4,7 +4,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.spark.sql.connector.read.streaming.Offset;
 
-/** A position in the stream: how many messages were given out before it. */
+/** A position in the stream: the number of messages before it. */
 final class MqttOffset extends Offset {
     private static final Pattern FORM = Pattern.compile("\\s*\\{\\s*\"offset\"\\s*:\\s*(\\d{1,18})\\s*}\\s*");
 
@@ -18,7 +18,7 @@ final class MqttOffset extends Offset {
         Matcher matcher = FORM.matcher(json);
         if (!matcher.matches()) {
             throw new IllegalArgumentException("'" + json + "' is not an offset of the mqtt source"
-                    + " (expected {\"offset\": N}); does the checkpoint belong to another source?");
+                    + " (expected {\"offset\": N}; the checkpoint may belong to another source)");
         }
         return new MqttOffset(Long.parseLong(matcher.group(1)));
     }

@@ -47,7 +47,7 @@ final class MqttTable implements SupportsRead, SupportsWrite {
         StructType rows = Rows.schema(read.binaryValue());
         if (!rows.simpleString().equals(schema.simpleString())) {
             throw new InvalidSettingException("mqtt source: a schema of " + schema.simpleString()
-                    + " was asked for (its rows are " + rows.simpleString() + "; leave the schema out)");
+                    + " is not supported (its rows are " + rows.simpleString() + "; leave the schema out)");
         }
         return () -> new TopicScan(rows, read);
     }

@@ -36,9 +36,9 @@ final class MqttWriteBuilder implements SupportsTruncate, SupportsStreamingUpdat
     }
 
     /**
-     * Spark does not tell a sink whether its rows come in the same order when a batch is run again, as they do without
-     * a shuffle only. A stamp that then stood for another row would make readers drop what they never saw, so stamped
-     * rows are sorted unless the user knows better.
+     * Spark does not tell a sink if its rows have the same order when a batch is run again, as is the case only without
+     * a shuffle. A stamp that then belonged to another row would make readers drop rows that they never received, so
+     * stamped rows are sorted unless the option {@code order} says otherwise.
      */
     @Override
     public Write build() {
@@ -49,7 +49,7 @@ final class MqttWriteBuilder implements SupportsTruncate, SupportsStreamingUpdat
         return new TopicWrite(settings);
     }
 
-    /** A query's id stays with its checkpoint, so it is the lineage of what is written. */
+    /** The lineage in the stamps: by default the query's id, since that stays with its checkpoint. */
     private String run() {
         String whole = options.incarnation() != null ? options.incarnation() : queryId.replace("-", "");
         return options.incarnation() != null || whole.length() < RUN_LENGTH ? whole : whole.substring(0, RUN_LENGTH);
@@ -84,7 +84,7 @@ final class MqttWriteBuilder implements SupportsTruncate, SupportsStreamingUpdat
         }
     }
 
-    /** All is published when the tasks have ended, so there is nothing left to do on commit. */
+    /** Commits nothing: all messages are published when the tasks have ended. */
     private record TopicBatchWrite(WriterSettings settings) implements BatchWrite {
         @Override
         public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {

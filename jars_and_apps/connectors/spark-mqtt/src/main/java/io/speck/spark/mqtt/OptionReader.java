@@ -16,12 +16,12 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** Reads the options of a source or sink, and gathers all their faults before it complains. */
+/** Reads the options of a source or sink, and collects their faults to report all at once. */
 final class OptionReader {
     static final Set<String> LOGIN = Set.of("brokerUrl", "username", "password", "passwordFile", "caFile",
             "certificateFile", "keyFile");
-    /** Spark itself puts these among the options. */
-    private static final Set<String> SPARKS_OWN = Set.of("checkpointlocation", "path", "queryname", "header");
+    /** Options that Spark itself adds. */
+    private static final Set<String> ADDED_BY_SPARK = Set.of("checkpointlocation", "path", "queryname", "header");
     private static final Pattern DURATION = Pattern.compile("(\\d{1,12})\\s*(ms|s|m|min)?");
 
     private final String side;
@@ -33,7 +33,7 @@ final class OptionReader {
         this.options = options;
         for (String name : options.asCaseSensitiveMap().keySet()) {
             if (known.stream().noneMatch(name::equalsIgnoreCase)
-                    && !SPARKS_OWN.contains(name.toLowerCase(Locale.ROOT))) {
+                    && !ADDED_BY_SPARK.contains(name.toLowerCase(Locale.ROOT))) {
                 faults.add("unknown option '" + name + "'" + NearestName.hint(name, known));
             }
         }
@@ -46,41 +46,41 @@ final class OptionReader {
                 text("passwordFile", null), tls).login(faults::add);
     }
 
-    String text(String name, String otherwise) {
+    String text(String name, String fallback) {
         String value = options.get(name);
-        return value == null || value.isEmpty() ? otherwise : value;
+        return value == null || value.isEmpty() ? fallback : value;
     }
 
-    String required(String name, String what) {
+    String required(String name, String meaning) {
         String value = text(name, null);
         if (value == null) {
-            faults.add("option '" + name + "' is missing (" + what + ")");
+            faults.add("option '" + name + "' is missing (" + meaning + ")");
         }
         return value;
     }
 
-    long number(String name, long otherwise, long least, long most) {
+    long number(String name, long fallback, long least, long most) {
         return parsed(name, text -> {
             long value = Long.parseLong(text.strip());
             if (value < least || value > most) {
                 throw new NumberFormatException();
             }
             return value;
-        }, otherwise, "a whole number from " + least + " to " + most);
+        }, fallback, "a whole number from " + least + " to " + most);
     }
 
-    double ratio(String name, double otherwise, double most) {
+    double ratio(String name, double fallback, double most) {
         return parsed(name, text -> {
             double value = Double.parseDouble(text.strip());
             if (!(value >= 0 && value <= most)) {
                 throw new NumberFormatException();
             }
             return value;
-        }, otherwise, "a number from 0 to " + most);
+        }, fallback, "a number from 0 to " + most);
     }
 
-    Duration duration(String name, Duration otherwise) {
-        return parsed(name, OptionReader::duration, otherwise, "a duration such as 500ms, 3s or 2min");
+    Duration duration(String name, Duration fallback) {
+        return parsed(name, OptionReader::duration, fallback, "a duration such as 500ms, 3s or 2min");
     }
 
     private static Duration duration(String text) {
@@ -97,11 +97,11 @@ final class OptionReader {
         };
     }
 
-    boolean flag(String name, boolean otherwise) {
-        return choice(name, otherwise ? "true" : "false", "true", "false").equals("true");
+    boolean flag(String name, boolean fallback) {
+        return choice(name, fallback ? "true" : "false", "true", "false").equals("true");
     }
 
-    String choice(String name, String otherwise, String... choices) {
+    String choice(String name, String fallback, String... choices) {
         return parsed(name, text -> {
             for (String choice : choices) {
                 if (choice.equalsIgnoreCase(text.strip())) {
@@ -109,23 +109,23 @@ final class OptionReader {
                 }
             }
             throw new NumberFormatException();
-        }, otherwise, String.join(" or ", choices));
+        }, fallback, String.join(" or ", choices));
     }
 
-    /** Notes a fault that only several options together show. */
+    /** Adds a fault of several options together. */
     void fault(String fault) {
         faults.add(fault);
     }
 
     /** Checks a value by a rule that throws {@link InvalidSettingException}. */
-    <T> T parsed(String name, Function<String, T> parser, T otherwise) {
-        return parsed(name, parser, otherwise, null);
+    <T> T parsed(String name, Function<String, T> parser, T fallback) {
+        return parsed(name, parser, fallback, null);
     }
 
-    private <T> T parsed(String name, Function<String, T> parser, T otherwise, String expected) {
+    private <T> T parsed(String name, Function<String, T> parser, T fallback, String expected) {
         String value = text(name, null);
         if (value == null) {
-            return otherwise;
+            return fallback;
         }
         try {
             return parser.apply(value);
@@ -134,10 +134,10 @@ final class OptionReader {
         } catch (InvalidSettingException e) {
             faults.add("option '" + name + "': " + e.getMessage());
         }
-        return otherwise;
+        return fallback;
     }
 
-    /** @throws InvalidSettingException naming every fault, when there is one */
+    /** @throws InvalidSettingException naming every fault, if there is any */
     void done() {
         if (!faults.isEmpty()) {
             throw new InvalidSettingException("mqtt " + side + ": " + String.join("; ", faults));

@@ -10,11 +10,11 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /**
  * The options of the source.
  *
- * @param source what the reader of the topic needs
- * @param maxRows rows of a batch at most
- * @param partitions input partitions of a batch at most; 0 for the session's default parallelism
- * @param pacing how long to gather rows before a batch closes
- * @param binaryValue whether the column {@code value} is BINARY in place of STRING
+ * @param source settings of the reader
+ * @param maxRows largest number of rows of a batch
+ * @param partitions largest number of input partitions of a batch; 0 for the session's default parallelism
+ * @param pacing time to gather rows before a batch closes
+ * @param binaryValue true if the column {@code value} is BINARY in place of STRING
  */
 record ReadOptions(SourceSettings source, long maxRows, int partitions, Pacing.Settings pacing, boolean binaryValue) {
     static final Set<String> NAMES = names();

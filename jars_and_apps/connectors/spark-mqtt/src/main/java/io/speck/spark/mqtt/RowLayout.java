@@ -11,7 +11,7 @@ import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** Where the sink finds its columns: value (STRING or BINARY), and if there are any key and topic; -1 for none. */
+/** The indexes of the sink's columns: value (STRING or BINARY), and optionally key and topic; -1 for none. */
 record RowLayout(int value, boolean binaryValue, int key, boolean binaryKey, int topic) implements Serializable {
     private static final String EXPECTED =
             " (expected value STRING or BINARY, optionally key STRING or BINARY, optionally topic STRING)";
@@ -50,12 +50,12 @@ record RowLayout(int value, boolean binaryValue, int key, boolean binaryKey, int
         return index >= 0 && schema.fields()[index].dataType() instanceof BinaryType;
     }
 
-    /** The payload; empty for NULL. */
+    /** Returns the payload; empty for NULL. */
     byte[] valueOf(InternalRow row) {
         return row.isNullAt(value) ? new byte[0] : bytes(row, value, binaryValue);
     }
 
-    /** The key, or null. */
+    /** Returns the key, or null. */
     byte[] keyOf(InternalRow row) {
         return key < 0 || row.isNullAt(key) ? null : bytes(row, key, binaryKey);
     }

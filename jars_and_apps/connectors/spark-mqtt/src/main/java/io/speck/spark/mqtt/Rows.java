@@ -1,6 +1,6 @@
 package io.speck.spark.mqtt;
 
-import io.speck.mqtt.Message;
+import io.speck.mqtt.reader.Message;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -29,8 +29,8 @@ final class Rows {
     }
 
     /**
-     * Messages in one array, which crosses to the executors at the cost of copying bytes: the topics once, then for each
-     * message (topic number, time in milliseconds, length, payload).
+     * Packs messages into one array, which is sent to the executors at the cost of copying bytes: the topics once, then
+     * for each message (topic number, time in milliseconds, length, payload).
      */
     static InputPartition pack(List<Message> messages) {
         Map<String, Integer> topics = new LinkedHashMap<>();
@@ -61,21 +61,21 @@ final class Rows {
         private final ByteBuffer packed;
         private final boolean binaryValue;
         private final GenericInternalRow row = new GenericInternalRow(3);
-        private int left;
+        private int remaining;
 
         Reader(Packed partition, boolean binaryValue) {
             this.topics = Arrays.stream(partition.topics()).map(UTF8String::fromString).toArray(UTF8String[]::new);
             this.packed = ByteBuffer.wrap(partition.bytes());
-            this.left = partition.count();
+            this.remaining = partition.count();
             this.binaryValue = binaryValue;
         }
 
         @Override
         public boolean next() {
-            if (left == 0) {
+            if (remaining == 0) {
                 return false;
             }
-            left--;
+            remaining--;
             row.update(0, topics[packed.getInt()]);
             row.update(2, packed.getLong() * MICROS_A_MILLI);
             row.update(1, value(packed.getInt()));

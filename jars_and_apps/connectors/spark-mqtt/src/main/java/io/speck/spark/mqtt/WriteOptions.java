@@ -1,9 +1,9 @@
 package io.speck.spark.mqtt;
 
 import io.speck.mqtt.Login;
-import io.speck.mqtt.MqttSink;
 import io.speck.mqtt.SinkSettings;
-import io.speck.mqtt.Stamp;
+import io.speck.mqtt.stamp.Stamp;
+import io.speck.mqtt.writer.MqttSink;
 import java.io.Serializable;
 import java.time.Duration;
 import java.util.HashSet;
@@ -14,10 +14,10 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * The options of the sink.
  *
  * @param sink broker, login and time-out
- * @param topic where rows go that name no topic of their own; null for none
+ * @param topic topic of rows without a topic of their own; null for none
  * @param job name for the stamps; null for messages without stamps
  * @param incarnation lineage for the stamps; null to take it from the query's checkpoint
- * @param order "input", "value", or null to sort what is stamped or complete
+ * @param order "input", "value", or null to sort rows with stamps, and the rows of a complete result
  */
 record WriteOptions(SinkSettings sink, String topic, String job, String incarnation, String order)
         implements Serializable {
@@ -44,7 +44,7 @@ record WriteOptions(SinkSettings sink, String topic, String job, String incarnat
     }
 
     private static String topic(String text) {
-        MqttSink.checked(text);
+        MqttSink.encodeTopic(text);
         return text;
     }
 }

@@ -107,7 +107,7 @@ class MqttQueryTest {
         }
     }
 
-    /** One partition: several are written side by side. */
+    /** Uses one partition, since several are written concurrently. */
     private StreamingQuery map() throws Exception {
         return writer(reader().option("partitions", 1).load().selectExpr("concat(topic, ':', value) AS value"))
                 .option("job", "map").option("order", "input").start();

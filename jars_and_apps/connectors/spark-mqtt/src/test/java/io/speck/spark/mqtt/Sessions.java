@@ -2,7 +2,7 @@ package io.speck.spark.mqtt;
 
 import org.apache.spark.sql.SparkSession;
 
-/** A local Spark with little of everything. */
+/** Starts a local Spark with few resources. */
 final class Sessions {
     private Sessions() {}
 

@@ -1,0 +1,35 @@
+package io.speck.mqtt.net;
+
+import io.netty.handler.codec.mqtt.MqttConnectReturnCode;
+import java.util.Locale;
+
+/** Texts of reason codes (MQTT 5, 2.4). */
+public final class ReasonCodes {
+    static final int TAKEN_OVER = 0x8E;
+
+    private ReasonCodes() {}
+
+    static String connect(MqttConnectReturnCode code) {
+        String name = code.name().replace("CONNECTION_REFUSED_", "").replace('_', ' ').toLowerCase(Locale.ROOT);
+        return name + String.format(" (reason 0x%02x)", code.byteValue() & 0xFF);
+    }
+
+    public static String text(int reason) {
+        String name = switch (reason) {
+            case TAKEN_OVER -> "session taken over";
+            case 0x80 -> "unspecified error";
+            case 0x83 -> "implementation specific error";
+            case 0x87 -> "not authorized";
+            case 0x8B -> "server shutting down";
+            case 0x8D -> "keep alive time-out";
+            case 0x8F -> "topic filter invalid";
+            case 0x90 -> "topic name invalid";
+            case 0x93 -> "receive maximum exceeded";
+            case 0x95 -> "packet too large";
+            case 0x97 -> "quota exceeded";
+            case 0x98 -> "administrative action";
+            default -> "the broker's reason";
+        };
+        return String.format("%s (reason 0x%02x)", name, reason);
+    }
+}

@@ -1,0 +1,378 @@
+package io.speck.mqtt.net;
+
+import io.netty.handler.codec.mqtt.MqttPublishMessage;
+import io.speck.mqtt.BrokerException;
+import io.speck.mqtt.DataLossException;
+import io.speck.mqtt.MqttException;
+import io.speck.mqtt.SourceSettings;
+import io.speck.mqtt.TakenOverException;
+import java.time.Duration;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Keeps a connection to one persistent session, and gives it up for good when a newer reader takes the session.
+ *
+ * <p>The reader checks the fence before the session is taken, and once more after. A lost connection is opened again,
+ * with growing pauses, until {@link #close} or a failure; {@link #throwFailure} throws that failure. Shares the
+ * reader's lock and condition, and signals the condition at each change of its state.
+ */
+public final class SessionKeeper implements ConnectionListener {
+    private static final Logger LOG = LoggerFactory.getLogger(SessionKeeper.class);
+    private static final Duration CONNECT_TRY = Duration.ofSeconds(10);
+    private static final long FIRST_BACKOFF_MILLIS = 100;
+    private static final long BACKOFF_CAP_MILLIS = 5_000;
+    /** A connection that ends sooner is a sign of another client that takes the session. */
+    private static final long SHORT_LIFE_NANOS = TimeUnit.SECONDS.toNanos(5);
+    private static final int SHORT_LIVES_ALLOWED = 6;
+    private static final int REQUEST_ID = 2;
+
+    /** The reader of the session. */
+    public interface Reader {
+        /** The number of messages that the broker must be able to have in flight in any case; lock held. */
+        int unacknowledged();
+
+        /** The topic filters of the session's subscription, the reader's own first. */
+        List<String> filters();
+
+        /**
+         * Checks that this reader may still read the session; lock not held.
+         *
+         * @throws TakenOverException if the fence names a newer attempt
+         * @throws BrokerException if the fence cannot be read
+         */
+        void checkFence(Duration timeout) throws InterruptedException;
+
+        /** A connection is open; no message has arrived on it, and the fence was not checked again yet; lock held. */
+        void begin(Connection opened);
+
+        /** The fence still admits this reader, and with it the messages of this connection; lock held. */
+        void confirmed();
+
+        /** A message has arrived, perhaps on a connection that is no longer the present one; lock not held. */
+        void published(Connection from, MqttPublishMessage packet);
+
+        /** The broker has handled all packets written before the ping; lock held. */
+        void answered();
+
+        /** Reading has ended for good: {@link #throwFailure} throws the cause; lock held. */
+        default void failed() {}
+    }
+
+    private final SourceSettings settings;
+    private final ReentrantLock lock;
+    private final Condition changed;
+    private final Reader reader;
+    private final Backoff backoff = new Backoff(FIRST_BACKOFF_MILLIS, BACKOFF_CAP_MILLIS);
+
+    private Connection connection;
+    private int generation;
+    private boolean ready;
+    private boolean reconnecting;
+    private boolean closed;
+    private int shortLives;
+    private long openedNanos;
+    private long connectionCount;
+    private MqttException failure;
+    /** The id of a request to resend that the broker has not acknowledged yet; null for none. */
+    private String resendRequest;
+
+    public SessionKeeper(SourceSettings settings, ReentrantLock lock, Condition changed, Reader reader) {
+        this.settings = settings;
+        this.lock = lock;
+        this.changed = changed;
+        this.reader = reader;
+    }
+
+    /** The present connection, or null; lock held. */
+    public Connection connection() {
+        return connection;
+    }
+
+    /** The number of the present connection, or -1 for none; packet ids are valid within one connection. */
+    public int generation() {
+        return connection == null ? -1 : generation;
+    }
+
+    public boolean connected() {
+        return connection != null && ready;
+    }
+
+    public long reconnections() {
+        return Math.max(0, connectionCount - 1);
+    }
+
+    /** Connects for the first time, and retries until the connect time-out. */
+    public void connectFirst() throws InterruptedException {
+        long deadline = System.nanoTime() + settings.connectTimeout().toNanos();
+        while (true) {
+            try {
+                connect(remaining(deadline));
+                return;
+            } catch (BrokerException e) {
+                long pause = backoff.nextMillis();
+                if (e.refused() || System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(pause) > deadline) {
+                    throw new BrokerException("cannot read topic '" + settings.topic() + "' as client '"
+                            + settings.clientId() + "': " + e.getMessage(), e);
+                }
+                Thread.sleep(pause);
+            }
+        }
+    }
+
+    private static Duration remaining(long deadline) {
+        long remainingNanos = Math.max(TimeUnit.MILLISECONDS.toNanos(100), deadline - System.nanoTime());
+        return remainingNanos < CONNECT_TRY.toNanos() ? Duration.ofNanos(remainingNanos) : CONNECT_TRY;
+    }
+
+    /** Checks the fence before and after taking the session, and so yields to a newer attempt named in between. */
+    private void connect(Duration timeout) throws InterruptedException {
+        reader.checkFence(timeout);
+        Connection opened = Connection.open(
+                settings.login(), Session.persistent(settings.clientId(), receiveMaximum()), this, timeout);
+        try {
+            throwFailure();
+            opened.subscribe(reader.filters(), timeout);
+            reader.checkFence(timeout);
+        } catch (DataLossException e) {
+            drop(opened);
+            opened.close(true);
+            throw e;
+        } catch (MqttException | InterruptedException e) {
+            drop(opened);
+            opened.abandon();
+            throw e;
+        }
+        established(opened);
+    }
+
+    private void drop(Connection opened) {
+        lock.lock();
+        try {
+            connection = connection == opened ? null : connection;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** A batch to be redelivered must fit, even if the setting is lower now. */
+    private int receiveMaximum() {
+        lock.lock();
+        try {
+            return Math.min(SourceSettings.LARGEST_RECEIVE_MAXIMUM,
+                    Math.max(settings.receiveMaximum(), reader.unacknowledged()));
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void established(Connection opened) {
+        lock.lock();
+        try {
+            if (connection != opened) {
+                throw new BrokerException(settings.session() + ": the connection was lost at once", false);
+            }
+            ready = true;
+            connectionCount++;
+            sendRequest();
+            reader.confirmed();
+            changed.signalAll();
+            if (closed) {
+                opened.abandon();
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Asks writers to send the lost messages of the topic again once the session is established; lock held. */
+    public void requestResend() {
+        resendRequest = UUID.randomUUID().toString().replace("-", "");
+    }
+
+    private void sendRequest() {
+        if (resendRequest != null) {
+            connection.retain(ResendRequest.TOPICS + resendRequest, settings.topic(),
+                    ResendRequest.EXPIRY_SECONDS, REQUEST_ID);
+        }
+    }
+
+    @Override
+    public void acknowledged(Connection from, int packetId, int reason) {
+        lock.lock();
+        try {
+            if (from == connection) {
+                resendRequest = null;
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void reconnect() {
+        try {
+            while (pause(backoff.nextMillis())) {
+                try {
+                    connect(CONNECT_TRY);
+                    return;
+                } catch (BrokerException e) {
+                    LOG.info("{}: not connected yet: {}", settings.session(), e.getMessage());
+                }
+            }
+        } catch (MqttException e) {
+            fail(e);
+        } catch (InterruptedException e) {
+            fail(new BrokerException(settings.session() + ": interrupted while connecting", e));
+        } finally {
+            reconnectEnded();
+        }
+    }
+
+    private void reconnectEnded() {
+        lock.lock();
+        try {
+            reconnecting = false;
+            if (connection == null && failure == null && !closed) {
+                startReconnecting();
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Waits; false if the reader was closed meanwhile. */
+    private boolean pause(long millis) throws InterruptedException {
+        lock.lock();
+        try {
+            long remainingNanos = TimeUnit.MILLISECONDS.toNanos(millis);
+            while (!closed && remainingNanos > 0) {
+                remainingNanos = changed.awaitNanos(remainingNanos);
+            }
+            return !closed;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void startReconnecting() {
+        if (!reconnecting) {
+            reconnecting = true;
+            Runtime.BACKGROUND.execute(this::reconnect);
+        }
+    }
+
+    @Override
+    public void opened(Connection opened) {
+        lock.lock();
+        try {
+            connection = opened;
+            generation++;
+            openedNanos = System.nanoTime();
+            reader.begin(opened);
+        } catch (DataLossException e) {
+            fail(e);
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    @Override
+    public void published(Connection from, MqttPublishMessage packet) {
+        reader.published(from, packet);
+    }
+
+    @Override
+    public void answered(Connection from) {
+        lock.lock();
+        try {
+            if (from == connection) {
+                reader.answered();
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    @Override
+    public void lost(Connection from, String reason) {
+        lock.lock();
+        try {
+            if (from == connection) {
+                connectionEnded(reason);
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void connectionEnded(String reason) {
+        boolean established = ready;
+        connection = null;
+        ready = false;
+        LOG.warn("{}: connection lost: {}", settings.session(), reason);
+        changed.signalAll();
+        if (System.nanoTime() - openedNanos > SHORT_LIFE_NANOS) {
+            shortLives = 0;
+            backoff.reset();
+        } else {
+            shortLives++;
+        }
+        if (settings.fenceTopic() == null && (reason.startsWith(ReasonCodes.text(ReasonCodes.TAKEN_OVER))
+                || shortLives > SHORT_LIVES_ALLOWED)) {
+            fail(new TakenOverException("the session of " + settings.session() + " was taken over by another client"
+                    + " (" + reason + ")"));
+        } else if (established && failure == null && !closed) {
+            startReconnecting();
+        }
+    }
+
+    /** Ends reading for good; the first cause counts. */
+    public void fail(MqttException cause) {
+        lock.lock();
+        try {
+            failure = failure == null ? cause : failure;
+            changed.signalAll();
+            reader.failed();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    public boolean failed() {
+        return failure != null;
+    }
+
+    public void throwFailure() {
+        lock.lock();
+        try {
+            if (failure != null) {
+                throw failure;
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Disconnects; the broker keeps the session with all unacknowledged messages. */
+    public void close() {
+        Connection closing;
+        lock.lock();
+        try {
+            closed = true;
+            closing = connection;
+            connection = null;
+            ready = false;
+            changed.signalAll();
+        } finally {
+            lock.unlock();
+        }
+        if (closing != null) {
+            closing.close(false);
+        }
+    }
+}

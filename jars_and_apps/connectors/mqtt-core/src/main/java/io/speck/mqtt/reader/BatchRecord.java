@@ -1,0 +1,139 @@
+package io.speck.mqtt.reader;
+
+import io.speck.mqtt.stamp.DedupWatermarks;
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.DataInputStream;
+import java.io.DataOutputStream;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.zip.CRC32C;
+
+/**
+ * The messages of a batch, so that exactly these can be returned again after a crash.
+ *
+ * <p>Form: magic, version, check sum; then client id, broker, start, end, partitions, time of the first message, the
+ * messages (each packet id, hash, time since the one before in ms as variable-length number whose lowest bit says
+ * "duplicate"), and the stamp marks at the end of the batch.
+ *
+ * @param clientId the session that the messages were received in
+ * @param broker its broker
+ * @param start offset of the first message
+ * @param end offset after the last one
+ * @param partitions number of parts that the engine split the batch into
+ * @param messages in the order of their arrival, dropped duplicates included
+ * @param marks the highest stamps at the end of the batch
+ */
+public record BatchRecord(String clientId, String broker, long start, long end, int partitions,
+        List<Message> messages, DedupWatermarks marks) {
+    private static final int MAGIC = 0x53504b42;
+    private static final int VERSION = 1;
+    private static final int HEADER_BYTES = 12;
+
+    public byte[] encode() {
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream(HEADER_BYTES + 64 + 8 * messages.size());
+        try (DataOutputStream out = new DataOutputStream(bytes)) {
+            out.write(new byte[HEADER_BYTES]);
+            writeBody(out);
+        } catch (IOException e) {
+            throw new IllegalStateException(e);
+        }
+        byte[] record = bytes.toByteArray();
+        putInt(record, 0, MAGIC);
+        putInt(record, 4, VERSION);
+        putInt(record, 8, checkSum(record));
+        return record;
+    }
+
+    private void writeBody(DataOutputStream out) throws IOException {
+        out.writeUTF(clientId);
+        out.writeUTF(broker);
+        out.writeLong(start);
+        out.writeLong(end);
+        out.writeInt(partitions);
+        out.writeInt(messages.size());
+        long time = messages.isEmpty() ? 0 : messages.get(0).receivedMillis;
+        out.writeLong(time);
+        for (Message message : messages) {
+            out.writeShort(message.packetId);
+            out.writeInt(message.hash);
+            long delta = Math.max(0, message.receivedMillis - time);
+            writeNumber(out, delta << 1 | (message.duplicate ? 1 : 0));
+            time += delta;
+        }
+        marks.write(out);
+    }
+
+    /** @throws IOException if the bytes are not a whole record of a known version */
+    public static BatchRecord decode(byte[] record) throws IOException {
+        if (record.length < HEADER_BYTES || getInt(record, 0) != MAGIC || getInt(record, 8) != checkSum(record)) {
+            throw new IOException("not a whole batch record (" + record.length + " bytes)");
+        }
+        if (getInt(record, 4) != VERSION) {
+            throw new IOException("batch record of version " + getInt(record, 4) + " (expected " + VERSION + ")");
+        }
+        DataInputStream in = new DataInputStream(new ByteArrayInputStream(record));
+        in.skipNBytes(HEADER_BYTES);
+        return readBody(in);
+    }
+
+    private static BatchRecord readBody(DataInputStream in) throws IOException {
+        String clientId = in.readUTF();
+        String broker = in.readUTF();
+        long start = in.readLong();
+        long end = in.readLong();
+        int partitions = in.readInt();
+        int count = in.readInt();
+        long time = in.readLong();
+        List<Message> messages = new ArrayList<>(count);
+        for (int i = 0; i < count; i++) {
+            int packetId = in.readUnsignedShort();
+            int hash = in.readInt();
+            long number = readNumber(in);
+            time += number >>> 1;
+            messages.add(Message.awaited(packetId, hash, time, (number & 1) == 1));
+        }
+        return new BatchRecord(clientId, broker, start, end, partitions, messages, DedupWatermarks.read(in));
+    }
+
+    private static void writeNumber(DataOutputStream out, long number) throws IOException {
+        long rest = number;
+        while (rest >>> 7 != 0) {
+            out.writeByte((int) (rest & 0x7F | 0x80));
+            rest >>>= 7;
+        }
+        out.writeByte((int) rest);
+    }
+
+    private static long readNumber(DataInputStream in) throws IOException {
+        long number = 0;
+        for (int shift = 0; ; shift += 7) {
+            int octet = in.readUnsignedByte();
+            number |= (long) (octet & 0x7F) << shift;
+            if (octet < 0x80) {
+                return number;
+            }
+        }
+    }
+
+    private static int checkSum(byte[] record) {
+        CRC32C crc = new CRC32C();
+        crc.update(record, HEADER_BYTES, record.length - HEADER_BYTES);
+        return (int) crc.getValue();
+    }
+
+    private static void putInt(byte[] bytes, int at, int value) {
+        for (int i = 0; i < 4; i++) {
+            bytes[at + i] = (byte) (value >>> 24 - 8 * i);
+        }
+    }
+
+    private static int getInt(byte[] bytes, int at) {
+        int value = 0;
+        for (int i = 0; i < 4; i++) {
+            value = value << 8 | bytes[at + i] & 0xFF;
+        }
+        return value;
+    }
+}

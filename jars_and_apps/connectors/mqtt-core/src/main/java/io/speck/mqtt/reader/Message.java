@@ -1,0 +1,110 @@
+package io.speck.mqtt.reader;
+
+import io.speck.mqtt.Received;
+import io.speck.mqtt.stamp.Stamp;
+import java.nio.charset.StandardCharsets;
+import java.util.zip.CRC32C;
+
+/** A received message; (packet id, hash of its content) identifies it towards the broker. */
+public final class Message {
+    /** Approximate memory of a message beside its payload: objects, references, topic. */
+    static final int OVERHEAD_BYTES = 160;
+
+    int packetId;
+    final int hash;
+    final long receivedMillis;
+    final Stamp stamp;
+    /** The key that the writer gave the message; null for none. */
+    String key;
+    /** Null, like the payload, while the message is awaited from the broker after a restart. */
+    String topic;
+    byte[] payload;
+
+    /** The number of messages before this one; a dropped duplicate has the offset of the next message. */
+    long offset;
+    boolean duplicate;
+    /** The content of a drain marker, which the engine does not get; null for all other messages. */
+    byte[] marker;
+    /** The connection on which its acknowledgement is valid; 0 for none. */
+    int connection;
+    boolean acknowledged;
+    /** True once the engine has taken it: only its identity is still needed. */
+    private boolean taken;
+
+    Message(int packetId, int hash, String topic, byte[] payload, long receivedMillis, Stamp stamp) {
+        this.packetId = packetId;
+        this.hash = hash;
+        this.topic = topic;
+        this.payload = payload;
+        this.receivedMillis = receivedMillis;
+        this.stamp = stamp;
+    }
+
+    static int hash(byte[] topic, byte[] payload, String job, String sequence) {
+        CRC32C crc = new CRC32C();
+        crc.update(topic);
+        crc.update(0);
+        crc.update(payload);
+        if (job != null) {
+            crc.update(0);
+            crc.update(job.getBytes(StandardCharsets.UTF_8));
+        }
+        if (sequence != null) {
+            crc.update(0);
+            crc.update(sequence.getBytes(StandardCharsets.UTF_8));
+        }
+        return (int) crc.getValue();
+    }
+
+    public String topic() {
+        return topic;
+    }
+
+    public byte[] payload() {
+        return payload;
+    }
+
+    /** The time of its first receipt, in milliseconds since 1970. */
+    public long receivedMillis() {
+        return receivedMillis;
+    }
+
+    public long offset() {
+        return offset;
+    }
+
+    /** Creates a message from its record, without its content. */
+    static Message awaited(int packetId, int hash, long receivedMillis, boolean duplicate) {
+        Message message = new Message(packetId, hash, null, null, receivedMillis, null);
+        message.duplicate = duplicate;
+        return message;
+    }
+
+    boolean missing() {
+        return payload == null && !taken;
+    }
+
+    /** Returns the content, and releases it. */
+    Received take() {
+        Received received = new Received(topic, payload, key, receivedMillis);
+        taken = true;
+        topic = null;
+        payload = null;
+        key = null;
+        return received;
+    }
+
+    /** Takes the packet id of the same message as its writer sent it again, after the broker had lost it. */
+    void adoptPacketId(Message other) {
+        packetId = other.packetId;
+        connection = other.connection;
+    }
+
+    boolean same(Message other) {
+        return packetId == other.packetId && hash == other.hash;
+    }
+
+    int bytes() {
+        return OVERHEAD_BYTES + (payload == null ? 0 : payload.length);
+    }
+}

@@ -1,0 +1,41 @@
+package io.speck.mqtt.reader;
+
+import io.netty.buffer.ByteBufUtil;
+import io.netty.handler.codec.mqtt.MqttProperties;
+import io.netty.handler.codec.mqtt.MqttProperties.MqttProperty;
+import io.netty.handler.codec.mqtt.MqttProperties.StringPair;
+import io.netty.handler.codec.mqtt.MqttPublishMessage;
+import io.speck.mqtt.Received;
+import io.speck.mqtt.stamp.Stamp;
+import java.nio.charset.StandardCharsets;
+
+/** Decodes PUBLISH packets to messages; used by the thread of one connection. */
+final class MessageDecoder {
+    private String lastTopic = "";
+    private byte[] lastTopicBytes = new byte[0];
+
+    Message decode(MqttPublishMessage packet) {
+        String topic = packet.variableHeader().topicName();
+        if (!topic.equals(lastTopic)) {
+            lastTopic = topic;
+            lastTopicBytes = topic.getBytes(StandardCharsets.UTF_8);
+        }
+        byte[] payload = ByteBufUtil.getBytes(packet.payload());
+        String job = null;
+        String sequence = null;
+        String key = null;
+        for (MqttProperty<?> each : packet.variableHeader().properties()
+                .getProperties(MqttProperties.USER_PROPERTY)) {
+            StringPair pair = (StringPair) each.value();
+            job = Stamp.JOB.equals(pair.key) ? pair.value : job;
+            sequence = Stamp.SEQUENCE.equals(pair.key) ? pair.value : sequence;
+            key = Received.KEY.equals(pair.key) ? pair.value : key;
+        }
+        int id = packet.fixedHeader().qosLevel().value() == 0 ? 0 : packet.variableHeader().packetId();
+        Message message = new Message(id, Message.hash(lastTopicBytes, payload, job, sequence), lastTopic, payload,
+                System.currentTimeMillis(), Stamp.parse(job, sequence));
+        message.key = key;
+        message.marker = Drain.isMarker(topic) ? payload : null;
+        return message;
+    }
+}

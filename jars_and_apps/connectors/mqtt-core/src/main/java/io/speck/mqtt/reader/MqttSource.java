@@ -1,0 +1,482 @@
+package io.speck.mqtt.reader;
+
+import io.netty.handler.codec.mqtt.MqttPublishMessage;
+import io.speck.mqtt.BrokerException;
+import io.speck.mqtt.DataLossException;
+import io.speck.mqtt.Received;
+import io.speck.mqtt.SourceSettings;
+import io.speck.mqtt.TakenOverException;
+import io.speck.mqtt.net.Connection;
+import io.speck.mqtt.net.ResendRequest;
+import io.speck.mqtt.net.Runtime;
+import io.speck.mqtt.net.SessionKeeper;
+import io.speck.mqtt.stamp.DedupWatermarks;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Reads one topic through a persistent session, and returns its messages under increasing offsets.
+ *
+ * <p>A message is acknowledged once the engine has committed its batch, never before. Each batch is recorded in the
+ * engine's own state before its end offset is returned to the engine, so that after a crash the same batch is returned
+ * again, and committed messages are not. A lost connection is re-established for as long as the reader is open.
+ *
+ * <p>An engine that works in batches calls {@link #await} and {@link #messages}, repeatedly if need be; one that works
+ * on a stream uses {@link #streaming}, {@link #whenAvailable} and {@link #take}, and closes the messages taken between
+ * two of its checkpoints as one batch.
+ *
+ * <p>One thread of the engine at a time calls {@link #open}, {@link #await}, {@link #close(long, long, int)},
+ * {@link #messages}, {@link #take} and {@link #commit}; the others may be called from any.
+ */
+public final class MqttSource implements AutoCloseable {
+    private static final Logger LOG = LoggerFactory.getLogger(MqttSource.class);
+    private static final long QUIET_NANOS = TimeUnit.SECONDS.toNanos(2);
+    /** Time after the loss of a session in which writers may send older messages again. */
+    private static final long REORDERING_NANOS = TimeUnit.SECONDS.toNanos(4 * ResendRequest.RETENTION_SECONDS);
+
+    private final SourceSettings settings;
+    private final RecordedBatches records;
+    private final ReentrantLock lock = new ReentrantLock();
+    private final Condition changed = lock.newCondition();
+    private final ReceiveBuffer buffer;
+    private final Acknowledgements acknowledgements = new Acknowledgements();
+    private final Arrivals arrivals = new Arrivals();
+    private final SessionKeeper keeper;
+
+    /** Messages from this offset on are held back until the fence is checked for the second time. */
+    private long trustedEnd = Long.MAX_VALUE;
+    private boolean paused;
+    private boolean sessionExpected;
+    private long lastArrivalNanos;
+    private long lastRedeliveryNanos;
+    private long reorderingSinceNanos;
+    private RedeliveryMatcher matcher;
+    private long committed;
+    private long wakeAt = Long.MAX_VALUE;
+    private Runnable waiter;
+    private long receivedCount;
+    private long redeliveredCount;
+    private long duplicateCount;
+    private long lostSessions;
+
+    public MqttSource(SourceSettings settings, BatchJournal journal) {
+        this(settings, journal, false);
+    }
+
+    private MqttSource(SourceSettings settings, BatchJournal journal, boolean streaming) {
+        this.settings = settings;
+        this.buffer = new ReceiveBuffer(streaming);
+        this.records = new RecordedBatches(settings, journal, this::reportLoss);
+        this.keeper = new SessionKeeper(settings, lock, changed, arrivals);
+    }
+
+    /**
+     * Creates a reader that returns each message once, as it arrives, by {@link #take}. It has no uncommitted batch
+     * after a restart: messages taken after the offset at which it opens are returned again like new ones.
+     */
+    public static MqttSource streaming(SourceSettings settings, BatchJournal journal) {
+        return new MqttSource(settings, journal, true);
+    }
+
+    /**
+     * Continues at the engine's position, and connects.
+     *
+     * @param committedOffset all below it is committed
+     * @param uncommittedEnd end of the batch that the engine will request again; the same offset if there is none
+     * @throws BrokerException if the broker cannot be reached in time, or refuses the client
+     * @throws DataLossException if the broker cannot have messages that are still needed
+     * @throws TakenOverException if a newer attempt reads the session
+     */
+    public void open(long committedOffset, long uncommittedEnd) throws IOException, InterruptedException {
+        committed = committedOffset;
+        RecordedBatches.Recovered recovered = records.recover(committedOffset, uncommittedEnd);
+        sessionExpected = recovered.sessionExpected();
+        acknowledgements.restore(recovered.committed());
+        if (recovered.awaited() == null) {
+            buffer.restore(uncommittedEnd, recovered.marks(), List.of());
+        } else {
+            buffer.restore(committedOffset, recovered.marks(), recovered.awaited());
+        }
+        keeper.connectFirst();
+    }
+
+    /** Reports lost messages: an error, or a warning in the log, as set by {@code failOnDataLoss}. */
+    private void reportLoss(String cause) {
+        String text = settings.session() + ": " + cause + "; messages are lost"
+                + " (set failOnDataLoss to false to go on without them)";
+        if (settings.failOnDataLoss()) {
+            throw new DataLossException(text);
+        }
+        LOG.warn("{}", text);
+    }
+
+    // ---- events of the connection ----
+
+    private final class Arrivals implements SessionKeeper.Reader, RedeliveryMatcher.Outcome {
+        private final MessageDecoder decoder = new MessageDecoder();
+
+        @Override
+        public int unacknowledged() {
+            return buffer.size() + acknowledgements.unconfirmed().size();
+        }
+
+        @Override
+        public List<String> filters() {
+            return Drain.filters(settings);
+        }
+
+        @Override
+        public void checkFence(Duration timeout) throws InterruptedException {
+            Fence.check(settings, timeout);
+        }
+
+        @Override
+        public void begin(Connection opened) {
+            trustedEnd = Math.min(trustedEnd, buffer.next());
+            paused = false;
+            lastArrivalNanos = System.nanoTime();
+            lastRedeliveryNanos = lastArrivalNanos;
+            acknowledgements.reconnected();
+            if (opened.sessionPresent()) {
+                matcher = new RedeliveryMatcher(acknowledgements.unconfirmed(), buffer.messages());
+                return;
+            }
+            acknowledgements.clear();
+            matcher = new RedeliveryMatcher(List.of(), List.of());
+            if (buffer.missing() > 0 || sessionExpected) {
+                reportLoss("the broker has no such session any more");
+                requestResend();
+            }
+        }
+
+        /** Asks writers to send the messages of the lost session again; they arrive late in the new, empty one. */
+        private void requestResend() {
+            lostSessions++;
+            reorderingSinceNanos = lastArrivalNanos;
+            buffer.beginReordering();
+            keeper.requestResend();
+            if (!awaitsResend()) {
+                buffer.dropMissing();
+            }
+        }
+
+        @Override
+        public void confirmed() {
+            trustedEnd = Long.MAX_VALUE;
+            sessionExpected = true;
+            notifyWaiter();
+        }
+
+        @Override
+        public void failed() {
+            notifyWaiter();
+        }
+
+        @Override
+        public void published(Connection from, MqttPublishMessage packet) {
+            Message message = decoder.decode(packet);
+            lock.lock();
+            try {
+                if (from == keeper.connection() && !keeper.failed()) {
+                    lastArrivalNanos = System.nanoTime();
+                    classify(message, packet.fixedHeader().isDup());
+                    afterArrival();
+                }
+            } catch (DataLossException e) {
+                keeper.fail(e);
+            } finally {
+                lock.unlock();
+            }
+        }
+
+        private void classify(Message message, boolean dup) {
+            boolean wasAmongAcknowledged = matcher.amongAcknowledged();
+            matcher.offer(message, dup, this);
+            if (wasAmongAcknowledged && !matcher.amongAcknowledged()) {
+                acknowledgements.confirmNotRedelivered();
+            }
+            if (matcher.over()) {
+                acknowledgements.endRedelivery();
+            }
+        }
+
+        @Override
+        public void redeliveredAcknowledged(List<Message> known) {
+            redeliveredCount += known.size();
+            acknowledgements.acknowledgeAgain(known, keeper.connection());
+        }
+
+        @Override
+        public void redeliveredUnacknowledged(Message known, Message incoming) {
+            redeliveredCount++;
+            known.connection = keeper.generation();
+            if (known.offset < committed) {
+                acknowledgements.acknowledgeAgain(List.of(known), keeper.connection());
+            } else if (known.missing() && buffer.missing() > 0) {
+                fillAwaited(known, incoming);
+            } else if (known.missing()) {
+                newMessage(incoming); // already dropped as missing
+            }
+        }
+
+        @Override
+        public void newMessage(Message message) {
+            message.connection = message.packetId == 0 ? 0 : keeper.generation();
+            Message awaited = awaitsResend() ? buffer.findAwaited(message) : null;
+            if (awaited != null) {
+                awaited.adoptPacketId(message);
+                fillAwaited(awaited, message);
+                return;
+            }
+            boolean repeated = message.marker == null && buffer.recordAndCheckDuplicate(message);
+            boolean dropped = repeated || message.marker != null;
+            duplicateCount += repeated ? 1 : 0;
+            if (dropped && (buffer.missing() > 0 || buffer.size() == 0)) {
+                message.offset = buffer.next();
+                boolean drained = buffer.missing() == 0;
+                acknowledge(List.of(message), drained);
+                return;
+            }
+            if (buffer.missing() > 0 && !awaitsResend()) {
+                reportLoss("the broker does not hold " + buffer.missing()
+                        + " messages of the uncommitted batch any more");
+                buffer.dropMissing();
+            }
+            receivedCount += dropped ? 0 : 1;
+            buffer.add(message, dropped);
+        }
+
+        private void fillAwaited(Message awaited, Message incoming) {
+            lastRedeliveryNanos = lastArrivalNanos;
+            buffer.fill(awaited, incoming);
+        }
+
+        @Override
+        public void answered() {
+            acknowledgements.answered();
+        }
+    }
+
+    /** True if the reader waits for the messages of a batch that the broker lost: writers may send them again. */
+    private boolean awaitsResend() {
+        return !settings.failOnDataLoss() && buffer.hasStamps();
+    }
+
+    private void afterArrival() {
+        if (!paused && buffer.bytes() > settings.bufferBytes() && buffer.missing() == 0) {
+            paused = true;
+            keeper.connection().setReading(false);
+        }
+        if (buffer.next() >= wakeAt && buffer.missing() == 0) {
+            wakeAt = Long.MAX_VALUE;
+            changed.signalAll();
+        }
+        if (buffer.hasWaiting(trustedEnd)) {
+            notifyWaiter();
+        }
+    }
+
+    /** Runs the waiter in another thread, since it may take locks of its own. */
+    private void notifyWaiter() {
+        if (waiter != null) {
+            Runtime.LOOPS.execute(waiter);
+            waiter = null;
+        }
+    }
+
+    // ---- calls of an engine that works on a stream ----
+
+    /** Calls {@code callback} once, in any thread, when {@link #take} can return a message, or throws. */
+    public void whenAvailable(Runnable callback) {
+        lock.lock();
+        try {
+            waiter = callback;
+            if (keeper.failed() || buffer.hasWaiting(trustedEnd)) {
+                notifyWaiter();
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Takes the next messages, {@code limit} at most; an empty list if there are none. */
+    public List<Received> take(int limit) {
+        lock.lock();
+        try {
+            keeper.throwFailure();
+            List<Received> taken = buffer.take(limit, trustedEnd);
+            if (keeper.connection() != null) {
+                resume(keeper.connection());
+            }
+            return taken;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    // ---- calls of an engine that works in batches ----
+
+    /**
+     * Waits until the messages up to an offset are there, or the time is over.
+     *
+     * @return the offset after the last available message
+     */
+    public long await(long targetEnd, long nanos) throws InterruptedException {
+        lock.lockInterruptibly();
+        try {
+            long remainingNanos = nanos;
+            while (available() < targetEnd && remainingNanos > 0) {
+                keeper.throwFailure();
+                wakeAt = targetEnd;
+                long stepNanos = resolveHeldBack(remainingNanos);
+                remainingNanos -= stepNanos - changed.awaitNanos(stepNanos);
+            }
+            keeper.throwFailure();
+            return available();
+        } finally {
+            wakeAt = Long.MAX_VALUE;
+            lock.unlock();
+        }
+    }
+
+    private long available() {
+        return buffer.missing() > 0 ? committed : Math.min(buffer.next(), trustedEnd);
+    }
+
+    /** Decides on messages held back once the broker sends no more; returns the longest time to wait. */
+    private long resolveHeldBack(long nanos) {
+        if (matcher == null || !matcher.holdsBack() || keeper.connection() == null) {
+            return nanos;
+        }
+        long quietNanos = System.nanoTime() - lastArrivalNanos;
+        if (quietNanos >= QUIET_NANOS) {
+            matcher.resolve(arrivals);
+            acknowledgements.confirmNotRedelivered();
+            return nanos;
+        }
+        return Math.min(nanos, QUIET_NANOS - quietNanos + 1);
+    }
+
+    /**
+     * Waits until the uncommitted batch of before a restart is complete.
+     *
+     * @throws DataLossException if the broker does not send its next message within the connect time-out
+     */
+    public void awaitWhole() throws InterruptedException {
+        lock.lockInterruptibly();
+        try {
+            while (buffer.missing() > 0) {
+                keeper.throwFailure();
+                long quietNanos = System.nanoTime() - lastRedeliveryNanos;
+                long remainingNanos = settings.connectTimeout().toNanos() - quietNanos;
+                if (keeper.connection() != null && remainingNanos <= 0) {
+                    reportLoss("the broker did not send " + buffer.missing()
+                            + " messages of the uncommitted batch again");
+                    buffer.dropMissing();
+                    return;
+                }
+                wakeAt = buffer.next();
+                changed.awaitNanos(resolveHeldBack(
+                        keeper.connection() == null ? TimeUnit.SECONDS.toNanos(1) : remainingNanos));
+            }
+            keeper.throwFailure();
+        } finally {
+            wakeAt = Long.MAX_VALUE;
+            lock.unlock();
+        }
+    }
+
+    /**
+     * Records the batch [start, end) so that it can be returned again after a crash; called before its end is returned
+     * to the engine.
+     *
+     * @param partitions number of parts that the engine will split it into
+     */
+    public void close(long start, long end, int partitions) throws IOException {
+        List<Message> messages;
+        DedupWatermarks marks;
+        lock.lock();
+        try {
+            messages = buffer.record(start, end);
+            marks = buffer.recordedMarks();
+        } finally {
+            lock.unlock();
+        }
+        records.write(start, end, partitions, messages, marks);
+    }
+
+    /** Returns the recorded number of parts of the batch that starts here; 0 without a record. */
+    public int recordedPartitions(long start) {
+        return records.partitions(start);
+    }
+
+    /** Returns the messages of a batch, in order. */
+    public List<Message> messages(long start, long end) {
+        lock.lock();
+        try {
+            return buffer.between(start, end);
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Acknowledges all messages below the offset, in order, once the engine has committed them. */
+    public void commit(long offset) throws IOException {
+        long confirmed;
+        lock.lock();
+        try {
+            committed = Math.max(committed, offset);
+            if (lostSessions > 0 && System.nanoTime() - reorderingSinceNanos > REORDERING_NANOS) {
+                buffer.endReordering();
+            }
+            List<Message> committedMessages = buffer.removeUntil(committed);
+            Connection connection = keeper.connection();
+            acknowledge(committedMessages, true);
+            if (connection != null) {
+                resolveHeldBack(0);
+                acknowledgements.requestConfirmation(connection);
+                resume(connection);
+            }
+            confirmed = acknowledgements.confirmedOffset(committed);
+        } finally {
+            lock.unlock();
+        }
+        records.deleteConfirmed(confirmed);
+    }
+
+    private void acknowledge(List<Message> messages, boolean drained) {
+        acknowledgements.send(messages, keeper.connection(), keeper.generation());
+        if (drained && keeper.connection() != null) {
+            Drain.answer(messages, keeper.connection(), settings.clientId());
+        }
+    }
+
+    private void resume(Connection connection) {
+        if (paused && buffer.bytes() <= settings.bufferBytes() / 2) {
+            paused = false;
+            connection.setReading(true);
+        }
+    }
+
+    public SourceMetrics metrics() {
+        lock.lock();
+        try {
+            return new SourceMetrics(buffer.next() - committed, buffer.next(), receivedCount, redeliveredCount,
+                    duplicateCount, keeper.reconnections(), lostSessions, keeper.connected());
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Disconnects; the broker keeps the session with all unacknowledged messages. */
+    @Override
+    public void close() {
+        keeper.close();
+    }
+}

@@ -1,0 +1,193 @@
+package io.speck.mqtt.reader;
+
+import io.speck.mqtt.Received;
+import io.speck.mqtt.stamp.DedupWatermarks;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Deque;
+import java.util.Iterator;
+import java.util.List;
+
+/**
+ * The uncommitted messages, received or awaited again, in order. Gives each message its offset, and drops duplicates by
+ * their stamps. Not thread-safe; guarded by the reader's lock.
+ */
+final class ReceiveBuffer {
+    private final Deque<Message> messages = new ArrayDeque<>();
+    /** The messages that the engine has not taken yet, for an engine that works on a stream. */
+    private final Deque<Message> waiting = new ArrayDeque<>();
+    private final boolean streaming;
+    private DedupWatermarks received = new DedupWatermarks();
+    private DedupWatermarks recorded = new DedupWatermarks();
+    private long next;
+    private long bytes;
+    private int missing;
+
+    /** @param streaming true if the engine takes each message once, by {@link #take}, and not in batches */
+    ReceiveBuffer(boolean streaming) {
+        this.streaming = streaming;
+    }
+
+    /** Starts at an offset, with the marks and the messages to be redelivered of a batch before a restart. */
+    void restore(long start, DedupWatermarks marks, Collection<Message> awaited) {
+        next = start;
+        received = marks.copy();
+        recorded = marks.copy();
+        for (Message message : awaited) {
+            message.offset = next;
+            next += message.duplicate ? 0 : 1;
+            if (message.packetId != 0) {
+                messages.add(message);
+                missing++;
+            }
+        }
+    }
+
+    /** The offset of the next message. */
+    long next() {
+        return next;
+    }
+
+    long bytes() {
+        return bytes;
+    }
+
+    int missing() {
+        return missing;
+    }
+
+    int size() {
+        return messages.size();
+    }
+
+    Collection<Message> messages() {
+        return messages;
+    }
+
+    /** Records the stamp of a message; true if a message with this stamp was received before. */
+    boolean recordAndCheckDuplicate(Message message) {
+        return message.stamp != null && !received.advance(message.stamp);
+    }
+
+    void add(Message message, boolean duplicate) {
+        message.duplicate = duplicate;
+        message.offset = next;
+        next += duplicate ? 0 : 1;
+        bytes += message.bytes();
+        messages.add(message);
+        if (streaming && !duplicate) {
+            waiting.add(message);
+        }
+    }
+
+    /** True if a message below the offset waits to be taken. */
+    boolean hasWaiting(long end) {
+        return !waiting.isEmpty() && waiting.peek().offset < end;
+    }
+
+    /**
+     * Takes waiting messages below the offset, {@code limit} at most; from then on only their identities use memory.
+     */
+    List<Received> take(int limit, long end) {
+        List<Received> taken = new ArrayList<>(Math.min(limit, waiting.size()));
+        while (taken.size() < limit && hasWaiting(end)) {
+            Message message = waiting.remove();
+            bytes -= message.payload.length;
+            taken.add(message.take());
+        }
+        return taken;
+    }
+
+    /** Fills an awaited message with the content of its redelivery. */
+    void fill(Message awaited, Message incoming) {
+        awaited.topic = incoming.topic;
+        awaited.payload = incoming.payload;
+        awaited.key = incoming.key;
+        bytes += awaited.bytes();
+        missing--;
+    }
+
+    /** Returns an awaited message with the content and the stamp of this one; null if there is none. */
+    Message findAwaited(Message incoming) {
+        if (missing == 0 || incoming.stamp == null) {
+            return null;
+        }
+        return messages.stream().filter(each -> each.missing() && each.hash == incoming.hash).findFirst().orElse(null);
+    }
+
+    /** True if any message had a stamp: only stamped messages are recognised when they are written again. */
+    boolean hasStamps() {
+        return received.size() > 0;
+    }
+
+    /** See {@link DedupWatermarks#loosen}. */
+    void beginReordering() {
+        received.beginReordering();
+    }
+
+    void endReordering() {
+        received.endReordering();
+    }
+
+    /** Drops missing messages; the others keep their offsets. */
+    void dropMissing() {
+        messages.removeIf(Message::missing);
+        missing = 0;
+    }
+
+    /** Returns the messages with the offsets [start, end), without duplicates. */
+    List<Message> between(long start, long end) {
+        List<Message> found = new ArrayList<>((int) Math.min(end - start, messages.size()));
+        for (Message message : messages) {
+            if (message.offset >= end) {
+                break;
+            }
+            if (message.offset >= start && !message.duplicate) {
+                found.add(message);
+            }
+        }
+        return found;
+    }
+
+    /** Returns the messages of [start, end) with the duplicates in between, and records their stamps. */
+    List<Message> record(long start, long end) {
+        List<Message> found = new ArrayList<>();
+        for (Message message : messages) {
+            if (message.offset >= end) {
+                break;
+            }
+            if (message.offset < start) {
+                continue; // belongs to an earlier, uncommitted batch
+            }
+            found.add(message);
+            if (message.stamp != null) {
+                recorded.advance(message.stamp);
+            }
+        }
+        return found;
+    }
+
+    DedupWatermarks recordedMarks() {
+        return recorded;
+    }
+
+    /** Removes the messages before the offset, and the duplicates that follow directly. */
+    List<Message> removeUntil(long end) {
+        List<Message> removed = new ArrayList<>();
+        Iterator<Message> each = messages.iterator();
+        while (each.hasNext()) {
+            Message message = each.next();
+            if (message.offset >= end && !(message.offset == end && message.duplicate)) {
+                break;
+            }
+            each.remove();
+            if (!message.missing()) {
+                bytes -= message.bytes();
+                message.payload = null;
+            }
+            removed.add(message);
+        }
+        return removed;
+    }
+}

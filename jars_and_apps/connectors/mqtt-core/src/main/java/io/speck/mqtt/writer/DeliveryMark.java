@@ -1,0 +1,78 @@
+package io.speck.mqtt.writer;
+
+import io.netty.handler.codec.mqtt.MqttPublishMessage;
+import io.speck.mqtt.BrokerException;
+import io.speck.mqtt.net.Connection;
+import io.speck.mqtt.net.ResendRequest;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+
+/**
+ * A retained message of one publisher with the number of the last message that its broker had acknowledged. A broker
+ * that restarts with an older mark, or none, may have lost the messages with higher numbers.
+ *
+ * <p>The mark alone does not show that a broker lost a whole session: messages sent again reach no reader before the
+ * session exists again. Its reader therefore sends a {@link ResendRequest}, to which the publisher subscribes too.
+ */
+final class DeliveryMark {
+    /** A broker may send retained messages after its answer to the ping that follows the subscription. */
+    private static final long GRACE_MILLIS = 100;
+
+    private final String topic = "speck/sink/" + UUID.randomUUID().toString().replace("-", "");
+    private volatile CompletableFuture<Long> found = new CompletableFuture<>();
+    private volatile CompletableFuture<Void> answered = new CompletableFuture<>();
+
+    /** Prepares for a new connection; called before it is opened. */
+    void reset() {
+        found = new CompletableFuture<>();
+        answered = new CompletableFuture<>();
+    }
+
+    /** Subscribes to the mark and to requests to resend. */
+    void subscribe(Connection opened, Duration timeout) throws InterruptedException {
+        opened.subscribe(List.of(topic, ResendRequest.TOPICS + "+"), timeout);
+    }
+
+    /** Returns the number in the mark; 0 without a mark. */
+    long read(Connection opened, Duration timeout) throws InterruptedException {
+        opened.ping();
+        try {
+            CompletableFuture.anyOf(found, answered).get(timeout.toMillis(), TimeUnit.MILLISECONDS);
+            return found.get(GRACE_MILLIS, TimeUnit.MILLISECONDS);
+        } catch (TimeoutException e) {
+            return 0;
+        } catch (ExecutionException e) {
+            throw new BrokerException("broker " + opened.login() + ": " + e.getCause().getMessage(), e.getCause());
+        }
+    }
+
+    /** Reads the mark from a message; false if the message is not the mark. */
+    boolean accept(MqttPublishMessage packet) {
+        if (!packet.variableHeader().topicName().equals(topic)) {
+            return false;
+        }
+        String text = packet.payload().toString(StandardCharsets.UTF_8);
+        if (text.matches("\\d{1,18}")) {
+            found.complete(Long.parseLong(text));
+        }
+        return true;
+    }
+
+    void answered() {
+        answered.complete(null);
+    }
+
+    void write(Connection connection, long number) {
+        connection.retain(topic, Long.toString(number), ResendRequest.EXPIRY_SECONDS, 0);
+    }
+
+    void delete(Connection connection) {
+        connection.retain(topic, "", 0, 0);
+    }
+}

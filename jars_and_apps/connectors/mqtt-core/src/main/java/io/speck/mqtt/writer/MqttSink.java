@@ -1,0 +1,104 @@
+package io.speck.mqtt.writer;
+
+import io.speck.mqtt.BrokerException;
+import io.speck.mqtt.InvalidSettingException;
+import io.speck.mqtt.MqttException;
+import io.speck.mqtt.SinkSettings;
+import io.speck.mqtt.stamp.Stamp;
+import java.nio.charset.StandardCharsets;
+
+/**
+ * One writer. It publishes at QoS 1 over the connection that all writers of this process to this broker share; after a
+ * lost connection, all unacknowledged messages are sent again, in order and with the same stamps.
+ *
+ * <p>Not thread-safe.
+ */
+public final class MqttSink implements AutoCloseable {
+    private static final int LONGEST_STRING = 65535;
+
+    private final SinkSettings settings;
+    private final Publisher publisher;
+    private String lastTopic;
+    private byte[] lastTopicBytes;
+    private boolean open = true;
+
+    /** Guarded by the publisher's lock. */
+    int outstanding;
+    MqttException failure;
+    boolean aborted;
+
+    /**
+     * @throws BrokerException if the broker cannot be reached within the flush time-out, or refuses the client
+     */
+    public MqttSink(SinkSettings settings) throws InterruptedException {
+        this.settings = settings;
+        this.publisher = Publishers.acquire(settings.login());
+        try {
+            publisher.awaitConnected(settings.flushTimeout());
+        } catch (InterruptedException | RuntimeException e) {
+            Publishers.release(publisher, this);
+            throw e;
+        }
+    }
+
+    /**
+     * Queues a message; waits while the queue is full.
+     *
+     * @param key null for none
+     * @param job name of the writing job; null for a message without a stamp
+     * @param sequence the rest of the stamp, see {@link Stamp}
+     * @throws InvalidSettingException for an invalid topic name, or a key that is too long
+     * @throws BrokerException if the broker rejected an earlier message
+     */
+    public void send(String topic, byte[] payload, byte[] key, byte[] job, byte[] sequence)
+            throws InterruptedException {
+        if (!topic.equals(lastTopic)) {
+            lastTopicBytes = encodeTopic(topic);
+            lastTopic = topic;
+        }
+        if (key != null && key.length > LONGEST_STRING) {
+            throw new InvalidSettingException("a key of " + key.length + " bytes is too long (at most 65535)");
+        }
+        publisher.publish(new OutgoingMessage(this, topic, lastTopicBytes, payload, key, job, sequence),
+                settings.flushTimeout());
+    }
+
+    /** Sends queued messages within a millisecond, without waiting for a full write or a flush. */
+    public void sendSoon() {
+        publisher.pumpSoon();
+    }
+
+    /**
+     * Returns the UTF-8 form of a topic name (MQTT 5, 4.7).
+     *
+     * @throws InvalidSettingException if messages cannot be published to it
+     */
+    public static byte[] encodeTopic(String topic) {
+        byte[] bytes = topic.getBytes(StandardCharsets.UTF_8);
+        boolean usable = bytes.length > 0 && bytes.length <= LONGEST_STRING
+                && topic.indexOf('+') < 0 && topic.indexOf('#') < 0 && topic.indexOf(0) < 0;
+        if (!usable) {
+            throw new InvalidSettingException("'" + topic + "' is not a topic that can be written to"
+                    + " (expected 1 to 65535 bytes without '+', '#' and U+0000)");
+        }
+        return bytes;
+    }
+
+    /**
+     * Waits until the broker has acknowledged all messages of this writer.
+     *
+     * @throws BrokerException if it rejected a message, or did not acknowledge all within the flush time-out
+     */
+    public void flush() throws InterruptedException {
+        publisher.flush(this, settings.flushTimeout());
+    }
+
+    /** Drops unacknowledged messages, and releases the shared connection. */
+    @Override
+    public void close() {
+        if (open) {
+            open = false;
+            Publishers.release(publisher, this);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+package io.speck.mqtt.writer;
+
+import io.netty.buffer.ByteBuf;
+import io.speck.mqtt.Received;
+import io.speck.mqtt.stamp.Stamp;
+import java.nio.charset.StandardCharsets;
+
+/** A message to publish at QoS 1, and its form on the wire (MQTT 5, 3.3). */
+final class OutgoingMessage {
+    private static final int PUBLISH_QOS_1 = 0x32;
+    private static final int USER_PROPERTY = 0x26;
+    private static final byte[] JOB_NAME = Stamp.JOB.getBytes(StandardCharsets.UTF_8);
+    private static final byte[] SEQUENCE_NAME = Stamp.SEQUENCE.getBytes(StandardCharsets.UTF_8);
+    private static final byte[] KEY_NAME = Received.KEY.getBytes(StandardCharsets.UTF_8);
+
+    final MqttSink writer;
+    final String topic;
+    private final byte[] topicBytes;
+    private final byte[] payload;
+    private final byte[] key;
+    private final byte[] job;
+    private final byte[] sequence;
+
+    /** True once a broker has acknowledged it, even if the broker lost it since; guarded by the publisher's lock. */
+    boolean acknowledged;
+    /** Its number in the {@link RetransmissionBuffer}, and the time of its acknowledgement. */
+    long deliveryNumber;
+    long acknowledgedNanos;
+
+    /** @param key user property, as are job and sequence; null for none */
+    OutgoingMessage(MqttSink writer, String topic, byte[] topicBytes, byte[] payload, byte[] key, byte[] job,
+            byte[] sequence) {
+        this.writer = writer;
+        this.topic = topic;
+        this.topicBytes = topicBytes;
+        this.payload = payload;
+        this.key = key;
+        this.job = job;
+        this.sequence = sequence;
+    }
+
+    boolean stamped() {
+        return job != null && sequence != null;
+    }
+
+    /** Size on the wire, in bytes. */
+    int bytes() {
+        int remaining = remaining();
+        return 1 + width(remaining) + remaining;
+    }
+
+    private int remaining() {
+        int properties = properties();
+        return 2 + topicBytes.length + 2 + width(properties) + properties + payload.length;
+    }
+
+    private int properties() {
+        return property(KEY_NAME, key) + property(JOB_NAME, job) + property(SEQUENCE_NAME, sequence);
+    }
+
+    private static int property(byte[] name, byte[] value) {
+        return value == null ? 0 : 5 + name.length + value.length;
+    }
+
+    private static int width(int number) {
+        return number < 1 << 7 ? 1 : number < 1 << 14 ? 2 : number < 1 << 21 ? 3 : 4;
+    }
+
+    void encode(int packetId, ByteBuf out) {
+        out.writeByte(PUBLISH_QOS_1);
+        writeNumber(remaining(), out);
+        out.writeShort(topicBytes.length).writeBytes(topicBytes);
+        out.writeShort(packetId);
+        writeNumber(properties(), out);
+        writeProperty(KEY_NAME, key, out);
+        writeProperty(JOB_NAME, job, out);
+        writeProperty(SEQUENCE_NAME, sequence, out);
+        out.writeBytes(payload);
+    }
+
+    private static void writeProperty(byte[] name, byte[] value, ByteBuf out) {
+        if (value != null) {
+            out.writeByte(USER_PROPERTY);
+            out.writeShort(name.length).writeBytes(name);
+            out.writeShort(value.length).writeBytes(value);
+        }
+    }
+
+    private static void writeNumber(int number, ByteBuf out) {
+        int rest = number;
+        while (rest >>> 7 != 0) {
+            out.writeByte(rest & 0x7F | 0x80);
+            rest >>>= 7;
+        }
+        out.writeByte(rest);
+    }
+}

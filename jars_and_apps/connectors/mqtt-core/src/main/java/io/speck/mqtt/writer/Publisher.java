@@ -1,0 +1,482 @@
+package io.speck.mqtt.writer;
+
+import io.netty.buffer.ByteBuf;
+import io.netty.handler.codec.mqtt.MqttPublishMessage;
+import io.speck.mqtt.BrokerException;
+import io.speck.mqtt.Login;
+import io.speck.mqtt.net.Backoff;
+import io.speck.mqtt.net.Connection;
+import io.speck.mqtt.net.ConnectionListener;
+import io.speck.mqtt.net.ReasonCodes;
+import io.speck.mqtt.net.Runtime;
+import io.speck.mqtt.net.Session;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The one connection of this process to a broker for all its writers.
+ *
+ * <p>Its session is temporary: the publisher holds all unacknowledged messages and sends them again, in order, on the
+ * next connection, together with acknowledged ones that the broker may have lost since ({@link RetransmissionBuffer},
+ * {@link DeliveryMark}). The connection is closed half a minute after the last writer was.
+ */
+final class Publisher implements ConnectionListener {
+    private static final Logger LOG = LoggerFactory.getLogger(Publisher.class);
+    private static final Duration CONNECT_TRY = Duration.ofSeconds(10);
+    private static final long MARK_MILLIS = 1000;
+    private static final int REQUESTS_REMEMBERED = 1000;
+    private static final int WRITE_BYTES = 64 << 10;
+    private static final long PROMPT_MILLIS = 1;
+
+    private final Login login;
+    private final ReentrantLock lock = new ReentrantLock();
+    private final Condition changed = lock.newCondition();
+    private final Outbox outbox = new Outbox();
+    private final RetransmissionBuffer retransmissions = new RetransmissionBuffer();
+    private final DeliveryMark deliveryMark = new DeliveryMark();
+    private final Set<String> handledRequests = new LinkedHashSet<>();
+    private final InflightWindow inflight = new InflightWindow();
+    private final Backoff backoff = new Backoff(100, 5_000);
+    private long markedNumber;
+    private boolean pumping;
+    private boolean pumpScheduled;
+    private boolean markScheduled;
+    private boolean reconnecting;
+    private boolean closed;
+    private Connection connection;
+    private BrokerException lastError;
+
+    /** Called by {@link Publishers} only. */
+    Publisher(Login login) {
+        this.login = login;
+    }
+
+    Login login() {
+        return login;
+    }
+
+    /** Shuts this publisher down; returns the connection to close, or null. */
+    Connection shutDown() {
+        lock.lock();
+        try {
+            Connection closing = connection;
+            if (closing != null) {
+                deliveryMark.delete(closing);
+            }
+            closed = true;
+            connection = null;
+            changed.signalAll();
+            return closing;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    // ---- connecting ----
+
+    /** @throws BrokerException if there is no connection in time, or the broker refuses the client */
+    void awaitConnected(Duration timeout) throws InterruptedException {
+        lock.lockInterruptibly();
+        try {
+            long remainingNanos = timeout.toNanos();
+            lastError = connection == null && !reconnecting ? null : lastError;
+            startReconnecting();
+            while (connection == null) {
+                if (remainingNanos <= 0 || lastError != null && lastError.refused()) {
+                    throw new BrokerException("cannot write to broker " + login + ": "
+                            + (lastError == null ? "no connection in time" : lastError.getMessage()), lastError);
+                }
+                remainingNanos = changed.awaitNanos(remainingNanos);
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void startReconnecting() {
+        if (connection == null && !reconnecting && !closed) {
+            reconnecting = true;
+            Runtime.BACKGROUND.execute(this::reconnect);
+        }
+    }
+
+    private void reconnect() {
+        try {
+            while (!tryConnect() && pause(backoff.nextMillis())) {
+                LOG.debug("broker {}: connecting again", login);
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        } finally {
+            reconnectEnded();
+        }
+    }
+
+    private void reconnectEnded() {
+        lock.lock();
+        try {
+            reconnecting = false;
+            startReconnecting();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private boolean tryConnect() throws InterruptedException {
+        String clientId = "speck-sink-" + UUID.randomUUID().toString().replace("-", "").substring(0, 16);
+        deliveryMark.reset();
+        try {
+            Connection opened = Connection.open(login, Session.temporary(clientId), this, CONNECT_TRY);
+            established(opened, readMark(opened, holdsRetransmissions()));
+            return true;
+        } catch (BrokerException e) {
+            LOG.info("{}", e.getMessage());
+            lock.lock();
+            try {
+                lastError = e;
+                changed.signalAll();
+            } finally {
+                lock.unlock();
+            }
+            return false;
+        }
+    }
+
+    /** Waits; false if the publisher was shut down meanwhile. */
+    private boolean pause(long millis) throws InterruptedException {
+        lock.lock();
+        try {
+            long remainingNanos = TimeUnit.MILLISECONDS.toNanos(millis);
+            while (!closed && remainingNanos > 0) {
+                remainingNanos = changed.awaitNanos(remainingNanos);
+            }
+            return !closed;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Returns the number up to which the broker has all messages of the retransmission buffer. */
+    private long readMark(Connection opened, boolean needed) throws InterruptedException {
+        try {
+            deliveryMark.subscribe(opened, CONNECT_TRY);
+            return needed ? deliveryMark.read(opened, CONNECT_TRY) : 0;
+        } catch (BrokerException e) {
+            if (!e.refused()) {
+                opened.abandon();
+                throw e;
+            }
+            LOG.warn("{}; messages that it may have lost are sent again after each lost connection", e.getMessage());
+            return 0;
+        } catch (InterruptedException e) {
+            opened.abandon();
+            throw e;
+        }
+    }
+
+    private boolean holdsRetransmissions() {
+        lock.lock();
+        try {
+            return !retransmissions.isEmpty();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void established(Connection opened, long delivered) {
+        lock.lock();
+        try {
+            if (closed || !opened.active()) {
+                opened.abandon();
+                throw new BrokerException("broker " + login + ": the connection was lost at once", false);
+            }
+            connection = opened;
+            lastError = null;
+            backoff.reset();
+            changed.signalAll();
+            resend(retransmissions.remove(message -> message.deliveryNumber > delivered), "may have lost them");
+            schedulePump();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void resend(List<OutgoingMessage> messages, String why) {
+        if (!messages.isEmpty()) {
+            LOG.info("broker {}: sends {} messages again, since the broker {}", login, messages.size(), why);
+            outbox.addFirst(messages);
+            schedulePump();
+        }
+    }
+
+    /** Receives the mark, or the request of a reader whose session was lost. */
+    @Override
+    public void published(Connection from, MqttPublishMessage packet) {
+        if (deliveryMark.accept(packet)) {
+            return;
+        }
+        String filter = packet.payload().toString(StandardCharsets.UTF_8);
+        lock.lock();
+        try {
+            if (!filter.isEmpty() && handledRequests.add(packet.variableHeader().topicName())) {
+                resend(retransmissions.remove(message -> TopicFilter.matches(filter, message.topic)),
+                        "lost a session that reads '" + filter + "'");
+                if (handledRequests.size() > REQUESTS_REMEMBERED) {
+                    handledRequests.remove(handledRequests.iterator().next());
+                }
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    @Override
+    public void answered(Connection from) {
+        deliveryMark.answered();
+    }
+
+    @Override
+    public void lost(Connection from, String reason) {
+        lock.lock();
+        try {
+            if (from == connection) {
+                LOG.warn("broker {}: connection for writing lost: {}", login, reason);
+                connection = null;
+                pumping = false;
+                pumpScheduled = false;
+                requeueInflight();
+                startReconnecting();
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void requeueInflight() {
+        outbox.addFirst(inflight.messages().stream()
+                .filter(message -> message.acknowledged || !message.writer.aborted).toList());
+        inflight.clear();
+    }
+
+    // ---- publishing ----
+
+    void publish(OutgoingMessage message, Duration timeout) throws InterruptedException {
+        lock.lockInterruptibly();
+        try {
+            long remainingNanos = timeout.toNanos();
+            while (outbox.full()) {
+                throwFailure(message.writer);
+                if (remainingNanos <= 0) {
+                    throw timedOut(timeout, message.topic);
+                }
+                remainingNanos = changed.awaitNanos(remainingNanos);
+            }
+            throwFailure(message.writer);
+            outbox.add(message);
+            message.writer.outstanding++;
+            if (outbox.bytes() >= WRITE_BYTES || outbox.full()) {
+                schedulePump(); // a smaller amount waits for more, or for the flush: fewer and larger writes
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    void flush(MqttSink writer, Duration timeout) throws InterruptedException {
+        lock.lockInterruptibly();
+        try {
+            long remainingNanos = timeout.toNanos();
+            schedulePump();
+            while (writer.outstanding > 0) {
+                throwFailure(writer);
+                if (remainingNanos <= 0) {
+                    throw timedOut(timeout, topicOf(writer));
+                }
+                remainingNanos = changed.awaitNanos(remainingNanos);
+            }
+            throwFailure(writer);
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private BrokerException timedOut(Duration timeout, String topic) {
+        String state = connection != null ? "connected"
+                : lastError == null ? "not connected" : "not connected: " + lastError.getMessage();
+        return new BrokerException("broker " + login + " did not acknowledge the messages to topic '" + topic
+                + "' within " + timeout.toMillis() + " ms (flushTimeout; " + state + ")", false);
+    }
+
+    private String topicOf(MqttSink writer) {
+        for (Iterable<OutgoingMessage> each : List.of(inflight.messages(), outbox.messages())) {
+            for (OutgoingMessage message : each) {
+                if (message.writer == writer) {
+                    return message.topic;
+                }
+            }
+        }
+        return "";
+    }
+
+    private static void throwFailure(MqttSink writer) {
+        if (writer.failure != null) {
+            throw writer.failure;
+        }
+    }
+
+    /** Drops the unacknowledged messages of a writer. */
+    void abort(MqttSink writer) {
+        lock.lock();
+        try {
+            writer.aborted = true;
+            if (writer.outstanding > 0) {
+                outbox.drop(writer);
+                changed.signalAll();
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void schedulePump() {
+        if (!pumping && connection != null && !outbox.isEmpty()) {
+            pumping = true;
+            Connection target = connection;
+            target.execute(() -> pump(target));
+        }
+    }
+
+    /** Sends the queued messages after a moment, together with those that are queued until then. */
+    void pumpSoon() {
+        lock.lock();
+        try {
+            if (!pumping && !pumpScheduled && connection != null && !outbox.isEmpty()) {
+                pumpScheduled = true;
+                Connection target = connection;
+                target.executeLater(() -> pump(target), PROMPT_MILLIS);
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Sends as many messages as the window allows, each chunk in one write. */
+    private void pump(Connection target) {
+        lock.lock();
+        try {
+            if (target != connection) {
+                return;
+            }
+            pumping = false;
+            pumpScheduled = false;
+            boolean wasFull = outbox.full();
+            while (!outbox.isEmpty() && inflight.hasRoom(target.receiveMaximum())) {
+                send(target);
+            }
+            target.flush();
+            if (wasFull && !outbox.full()) {
+                changed.signalAll();
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void send(Connection target) {
+        ByteBuf chunk = target.buffer(Math.max(WRITE_BYTES, outbox.peek().bytes()));
+        while (!outbox.isEmpty() && inflight.hasRoom(target.receiveMaximum())) {
+            OutgoingMessage message = outbox.peek();
+            int bytes = message.bytes();
+            if (bytes > target.maximumPacketBytes()) {
+                reject(outbox.remove(), "its " + bytes + " bytes are more than the broker's maximum packet size of "
+                        + target.maximumPacketBytes());
+                continue;
+            }
+            if (chunk.isReadable() && bytes > chunk.writableBytes()) {
+                break;
+            }
+            outbox.remove();
+            message.encode(inflight.add(message), chunk);
+        }
+        target.write(chunk);
+    }
+
+    @Override
+    public void acknowledged(Connection from, int packetId, int reason) {
+        lock.lock();
+        try {
+            OutgoingMessage message = from == connection ? inflight.remove(packetId) : null;
+            if (message == null) {
+                return;
+            }
+            if (reason >= 0x80) {
+                reject(message, ReasonCodes.text(reason));
+            } else {
+                if (!message.acknowledged) {
+                    complete(message);
+                }
+                holdForRetransmission(message);
+            }
+            if (inflight.isLow()) {
+                schedulePump();
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void reject(OutgoingMessage message, String why) {
+        if (message.acknowledged) {
+            LOG.warn("broker {} rejected a message that was sent again to topic '{}': {}", login, message.topic, why);
+            return;
+        }
+        if (message.writer.failure == null) {
+            message.writer.failure = new BrokerException("broker " + login + " rejected a message to topic '"
+                    + message.topic + "': " + why, true);
+        }
+        complete(message);
+        changed.signalAll();
+    }
+
+    private void holdForRetransmission(OutgoingMessage message) {
+        retransmissions.add(message, System.nanoTime());
+        if (!markScheduled) {
+            markScheduled = true;
+            Runtime.LOOPS.schedule(this::mark, MARK_MILLIS, TimeUnit.MILLISECONDS);
+        }
+    }
+
+    /** Writes the number of the last acknowledged message to the mark, and drops messages held long enough. */
+    private void mark() {
+        lock.lock();
+        try {
+            retransmissions.trim(System.nanoTime());
+            markScheduled = !retransmissions.isEmpty() && !closed;
+            if (markScheduled) {
+                Runtime.LOOPS.schedule(this::mark, MARK_MILLIS, TimeUnit.MILLISECONDS);
+            }
+            if (connection != null && markedNumber < retransmissions.lastNumber()) {
+                markedNumber = retransmissions.lastNumber();
+                deliveryMark.write(connection, markedNumber);
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void complete(OutgoingMessage message) {
+        message.writer.outstanding--;
+        if (message.writer.outstanding == 0) {
+            changed.signalAll();
+        }
+    }
+}

@@ -1,0 +1,88 @@
+package io.speck.mqtt.writer;
+
+import io.speck.mqtt.Login;
+import io.speck.mqtt.net.Connection;
+import io.speck.mqtt.net.ResendRequest;
+import io.speck.mqtt.net.Runtime;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+
+/** The publishers of this process: one for each login, shared by all its writers, closed some time after the last. */
+final class Publishers {
+    private static final Map<Login, Shared> ALL = new HashMap<>();
+    private static final long IDLE_SECONDS = Math.max(30, ResendRequest.RETENTION_SECONDS);
+
+    static {
+        Runtime.beforeStop(Publishers::closeAll);
+    }
+
+    private Publishers() {}
+
+    private static final class Shared {
+        private final Publisher publisher;
+        private int references;
+        private long uses;
+
+        private Shared(Login login) {
+            publisher = new Publisher(login);
+        }
+    }
+
+    /** Returns the publisher for this login, for one more writer. */
+    static Publisher acquire(Login login) {
+        synchronized (ALL) {
+            Shared shared = ALL.computeIfAbsent(login, Shared::new);
+            shared.references++;
+            shared.uses++;
+            return shared.publisher;
+        }
+    }
+
+    /** Releases the publisher of a writer, and drops the writer's unacknowledged messages. */
+    static void release(Publisher publisher, MqttSink writer) {
+        publisher.abort(writer);
+        synchronized (ALL) {
+            Shared shared = ALL.get(publisher.login());
+            if (shared != null && shared.publisher == publisher && --shared.references == 0) {
+                long usesAtRelease = shared.uses;
+                Runtime.LOOPS.schedule(() -> closeIfIdle(shared, usesAtRelease), IDLE_SECONDS, TimeUnit.SECONDS);
+            }
+        }
+    }
+
+    private static void closeIfIdle(Shared shared, long usesAtRelease) {
+        synchronized (ALL) {
+            if (shared.references > 0 || shared.uses != usesAtRelease) {
+                return;
+            }
+            ALL.remove(shared.publisher.login(), shared);
+        }
+        Connection closing = shared.publisher.shutDown();
+        if (closing != null) {
+            Runtime.BACKGROUND.execute(() -> closing.close(true));
+        }
+    }
+
+    /** Closes all publishers, used or not. */
+    static void closeAll() {
+        List<Shared> all;
+        synchronized (ALL) {
+            all = List.copyOf(ALL.values());
+            ALL.clear();
+        }
+        for (Shared shared : all) {
+            Connection closing = shared.publisher.shutDown();
+            if (closing != null) {
+                closing.close(true);
+            }
+        }
+    }
+
+    static int count() {
+        synchronized (ALL) {
+            return ALL.size();
+        }
+    }
+}
