@@ -35,8 +35,8 @@ from benchmarks.promises.rig import (
     paho_client,
 )
 from binders.mqtt import MqttBroker
-from speck.apply.abandon import left_copies, left_sessions
 from speck.core.inventory import Inventory
+from speck.store.abandoned import left_copies, left_sessions
 from tests.support.flink_server import FlinkServer
 from tests.support.mosquitto_server import MosquittoServer
 

@@ -10,100 +10,17 @@ has said that the copy runs no more, and its broker that the session is deleted
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
 
 from speck.binder import MOST_COUNTED, OfflineState
 from speck.binder.pool import BinderPool
 from speck.core.inventory import Inventory, Site
-from speck.core.job import Job, session_fingerprint
-from speck.core.runtime import Attempt, Handle, State
+from speck.core.job import Job
+from speck.core.runtime import State
 from speck.errors import Fault, InvalidInput, Rejected
 from speck.store import AttemptRecord, Event, JobRecord, SessionRecord, Store, Transaction
-
-
-@dataclass(frozen=True, slots=True)
-class AbandonedAttempt:
-    """A copy that may run at an engine which nobody asked; ``handle`` is missing when it was never told."""
-
-    composition: str
-    engine: str
-    address: str
-    source_broker: str
-    attempt: Attempt
-    handle: Handle | None = None
-
-    @property
-    def key(self) -> str:
-        """What the store keeps it under."""
-        return self.attempt.id
-
-    @property
-    def session(self) -> tuple[str, str]:
-        """The broker and the name of the session through which it reads."""
-        return self.source_broker, self.attempt.session
-
-    def to_dict(self) -> dict[str, Any]:
-        """The copy as plain data."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> AbandonedAttempt:
-        """The inverse of :meth:`to_dict`."""
-        attempt, handle = dict(data["attempt"]), data["handle"]
-        attempt["state"] = State(**attempt["state"]) if attempt["state"] else None
-        parts = {"attempt": Attempt(**attempt), "handle": Handle(**handle) if handle else None}
-        return cls(**{**data, **parts})
-
-
-@dataclass(frozen=True, slots=True)
-class AbandonedSession:
-    """A session that is to be deleted at a broker which nobody asked.
-
-    ``fenced`` says that its fence was raised above the copies that were left to read through it.
-    """
-
-    composition: str
-    job: str
-    broker: str
-    name: str
-    topic: str
-    fenced: bool = False
-
-    @property
-    def key(self) -> str:
-        """What the store keeps it under."""
-        return session_fingerprint(self.broker, self.name)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The session as plain data."""
-        return asdict(self)
-
-
-def left_copies(store: Store) -> list[AbandonedAttempt]:
-    """All copies that were left behind and are not known to have ended."""
-    return [AbandonedAttempt.from_dict(each) for each in store.left_behind()]
-
-
-def left_sessions(store: Store) -> list[AbandonedSession]:
-    """All sessions that were left behind and are not known to be deleted."""
-    return [AbandonedSession(**each) for each in store.left_sessions()]
-
-
-def fence_above(store: Store, broker: str, session: str) -> int:
-    """The number that keeps all copies out which were left to read through a session; 0: there are none."""
-    numbers = (each.attempt.number for each in left_copies(store) if each.session == (broker, session))
-    return max((number + 1 for number in numbers), default=0)
-
-
-def names_left(store: Store, broker: str) -> set[str]:
-    """The names of sessions at a broker that were left, or that copies which were left read through.
-
-    What is left is deleted in the end, so that no other session may have its name before.
-    """
-    copies = {copy.attempt.session for copy in left_copies(store) if copy.source_broker == broker}
-    return copies | {session.name for session in left_sessions(store) if session.broker == broker}
+from speck.store.abandoned import AbandonedAttempt, AbandonedSession, fence_above
 
 
 def shut_out(store: Store, pool: BinderPool, session: AbandonedSession) -> None:

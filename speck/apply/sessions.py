@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, count
 
-from speck.apply.abandon import Abandoner, given_up, left_sessions, names_left, shut_out
+from speck.apply.abandon import Abandoner, given_up, shut_out
 from speck.apply.context import OperationContext
 from speck.binder.retry import again
 from speck.core.job import Job, client_id
 from speck.store import JobRecord, SessionRecord
+from speck.store.abandoned import left_sessions, names_left
 
 
 @dataclass(frozen=True)

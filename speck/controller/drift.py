@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from speck.apply.abandon import AbandonedAttempt
 from speck.core.job import JOB_FIELDS, Change, Job, changed_fields, form_fingerprint, session_fingerprint
 from speck.core.runtime import Drift, Found, Handle, JobState, JobStatus
 from speck.store import AttemptRecord, JobRecord
+from speck.store.abandoned import AbandonedAttempt
 from speck.store.deployments import Snapshot
 
 GONE: Mapping[JobState, Drift] = {

@@ -16,22 +16,14 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from speck.apply.abandon import (
-    AbandonedAttempt,
-    AbandonedSession,
-    addresses_of,
-    fence_above,
-    given_up,
-    left_copies,
-    left_sessions,
-    shut_out,
-)
+from speck.apply.abandon import addresses_of, given_up, shut_out
 from speck.apply.operation import Operation
 from speck.binder import DisposableState, EngineBinder
 from speck.binder.pool import BinderPool
 from speck.core.runtime import JobState, State
 from speck.errors import BinderError, Fault, InvalidInput, OutcomeUnknown, SpeckError, Unreachable
 from speck.store import Event, Store, Transaction
+from speck.store.abandoned import AbandonedAttempt, AbandonedSession, fence_above, left_copies, left_sessions
 
 _log = logging.getLogger(__name__)
 

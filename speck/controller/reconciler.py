@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from speck.apply.abandon import left_copies
 from speck.apply.operation import Operation
 from speck.binder.pool import BinderPool
 from speck.controller.backoff import Backoff
@@ -29,6 +28,7 @@ from speck.errors import SpeckError
 from speck.observe.metrics import Metrics
 from speck.observe.observer import Observation, Observer
 from speck.store import Event, Transaction
+from speck.store.abandoned import left_copies
 from speck.store.deployments import Deployments, EngineKey, Snapshot
 
 _log = logging.getLogger(__name__)

@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from speck.apply.abandon import AbandonedAttempt, left_copies, left_sessions
 from speck.binder import ENGINE_OF_SCHEME, LogReader, scheme_of
 from speck.binder.pool import BinderPool
 from speck.controller.reconciler import Reconciler
@@ -22,6 +21,7 @@ from speck.observe.rates import Rates
 from speck.observe.sampler import NOT_TOLD, Reading, Sampler
 from speck.schema.logins import broker_concerns, engine_concerns
 from speck.store import AttemptRecord, Head, JobRecord
+from speck.store.abandoned import AbandonedAttempt, left_copies, left_sessions
 from speck.store.deployments import Deployments, Snapshot
 from speck.store.history import History
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from speck.apply.abandon import left_copies
 from speck.apply.operation import Operation
 from speck.coordinator import Coordinator
 from speck.core.job import Composition
 from speck.core.runtime import State
 from speck.errors import InvalidInput, SpeckError
+from speck.store.abandoned import left_copies
 from tests.support.coordinator_bench import begin_fixture, coordinator_fixture, world_fixture  # noqa: F401
 from tests.support.doubles import World
 from tests.support.jobs_by_hand import chain, composition

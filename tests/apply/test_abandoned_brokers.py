@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from speck.apply.abandon import AbandonedSession, addresses_of, left_copies, left_sessions
+from speck.apply.abandon import addresses_of
 from speck.apply.operation import Operation
 from speck.controller import reaper
 from speck.coordinator import Coordinator
@@ -19,6 +19,7 @@ from speck.core.inventory import Broker, Engine, Inventory, Site
 from speck.core.runtime import JobState
 from speck.errors import InvalidInput, Rejected, SpeckError
 from speck.store import Store
+from speck.store.abandoned import AbandonedSession, left_copies, left_sessions
 from tests.apply.test_abandon import carry_out
 from tests.support.coordinator_bench import begin_fixture, coordinator_fixture, world_fixture  # noqa: F401
 from tests.support.doubles import World, double_kinds

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from speck.apply.abandon import left_copies
 from speck.apply.attempts import KEPT_STATES
 from speck.apply.operation import Operation
 from speck.binder import DisposableState, EngineBinder, ProgressAware, Registry
@@ -18,6 +17,7 @@ from speck.core.job import Job
 from speck.core.runtime import Handle, JobState, JobStatus, State
 from speck.errors import OutcomeUnknown, Rejected
 from speck.store import JobRecord, Store
+from speck.store.abandoned import left_copies
 from tests.support.doubles import InMemoryEngine, World, double_kinds
 from tests.support.jobs_by_hand import composition, make_job, write_code
 
