@@ -36,7 +36,6 @@ from benchmarks.promises.rig import (
 )
 from binders.mqtt import MqttBroker
 from speck.core.inventory import Inventory
-from speck.store.abandoned import left_copies, left_sessions
 from tests.support.flink_server import FlinkServer
 from tests.support.mosquitto_server import MosquittoServer
 
@@ -139,7 +138,7 @@ def leave_site(rig: Rig, messages: int, rate: float = 500.0) -> Account:
             way.refuse(True)
             held = len(rig.counts)
             rig.apply(chain(rig.flink.address), "far", [there])
-            (left,) = left_copies(rig.coordinator.store)
+            (left,) = rig.coordinator.store.abandoned_attempts()
             await_that(lambda: len(rig.counts), lambda count: count > held)
             far.thaw()
             way.refuse(False)
@@ -148,7 +147,7 @@ def leave_site(rig: Rig, messages: int, rate: float = 500.0) -> Account:
             rig.settle(load)
             account = rig.counts.account(load.texts)
         rig.apply(chain(rig.flink.address), "far")
-        if copies := left_copies(rig.coordinator.store):
+        if copies := rig.coordinator.store.abandoned_attempts():
             raise RuntimeError(f"left behind still: {copies}")
         if states := _states_of(rig, far, left.attempt.id):
             raise RuntimeError(f"states that nobody needs are left: {states}")
@@ -177,7 +176,7 @@ def leave_with_broker(rig: Rig, far: FlinkServer, way: Link) -> None:
         wire.refuse(True)
         rig.apply(alone(rig.flink.address, rig.edge.address), "alone", [there, wire.address])
         _await_counted(rig, rig.edge, "meanwhile")
-        (session,) = left_sessions(rig.coordinator.store)
+        (session,) = rig.coordinator.store.abandoned_sessions()
         far.thaw()
         wire.refuse(False)
         leftovers = rig.coordinator.leftovers
@@ -202,7 +201,7 @@ def _await_counted(rig: Rig, broker: MosquittoServer, text: str) -> None:
 
 def _left_after(settle: Callable[[], object], rig: Rig) -> list[object]:
     settle()
-    return [*left_copies(rig.coordinator.store), *left_sessions(rig.coordinator.store)]
+    return [*rig.coordinator.store.abandoned_attempts(), *rig.coordinator.store.abandoned_sessions()]
 
 
 def _states_of(rig: Rig, far: FlinkServer, attempt: str) -> list[str]:

@@ -20,12 +20,12 @@ from speck.core.job import Job
 from speck.core.runtime import State
 from speck.errors import Fault, InvalidInput, Rejected
 from speck.store import AttemptRecord, Event, JobRecord, SessionRecord, Store, Transaction
-from speck.store.abandoned import AbandonedAttempt, AbandonedSession, fence_above
+from speck.store.abandoned import AbandonedAttempt, AbandonedSession
 
 
 def shut_out(store: Store, pool: BinderPool, session: AbandonedSession) -> None:
     """Make the copies that were left to read through a session lose it, and end."""
-    number = fence_above(store, session.broker, session.name)
+    number = store.fence_above(session.broker, session.name)
     if number:
         broker = pool.broker(session.broker)
         broker.fence(session.name, number)
@@ -144,7 +144,7 @@ class Abandoner:
         job = self.store.job(attempt.job_name)
         with self.store.transaction() as transaction:
             transaction.delete_attempt(attempt)
-            transaction.put_left_behind(copy.key, copy.to_dict())
+            transaction.put_abandoned_attempt(copy)
             transaction.add_event(self.event("left", form.job_name, message))
             if job is not None:
                 transaction.put_job(self.parted(transaction, job))
@@ -155,7 +155,7 @@ class Abandoner:
         They are at brokers which are left behind, or copies that were left may come back to read there.
         """
         asked = list(sessions)
-        left = [each for each in asked if self._is_left(each) or fence_above(self.store, *_key(each))]
+        left = [each for each in asked if self._is_left(each) or self.store.fence_above(*_key(each))]
         if left:
             with self.store.transaction() as transaction:
                 transaction.put_job(self._without(transaction, job, left))
@@ -176,7 +176,7 @@ class Abandoner:
             left = AbandonedSession(
                 self.composition, job.name, *_key(session), session.topic, fenced=not lost
             )
-            transaction.put_left_session(left.key, left.to_dict())
+            transaction.put_abandoned_session(left)
             if lost:
                 where = f"{session.topic!r} of {session.broker}"
                 text = f"given up: what waited at {where}, which was left behind (it cannot be counted now)"

@@ -12,7 +12,6 @@ from speck.apply.context import OperationContext
 from speck.binder.retry import again
 from speck.core.job import Job, client_id
 from speck.store import JobRecord, SessionRecord
-from speck.store.abandoned import left_sessions, names_left
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class Sessions:
     def make(self, job: Job, record: JobRecord) -> None:
         """Make sure of the session that a job is to read through."""
         store = self.ledger.store
-        taken = names_left(store, job.source_broker)
+        taken = store.abandoned_names(job.source_broker)
         session, known = session_for(job, record, self.ledger.operation.revision, taken)
         self._shut_out_former(job)
         attempts = store.attempts(job.job_name)
@@ -38,7 +37,7 @@ class Sessions:
 
     def _shut_out_former(self, job: Job) -> None:
         """The job comes back to a broker where copies of it were left, which may not have been told yet."""
-        for left in left_sessions(self.ledger.store):
+        for left in self.ledger.store.abandoned_sessions():
             if (left.job, left.broker, left.fenced) == (job.job_name, job.source_broker, False):
                 again(partial(shut_out, self.ledger.store, self.ledger.pool, left))
 

@@ -81,7 +81,7 @@ class Orphans:
                 self._tell(self.event("stray", name, f"job {name!r} {what} ({advice})"))
 
     def _knows_nothing(self, job: str) -> bool:
-        left = (each["attempt"]["job_name"] for each in self.store.left_behind())
+        left = (each.attempt.job_name for each in self.store.abandoned_attempts())
         return self.store.job(job) is None and job not in left
 
     def _event(self, snapshot: Snapshot, kind: str, job: str, message: str) -> Event:

@@ -23,7 +23,7 @@ from speck.binder.pool import BinderPool
 from speck.core.runtime import JobState, State
 from speck.errors import BinderError, Fault, InvalidInput, OutcomeUnknown, SpeckError, Unreachable
 from speck.store import Event, Store, Transaction
-from speck.store.abandoned import AbandonedAttempt, AbandonedSession, fence_above, left_copies, left_sessions
+from speck.store.abandoned import AbandonedAttempt, AbandonedSession
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class Reaper:
         What does not answer for long is asked less often, and keeps nobody waiting.
         """
         self._rounds += 1
-        if self._is_busy() or not (left_copies(self.store) or left_sessions(self.store)):
+        if self._is_busy() or not (self.store.abandoned_attempts() or self.store.abandoned_sessions()):
             return
         seldom = self._rounds % SELDOM != 0
         rest = {address for address, missed in self._missed.items() if missed >= EAGER and seldom}
@@ -103,7 +103,7 @@ class Reaper:
         Raises :class:`~speck.errors.InvalidInput` when nothing was left there.
         """
         with self._at_work:
-            copies, sessions = left_copies(self.store), left_sessions(self.store)
+            copies, sessions = self.store.abandoned_attempts(), self.store.abandoned_sessions()
             used = {*(each.address for each in copies), *(each.broker for each in sessions)}
             there = addresses_of(names, self.pool.inventory, used)
             if not there & used:
@@ -135,13 +135,13 @@ class _Settling:
     def run(self) -> set[str]:
         """Go through all; answers the addresses that turned out silent."""
         spared = frozenset(self.silent)
-        sessions = left_sessions(self.store)
+        sessions = self.store.abandoned_sessions()
         fenced = {each.key for each in sessions if each.fenced}
         for session in sessions:
             self._try(session.broker, partial(self._shut_out, session))
-        for copy in left_copies(self.store):
+        for copy in self.store.abandoned_attempts():
             self._try(copy.address, partial(self._end, copy))
-        for session in left_sessions(self.store):
+        for session in self.store.abandoned_sessions():
             self._try(session.broker, partial(self._delete, session, fenced))
         return self.silent - spared
 
@@ -160,11 +160,11 @@ class _Settling:
         if not session.fenced:
             shut_out(self.store, self.pool, session)
             with self.store.transaction() as transaction:
-                transaction.put_left_session(session.key, replace(session, fenced=True).to_dict())
+                transaction.put_abandoned_session(replace(session, fenced=True))
 
     def _delete(self, session: AbandonedSession, fenced: Collection[str]) -> None:
         """Delete a session; the fence goes with it, and so only when the copies have had time to find it."""
-        number = fence_above(self.store, session.broker, session.name)
+        number = self.store.fence_above(session.broker, session.name)
         if number and session.key not in fenced:
             return
         broker = self.pool.broker(session.broker)
@@ -178,7 +178,7 @@ class _Settling:
 
     def _forget_session(self, session: AbandonedSession, kind: str, message: str) -> None:
         with self.store.transaction() as transaction:
-            transaction.delete_left_session(session.key)
+            transaction.delete_abandoned_session(session)
             self._tell(transaction, kind, session.composition, session.job, message)
 
     def forget_session(self, session: AbandonedSession) -> None:
@@ -212,18 +212,18 @@ class _Settling:
         name, broker = copy.attempt.job_name, copy.source_broker
         message = f"attempt {copy.attempt.number}, left behind at {copy.address}, {end}"
         with self.store.transaction() as transaction:
-            transaction.delete_left_behind(copy.key)
+            transaction.delete_abandoned_attempt(copy)
             if broker not in spared and self._is_last(copy):
                 # What its fence was for is over.
                 left = AbandonedSession(copy.composition, name, broker, copy.attempt.session, "", fenced=True)
-                transaction.put_left_session(left.key, left.to_dict())
+                transaction.put_abandoned_session(left)
             self._tell(transaction, kind, copy.composition, name, message)
 
     def _is_last(self, copy: AbandonedAttempt) -> bool:
         """Whether nobody else reads through a copy's session, and it is not to be deleted already."""
         job = self.store.job(copy.attempt.job_name)
-        others = {each.session for each in left_copies(self.store) if each.key != copy.key}
-        sessions = {(each.broker, each.name) for each in left_sessions(self.store)}
+        others = {each.session for each in self.store.abandoned_attempts() if each.key != copy.key}
+        sessions = {(each.broker, each.name) for each in self.store.abandoned_sessions()}
         used = {(each.broker, each.name) for each in (job.sessions if job else ())}
         return bool(copy.attempt.session) and copy.session not in others | sessions | used
 

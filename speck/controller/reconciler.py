@@ -28,7 +28,6 @@ from speck.errors import SpeckError
 from speck.observe.metrics import Metrics
 from speck.observe.observer import Observation, Observer
 from speck.store import Event, Transaction
-from speck.store.abandoned import left_copies
 from speck.store.deployments import Deployments, EngineKey, Snapshot
 
 _log = logging.getLogger(__name__)
@@ -185,7 +184,7 @@ class Reconciler:
         turns = self.healer.turns()
         snapshots = self.deployments.snapshots()
         look = self.observer.look([each for snapshot in snapshots for each in snapshot.deployed()])
-        seen = sightings(look.found, left_copies(self.deployments.store))
+        seen = sightings(look.found, self.deployments.store.abandoned_attempts())
         self._forget_others(snapshots)
         for snapshot in snapshots:
             name = snapshot.head.name

@@ -21,7 +21,7 @@ from speck.observe.rates import Rates
 from speck.observe.sampler import NOT_TOLD, Reading, Sampler
 from speck.schema.logins import broker_concerns, engine_concerns
 from speck.store import AttemptRecord, Head, JobRecord
-from speck.store.abandoned import AbandonedAttempt, left_copies, left_sessions
+from speck.store.abandoned import AbandonedAttempt
 from speck.store.deployments import Deployments, Snapshot
 from speck.store.history import History
 
@@ -106,7 +106,7 @@ class Queries:
 
     def _left(self) -> Mapping[str, Sequence[AbandonedAttempt]]:
         found: dict[str, list[AbandonedAttempt]] = defaultdict(list)
-        for copy in left_copies(self.deployments.store):
+        for copy in self.deployments.store.abandoned_attempts():
             found[copy.attempt.job_name].append(copy)
         return found
 
@@ -247,13 +247,13 @@ class Queries:
     def left_behind(self) -> list[dict[str, Any]]:
         """Every copy and every session that was left behind, by job name."""
         store = self.deployments.store
-        sessions = left_sessions(store)
+        sessions = store.abandoned_sessions()
         waiting = {(each.broker, each.name) for each in sessions if not each.fenced}
         found = [
             self._left_data("copy", each.attempt.job_name, each.composition, each.address)
             | {"attempt": each.attempt.number, "session": each.attempt.session}
             | {"fenced": each.session not in waiting}
-            for each in left_copies(store)
+            for each in store.abandoned_attempts()
         ]
         found += [
             self._left_data("session", each.job, each.composition, each.broker)

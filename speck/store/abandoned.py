@@ -8,7 +8,6 @@ from typing import Any
 
 from speck.core.job import session_fingerprint
 from speck.core.runtime import Attempt, Handle, State
-from speck.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,28 +66,3 @@ class AbandonedSession:
     def to_dict(self) -> dict[str, Any]:
         """The session as plain data."""
         return asdict(self)
-
-
-def left_copies(store: Store) -> list[AbandonedAttempt]:
-    """All copies that were left behind and are not known to have ended."""
-    return [AbandonedAttempt.from_dict(each) for each in store.left_behind()]
-
-
-def left_sessions(store: Store) -> list[AbandonedSession]:
-    """All sessions that were left behind and are not known to be deleted."""
-    return [AbandonedSession(**each) for each in store.left_sessions()]
-
-
-def fence_above(store: Store, broker: str, session: str) -> int:
-    """The number that keeps all copies out which were left to read through a session; 0: there are none."""
-    numbers = (each.attempt.number for each in left_copies(store) if each.session == (broker, session))
-    return max((number + 1 for number in numbers), default=0)
-
-
-def names_left(store: Store, broker: str) -> set[str]:
-    """The names of sessions at a broker that were left, or that copies which were left read through.
-
-    What is left is deleted in the end, so that no other session may have its name before.
-    """
-    copies = {copy.attempt.session for copy in left_copies(store) if copy.source_broker == broker}
-    return copies | {session.name for session in left_sessions(store) if session.broker == broker}

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from speck.errors import NotFound, StoreDamaged, StoreError
 from speck.store import codec
+from speck.store.abandoned import AbandonedAttempt, AbandonedSession
 from speck.store.codec import FIRST_KEY, FORMAT, FORMAT_KEY, IDENTITY_KEY, key_of, number_part
 from speck.store.leveldb.database import Database
 from speck.store.maintenance.integrity import artifacts_directory
@@ -229,13 +230,31 @@ class Store:
                 return self._decoded(key, codec.decode_operation, value)
         return None
 
-    def left_behind(self) -> list[dict[str, Any]]:
-        """The copies that were left behind, as plain data."""
-        return self._scan(b"left/", lambda _, value: codec.decode_operation(value))
+    def abandoned_attempts(self) -> list[AbandonedAttempt]:
+        """The attempts that were abandoned and are not known to have ended."""
+        return self._scan(
+            b"left/", lambda _, value: AbandonedAttempt.from_dict(codec.decode_operation(value))
+        )
 
-    def left_sessions(self) -> list[dict[str, Any]]:
-        """The sessions that were left behind, as plain data."""
-        return self._scan(b"left-session/", lambda _, value: codec.decode_operation(value))
+    def abandoned_sessions(self) -> list[AbandonedSession]:
+        """The sessions that were abandoned and are not known to be deleted."""
+        return self._scan(
+            b"left-session/", lambda _, value: AbandonedSession(**codec.decode_operation(value))
+        )
+
+    def fence_above(self, broker: str, session: str) -> int:
+        """The attempt number that shuts all abandoned attempts out of a session; 0: there are none."""
+        attempts = (each for each in self.abandoned_attempts() if each.session == (broker, session))
+        return max((each.attempt.number + 1 for each in attempts), default=0)
+
+    def abandoned_names(self, broker: str) -> set[str]:
+        """The names of abandoned sessions at a broker, and of those that abandoned attempts read through.
+
+        They are deleted in the end, so that no other session may have such a name before.
+        """
+        attempts, sessions = self.abandoned_attempts(), self.abandoned_sessions()
+        names = {each.attempt.session for each in attempts if each.source_broker == broker}
+        return names | {each.name for each in sessions if each.broker == broker}
 
     def operations(self) -> list[dict[str, Any]]:
         """All operations, as plain data, oldest first."""

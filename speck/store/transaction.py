@@ -7,6 +7,7 @@ from typing import Any
 
 from speck.core.runtime import Attempt
 from speck.store import codec
+from speck.store.abandoned import AbandonedAttempt, AbandonedSession
 from speck.store.codec import key_of, number_part
 from speck.store.records import AttemptRecord, Event, Head, JobRecord, RetryState, Revision
 
@@ -67,21 +68,21 @@ class Transaction:
         """Forget an attempt that is known to run no more."""
         self._changes[_attempt_key(attempt)] = None
 
-    def put_left_behind(self, identifier: str, data: Mapping[str, Any]) -> None:
-        """Write a copy that was left behind, as plain data."""
-        self._changes[key_of("left", identifier)] = codec.encode_operation(data)
+    def put_abandoned_attempt(self, attempt: AbandonedAttempt) -> None:
+        """Write an attempt that is abandoned."""
+        self._changes[key_of("left", attempt.key)] = codec.encode_operation(attempt.to_dict())
 
-    def delete_left_behind(self, identifier: str) -> None:
-        """Forget a copy that is known to run no more."""
-        self._changes[key_of("left", identifier)] = None
+    def delete_abandoned_attempt(self, attempt: AbandonedAttempt) -> None:
+        """Delete an abandoned attempt that has ended."""
+        self._changes[key_of("left", attempt.key)] = None
 
-    def put_left_session(self, identifier: str, data: Mapping[str, Any]) -> None:
-        """Write a session that was left behind, as plain data."""
-        self._changes[key_of("left-session", identifier)] = codec.encode_operation(data)
+    def put_abandoned_session(self, session: AbandonedSession) -> None:
+        """Write a session that is abandoned."""
+        self._changes[key_of("left-session", session.key)] = codec.encode_operation(session.to_dict())
 
-    def delete_left_session(self, identifier: str) -> None:
-        """Forget a session that is known to be deleted."""
-        self._changes[key_of("left-session", identifier)] = None
+    def delete_abandoned_session(self, session: AbandonedSession) -> None:
+        """Delete an abandoned session that is no more."""
+        self._changes[key_of("left-session", session.key)] = None
 
     def put_operation(self, identifier: str, data: Mapping[str, Any]) -> None:
         """Write an operation as plain data; those of the kind ``heal`` are kept apart."""

@@ -12,7 +12,6 @@ from speck.coordinator import Coordinator
 from speck.core.job import Composition
 from speck.core.runtime import State
 from speck.errors import InvalidInput, SpeckError
-from speck.store.abandoned import left_copies
 from tests.support.coordinator_bench import begin_fixture, coordinator_fixture, world_fixture  # noqa: F401
 from tests.support.doubles import World
 from tests.support.jobs_by_hand import chain, composition
@@ -53,10 +52,10 @@ def test_a_copy_is_left_and_fenced_and_stopped_when_its_engine_answers(
     assert world.where()["b"] == OTHER
 
     carry_out(coordinator, composition(A, MOVED))  # it does not answer yet
-    assert [copy.attempt.id for copy in left_copies(coordinator.store)] == [old.attempt.id]
+    assert [copy.attempt.id for copy in coordinator.store.abandoned_attempts()] == [old.attempt.id]
     world.up(ENGINE)
     carry_out(coordinator, composition(A, MOVED))
-    assert left_copies(coordinator.store) == []
+    assert coordinator.store.abandoned_attempts() == []
     assert old.attempt.id not in world.engine(ENGINE).jobs
     assert [running.attempt.id for running in world.running("b")] == [new.attempt.id]
 
@@ -66,10 +65,10 @@ def test_the_loop_stops_a_copy_when_its_engine_answers(coordinator: Coordinator,
     world.down(ENGINE)
     assert carry_out(coordinator, composition(A, MOVED), ENGINE).actions["b"].state == "done"
     coordinator.loop.round()
-    assert len(left_copies(coordinator.store)) == 1  # it does not answer yet
+    assert len(coordinator.store.abandoned_attempts()) == 1  # it does not answer yet
     world.up(ENGINE)
     coordinator.loop.round()
-    assert left_copies(coordinator.store) == []
+    assert coordinator.store.abandoned_attempts() == []
     assert [address for name, address in world.where().items() if name == "b"] == [OTHER]
     last = coordinator.events(1)[0]
     assert (last["kind"], last["composition"]) == ("stopped", coordinator.views.compositions()[0]["name"])
@@ -81,7 +80,7 @@ def test_its_broker_must_be_reached(coordinator: Coordinator, world: World) -> N
     world.down(BROKER)
     assert carry_out(coordinator, composition(A, MOVED), ENGINE).actions["b"].state == "waiting"
     assert len(world.running("b")) == 1
-    assert left_copies(coordinator.store) == []
+    assert coordinator.store.abandoned_attempts() == []
 
 
 def test_a_state_that_the_new_place_cannot_read_is_refused_before_anything(
@@ -116,7 +115,7 @@ def test_a_job_that_goes_leaves_a_fence_until_its_copy_has_ended(
     carry_out(coordinator, composition(replace(A, spe_address=OTHER)))
     assert world.broker(BROKER).fences == {"speck-a": 2}
     assert world.where() == {"a": OTHER}
-    assert left_copies(coordinator.store) == []
+    assert coordinator.store.abandoned_attempts() == []
 
 
 def test_a_crash_in_between_forgets_nothing(
@@ -129,11 +128,11 @@ def test_a_crash_in_between_forgets_nothing(
     operation, _ = coordinator.apply(composition(A, MOVED), leave_behind=[ENGINE])
     assert hold.reached.wait(30)
     assert operation.to_dict()["left_behind"] == [ENGINE]
-    assert [copy.address for copy in left_copies(coordinator.store)] == [ENGINE]
+    assert [copy.address for copy in coordinator.store.abandoned_attempts()] == [ENGINE]
     hold.release()
     assert operation.wait(30)
     coordinator = begin()
-    assert [copy.address for copy in left_copies(coordinator.store)] == [ENGINE]
+    assert [copy.address for copy in coordinator.store.abandoned_attempts()] == [ENGINE]
 
 
 def test_what_is_left_behind_must_be_known(coordinator: Coordinator) -> None:
@@ -149,7 +148,7 @@ def test_an_engine_that_has_forgotten_the_copy_ends_the_matter(
     carry_out(coordinator, composition(A, MOVED), ENGINE)
     world.restart(ENGINE)
     carry_out(coordinator, composition(replace(A, spe_address=OTHER), MOVED))
-    assert left_copies(coordinator.store) == []
+    assert coordinator.store.abandoned_attempts() == []
     assert ("stop", ENGINE, "b") not in world.changes()  # there was nothing to stop
 
 
@@ -160,11 +159,11 @@ def test_a_copy_outlives_its_composition_and_is_stopped_by_the_apply_of_another(
     world.down(ENGINE)
     carry_out(coordinator, composition(MOVED), ENGINE)
     assert coordinator.delete_composition("traffic").wait(30)
-    assert [copy.address for copy in left_copies(coordinator.store)] == [ENGINE]
+    assert [copy.address for copy in coordinator.store.abandoned_attempts()] == [ENGINE]
     assert world.broker(BROKER).fences == {"speck-b": 2}
     world.up(ENGINE)
     carry_out(coordinator, Composition("other", {"a": A}))
-    assert left_copies(coordinator.store) == []
+    assert coordinator.store.abandoned_attempts() == []
     assert world.broker(BROKER).fences == {"speck-a": 1}
 
 

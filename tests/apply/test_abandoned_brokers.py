@@ -19,7 +19,7 @@ from speck.core.inventory import Broker, Engine, Inventory, Site
 from speck.core.runtime import JobState
 from speck.errors import InvalidInput, Rejected, SpeckError
 from speck.store import Store
-from speck.store.abandoned import AbandonedSession, left_copies, left_sessions
+from speck.store.abandoned import AbandonedSession
 from tests.apply.test_abandon import carry_out
 from tests.support.coordinator_bench import begin_fixture, coordinator_fixture, world_fixture  # noqa: F401
 from tests.support.doubles import World, double_kinds
@@ -53,7 +53,7 @@ def asked(world: World, since: int) -> list[tuple[str, str, str]]:
 
 
 def nothing_left(coordinator: Coordinator) -> bool:
-    return not left_copies(coordinator.store) and not left_sessions(coordinator.store)
+    return not coordinator.store.abandoned_attempts() and not coordinator.store.abandoned_sessions()
 
 
 def assert_clean(coordinator: Coordinator, world: World) -> None:
@@ -82,8 +82,8 @@ def test_a_job_moves_off_a_site_that_is_gone_with_its_broker(coordinator: Coordi
     operation = carry_out(coordinator, composition(MOVED), *SITE)
     assert operation.state == "succeeded"
     assert asked(world, before) == []
-    assert [each.attempt.number for each in left_copies(coordinator.store)] == [1]
-    assert left_sessions(coordinator.store) == [SESSION]
+    assert [each.attempt.number for each in coordinator.store.abandoned_attempts()] == [1]
+    assert coordinator.store.abandoned_sessions() == [SESSION]
     (new,) = (each for each in world.running("b") if each.job.spe_address == OTHER)
     assert (new.attempt.number, new.attempt.session) == (2, "speck-b.2")
     assert new.attempt.state is not None
@@ -142,8 +142,8 @@ def test_an_engine_that_is_there_is_asked_to_stop_the_copy(coordinator: Coordina
     elsewhere = replace(ALONE, source_broker=FAR)
     assert carry_out(coordinator, composition(elsewhere), BROKER).state == "succeeded"
     assert ("stop", ENGINE, "b") in world.changes()
-    assert left_copies(coordinator.store) == []
-    assert left_sessions(coordinator.store) == [SESSION]
+    assert coordinator.store.abandoned_attempts() == []
+    assert coordinator.store.abandoned_sessions() == [SESSION]
     world.up(BROKER)
     coordinator.loop.round()
     assert nothing_left(coordinator)
@@ -205,10 +205,10 @@ def test_the_broker_alone_comes_back(coordinator: Coordinator, world: World) -> 
     world.up(BROKER)
     coordinator.loop.round()
     assert (old.state, old.message) == (JobState.FAILED, "taken over by attempt 2")
-    assert left_sessions(coordinator.store) == [replace(SESSION, fenced=True)]
+    assert coordinator.store.abandoned_sessions() == [replace(SESSION, fenced=True)]
     assert world.broker(BROKER).sessions == {"speck-b": "t1"}  # until the copy has had the time to look
     coordinator.loop.round()
-    assert left_sessions(coordinator.store) == []
+    assert coordinator.store.abandoned_sessions() == []
     assert (world.broker(BROKER).sessions, world.broker(BROKER).fences) == ({}, {"speck-b": 2})
     world.up(ENGINE)
     coordinator.loop.round()
@@ -219,9 +219,9 @@ def test_the_engine_alone_comes_back(coordinator: Coordinator, world: World) -> 
     leave(coordinator, world)
     world.up(ENGINE)
     coordinator.loop.round()
-    assert left_copies(coordinator.store) == []
+    assert coordinator.store.abandoned_attempts() == []
     assert world.where() == {"b": OTHER}
-    assert left_sessions(coordinator.store) == [SESSION]
+    assert coordinator.store.abandoned_sessions() == [SESSION]
     world.up(BROKER)
     coordinator.loop.round()
     assert_clean(coordinator, world)
@@ -399,8 +399,8 @@ def test_killed_at_any_moment_while_it_leaves(lives: Callable[[], Lives]) -> Non
         if coordinator.deployments.head("traffic").revision == 1:  # killed before it was accepted
             carry_out(coordinator, composition(MOVED), *SITE)
         assert asked(one.world, since) == [], moment
-        assert left_sessions(coordinator.store) == [SESSION], moment
-        assert [each.attempt.number for each in left_copies(coordinator.store)] == [1]
+        assert coordinator.store.abandoned_sessions() == [SESSION], moment
+        assert [each.attempt.number for each in coordinator.store.abandoned_attempts()] == [1]
         back(one.world)
         coordinator.loop.round()
         assert_clean(coordinator, one.world)
@@ -448,7 +448,7 @@ def test_what_never_comes_back_is_forgotten(coordinator: Coordinator, world: Wor
     with pytest.raises(InvalidInput, match="'sc://e2:1' is no site"):
         coordinator.leftovers.forget([OTHER])
     assert coordinator.leftovers.forget([ENGINE], "somebody") == 1
-    assert left_sessions(coordinator.store) == [SESSION]
+    assert coordinator.store.abandoned_sessions() == [SESSION]
     assert coordinator.leftovers.forget([BROKER], "somebody") == 1
     assert nothing_left(coordinator)
     told = [each for each in coordinator.events() if each["kind"] == "forgotten"]

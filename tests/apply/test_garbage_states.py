@@ -17,7 +17,6 @@ from speck.core.job import Job
 from speck.core.runtime import Handle, JobState, JobStatus, State
 from speck.errors import OutcomeUnknown, Rejected
 from speck.store import JobRecord, Store
-from speck.store.abandoned import left_copies
 from tests.support.doubles import InMemoryEngine, World, double_kinds
 from tests.support.jobs_by_hand import composition, make_job, write_code
 
@@ -172,7 +171,7 @@ def leave_behind(coordinator: Coordinator, world: World) -> str:
 def test_what_a_copy_left_behind_leaves_in_the_end_is_deleted(coordinator: Coordinator, world: World) -> None:
     place = leave_behind(coordinator, world)
     coordinator.loop.round()
-    assert left_copies(coordinator.store) == []
+    assert coordinator.store.abandoned_attempts() == []
     assert ("dispose_state", ENGINE, place) in world.calls
     assert saved(world) == set()
 
@@ -185,7 +184,7 @@ def test_what_a_copy_left_behind_leaves_is_deleted_when_its_job_has_gone(
     assert coordinator.delete_composition("traffic").wait(30)
     world.up(ENGINE)
     coordinator.loop.round()
-    assert left_copies(coordinator.store) == []
+    assert coordinator.store.abandoned_attempts() == []
     assert saved(world) == set()
 
 
@@ -195,10 +194,10 @@ def test_a_state_that_gave_no_answer_is_deleted_with_the_next_look(
     place = leave_behind(coordinator, world)
     world.fail("dispose_state", OutcomeUnknown("silence", address=ENGINE), times=1)
     coordinator.loop.round()
-    assert [copy.address for copy in left_copies(coordinator.store)] == [ENGINE]
+    assert [copy.address for copy in coordinator.store.abandoned_attempts()] == [ENGINE]
     assert saved(world) == {place}
     coordinator.loop.round()
-    assert left_copies(coordinator.store) == []
+    assert coordinator.store.abandoned_attempts() == []
     assert saved(world) == set()
 
 
@@ -208,7 +207,7 @@ def test_a_state_that_cannot_be_deleted_is_left_and_the_copy_has_ended(
     place = leave_behind(coordinator, world)
     world.fail("dispose_state", Rejected("no right to", address=ENGINE), times=None)
     coordinator.loop.round()
-    assert left_copies(coordinator.store) == []
+    assert coordinator.store.abandoned_attempts() == []
     assert saved(world) == {place}
 
 
@@ -219,7 +218,7 @@ def test_what_the_new_copy_began_from_is_not_deleted_with_the_old_one(
     monkeypatch.setattr(SavingEngine, "stop", InMemoryEngine.stop)
     leave_behind(coordinator, world)
     coordinator.loop.round()
-    assert left_copies(coordinator.store) == []
+    assert coordinator.store.abandoned_attempts() == []
     (running,) = world.running("a")
     assert running.attempt.state is not None
     assert running.attempt.state.location in world.states

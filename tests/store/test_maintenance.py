@@ -17,6 +17,7 @@ from speck import cli
 from speck.core.runtime import Attempt, Handle
 from speck.errors import StoreError, StoreLocked
 from speck.store import AttemptRecord, Event, Head, JobRecord, RetryState, Revision, SessionRecord, Store
+from speck.store.abandoned import AbandonedAttempt, AbandonedSession
 from speck.store.maintenance.backup import archive, restore
 from speck.store.maintenance.integrity import LEAP
 from speck.store.maintenance.repair import check, check_directory, repair
@@ -110,8 +111,11 @@ def test_all_kinds_of_records_are_known_to_check(tmp_path: Path) -> None:
     """What the loop alone writes as well: repair would drop what it does not know."""
     with Store(tmp_path / "store") as store:
         with store.transaction() as transaction:
-            transaction.put_left_behind("aa", {"job": "a"})
-            transaction.put_left_session("bb", {"job": "a"})
+            attempt = Attempt(id="aa", job_name="a", number=1, session="speck-a")
+            transaction.put_abandoned_attempt(
+                AbandonedAttempt("c", "spark", "sc://x", "tcp://b1:1883", attempt)
+            )
+            transaction.put_abandoned_session(AbandonedSession("c", "a", "tcp://b1:1883", "speck-a", "in"))
             transaction.put_tries("a", RetryState(3, 5.0, "was refused"))
             transaction.put_operation("2", {"id": "2", "kind": "heal", "state": "succeeded"})
             transaction.add_event(Event(1.0, "drift", "it died", by_loop=True))

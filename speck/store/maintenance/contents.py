@@ -22,8 +22,8 @@ class Contents:
     jobs: dict[str, JobRecord] = field(default_factory=dict)
     attempts: list[AttemptRecord] = field(default_factory=list)
     tries: dict[str, RetryState] = field(default_factory=dict)
-    left_behind: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    left_sessions: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    abandoned_attempts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    abandoned_sessions: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     operations: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     unreadable: dict[bytes, str] = field(default_factory=dict)
@@ -56,9 +56,9 @@ class Contents:
             case ["attempt", name, number]:
                 self.attempts.append(codec.decode_attempt(f"{name}/{number}", value))
             case ["left", identifier]:
-                self.left_behind[identifier] = codec.decode_operation(value)
+                self.abandoned_attempts[identifier] = codec.decode_operation(value)
             case ["left-session", identifier]:
-                self.left_sessions[identifier] = codec.decode_operation(value)
+                self.abandoned_sessions[identifier] = codec.decode_operation(value)
             case ["tries", name]:
                 self.tries[name] = codec.decode_tries(value)
             case ["operation" | "healing", identifier]:
