@@ -11,11 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from speck.apply import job_state
+from speck.apply.job_state import JobLifecycle, OrphanAdopted
 from speck.binder.pool import BinderPool
 from speck.controller.drift import Drifted, EngineCopy
 from speck.core.job import session_fingerprint
 from speck.core.runtime import Attempt
-from speck.store import AttemptRecord, Event, Store, Transaction
+from speck.store import Event, Store, Transaction
 from speck.store.deployments import Snapshot
 
 _ROUNDS = 2  # in which a copy must be seen: one may have been started or stopped while it was looked for
@@ -48,18 +50,12 @@ class Orphans:
         handle = self.pool.engine_at(job.engine, drifted.stray_at).find(attempt)
         if handle is None or not attempt.session:
             return
-        record = snapshot.records[name]
-        number = max(record.attempts, attempt.number)
-        # What it began from, if anything, its engine knows; what the store has is of another copy.
-        known = replace(record, attempts=number, error="", state=None, former=0, begun=None)
-        taken = AttemptRecord(attempt, snapshot.head.revision, "running", handle)
+        stored = JobLifecycle(snapshot.records[name], tuple(snapshot.attempts.get(name, ())))
+        adopted = OrphanAdopted(attempt, snapshot.head.revision, handle)
         message = f"job {name!r}: attempt {attempt.number} was found at {drifted.stray_at}, and taken up"
 
         def write(transaction: Transaction) -> None:
-            for each in snapshot.attempts.get(name, ()):
-                transaction.delete_attempt(each.attempt)
-            transaction.put_job(known)
-            transaction.put_attempt(taken)
+            job_state.write(transaction, stored, adopted)
             transaction.add_event(self._event(snapshot, "started", name, message))
 
         self.quietly(snapshot.head.name, turn, write)

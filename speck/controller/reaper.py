@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from speck.apply.abandon import addresses_of, given_up, shut_out
+from speck.apply.abandon import addresses_of, dropped_text, shut_out
 from speck.apply.operation import Operation
 from speck.binder import DisposableState, EngineBinder
 from speck.binder.pool import BinderPool
@@ -173,7 +173,7 @@ class _Settling:
         if number:  # a copy may still come back
             broker.fence(session.name, number)
         what = f"session {session.name!r}, left behind at {session.broker}, was deleted"
-        told = f"{what} ({given_up(waiting, session)})" if waiting else what
+        told = f"{what} ({dropped_text(waiting, session)})" if waiting else what
         self._forget_session(session, "given up" if waiting else "stopped", told)
 
     def _forget_session(self, session: AbandonedSession, kind: str, message: str) -> None:
@@ -247,7 +247,7 @@ class _Settling:
         name = copy.attempt.job_name
         job = self.store.job(name)
         begun = [copy.attempt.state, *(each.attempt.state for each in self.store.attempts(name))]
-        known = [*begun, *((job.state, *job.saved, *job.left) if job else ())]
+        known = [*begun, *((job.state, *job.retained_states, *job.garbage_states) if job else ())]
         return state.location in [each.location for each in known if each is not None]
 
     # --- telling

@@ -411,7 +411,7 @@ class Coordinator:
         return [name for name, when in due.items() if when > now]
 
     def _carry_out(self, operation: Operation, wanted: Mapping[str, Job], plan: Plan) -> None:
-        runner = PlanApplier(
+        applier = PlanApplier(
             self.store,
             self.pool,
             operation,
@@ -421,9 +421,9 @@ class Coordinator:
             self.clock,
             self.drain,
             self.state_limit,
-            left_behind=frozenset(operation.left_behind),
+            abandoned=frozenset(operation.left_behind),
         )
-        runner.run(plan)
+        applier.run(plan)
         self.leftovers.settle_after(operation)
 
     # --- looking

@@ -34,6 +34,7 @@ from dataclasses import astuple, replace
 from typing import Any
 
 from speck.core.job import Job, client_id
+from speck.core.lifecycle import AttemptPhase
 from speck.core.runtime import Attempt, Handle, State
 from speck.store.records import (
     AttemptRecord,
@@ -151,10 +152,10 @@ def encode_job(record: JobRecord) -> bytes:
         "s": [_session_data(each, record.name) for each in record.sessions],
         "state": _state_data(record.state) if record.state else None,
         "error": record.error,
-        "left": [_state_data(each) for each in record.left],
-        "f": record.former,
-        "k": [_state_data(each) for each in record.saved],
-        "b": record.begun,
+        "left": [_state_data(each) for each in record.garbage_states],
+        "f": record.rollback_revision,
+        "k": [_state_data(each) for each in record.retained_states],
+        "b": record.restart_lineage,
     }
     return _pack({"c": record.composition} | {key: value for key, value in optional.items() if value})
 
@@ -204,7 +205,7 @@ def decode_attempt(path: str, value: bytes) -> AttemptRecord:
         lineage=data.get("l", ""),
     )
     handle = Handle(*data["h"]) if "h" in data else None
-    return AttemptRecord(attempt, data["r"], data["p"], handle)
+    return AttemptRecord(attempt, data["r"], AttemptPhase(data["p"]), handle)
 
 
 def _state_data(state: State) -> list[str]:

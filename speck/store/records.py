@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from speck.core.job import Job
+from speck.core.lifecycle import AttemptPhase
 from speck.core.runtime import Attempt, Handle, State
 
 
@@ -62,14 +63,14 @@ class SessionRecord:
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """What SpecK keeps of a job besides its attempts.
+    """A job besides its attempts.
 
     ``attempts`` is the number of the last attempt; ``sessions`` holds the current one last; ``state`` is
-    where its last stopped attempt left its state; ``error`` what went wrong last.  ``left`` holds copies of
-    its state that nothing starts from any more, and that are to be deleted.  ``former`` is the revision of
-    the form that was stopped to make place for another (0: none), until that one is up.  ``saved`` are the
-    states that its attempts have left, each by itself, the newest last.  ``begun`` is of a last attempt that
-    ended before it had kept anything: its lineage, and its form's fingerprint.
+    where its last stopped attempt left its state; ``error`` is that of the last action.  Nothing starts from
+    ``garbage_states`` any more; they are to be deleted.  ``rollback_revision`` is that of the form which was
+    stopped for another (0: none), until that one has come up.  ``retained_states`` are those that its
+    attempts have left, each a place of its own, the newest last.  ``restart_lineage`` is of a last attempt
+    that ended before it had kept anything: its lineage, and its form's fingerprint.
     """
 
     name: str
@@ -78,22 +79,19 @@ class JobRecord:
     sessions: tuple[SessionRecord, ...] = ()
     state: State | None = None
     error: str = ""
-    left: tuple[State, ...] = ()
-    former: int = 0
-    saved: tuple[State, ...] = ()
-    begun: tuple[str, str] | None = None
+    garbage_states: tuple[State, ...] = ()
+    rollback_revision: int = 0
+    retained_states: tuple[State, ...] = ()
+    restart_lineage: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptRecord:
-    """An attempt that an engine runs or may run: ``phase`` is ``intended``, ``running`` or ``stopping``.
-
-    ``revision`` is the one that holds the form of the job which it runs.
-    """
+    """An attempt that an engine runs or may run.  ``revision`` is the one that holds its form."""
 
     attempt: Attempt
     revision: int
-    phase: str = "intended"
+    phase: AttemptPhase = AttemptPhase.INTENDED
     handle: Handle | None = None
 
 

@@ -77,8 +77,8 @@ class Retention:
         wanted = self.store.revision(head.name, head.revision).jobs if head.revision else {}
         runs = {each.attempt.job_name: each.revision for each in self.store.attempts()}
         for record in self.store.jobs(head.name):
-            if record.former:
-                needed.add(record.former)
+            if record.rollback_revision:
+                needed.add(record.rollback_revision)
             if record.name in runs:
                 needed.add(runs[record.name])
             elif record.name not in wanted:

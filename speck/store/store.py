@@ -104,13 +104,15 @@ class Store:
     def transaction(self) -> Iterator[Transaction]:
         """Everything put inside is written when the block ends without an error; then it is on disk.
 
-        Blocks exclude each other; their writes do not, and several go to disk at once.  So what one thread
-        reads in its block, no other may be about to change: each job is one thread's at a time.
+        Blocks exclude each other; their writes do not, and several go to disk at once.  So a record that one
+        thread reads in its block may not be changed by another: each job is one thread's at a time.
         """
         with self._lock:
             transaction = Transaction(self._database.keys)
             yield transaction
             changes = [*transaction.changes(), *self._events_of(transaction)]
+        if not changes:
+            return
         self._database.write(changes)
         self._forget_cached(changes)
         for event in transaction.events:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from speck.apply.attempts import KEPT_STATES
+from speck.apply.job_state import RETAINED_STATES
 from speck.apply.operation import Operation
 from speck.binder import DisposableState, EngineBinder, ProgressAware, Registry
 from speck.coordinator import Coordinator
@@ -111,7 +111,7 @@ def test_all_but_the_last_states_are_deleted(coordinator: Coordinator, world: Wo
     for number in range(1, 6):
         places.append(f"memory:/a/savepoint-{world.running('a')[0].attempt.id}")
         update(coordinator, number)
-        assert saved(world) == set(places[-KEPT_STATES:])
+        assert saved(world) == set(places[-RETAINED_STATES:])
         (running,) = world.running("a")
         assert running.attempt.state is not None
         assert running.attempt.state.location == places[-1]
@@ -130,11 +130,11 @@ def test_a_state_that_could_not_be_deleted_is_later(coordinator: Coordinator, wo
     world.fail("dispose_state", OutcomeUnknown("silence", address=ENGINE), times=1)
     for number in range(1, 4):
         update(coordinator, number)
-    assert len(saved(world)) == KEPT_STATES + 1
-    assert len(kept(coordinator).left) == 1
+    assert len(saved(world)) == RETAINED_STATES + 1
+    assert len(kept(coordinator).garbage_states) == 1
     update(coordinator, 4)
-    assert len(saved(world)) == KEPT_STATES
-    assert kept(coordinator).left == ()
+    assert len(saved(world)) == RETAINED_STATES
+    assert kept(coordinator).garbage_states == ()
 
 
 def test_a_state_that_could_not_be_deleted_with_its_job_is_told(

@@ -266,7 +266,7 @@ def assert_put_back(watched: Watched, coordinator: Coordinator, operation: Opera
     assert watched.world.changes() == before  # what was refused is not tried again by itself
     record = coordinator.store.job("a")
     assert record is not None
-    assert record.former == 0
+    assert record.rollback_revision == 0
 
 
 @pytest.mark.parametrize("watched", [True], indirect=True)
@@ -296,7 +296,7 @@ def test_a_copy_that_lives_is_kept_and_has_no_former_any_more(watched: Watched, 
     assert world.changes() == before
     record = coordinator.store.job("a")
     assert record is not None
-    assert record.former == 0
+    assert record.rollback_revision == 0
 
 
 def test_session_that_could_not_be_deleted_goes_with_the_next_apply(begin: Begin, world: World) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from binders.mqtt import MqttBroker
-from speck.apply.attempts import KEPT_STATES
+from speck.apply.job_state import RETAINED_STATES
 from speck.apply.operation import Operation
 from speck.binder import installed
 from speck.coordinator import Coordinator
@@ -94,7 +94,7 @@ def test_a_job_is_updated_moved_put_back_with_its_state_and_deleted(
             assert bench.running("counted") == 1
             assert len([name for name in bench.rest.jars().values() if len(name) == 68]) == 1
             savepoints = bench.server.cluster.savepoints / "counted"
-            assert len(list(savepoints.glob("*/savepoint-*"))) == KEPT_STATES
+            assert len(list(savepoints.glob("*/savepoint-*"))) == RETAINED_STATES
             assert coordinator.delete_composition("one").wait(120)
             assert bench.running("counted") == 0
             assert not savepoints.exists()
