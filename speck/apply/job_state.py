@@ -270,17 +270,16 @@ def _record(record: JobRecord, event: Event) -> JobRecord:
         case StateFound():
             return replace(record, state=event.state)
         case TransferBegun():
-            others = _without(record.garbage_states, [event.place])
-            return replace(record, garbage_states=(*others, event.place))
+            return _with_garbage(record, [event.place])
         case TransferCompleted():
             # The copy that starts from the state changes it: from now on it is at its new place alone.
-            others = _without(record.garbage_states, [event.place])
-            return replace(record, state=event.place, garbage_states=(*others, event.source))
+            return replace(
+                _with_garbage(_without_garbage(record, [event.place]), [event.source]), state=event.place
+            )
         case StatesDiscarded():
-            return replace(record, garbage_states=_without(record.garbage_states, event.states))
+            return _without_garbage(record, event.states)
         case StatesReleased():
-            garbage = (*record.garbage_states, *record.retained_states)
-            return replace(record, retained_states=(), garbage_states=garbage)
+            return _with_garbage(record, record.retained_states)
         case Confirmed():
             return replace(record, rollback_revision=0)
         case ActionFailed():
@@ -301,8 +300,17 @@ def _stopped(record: JobRecord, event: AttemptStopped) -> JobRecord:
 def _retain(record: JobRecord, state: State) -> JobRecord:
     """The record with one more retained state; the oldest beyond the bound become garbage."""
     retained = (*_without(record.retained_states, [state]), state)
-    garbage = (*record.garbage_states, *retained[:-RETAINED_STATES])
-    return replace(record, retained_states=retained[-RETAINED_STATES:], garbage_states=garbage)
+    record = replace(_without_garbage(record, [state]), retained_states=retained)
+    return _with_garbage(record, retained[:-RETAINED_STATES])
+
+
+def _with_garbage(record: JobRecord, states: Collection[State]) -> JobRecord:
+    garbage = (*_without(record.garbage_states, states), *states)
+    return replace(record, garbage_states=garbage, retained_states=_without(record.retained_states, states))
+
+
+def _without_garbage(record: JobRecord, states: Collection[State]) -> JobRecord:
+    return replace(record, garbage_states=_without(record.garbage_states, states))
 
 
 def with_session(record: JobRecord, session: SessionRecord) -> JobRecord:
