@@ -180,13 +180,13 @@ def leave_with_broker(rig: Rig, far: FlinkServer, way: Link) -> None:
         far.thaw()
         wire.refuse(False)
         leftovers = rig.coordinator.leftovers
-        leftovers.settle()
+        leftovers.reap()
         await_that(lambda: far_states(far), lambda states: states == {"FAILED"})
-        leftovers.settle()
+        leftovers.reap()
         if MqttBroker(corner.address, Inventory()).session_exists(session.name):
             raise RuntimeError(f"session {session.name} is there still")
         way.refuse(False)
-        await_that(lambda: _left_after(leftovers.settle, rig), lambda left: left == [])
+        await_that(lambda: _left_after(leftovers.reap, rig), lambda left: left == [])
         _delete(rig, "alone")
 
 

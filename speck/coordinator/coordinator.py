@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import speck
+from speck.apply import job_state
 from speck.apply.abandon import addresses_of, refuse_use
-from speck.apply.applier import PlanApplier
 from speck.apply.drain import BOUND
+from speck.apply.job_state import RevisionNoted, lifecycle_of
 from speck.apply.operation import Operation
 from speck.apply.operations import HEAL_PATIENCE, Operations
 from speck.apply.state_transfer import STATE_LIMIT
@@ -31,6 +32,7 @@ from speck.coordinator.admission import refuse_taken
 from speck.coordinator.queries import Queries
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
+from speck.core.lifecycle import ActionState
 from speck.core.plan import Action, Keep, Plan, Start, make_plan, stranded_state
 from speck.core.quotas import Limits
 from speck.errors import Conflict, InvalidInput, StaleRevision
@@ -87,18 +89,22 @@ class Coordinator:
         self.observer = Observer(self.pool, self.clock)
         self.retention = Retention(self.store, self.artifacts, self.history)
         self.operations = Operations(
-            self.store,
-            self.retention,
             self.deployments,
+            self.retention,
             self.observer,
-            self._carry_out,
-            self._ended,
+            self.pool,
             self.mint,
             self.clock,
             self.heal_patience,
             self.limits,
+            self.drain,
+            self.state_limit,
         )
         self.leftovers = Reaper(self.store, self.pool, self.clock)
+        self.operations.on_applied.append(self.leftovers.reap_after)
+        self.operations.on_end.append(
+            lambda operation, plan, state: self.gauges.operation_ended(operation.to_dict(), state)
+        )
         self.loop = Reconciler(
             self.deployments,
             self.observer,
@@ -122,10 +128,6 @@ class Coordinator:
             self.telemetry,
         )
 
-    def _ended(self, operation: Operation, plan: Plan, outcome: str) -> None:
-        self.gauges.operation_ended(operation.to_dict(), outcome)
-        self.loop.ended(operation, plan)
-
     def start(self) -> None:
         """Go on with what a crash or a stop interrupted, and begin to observe."""
         self.backoff.keep_in(self.store, self.clock())
@@ -146,7 +148,7 @@ class Coordinator:
 
     def settle(self) -> None:
         """Take nothing new, and wait for the operations at work."""
-        self.operations.take_nothing_new()
+        self.operations.refuse_new()
         self.loop.close()
         self.operations.join()
 
@@ -160,7 +162,7 @@ class Coordinator:
         """What keeps this coordinator from knowing and doing all that it should, one sentence each."""
         reasons = {
             "what was interrupted is not taken up again yet": not self._recovered,
-            "the engines were not looked at yet": not self.loop.has_looked,
+            "the engines were not looked at yet": not self.loop.has_observed,
             "the server is shutting down": self.operations.is_closing,
             "the store cannot be written (GET /healthz says why)": self.store.failure is not None,
         }
@@ -225,7 +227,7 @@ class Coordinator:
         :class:`~speck.errors.InvalidInput`.
         """
         name = composition.name
-        with self.operations.turn(name):
+        with self.operations.exclusive(name):
             head = self._not_deleting(name)
             left = self._left(head, leave_behind)
             plan = self._planned(head, composition, base_revision, left)
@@ -248,14 +250,12 @@ class Coordinator:
                 restored,
                 (added, removed, changed),
             )
-            with self.operations.lock:
-                self.operations.refuse_busy(name)
+            with self.operations.admission(name):
                 # Again, for another composition may have come meanwhile.
                 refuse_taken(self.store, self.limits, composition)
                 self.artifacts.keep(composition.jobs.values())
-                self.loop.begins(composition.jobs)
-                self._accept(operation, plan, None if same else revision)
-                self.operations.begin(operation, composition.jobs, plan)
+                self.backoff.forget(composition.jobs)
+                self._accept(operation, plan, composition.jobs, None if same else revision)
         return operation, plan
 
     def plan_rollback(
@@ -280,7 +280,7 @@ class Coordinator:
         :class:`~speck.errors.NotFound` when there is no such revision, and
         :class:`~speck.errors.InvalidInput` when code that it names is kept no more.
         """
-        with self.operations.turn(name):
+        with self.operations.exclusive(name):
             former, restored = self._former(name, number)
             return self.apply(
                 former,
@@ -305,10 +305,11 @@ class Coordinator:
             raise Conflict(f"composition {name!r} is being deleted (delete it again, or wait)")
         return head
 
-    def _accept(self, operation: Operation, plan: Plan, revision: Revision | None) -> None:
-        """The intent, in one write: the revision, its jobs that are new, and the operation."""
-        attempts = {each.attempt.job_name: each for each in self.store.attempts()}
-        with self.store.transaction() as transaction:
+    def _accept(
+        self, operation: Operation, plan: Plan, desired: Mapping[str, Job], revision: Revision | None
+    ) -> None:
+        """Write the intent at once: the revision, its new jobs, and the operation; then begin."""
+        with self.operations.accepting(operation, desired, plan) as transaction:
             if revision is not None:
                 transaction.put_revision(revision)
                 transaction.put_head(Head(revision.composition, revision.number))
@@ -317,8 +318,8 @@ class Coordinator:
                 if isinstance(action, Start) and self.store.job(name) is None:
                     transaction.put_job(JobRecord(name, plan.composition, self.store.first_attempt))
                 if isinstance(action, Keep) and action.changes and revision is not None:
-                    transaction.put_attempt(replace(attempts[name], revision=revision.number))
-            self.operations.put_intent(transaction, operation, plan)
+                    stored = lifecycle_of(self.store, name, plan.composition)
+                    job_state.write(transaction, stored, RevisionNoted(revision.number))
 
     def plan_deletion(
         self, name: str, base_revision: int | None = None, leave_behind: Iterable[str] = ()
@@ -341,7 +342,7 @@ class Coordinator:
 
         ``leave_behind`` is as in :meth:`apply`.
         """
-        with self.operations.turn(name):
+        with self.operations.exclusive(name):
             head = self.deployments.known_head(name)
             _refuse_stale(head, base_revision)
             left = self._left(head, leave_behind)
@@ -349,20 +350,17 @@ class Coordinator:
             operation = self.operations.new(name, head.revision, "delete", author, message)
             operation.left_behind = tuple(sorted(left))
             operation.plan(plan)
-            with self.operations.lock:
-                self.operations.refuse_busy(name)
-                self.loop.begins(each.job.job_name for each in plan.actions)
-                with self.store.transaction() as transaction:
+            with self.operations.admission(name):
+                self.backoff.forget(each.job.job_name for each in plan.actions)
+                with self.operations.accepting(operation, {}, plan) as transaction:
                     transaction.put_head(replace(head, deleting=True))
-                    self.operations.put_intent(transaction, operation, plan)
-                self.operations.begin(operation, {}, plan)
         return operation
 
     def apply_job(
         self, job: Job, composition: str, author: str = "", message: str = ""
     ) -> tuple[Operation, Plan]:
         """Deploy one job: a revision of its composition with this job put in, the others as they are."""
-        with self.operations.turn(composition):
+        with self.operations.exclusive(composition):
             wanted = Composition(composition, {**self._wanted(composition), job.job_name: job})
             return self.apply(wanted, author=author, message=message)
 
@@ -371,7 +369,7 @@ class Coordinator:
     ) -> Operation:
         """Stop and forget one job: a revision of its composition without it."""
         composition = self.deployments.known_job(name).composition
-        with self.operations.turn(composition):
+        with self.operations.exclusive(composition):
             jobs = {key: job for key, job in self._wanted(composition).items() if key != name}
             wanted = Composition(composition, jobs)
             return self.apply(wanted, author=author, message=message, leave_behind=leave_behind)[0]
@@ -387,44 +385,28 @@ class Coordinator:
         an engine for must not ask again and again.
         """
         head = self.store.head(data["composition"])
-        operation = self.operations.again(data)
+        operation = self.operations.restored(data)
         if head is None:
             self.operations.end_at_once(operation)
             return
         snapshot = self.deployments.snapshot(head)
-        plan = self._plan(snapshot, snapshot.wanted, operation.left_behind)
+        plan = self._plan(snapshot, snapshot.desired, operation.left_behind)
         if operation.kind == "heal":  # the others had their reasons to wait
             names = {each["job"] for each in data["actions"]}
             plan = replace(plan, actions=tuple(each for each in plan.actions if each.job.job_name in names))
         operation.plan(plan)
         waiting = self._waiting(plan)
         for name in waiting:
-            operation.finish(name, "waiting", "was broken off, and waits for its next try")
+            operation.finish(name, ActionState.WAITING, "was broken off, and waits for its next try")
         plan = replace(plan, actions=tuple(each for each in plan.actions if each.job.job_name not in waiting))
-        self.backoff.tried([each.job.job_name for each in _acting(plan)], self.clock())
-        self.operations.begin(operation, snapshot.wanted, plan)
+        self.backoff.record_attempt([each.job.job_name for each in _acting(plan)], self.clock())
+        self.operations.begin(operation, snapshot.desired, plan)
 
     def _waiting(self, plan: Plan) -> list[str]:
         """The jobs to act on whose next try is not due yet."""
         now = self.clock()
         due = {each.job.job_name: self.backoff.next_try(each.job.job_name) or now for each in _acting(plan)}
         return [name for name, when in due.items() if when > now]
-
-    def _carry_out(self, operation: Operation, wanted: Mapping[str, Job], plan: Plan) -> None:
-        applier = PlanApplier(
-            self.store,
-            self.pool,
-            operation,
-            wanted,
-            self.artifacts.placed,
-            self.mint,
-            self.clock,
-            self.drain,
-            self.state_limit,
-            abandoned=frozenset(operation.left_behind),
-        )
-        applier.run(plan)
-        self.leftovers.settle_after(operation)
 
     # --- looking
 

@@ -54,7 +54,7 @@ class Queries:
         return {
             "name": head.name,
             "revision": head.revision,
-            "jobs": len(self.deployments.wanted(head)),
+            "jobs": len(self.deployments.desired(head)),
             "deleting": head.deleting,
             "operation": self.at_work(head.name),
         }
@@ -124,7 +124,7 @@ class Queries:
         left: Mapping[str, Sequence[AbandonedAttempt]],
     ) -> dict[str, Any]:
         record, attempt = snapshot.records[name], snapshot.attempt(name)
-        wanted, form = snapshot.wanted.get(name), snapshot.forms[name]
+        wanted, form = snapshot.desired.get(name), snapshot.forms[name]
         status = self._status(record, attempt, seen)
         return {
             "job_name": name,

@@ -230,7 +230,7 @@ def _session(data: list[str], job: str) -> SessionRecord:
 
 def encode_tries(tries: RetryState) -> bytes:
     """The inverse of :func:`decode_tries`."""
-    return _pack([tries.tries, round(tries.next_try, 3), tries.held])
+    return _pack([tries.tries, round(tries.next_try, 3), tries.suspended])
 
 
 def decode_tries(value: bytes) -> RetryState:

@@ -97,15 +97,15 @@ class AttemptRecord:
 
 @dataclass(frozen=True, slots=True)
 class RetryState:
-    """What was tried of a job that does not come up, for who tries again, also after a restart.
+    """The tries of a job that does not come up, kept over a restart of the coordinator.
 
-    So many ``tries``, and when the next one is due (Unix time, s).  ``held`` says why there is to be none
-    before a user asks (empty: there is).
+    ``tries`` is their number, ``next_try`` the time of the next one (Unix time, s).  ``suspended`` is the
+    reason why there is none before a user asks (empty: there is one).
     """
 
     tries: int = 0
     next_try: float = 0.0
-    held: str = ""
+    suspended: str = ""
 
 
 @dataclass(frozen=True, slots=True)

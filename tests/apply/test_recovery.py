@@ -262,7 +262,7 @@ def assert_put_back(watched: Watched, coordinator: Coordinator, operation: Opera
     assert watched.before in running.attempt.state.location  # type: ignore[union-attr]
     before = watched.world.changes()
     coordinator.loop.round()
-    assert coordinator.operations.free("traffic")
+    assert coordinator.operations.is_idle("traffic")
     assert watched.world.changes() == before  # what was refused is not tried again by itself
     record = coordinator.store.job("a")
     assert record is not None

@@ -118,7 +118,7 @@ def test_jobs_tell_drift_and_the_next_try(speck: Speck, two: str, rest: RestServ
     for _ in range(2):
         rest.world.crash("a", "no such street")
         rest.coordinator.loop.round()
-        eventually(lambda: rest.coordinator.operations.free("two"), bool)
+        eventually(lambda: rest.coordinator.operations.is_idle("two"), bool)
     job = next(each for each in speck("jobs", "--json").data if each["job_name"] == "a")
     assert (job["wanted"], job["state"], job["drift"]) == ("running", "failed", "died")
     assert job["next_try"] > job["drift_since"]

@@ -115,7 +115,7 @@ def test_a_copy_in_the_wanted_form_is_taken_up_when_no_other_runs(bench: Bench, 
     assert (record.attempt.id, record.attempt.session, record.phase) == (stray.id, "speck-a", "running")
     assert (bench.job("a")["state"], bench.job("a")["drift"]) == ("running", None)
     said = [each["message"] for each in bench.coordinator.events() if each["kind"] == "started"]
-    assert said[-1] == f"job 'a': attempt 9 was found at {ENGINE}, and taken up"
+    assert said[-1] == f"job 'a': attempt 9 was found at {ENGINE}, and adopted"
     world.crash("a")
     bench.round()
     assert numbers(world, "a") == [10]

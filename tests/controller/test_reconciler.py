@@ -313,7 +313,7 @@ def test_a_writer_is_healed_while_its_reader_that_has_a_session_waits(bench: Ben
     bench.apply(A, replace(B, spe_address=OTHER))
     world.crash("a")
     world.crash("b")
-    bench.coordinator.backoff.tried("b", bench.clock.now + 1000)
+    bench.coordinator.backoff.record_attempt("b", bench.clock.now + 1000)
     bench.round()
     assert sorted(world.where()) == ["a"]
 

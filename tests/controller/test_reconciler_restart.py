@@ -118,7 +118,7 @@ def test_what_cannot_be_stored_is_kept_in_memory(tmp_path: Path, monkeypatch: py
         backoff = Backoff(lambda tries: WAITS)
         backoff.keep_in(store, 0)
         monkeypatch.setattr(Store, "transaction", full)
-        backoff.tried(["a"], 5)
+        backoff.record_attempt(["a"], 5)
         assert backoff.next_try("a") == 5 + WAITS
 
 

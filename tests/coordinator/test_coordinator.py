@@ -415,7 +415,7 @@ def test_what_is_asked_for_of_no_composition_leaves_nothing_in_memory(coordinato
             coordinator.rollback(f"none-{number}")
         with pytest.raises(NotFound):
             coordinator.delete_composition(f"none-{number}")
-    assert not coordinator.operations._turns
+    assert not coordinator.operations._planning
     assert not coordinator.operations._users
 
 

@@ -100,7 +100,7 @@ class Bench:
 
     def settle(self) -> None:
         for name in [each["name"] for each in self.coordinator.views.compositions()]:
-            eventually(lambda name=name: self.coordinator.operations.free(name), bool)  # type: ignore[misc]
+            eventually(lambda name=name: self.coordinator.operations.is_idle(name), bool)  # type: ignore[misc]
 
     def job(self, name: str) -> dict[str, object]:
         return next(each for each in self.coordinator.views.jobs() if each["job_name"] == name)

@@ -106,7 +106,7 @@ def test_what_it_writes_again_bears_the_stamps_that_it_had(
                 server.start()
                 for _ in range(2):  # what an engine does not know is looked for once more
                     coordinator.loop.round()
-                    await_that(lambda: coordinator.operations.free("one"), bool)
+                    await_that(lambda: coordinator.operations.is_idle("one"), bool)
                     coordinator.backoff.forget(["passing"])
                 await_that(listener.came, lambda came: came >= (death + 1) * MESSAGES)  # noqa: B023
         finally:
