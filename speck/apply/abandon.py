@@ -162,7 +162,7 @@ class Abandoner:
         return tuple(each for each in job.sessions if self._is_lost(each))
 
     def put_abandoned(self, transaction: Transaction, job: str, sessions: Collection[SessionRecord]) -> None:
-        """Record sessions as abandoned, with an event for those whose messages nobody can count."""
+        """Record sessions as abandoned, with an event for those whose messages cannot be counted."""
         for session in sessions:
             broker, lost = session.broker, self._is_lost(session)
             composition = self.context.operation.composition

@@ -1,6 +1,6 @@
 """The lifecycle of a job: what the store keeps of it, and the events that change that.
 
-:func:`transition` is pure: no clock, no ids, no I/O.  Whoever carries out a step names the event; nobody else
+:func:`transition` is pure: no clock, no ids, no I/O.  A step names its event; nothing else
 rewrites a job's record or its attempts.  The phases of an attempt::
 
     (none) --AttemptIntended--> INTENDED --AttemptStarted--> RUNNING --StopRequested--> STOPPING

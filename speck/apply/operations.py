@@ -105,7 +105,7 @@ class Operations:
 
     @property
     def is_closing(self) -> bool:
-        """Whether nothing new is taken any more."""
+        """True if nothing is accepted any more."""
         return self._closing
 
     def running(self) -> list[Operation]:

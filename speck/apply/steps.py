@@ -206,7 +206,7 @@ class Steps:
         self.attempts.stop_all(name, keep_state=False)
         self.attempts.release_states(name)
         for state in self.attempts.discard_garbage(name):
-            self.context.operation.note(name, f"a state that nobody needs is left at {state.location}")
+            self.context.operation.note(name, f"an unneeded state remains at {state.location}")
         self.sessions.detach_all(name, report=name in self.rewired)
         with self.context.store.transaction() as transaction:
             transaction.delete_job(name)

@@ -83,10 +83,10 @@ class Artifacts:
         )
         return Fault(message, job=job.job_name, field="job_path", value=job.job_path)
 
-    def forget_all_but(self, wanted: Collection[str]) -> None:
+    def forget_all_but(self, needed: Collection[str]) -> None:
         """Delete the code with any other hash than these."""
         for folder in self.directory.iterdir() if self.directory.is_dir() else ():
-            if folder.name not in wanted:
+            if folder.name not in needed:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _place(self, job: Job) -> Path:
@@ -132,10 +132,10 @@ _HASH = re.compile(r"[0-9a-f]{64}\Z")
 
 @dataclass(frozen=True)
 class ServedFiles:
-    """What engines may fetch, as ``HASH/NAME`` below ``served`` in the store's directory.
+    """The files that engines may fetch, as ``HASH/NAME`` below ``served`` in the store's directory.
 
     See :class:`speck.binder.ArtifactServer`.  ``base`` is the URL of the coordinator as engines reach it.
-    The secret behind all tokens lies beside, readable for nobody else.
+    The secret behind all tokens lies beside them, private to this user.
     """
 
     directory: Path
@@ -189,7 +189,7 @@ class ServedFiles:
 
 @contextlib.contextmanager
 def _scratch_file(directory: Path, content: bytes) -> Iterator[Path]:
-    """A whole file that nobody else can read, to be moved or linked to its place."""
+    """A whole file, private to this user, to be moved or linked to its place."""
     descriptor, name = tempfile.mkstemp(dir=directory, prefix=_SCRATCH)
     try:
         with os.fdopen(descriptor, "wb") as file:

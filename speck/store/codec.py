@@ -1,4 +1,4 @@
-"""How records become keys and bytes, and back.
+"""Encodes records as keys and bytes, and decodes them.
 
 Key layout (text, parts divided by ``/``; numbers with leading zeros, so that they sort)::
 
@@ -6,12 +6,12 @@ Key layout (text, parts divided by ``/``; numbers with leading zeros, so that th
     meta/identity                   16 letters and digits of this store alone, which its attempts carry
     meta/first                      the number after which the attempts at a new job begin (none: 0)
     composition/NAME                head: last revision, and whether it is being deleted
-    revision/NAME/NUMBER            the wanted jobs of a revision, with who, when and why (compressed)
+    revision/NAME/NUMBER            the jobs of a revision, with author, time and reason (compressed)
     job/NAME                        composition, number of its last attempt, sessions, state, error
     attempt/JOB/NUMBER              one try on an engine, written before the engine hears of it; names
                                     the revision that holds the form of the job which it runs
-    left/ID                         a copy that was left behind at an engine out of reach, by its attempt
-    left-session/ID                 a session that was left behind at a broker out of reach
+    left/ID                         an attempt that was abandoned at an engine out of reach
+    left-session/ID                 a session that was abandoned at a broker out of reach
     tries/JOB                       how often a job that does not come up was tried, and when it is again
     operation/ID                    one apply: its plan, how it ended (compressed)
     healing/ID                      the same of what the loop did by itself, with a bound of its own
@@ -161,7 +161,7 @@ def encode_job(record: JobRecord) -> bytes:
 
 
 def decode_job(name: str, value: bytes) -> JobRecord:
-    """What is kept of a job; ``name`` is the last part of its key."""
+    """The record of a job; ``name`` is the last part of its key."""
     data = _unpack(value)
     return JobRecord(
         name,
@@ -234,7 +234,7 @@ def encode_tries(tries: RetryState) -> bytes:
 
 
 def decode_tries(value: bytes) -> RetryState:
-    """What was tried of a job."""
+    """The tries of a job."""
     return RetryState(*_unpack(value))
 
 

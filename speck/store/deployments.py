@@ -64,7 +64,7 @@ class Snapshot:
         return attempt is not None and attempt.phase is AttemptPhase.RUNNING
 
     def deployed(self) -> list[Deployment]:
-        """What is thought to run, and by which handle."""
+        """The jobs that run as far as the store has it, each with its handle."""
         last = ((name, self.attempt(name)) for name in self.records)
         return [
             (self.forms[name], attempt.handle)
@@ -93,7 +93,7 @@ class Deployments:
         return head
 
     def known_job(self, name: str) -> JobRecord:
-        """What the store holds of a job.  Raises :class:`~speck.errors.NotFound`."""
+        """The record of a job.  Raises :class:`~speck.errors.NotFound`."""
         record = self.store.job(name)
         if record is None:
             near = nearest(name, (each.name for each in self.store.jobs()))
@@ -140,13 +140,13 @@ class Deployments:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """What may have been meant by a name that is not known, as the end of a sentence; often nothing."""
+    """Known names that resemble an unknown one, as the end of a sentence; empty without one."""
     near = get_close_matches(name, known, n=3)
     return f" (did you mean {' or '.join(repr(each) for each in near)}?)" if near else ""
 
 
 def by_engine(deployed: Iterable[Deployment]) -> dict[EngineKey, list[Deployment]]:
-    """What is deployed, by the engine that runs it."""
+    """Deployed jobs by the engine that runs them."""
     grouped: dict[EngineKey, list[Deployment]] = defaultdict(list)
     for job, handle in deployed:
         grouped[job.engine, handle.address].append((job, handle))

@@ -1,4 +1,4 @@
-"""What the store holds: small frozen values, as the coordinator reads and writes them."""
+"""The records of the store: small frozen values, as the coordinator reads and writes them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from speck.core.runtime import Attempt, Handle, State
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much history is kept: revisions of each composition, operations and events of all together.
+    """The bounds on history: revisions of each composition, operations and events of all together.
 
-    What the loop does by itself (``healings``, and ``loop_events`` of the log) is counted apart, so that a
-    job that keeps dying does not push what users did out of the history.
+    Those of the reconciler (``healings``, and ``loop_events`` of the log) are counted apart, so that a job
+    which keeps dying does not push the changes of users out of the history.
     """
 
     revisions: int = 100
@@ -110,7 +110,7 @@ class RetryState:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What an operation is about to do with one job, and why."""
+    """The action that an operation is about to carry out on one job, and its reason."""
 
     job: str
     kind: str
@@ -121,9 +121,8 @@ class Intent:
 class Event:
     """One line of the audit log.  ``at`` is Unix time, s.
 
-    The event with which an operation is accepted names who asked for it (``author``) and why (``cause``),
-    and holds all that it is about to do (``intents``); those that follow name the operation.  ``by_loop`` is
-    true of what the loop does by itself.
+    The event with which an operation is accepted has its ``author``, its reason (``cause``) and its actions
+    (``intents``); later ones name the operation.  ``by_loop`` is true for those of the reconciler.
     """
 
     at: float

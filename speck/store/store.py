@@ -1,4 +1,4 @@
-"""What the coordinator asks of the store: records by name, and changes in transactions."""
+"""The store as the coordinator uses it: records by name, and changes in transactions."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ class Store:
                 f"store {str(self.directory)!r} has format {there!r}, this SpecK reads {FORMAT!r}"
             )
         with self._database.scan() as records:
-            for _ in records:  # what is damaged is told now, not when it is needed
+            for _ in records:  # damage is reported now, not at the first use
                 pass
         if found is None:
             self._database.write([(FORMAT_KEY, FORMAT.encode())])
 
     def _own_identity(self) -> str:
-        """What tells the attempts of this store from those of others; a copy out of a backup has the same."""
+        """The identity by which attempts name this store; a copy restored from a backup has the same."""
         found = self._database.get(IDENTITY_KEY)
         if found is None:
             found = secrets.token_hex(8).encode()
@@ -205,13 +205,13 @@ class Store:
         return [int(key.rsplit(b"/", 1)[1]) for key in found]
 
     def job(self, name: str) -> JobRecord | None:
-        """What is deployed of a job."""
+        """The record of a job."""
         key = key_of("job", name)
         value = self._database.get(key)
         return None if value is None else self._decoded(key, codec.decode_job, name, value)
 
     def jobs(self, composition: str | None = None) -> list[JobRecord]:
-        """What is deployed of each job (of one composition), by name."""
+        """The records of all jobs (of one composition), by name."""
         records = self._scan(b"job/", codec.decode_job)
         return [each for each in records if composition is None or each.composition == composition]
 
@@ -285,7 +285,7 @@ class Store:
             return list(islice((data for data in older if accept is None or accept(data)), max(limit, 1)))
 
     def tries(self) -> dict[str, RetryState]:
-        """What was tried of the jobs that do not come up, by job name."""
+        """The tries of the jobs that do not come up, by job name."""
         return dict(self._scan(b"tries/", lambda name, value: (name, codec.decode_tries(value))))
 
     def events(self, limit: int = 100, accept: Callable[[Event], bool] | None = None) -> list[Event]:
@@ -319,7 +319,7 @@ class Store:
 
     @property
     def failure(self) -> StoreError | None:
-        """What kept the last change from the disk, until one succeeds or :meth:`retry` finds room again."""
+        """The error of the last change, until one succeeds or :meth:`retry` finds room again."""
         return self._database.failure
 
     def retry(self) -> None:
