@@ -84,6 +84,6 @@ def _await_still(copy: Copy, deadline: float) -> None:
 def _timeout_text(copy: Copy, bound: float) -> str:
     return (
         f"the messages at {copy.job.source_topic!r} of {copy.job.source_broker} were not drained in "
-        f"{bound:g} s: the job keeps reading there, and messages at its next source are retained (apply again when it "
-        "is drained; speck serve --drain sets the time, 0 drops the messages)"
+        f"{bound:g} s: the job keeps reading there, and messages at its next source are retained (apply "
+        "again when it is drained; speck serve --drain sets the time, 0 drops the messages)"
     )
