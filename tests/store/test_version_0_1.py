@@ -5,6 +5,7 @@ The fixtures were written by ``fixtures/write_version_0_1.py`` on the code of ve
 
 from __future__ import annotations
 
+import ast
 import gzip
 import io
 import json
@@ -17,11 +18,12 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
+import speck
 from speck.binder import Registry
 from speck.controller.backoff import Backoff
 from speck.coordinator import Coordinator
 from speck.core.inventory import Inventory
-from speck.core.job import Job
+from speck.core.job import Job, client_id, fence_topic, form_fingerprint, session_fingerprint
 from speck.core.runtime import Attempt, Handle, JobState, JobStatus, State
 from speck.schema import load_inventory
 from speck.server.api import Protection, create_app
@@ -314,3 +316,51 @@ def test_a_rollback_goes_to_a_revision_of_version_0_1(successor: Successor) -> N
     (forward,) = successor.world.running("forward")
     assert forward.job.trigger == "1 seconds"
     assert successor.world.running("report") == []
+
+
+# --- names that version 0.1.0 left at engines and brokers, of jobs that run on
+
+LEFT_AT_ENGINES = {
+    # A handle's details, and the settings of a session by which a query is found again.
+    "binders/spark/connect": "job query run checkpoint",
+    "binders/spark/query": "spark.speck.query spark.speck.run spark.speck.checkpoint",
+    # A handle's details, the leases in a checkpoint, and the keys and kinds of a driver's status.
+    "binders/spark/standalone": (
+        "job checkpoint speck-attempts kind message at starts crashes ran progress control "
+        "starting building running failed refused finished stopped gave_way"
+    ),
+    # A handle's details, and the labels among a job's global parameters.
+    "binders/flink": "job checkpoints savepoints state speck code reads hash number form owner",
+}
+
+
+@pytest.mark.parametrize("package", LEFT_AT_ENGINES)
+def test_names_that_version_0_1_left_at_engines_are_still_read(package: str) -> None:
+    root = Path(speck.__file__).parent.parent / package
+    trees = [ast.parse(path.read_bytes()) for path in root.rglob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    found = {node.value for node in nodes if isinstance(node, ast.Constant)}
+    fields = [node.target for node in nodes if isinstance(node, ast.AnnAssign)]
+    found |= {field.id for field in fields if isinstance(field, ast.Name)}
+    assert set(LEFT_AT_ENGINES[package].split()) - found == set()
+
+
+def test_fingerprints_and_topics_are_those_of_version_0_1() -> None:
+    broker = "tcp://a.example:1883"
+    job = Job(
+        job_name="a",
+        spe_address="sc://a.example:15002",
+        engine="spark",
+        source_broker=broker,
+        source_topic="in",
+        sink_broker=broker,
+        sink_topic="out",
+        entry_class="work",
+        job_path="jobs.py",
+        arguments={"share": 0.5},
+        parallelism=2,
+        code_hash="0" * 64,
+    )
+    assert form_fingerprint(job) == "d880769ffeb5c663"
+    assert session_fingerprint(broker, "speck-a") == "d94347974e970143"
+    assert (client_id("a"), fence_topic("speck-a")) == ("speck-a", "speck/fence/speck-a")
