@@ -33,7 +33,7 @@ from speck.apply.startup_probe import StartupProbe, fault_in_coming_up
 from speck.apply.state_transfer import STATE_LIMIT, StateTransfer
 from speck.apply.task_graph import Task, run_tasks
 from speck.binder.pool import BinderPool
-from speck.binder.retry import again, waits
+from speck.binder.retry import is_transient, with_retries
 from speck.core.graph import Graph, source_of
 from speck.core.job import Job
 from speck.core.plan import Action, Keep, Move, Plan, Start, Stop, Update
@@ -125,7 +125,7 @@ class PlanApplier:
 
     def _broker_task(self, address: str) -> Task:
         def check() -> None:
-            again(self.pool.broker(address).check)
+            with_retries(self.pool.broker(address).check)
 
         return Task(("broker", address), self.pool.broker_lane(address), check, lambda key, error: None)
 
@@ -175,7 +175,7 @@ class PlanApplier:
                 self.operation.begin(name)
                 step(action)
             except SpeckError as error:
-                self._failed(action, str(error), waits=waits(error))
+                self._failed(action, str(error), waits=is_transient(error))
                 raise
             except Exception as error:
                 _log.exception("action on job %r", name)
@@ -185,8 +185,8 @@ class PlanApplier:
         def skip(need: Hashable, error: Exception) -> None:
             kind, other = need if isinstance(need, tuple) else ("", "")
             if kind == "broker":
-                self._failed(action, str(error), waits=waits(error))
-            elif other != name and waits(error):
+                self._failed(action, str(error), waits=is_transient(error))
+            elif other != name and is_transient(error):
                 self.operation.finish(name, "waiting", f"depends on job {other!r}, which waits: {error}")
             elif other != name:  # what failed of its own has been told
                 self.operation.finish(name, "skipped", f"depends on job {other!r}, which failed: {error}")
@@ -218,7 +218,7 @@ class PlanApplier:
             return
         record = self._with_left_state(job, record)
         handle, former = self._attempts.copy_at_work(job.job_name)
-        again(partial(self._carrier.check, self.placed(job), carried(job, record), handle, former))
+        with_retries(partial(self._carrier.check, self.placed(job), carried(job, record), handle, former))
         self._sessions.make(job, record)
 
     def _settle(self, job: Job) -> bool:
@@ -267,7 +267,7 @@ class PlanApplier:
             if self.drain <= 0 or source_of(form) == source_of(job) or self._is_left(form):
                 continue
             broker = self.pool.broker(form.source_broker)
-            if again(partial(broker.waiting, record.attempt.session)):
+            if with_retries(partial(broker.waiting, record.attempt.session)):
                 self._attempts.stop_all(job.job_name, keep_state=True)
                 try:
                     self._attempts.launch(form, record.revision)
@@ -381,7 +381,7 @@ class PlanApplier:
     def _fault_in_coming_up(self, action: Action) -> str | None:
         attempts = self.store.attempts(action.job.job_name)
         record = next((each for each in attempts if each.phase == "running"), None)
-        settle = self.pool.settle(action.job)
+        settle = self.pool.startup_seconds(action.job)
         if settle <= 0 or record is None or record.handle is None:
             return None
         engine = self.pool.engine(action.job)

@@ -13,7 +13,7 @@ from speck.apply.context import OperationContext
 from speck.apply.sessions import session_for, with_current
 from speck.apply.state_transfer import StateTransfer, TransferPlan, at
 from speck.binder import DisposableState, ProgressAware
-from speck.binder.retry import TRIES, again
+from speck.binder.retry import TRIES, with_retries
 from speck.core.job import Job, form_fingerprint
 from speck.core.runtime import Attempt, Handle, State
 from speck.errors import BinderError, OutcomeUnknown, Unreachable
@@ -81,7 +81,9 @@ class Attempts:
     def _give(self, job: Job, intended: AttemptRecord) -> None:
         attempt = intended.attempt
         try:
-            again(partial(self.ledger.pool.broker(job.source_broker).fence, attempt.session, attempt.number))
+            with_retries(
+                partial(self.ledger.pool.broker(job.source_broker).fence, attempt.session, attempt.number)
+            )
             handle = self._submit(job, attempt)
         except (Unreachable, OutcomeUnknown):
             raise
@@ -156,7 +158,7 @@ class Attempts:
         if state is None:
             return None
         try:
-            parcel = again(partial(self.carrier.pack, job, state, record.attempts + 1, record.left))
+            parcel = with_retries(partial(self.carrier.pack, job, state, record.attempts + 1, record.left))
             return state if parcel is None else self._delivered(job, record, parcel)
         except BinderError as error:
             # Not of the error's own class: a carriage may give no answer, and still nothing was started.
@@ -167,7 +169,7 @@ class Attempts:
         others = tuple(each for each in record.left if each != parcel.place)
         with self.ledger.store.transaction() as transaction:
             transaction.put_job(replace(record, left=(*others, parcel.place)))
-        again(partial(self.carrier.deliver, job, parcel))
+        with_retries(partial(self.carrier.deliver, job, parcel))
         with self.ledger.store.transaction() as transaction:
             # From now on the state is there alone: the copy that starts from it changes it.
             transaction.put_job(replace(record, state=parcel.place, left=(*others, parcel.source)))

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from speck.apply.operation import Operation
 from speck.binder.pool import BinderPool
-from speck.binder.retry import again
+from speck.binder.retry import with_retries
 from speck.core.job import Job
 from speck.store import AttemptRecord, Event, JobRecord, Store
 
@@ -31,7 +31,7 @@ class OperationContext:
             self.operation.count(method)
             return call()
 
-        return again(counted)
+        return with_retries(counted)
 
     def record(self, name: str) -> JobRecord:
         """What is kept of a job; of a new one, nothing yet."""

@@ -13,7 +13,7 @@ from typing import Any
 from speck.apply.operation import Operation, end_state, summary_data
 from speck.core.job import Job
 from speck.core.plan import Plan, kind_of
-from speck.core.quotas import Limits
+from speck.core.quotas import Quotas
 from speck.errors import Busy, NotFound, SpeckError, StoreError
 from speck.logs import about
 from speck.observe.observer import Observer
@@ -46,7 +46,7 @@ class Operations:
     mint: Callable[[], str]
     clock: Callable[[], float]
     heal_patience: float = HEAL_PATIENCE
-    limits: Limits = field(default_factory=Limits)
+    limits: Quotas = field(default_factory=Quotas)
     lock: threading.RLock = field(default_factory=threading.RLock, init=False)
     _operations: dict[str, Operation] = field(default_factory=dict, init=False)
     _at_work: dict[str, Operation] = field(default_factory=dict, init=False)

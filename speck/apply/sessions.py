@@ -9,7 +9,7 @@ from itertools import chain, count
 
 from speck.apply.abandon import Abandoner, given_up, shut_out
 from speck.apply.context import OperationContext
-from speck.binder.retry import again
+from speck.binder.retry import with_retries
 from speck.core.job import Job, client_id
 from speck.store import JobRecord, SessionRecord
 
@@ -33,13 +33,13 @@ class Sessions:
         with store.transaction() as transaction:
             transaction.put_job(with_current(record, session))
         broker = self.ledger.pool.broker(session.broker)
-        again(partial(broker.ensure_session, session.name, session.topic))
+        with_retries(partial(broker.ensure_session, session.name, session.topic))
 
     def _shut_out_former(self, job: Job) -> None:
         """The job comes back to a broker where copies of it were left, which may not have been told yet."""
         for left in self.ledger.store.abandoned_sessions():
             if (left.job, left.broker, left.fenced) == (job.job_name, job.source_broker, False):
-                again(partial(shut_out, self.ledger.store, self.ledger.pool, left))
+                with_retries(partial(shut_out, self.ledger.store, self.ledger.pool, left))
 
     def keep_current(self, job: Job) -> None:
         """Of a job that runs: keep the session that it reads through, and no other."""
@@ -69,11 +69,11 @@ class Sessions:
             self._delete(session)
 
     def _delete(self, session: SessionRecord) -> None:
-        again(partial(self.ledger.pool.broker(session.broker).delete_session, session.name))
+        with_retries(partial(self.ledger.pool.broker(session.broker).delete_session, session.name))
 
     def _tell_left(self, name: str, session: SessionRecord) -> None:
         """Say how much goes with a session that is about to be deleted."""
-        left = again(partial(self.ledger.pool.broker(session.broker).waiting, session.name))
+        left = with_retries(partial(self.ledger.pool.broker(session.broker).waiting, session.name))
         if not left:
             return
         text = given_up(left, session)

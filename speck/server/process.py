@@ -15,7 +15,7 @@ from speck.binder import installed
 from speck.controller.reconciler import PERIOD
 from speck.coordinator import Coordinator
 from speck.core.inventory import Inventory, is_loopback
-from speck.core.quotas import Limits
+from speck.core.quotas import Quotas
 from speck.errors import Fault, InvalidInput, SpeckError
 from speck.schema import NO_VARIABLES, load_inventory
 from speck.schema.logins import inventory_concerns
@@ -43,7 +43,7 @@ def serve(
     certificate: Certificate | None = None,
     allowed_hosts: Iterable[str] = (),
     rate: float | None = None,
-    limits: Limits | None = None,
+    limits: Quotas | None = None,
     advertise: str | None = None,
     state_limit: int = STATE_LIMIT,
     drain: float = BOUND,
@@ -85,7 +85,7 @@ def serve(
             drain=drain,
             period=PERIOD if period is None else period,
             state_limit=state_limit,
-            limits=limits or Limits(),
+            limits=limits or Quotas(),
         )
         protection = Protection(
             tokens,
