@@ -18,7 +18,7 @@ from speck.core.inventory import Inventory, is_loopback
 from speck.core.quotas import Quotas
 from speck.errors import Fault, InvalidInput, SpeckError
 from speck.schema import NO_VARIABLES, load_inventory
-from speck.schema.logins import inventory_concerns
+from speck.schema.logins import inventory_warnings
 from speck.server.api import Protection, create_app
 from speck.server.middleware.origin import host_of
 from speck.server.middleware.rate_limit import RATE
@@ -68,7 +68,7 @@ def serve(
     _refuse_open_door(host, tokens, certificate)
     scheme = "http" if certificate is None else "https"
     inventory = read_inventory(sites, variables) if sites is not None else Inventory()
-    for concern in inventory_concerns(inventory):
+    for concern in inventory_warnings(inventory):
         _log.warning("%s: %s", sites, concern)
     with (
         Signals() as signals,
