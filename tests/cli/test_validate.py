@@ -136,7 +136,7 @@ SLIPS = {
     ),
     "a directory for a file": (
         SITED.replace("work.py", "folder.py"),
-        "line 8: job 'a': job_path 'folder.py' is not an ordinary file",
+        "line 8: job 'a': job_path 'folder.py' is not a regular file",
     ),
 }
 
