@@ -33,7 +33,7 @@ from speck.apply.state_transfer import STATE_LIMIT, StateTransfer
 from speck.apply.steps import Steps
 from speck.apply.task_graph import Task, run_tasks
 from speck.binder.pool import BinderPool
-from speck.binder.retry import again, waits
+from speck.binder.retry import is_transient, with_retries
 from speck.core.graph import Graph
 from speck.core.job import Job
 from speck.core.lifecycle import ActionState
@@ -143,7 +143,7 @@ class PlanApplier:
 
     def _broker_task(self, address: str) -> Task:
         def check() -> None:
-            again(self.pool.broker(address).check)
+            with_retries(self.pool.broker(address).check)
 
         lane = self.pool.broker_lane(address)
         return Task((Step.BROKER, address), lane, check, lambda key, error: None)
@@ -203,7 +203,7 @@ class PlanApplier:
             self.operation.begin(name)
             step(action)
         except SpeckError as error:
-            self._fail(action, str(error), waiting=waits(error))
+            self._fail(action, str(error), waiting=is_transient(error))
             raise
         except Exception as error:
             _log.exception("action on job %r", name)
@@ -215,8 +215,8 @@ class PlanApplier:
         step, other = need if isinstance(need, tuple) else (None, "")
         name, finish = action.job.job_name, self.operation.finish
         if step is Step.BROKER:
-            self._fail(action, str(error), waiting=waits(error))
-        elif other != name and waits(error):
+            self._fail(action, str(error), waiting=is_transient(error))
+        elif other != name and is_transient(error):
             finish(name, ActionState.WAITING, f"depends on job {other!r}, which waits: {error}")
         elif other != name:
             finish(name, ActionState.SKIPPED, f"depends on job {other!r}, which failed: {error}")

@@ -25,7 +25,7 @@ from speck.apply.job_state import (
 from speck.apply.sessions import session_for
 from speck.apply.state_transfer import StateTransfer, TransferPlan, at
 from speck.binder import DisposableState, ProgressAware
-from speck.binder.retry import TRIES, again
+from speck.binder.retry import TRIES, with_retries
 from speck.core.job import Job, form_fingerprint
 from speck.core.lifecycle import AttemptPhase, EventKind
 from speck.core.runtime import Attempt, Handle, State
@@ -93,7 +93,7 @@ class Attempts:
         with about(attempt=attempt.id):
             try:
                 broker = self.context.pool.broker(job.source_broker)
-                again(partial(broker.fence, attempt.session, attempt.number))
+                with_retries(partial(broker.fence, attempt.session, attempt.number))
                 handle = self._ask(job, attempt)
             except (Unreachable, OutcomeUnknown):
                 raise
@@ -163,7 +163,7 @@ class Attempts:
             return None
         try:
             pack = partial(self.transfer.pack, job, state, record.attempts + 1, record.garbage_states)
-            plan = again(pack)
+            plan = with_retries(pack)
             return state if plan is None else self._deliver(job, plan)
         except BinderError as error:
             # Not of the error's own class: its outcome may be unknown, and still nothing was started.
@@ -172,7 +172,7 @@ class Attempts:
 
     def _deliver(self, job: Job, plan: TransferPlan) -> State:
         self.context.note(job.job_name, TransferBegun(plan.place))
-        again(partial(self.transfer.deliver, job, plan))
+        with_retries(partial(self.transfer.deliver, job, plan))
         self.context.note(job.job_name, TransferCompleted(plan.place, plan.source))
         return plan.place
 

@@ -11,7 +11,7 @@ from speck.apply import job_state
 from speck.apply.job_state import lifecycle_of
 from speck.apply.operation import Operation
 from speck.binder.pool import BinderPool
-from speck.binder.retry import again
+from speck.binder.retry import with_retries
 from speck.core.job import Job
 from speck.core.lifecycle import EventKind, OperationKind
 from speck.store import AttemptRecord, Event, JobRecord, Store, Transaction
@@ -35,7 +35,7 @@ class OperationContext:
             self.operation.count(method)
             return call()
 
-        return again(counted)
+        return with_retries(counted)
 
     @contextmanager
     def advance(self, name: str, *events: job_state.Event) -> Iterator[Transaction]:

@@ -18,7 +18,7 @@ from speck.binder.pool import BinderPool
 from speck.core.job import Job
 from speck.core.lifecycle import ActionState, EventKind, OperationKind, OperationState
 from speck.core.plan import Plan, kind_of
-from speck.core.quotas import Limits
+from speck.core.quotas import Quotas
 from speck.errors import Busy, NotFound, SpeckError, StoreError
 from speck.logs import about
 from speck.observe.observer import Observer
@@ -54,7 +54,7 @@ class Operations:
     mint: Callable[[], str]
     clock: Callable[[], float]
     heal_patience: float = HEAL_PATIENCE
-    limits: Limits = field(default_factory=Limits)
+    limits: Quotas = field(default_factory=Quotas)
     drain_timeout: float = BOUND
     state_limit: int = STATE_LIMIT
     on_applied: list[Callable[[Operation], object]] = field(default_factory=list, init=False)

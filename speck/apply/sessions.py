@@ -10,7 +10,7 @@ from itertools import chain, count
 from speck.apply.abandon import Abandoner, dropped_text, shut_out
 from speck.apply.context import OperationContext
 from speck.apply.job_state import SessionEnsured, SessionsDetached
-from speck.binder.retry import again
+from speck.binder.retry import with_retries
 from speck.core.job import Job, client_id
 from speck.core.lifecycle import EventKind
 from speck.store import JobRecord, SessionRecord
@@ -34,13 +34,13 @@ class Sessions:
             return  # ensuring it would take it over from that copy
         self.context.note(job.job_name, SessionEnsured(session))
         broker = self.context.pool.broker(session.broker)
-        again(partial(broker.ensure_session, session.name, session.topic))
+        with_retries(partial(broker.ensure_session, session.name, session.topic))
 
     def _shut_out_abandoned(self, job: Job) -> None:
         """Fence the copies abandoned at a broker to which the job comes back."""
         for session in self.context.store.abandoned_sessions():
             if (session.job, session.broker, session.fenced) == (job.job_name, job.source_broker, False):
-                again(partial(shut_out, self.context.store, self.context.pool, session))
+                with_retries(partial(shut_out, self.context.store, self.context.pool, session))
 
     def prune(self, job: Job) -> None:
         """Delete all sessions of a running job but the one that it reads through."""
@@ -71,11 +71,11 @@ class Sessions:
         return self.abandoner.abandon_sessions(record, record.sessions) if record else ()
 
     def _delete(self, session: SessionRecord) -> None:
-        again(partial(self.context.pool.broker(session.broker).delete_session, session.name))
+        with_retries(partial(self.context.pool.broker(session.broker).delete_session, session.name))
 
     def _report_waiting(self, name: str, session: SessionRecord) -> None:
         """Report the messages that are deleted with a session."""
-        waiting = again(partial(self.context.pool.broker(session.broker).waiting, session.name))
+        waiting = with_retries(partial(self.context.pool.broker(session.broker).waiting, session.name))
         if waiting:
             text = dropped_text(waiting, session)
             self.context.operation.note(name, text)

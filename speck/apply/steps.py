@@ -16,7 +16,7 @@ from speck.apply.job_state import Confirmed, StateFound
 from speck.apply.sessions import Sessions
 from speck.apply.startup_probe import StartupProbe, startup_fault
 from speck.apply.state_transfer import StateTransfer
-from speck.binder.retry import again
+from speck.binder.retry import with_retries
 from speck.core.graph import source_of
 from speck.core.job import Job
 from speck.core.lifecycle import ActionState, AttemptPhase
@@ -69,7 +69,9 @@ class Steps:
             return
         record = self._with_abandoned_state(job, record)
         handle, former = self.attempts.current_copy(job.job_name)
-        again(partial(self.transfer.check, self.placed(job), starting_state(job, record), handle, former))
+        with_retries(
+            partial(self.transfer.check, self.placed(job), starting_state(job, record), handle, former)
+        )
         self.sessions.ensure(job, record)
 
     def _confirm(self, job: Job) -> bool:
@@ -119,7 +121,7 @@ class Steps:
             if self.drain_timeout <= 0 or source_of(form) == source_of(job) or self._is_abandoned(form):
                 continue
             broker = self.context.pool.broker(form.source_broker)
-            if again(partial(broker.waiting, record.attempt.session)):
+            if with_retries(partial(broker.waiting, record.attempt.session)):
                 self.attempts.stop_all(job.job_name, keep_state=True)
                 try:
                     self.attempts.launch(form, record.revision)
@@ -226,7 +228,7 @@ class Steps:
     def _startup_fault(self, job: Job) -> str | None:
         attempts, pool = self.context.store.attempts(job.job_name), self.context.pool
         record = next((each for each in attempts if each.phase is AttemptPhase.RUNNING), None)
-        seconds = pool.settle(job)
+        seconds = pool.startup_seconds(job)
         if seconds <= 0 or record is None or record.handle is None:
             return None
         probe = self._probes.setdefault((job.engine, job.spe_address), StartupProbe(pool.engine(job)))

@@ -12,7 +12,7 @@ import click
 from speck.apply.state_transfer import STATE_LIMIT
 from speck.cli.options import DEFAULT_DIRECTORY, default_sites
 from speck.cli.variables import values, variables_options
-from speck.core.quotas import Limits
+from speck.core.quotas import Quotas
 from speck.server.tls import Certificate
 from speck.server.tokens import TokenFile, Tokens, token_of
 from speck.store import Bounds
@@ -111,9 +111,9 @@ def _keep(name: str, default: int, text: str) -> Callable[[Any], Any]:
     metavar="REQUESTS",
     help="Requests/s that one client may make; 0: any number [default: any on loopback, 100 beyond].",
 )
-@_most("--max-operations", Limits().operations, "Operations of users at work at once.")
-@_most("--max-jobs", Limits().jobs, "Jobs in all.")
-@_most("--max-compositions", Limits().compositions, "Compositions in all.")
+@_most("--max-operations", Quotas().operations, "Operations of users at work at once.")
+@_most("--max-jobs", Quotas().jobs, "Jobs in all.")
+@_most("--max-compositions", Quotas().compositions, "Compositions in all.")
 @click.option("-v", "--verbose", is_flag=True, help="Log from level info on.")
 @click.option(
     "--log-level",
@@ -174,7 +174,7 @@ def serve(
         certificate=_certificate(tls_cert, tls_key),
         allowed_hosts=allowed_hosts,
         rate=rate,
-        limits=Limits(max_operations, max_jobs, max_compositions),
+        limits=Quotas(max_operations, max_jobs, max_compositions),
         advertise=advertise,
         state_limit=state_limit << 20,
         bounds=Bounds(keep_revisions, keep_operations, keep_events, keep_loop_operations, keep_loop_events),

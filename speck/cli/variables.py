@@ -19,8 +19,9 @@ from dotenv.parser import parse_stream
 from speck.cli.options import warn
 from speck.errors import Fault, InvalidInput
 from speck.schema.fault_report import kind_of_value
-from speck.schema.yaml.parser import line_of, parse
-from speck.schema.yaml.variables import VARIABLE, misplaced, named_in, put_in
+from speck.schema.yaml.lines import line_of
+from speck.schema.yaml.parser import parse
+from speck.schema.yaml.variables import VARIABLE, invalid_name, names_in, substitute
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _YAML = (".yaml", ".yml", ".json")
@@ -61,7 +62,7 @@ def values(env_files: Iterable[Path], settings: Iterable[str], *files: Path | No
 
 
 def _warn_of_unknown(given: Iterable[str], files: Iterable[Path]) -> None:
-    known = {name for each in files for name in named_in(each.read_text("utf-8", "replace"))}
+    known = {name for each in files for name in names_in(each.read_text("utf-8", "replace"))}
     for name in given:
         if name not in known:
             near = get_close_matches(name, known, n=1)
@@ -79,7 +80,7 @@ def read_composition(file: Path, variables: Mapping[str, str]) -> bytes:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         return content  # for the server to refuse
-    return put_in(text, variables).encode()
+    return substitute(text, variables).encode()
 
 
 def read_env(path: Path) -> dict[str, str]:
@@ -92,7 +93,7 @@ def read_env(path: Path) -> dict[str, str]:
             if VARIABLE.match(name):
                 found[name] = value
             else:
-                faults.append(Fault(misplaced(name)))
+                faults.append(Fault(invalid_name(name)))
     except UnicodeDecodeError:
         raise InvalidInput([Fault(f"{path}: is not UTF-8 text")], "variables") from None
     except InvalidInput as error:
@@ -129,5 +130,5 @@ def _setting(text: str) -> tuple[str, str]:
     if not equals:
         raise InvalidInput([Fault("--set is not given as NAME=VALUE")], "variables")
     if not VARIABLE.match(name):
-        raise InvalidInput([Fault(f"--set: {misplaced(name)}")], "variables")
+        raise InvalidInput([Fault(f"--set: {invalid_name(name)}")], "variables")
     return name, value

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from speck.core.job import Composition, Job
-from speck.core.quotas import Limits
+from speck.core.quotas import Quotas
 from speck.errors import Fault, InvalidInput
 from speck.schema import client_id_conflicts
 from speck.store import Store
 
 
-def refuse_taken(store: Store, limits: Limits, composition: Composition) -> None:
+def refuse_taken(store: Store, limits: Quotas, composition: Composition) -> None:
     """Raise :class:`InvalidInput` when a composition claims what another has.
 
     Raises :class:`~speck.errors.Conflict` when there would be more than there may be.

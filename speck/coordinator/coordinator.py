@@ -34,7 +34,7 @@ from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
 from speck.core.lifecycle import ActionState
 from speck.core.plan import Action, Keep, Plan, Start, make_plan, stranded_state
-from speck.core.quotas import Limits
+from speck.core.quotas import Quotas
 from speck.errors import Conflict, InvalidInput, StaleRevision
 from speck.observe.metrics import Metrics
 from speck.observe.observer import Observer
@@ -76,7 +76,7 @@ class Coordinator:
     backoff: Backoff = field(default_factory=Backoff)
     heal_patience: float = HEAL_PATIENCE
     state_limit: int = STATE_LIMIT
-    limits: Limits = field(default_factory=Limits)
+    limits: Quotas = field(default_factory=Quotas)
 
     def __post_init__(self) -> None:
         self._recovered = False

@@ -19,7 +19,7 @@ from speck.observe.healthcheck import examine
 from speck.observe.observer import Observer
 from speck.observe.rates import Rates
 from speck.observe.sampler import NOT_TOLD, Reading, Sampler
-from speck.schema.logins import broker_concerns, engine_concerns
+from speck.schema.logins import broker_warnings, engine_warnings
 from speck.store import AttemptRecord, Head, JobRecord
 from speck.store.abandoned import AbandonedAttempt
 from speck.store.deployments import Deployments, Snapshot
@@ -230,7 +230,7 @@ class Queries:
         return {
             "name": site.name,
             "engines": [
-                self._engine_data(each.spe_address) | {"warnings": engine_concerns(each)}
+                self._engine_data(each.spe_address) | {"warnings": engine_warnings(each)}
                 for each in site.engines
             ],
             "broker": self._broker_data(site),
@@ -281,7 +281,7 @@ class Queries:
             return data | {"reached": False, "error": str(error)}
 
     def _broker_data(self, known: Broker) -> dict[str, Any]:
-        address, concerns = known.broker_address, broker_concerns(known)
+        address, concerns = known.broker_address, broker_warnings(known)
         data: dict[str, Any] = {"address": address, "reached": True, "error": "", "warnings": concerns}
         try:
             broker = self.pool.broker(address)

@@ -9,7 +9,7 @@ from speck.errors import Conflict, Overloaded
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Quotas:
     """``operations`` of users at work at once, and ``jobs`` and ``compositions`` that there are in all."""
 
     operations: int = 100

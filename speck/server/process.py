@@ -15,10 +15,10 @@ from speck.binder import installed
 from speck.controller.reconciler import PERIOD
 from speck.coordinator import Coordinator
 from speck.core.inventory import Inventory, is_loopback
-from speck.core.quotas import Limits
+from speck.core.quotas import Quotas
 from speck.errors import Fault, InvalidInput, SpeckError
 from speck.schema import NO_VARIABLES, load_inventory
-from speck.schema.logins import inventory_concerns
+from speck.schema.logins import inventory_warnings
 from speck.server.api import Protection, create_app
 from speck.server.middleware.origin import host_of
 from speck.server.middleware.rate_limit import RATE
@@ -43,7 +43,7 @@ def serve(
     certificate: Certificate | None = None,
     allowed_hosts: Iterable[str] = (),
     rate: float | None = None,
-    limits: Limits | None = None,
+    limits: Quotas | None = None,
     advertise: str | None = None,
     state_limit: int = STATE_LIMIT,
     drain: float = BOUND,
@@ -68,7 +68,7 @@ def serve(
     _refuse_open_door(host, tokens, certificate)
     scheme = "http" if certificate is None else "https"
     inventory = read_inventory(sites, variables) if sites is not None else Inventory()
-    for concern in inventory_concerns(inventory):
+    for concern in inventory_warnings(inventory):
         _log.warning("%s: %s", sites, concern)
     with (
         Signals() as signals,
@@ -85,7 +85,7 @@ def serve(
             drain=drain,
             period=PERIOD if period is None else period,
             state_limit=state_limit,
-            limits=limits or Limits(),
+            limits=limits or Quotas(),
         )
         protection = Protection(
             tokens,

@@ -113,12 +113,12 @@ SLIPS = {
     "too far left": (
         SITED.replace("  site:", " site:"),
         "line 4: not valid YAML: while parsing a block mapping did not find expected key "
-        "(expected each key as deep as the first one beside it)",
+        "(indent each key like the first key of its mapping)",
     ),
     "too far right": (
         SITED.replace("  source_topic", "    source_topic"),
         "line 5: not valid YAML: mapping values are not allowed in this context "
-        "(expected each key as deep as the first one beside it, and text with ': ' in quotes)",
+        "(indent each key like the first key of its mapping, and put text that contains ': ' in quotes)",
     ),
     "no space after the colon": (
         SITED.replace("job_path: ", "job_path:"),
@@ -128,7 +128,7 @@ SLIPS = {
     "a quote that is open": (
         SITED.replace("t0", '"t0'),
         "line 5: not valid YAML: while scanning a quoted scalar found unexpected end of stream "
-        "(expected the closing quote or bracket of what begins in this line)",
+        "(close the quote or bracket that opens in this line)",
     ),
     "an argument too many": (
         SITED + "  arguments: {limit: 8}\n",
@@ -136,7 +136,7 @@ SLIPS = {
     ),
     "a directory for a file": (
         SITED.replace("work.py", "folder.py"),
-        "line 8: job 'a': job_path 'folder.py' is not an ordinary file",
+        "line 8: job 'a': job_path 'folder.py' is not a regular file",
     ),
 }
 

@@ -62,7 +62,7 @@ def test_the_secret_is_for_its_owner_alone(tmp_path: Path) -> None:
 
 def test_what_cannot_be_kept_is_named(tmp_path: Path) -> None:
     (tmp_path / "served").write_text("a file where a folder belongs")
-    with pytest.raises(StoreError, match=r"job\.py cannot be kept"):
+    with pytest.raises(StoreError, match=r"job\.py cannot be stored"):
         ServedFiles(tmp_path, "http://here").offer("job.py", b"content")
 
 

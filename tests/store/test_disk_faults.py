@@ -291,7 +291,7 @@ def test_of_two_operations_whose_end_was_not_stored_the_last_is_gone_on_with(tmp
 
 def test_code_that_finds_no_room_is_told_and_leaves_nothing(rest: RestServer) -> None:
     (rest.root / "work.py").write_text("def work(messages):\n    return messages  # " + "and so on " * 20)
-    with full_disk(64), pytest.raises(RequestRefused, match="code of job 'a' cannot be kept") as told:
+    with full_disk(64), pytest.raises(RequestRefused, match="code of job 'a' cannot be stored") as told:
         rest.client.apply(yaml_of("a t0 t1").encode(), "demo", wait=30)
     assert told.value.status == 507
     assert not list((rest.coordinator.store.directory / "artifacts").glob("*/*"))

@@ -214,7 +214,7 @@ def test_rollback_to_code_that_is_kept_no_more_is_refused(
     kept.unlink() if harm == "gone" else kept.write_text("harmed")
     calls = world.changes()
     for call in (coordinator.plan_rollback, coordinator.rollback):
-        with pytest.raises(InvalidInput, match=r"the code that job_path 'jobs.py' held then \(\w{12}\) is"):
+        with pytest.raises(InvalidInput, match=r"the code of job_path 'jobs.py' in that revision \(\w{12}\)"):
             call("traffic", 1)
     assert (world.changes(), len(coordinator.revisions("traffic"))) == (calls, 2)
     if harm == "gone":  # found again where it was taken from

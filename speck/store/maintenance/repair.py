@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 import plyvel
 
 from speck.errors import StoreDamaged, StoreError
+from speck.store.artifacts import hash_of
 from speck.store.leveldb import manifest
 from speck.store.leveldb.database import Database, locked
 from speck.store.maintenance.contents import Contents
@@ -31,18 +31,10 @@ def check(records: Sequence[Record], directory: Path) -> list[Finding]:
 def intact_code(directory: Path) -> dict[str, bool]:
     """Of each hash under which code is kept: whether that is what the hash says."""
     return {
-        path.parent.name: _hash_of(path) == path.parent.name
+        path.parent.name: hash_of(path) == path.parent.name
         for path in sorted(artifacts_directory(directory).glob("*/*"))
         if path.is_file()
     }
-
-
-def _hash_of(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        return str(error)
 
 
 def records_of(directory: Path) -> list[Record]:
