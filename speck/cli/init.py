@@ -14,7 +14,7 @@ from speck.cli.options import err
 def init(directory: Path) -> None:
     """Write a working composition to DIRECTORY: a Spark job, its test, and a site inventory.
 
-    Nothing is overwritten: when one of the files is there already, nothing is written.
+    If one of the files exists already, nothing is written.
     """
     from speck.cli.starter import write
 

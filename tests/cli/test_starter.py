@@ -43,7 +43,7 @@ def started(tmp_path: Path) -> Path:
 def test_what_is_written_is_valid(started: Path) -> None:
     assert files_of(started) == FILES
     said = piped(NOWHERE, "validate", "composition.yaml", "--sites", "sites.yaml", cwd=started)
-    assert said.stdout == "composition.yaml: composition hot-readings, jobs pick-hot, nothing wrong\n"
+    assert said.stdout == "composition.yaml: composition hot-readings, jobs pick-hot, no faults\n"
     assert piped(NOWHERE, "validate", "sites.yaml", cwd=started).returncode == 0
     drawn = piped(NOWHERE, "graph", "composition.yaml", "--sites", "sites.yaml", cwd=started).stdout
     assert "readings --> pick-hot --> hot" in drawn
@@ -123,7 +123,7 @@ def test_it_runs_on_spark_and_mosquitto(
     sites.write_text(text.replace("tcp://127.0.0.1:1883", mosquitto.address) + checkpoints)
     with serving(started) as url:
         checked = piped(url, "sites", "check")
-        assert (checked.returncode, checked.stdout.splitlines()[-1]) == (0, "all well"), checked.stdout
+        assert (checked.returncode, checked.stdout.splitlines()[-1]) == (0, "no faults"), checked.stdout
         applied = piped(url, "apply", "composition.yaml", cwd=started)
         assert applied.returncode == 0, applied.stderr
         friend = MqttFriend(mosquitto.port, "hot")
