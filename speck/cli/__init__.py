@@ -28,8 +28,8 @@ from speck.cli import (
 )
 from speck.cli.completion import PROGRAM
 from speck.cli.errors import report
-from speck.cli.options import INTERRUPTED, err
-from speck.cli.terminal import escape_unencodable
+from speck.cli.options import INTERRUPTED
+from speck.cli.terminal import err, escape_unencodable
 from speck.client import DEFAULT_URL, Client
 from speck.server.tokens import token_of
 

@@ -13,15 +13,14 @@ from speck.cli.options import (
     CHANGES,
     NOTHING_TO_DO,
     author_option,
-    carry_out,
     change_options,
     file_argument,
-    follow,
     json_option,
     leave_behind_option,
     show_data,
     warn,
 )
+from speck.cli.progress import carry_out, follow
 from speck.cli.variables import read_composition, values, variables_options
 from speck.client import Client
 

@@ -11,15 +11,8 @@ import click
 
 from speck.cli import render
 from speck.cli.completion import composition_argument, composition_names
-from speck.cli.options import (
-    CHANGES,
-    NOTHING_TO_DO,
-    carry_out,
-    change_options,
-    json_option,
-    limit_option,
-    show_data,
-)
+from speck.cli.options import CHANGES, NOTHING_TO_DO, change_options, json_option, limit_option, show_data
+from speck.cli.progress import carry_out
 from speck.client import Client
 
 _AGO = re.compile(r"(\d+)([smhd])\Z")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from speck.cli import render
-from speck.cli.options import DEFAULT_DIRECTORY, err, json_option, show_data
+from speck.cli.options import DEFAULT_DIRECTORY, json_option, show_data
+from speck.cli.terminal import err
 
 if TYPE_CHECKING:
     from speck.local.sites import LocalSites

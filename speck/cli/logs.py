@@ -9,8 +9,9 @@ from difflib import SequenceMatcher
 import click
 
 from speck.cli.completion import job_argument
-from speck.cli.options import err, json_option, show_json
+from speck.cli.options import json_option, show_json
 from speck.cli.progress import transient
+from speck.cli.terminal import err
 from speck.cli.watch import interval_option
 from speck.client import Client
 from speck.errors import ServerError

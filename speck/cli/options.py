@@ -13,15 +13,10 @@ from typing import Any, TypeVar
 import click
 from rich.console import RenderableType
 
-from speck.cli import render
-from speck.cli.progress import INTERRUPTED, follow
 from speck.cli.terminal import err, out
-from speck.client import Client
 from speck.errors import Fault
 
-__all__ = ["INTERRUPTED", "err", "follow", "out"]
-
-NOTHING_TO_DO, ERROR, CHANGES, WAITING = 0, 1, 2, 3
+NOTHING_TO_DO, ERROR, CHANGES, WAITING, INTERRUPTED = 0, 1, 2, 3, 130  # exit codes
 DEFAULT_DIRECTORY = Path(".speck")
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -126,20 +121,3 @@ def fault_line(fault: Mapping[str, Any]) -> str:
     line = f"line {fault['line']}: " if fault.get("line") else ""
     job = f"job {fault['job']!r}: " if fault.get("job") else ""
     return f"{line}{job}{fault['message']}"
-
-
-def carry_out(client: Client, begin: Callable[[], dict[str, Any]], as_json: bool) -> None:
-    """Begin an operation, follow it, print its outcome, and exit accordingly."""
-    try:
-        operation = begin()
-    except KeyboardInterrupt:
-        err.print("\nThe server may have begun the operation.  List compositions with: speck compositions")
-        raise SystemExit(INTERRUPTED) from None
-    _conclude(follow(client, operation["id"], quiet=as_json), as_json)
-
-
-def _conclude(operation: dict[str, Any], as_json: bool) -> None:
-    show_data(operation, [render.operation_summary(operation)], as_json)
-    if operation["state"] == "waiting":
-        err.print("the server retries the waiting actions; list them with: speck jobs")
-    raise SystemExit({"succeeded": 0, "waiting": WAITING}.get(operation["state"], ERROR))

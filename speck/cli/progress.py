@@ -19,11 +19,10 @@ from rich.progress import (
 )
 
 from speck.cli import render
+from speck.cli.options import ERROR, INTERRUPTED, WAITING, show_data
 from speck.cli.terminal import err, is_interactive
 from speck.client import Client, RequestRefused
 from speck.errors import ServerError
-
-INTERRUPTED = 130
 
 _TRANSIENT = frozenset((429, 502, 503))  # too many requests, an engine without an answer, overload
 _RETRY_TIME = 60.0  # s, for an unreachable server; the operation continues once it is back
@@ -122,3 +121,20 @@ def follow(client: Client, identifier: str, *, quiet: bool) -> dict[str, Any]:
         err.print(f"\nThe operation continues.  Follow it with: speck operation {identifier} --follow")
         raise SystemExit(INTERRUPTED) from None
     return operation
+
+
+def carry_out(client: Client, begin: Callable[[], dict[str, Any]], as_json: bool) -> None:
+    """Begin an operation, follow it, print its outcome, and exit accordingly."""
+    try:
+        operation = begin()
+    except KeyboardInterrupt:
+        err.print("\nThe server may have begun the operation.  List compositions with: speck compositions")
+        raise SystemExit(INTERRUPTED) from None
+    _conclude(follow(client, operation["id"], quiet=as_json), as_json)
+
+
+def _conclude(operation: dict[str, Any], as_json: bool) -> None:
+    show_data(operation, [render.operation_summary(operation)], as_json)
+    if operation["state"] == "waiting":
+        err.print("the server retries the waiting actions; list them with: speck jobs")
+    raise SystemExit({"succeeded": 0, "waiting": WAITING}.get(operation["state"], ERROR))

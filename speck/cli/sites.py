@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from speck.cli import render
-from speck.cli.options import ERROR, err, file_path, json_option, show_data
+from speck.cli.options import ERROR, file_path, json_option, show_data
+from speck.cli.terminal import err
 from speck.cli.variables import values, variables_options
 from speck.client import Client
 

@@ -11,7 +11,8 @@ import click
 
 import speck
 from speck.cli import render
-from speck.cli.options import DEFAULT_DIRECTORY, ERROR, err, json_option, out, show_data
+from speck.cli.options import DEFAULT_DIRECTORY, ERROR, json_option, show_data
+from speck.cli.terminal import err, out
 from speck.client import Client
 from speck.errors import SpeckError
 

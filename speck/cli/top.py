@@ -12,10 +12,10 @@ from rich.text import Text
 
 from speck.cli import render
 from speck.cli.completion import composition_names
-from speck.cli.options import json_option, out, show_data
+from speck.cli.options import json_option, show_data
 from speck.cli.progress import transient
 from speck.cli.screen import Screen
-from speck.cli.terminal import is_interactive
+from speck.cli.terminal import is_interactive, out
 from speck.cli.watch import interval_option
 from speck.client import Client
 from speck.errors import ServerError

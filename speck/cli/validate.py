@@ -13,16 +13,15 @@ from speck.binder import ENGINE_OF_SCHEME, Registry, installed, scheme_of
 from speck.cli.options import (
     ERROR,
     default_sites,
-    err,
     fault_data,
     fault_line,
     file_argument,
     inventory_option,
     json_option,
-    out,
     show_json,
     warn,
 )
+from speck.cli.terminal import err, out
 from speck.cli.variables import read_composition, values, variables_options
 from speck.core.inventory import Inventory
 from speck.errors import Fault, InvalidInput

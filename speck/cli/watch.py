@@ -15,10 +15,9 @@ from rich.text import Text
 
 from speck.cli import render
 from speck.cli.completion import composition_names
-from speck.cli.options import err, out
 from speck.cli.progress import transient
 from speck.cli.screen import Screen
-from speck.cli.terminal import is_interactive
+from speck.cli.terminal import err, is_interactive, out
 from speck.client import Client
 from speck.errors import ServerError
 

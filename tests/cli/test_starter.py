@@ -15,7 +15,7 @@ import pytest
 from binders.common.java import java
 from binders.spark.local.commands import CONNECTOR
 from speck.cli import cli
-from speck.cli.starter import contents, write
+from speck.cli.init import starter_files, write_starter
 from speck.errors import LocalError, SpeckError
 from tests.support.binder_contract import eventually
 from tests.support.mosquitto_server import PROGRAM, MosquittoServer, free_port
@@ -50,7 +50,7 @@ def test_what_is_written_is_valid(started: Path) -> None:
 
 
 def test_every_command_of_its_readme_is_one() -> None:
-    readme = next(content.decode() for name, content in contents() if name.name == "README.md")
+    readme = next(content.decode() for name, content in starter_files() if name.name == "README.md")
     told = set(re.findall(r"\bspeck ([a-z]+)", readme))
     assert len(told) >= 8
     assert told <= cli.commands.keys()
@@ -67,7 +67,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "sites.yaml").unlink()
     (tmp_path / "README.md").symlink_to(tmp_path / "nowhere")
     with pytest.raises(SpeckError, match=r"README\.md exists already"):
-        write(tmp_path)
+        write_starter(tmp_path)
 
 
 def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
