@@ -179,7 +179,7 @@ def test_events_are_filtered(speck: Speck, two: str) -> None:
     assert speck("events", "--since", "2999-01-01", "--json").data == []
     said_wrong = speck("events", "--since", "yesterday")
     assert said_wrong.code == 1
-    assert "'yesterday' is no time (expected 90s, 15m" in said_wrong.err
+    assert "'yesterday' is not a time (expected 90s, 15m" in said_wrong.err
 
 
 def test_operations_are_listed_newest_first(

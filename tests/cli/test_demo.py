@@ -14,7 +14,7 @@ import psutil
 import pytest
 from rich.console import Console
 
-from speck.cli.demo import Accounts
+from speck.cli.demo import Counts
 from speck.cli.demo.view import View, statistics_table
 from tests.support import ROOT
 from tests.support.binder_contract import eventually
@@ -108,11 +108,11 @@ def test_an_interrupted_demo_stops_everything(tmp_path: Path, number: signal.Sig
 
 def test_accounts_that_agree_have_no_differences() -> None:
     counted = {"readings": 3, "vehicles": 9}
-    assert Accounts(sent=counted, counted_locally=counted, counted_globally=counted).differences() == []
+    assert Counts(sent=counted, counted_locally=counted, counted_globally=counted).differences() == []
 
 
 def test_every_difference_is_named() -> None:
-    accounts = Accounts(
+    accounts = Counts(
         sent={"readings": 1003, "vehicles": 9},
         counted_locally={"readings": 1003, "vehicles": 8},
         counted_globally={"readings": 1004, "vehicles": 9},
@@ -124,7 +124,7 @@ def test_every_difference_is_named() -> None:
 
 
 def test_nothing_counted_differs_from_something_sent() -> None:
-    assert len(Accounts(sent={"readings": 1, "vehicles": 1}).differences()) == 4
+    assert len(Counts(sent={"readings": 1, "vehicles": 1}).differences()) == 4
 
 
 def test_the_statistics_show_each_site_and_all(tmp_path: Path) -> None:

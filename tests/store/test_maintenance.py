@@ -341,4 +341,4 @@ def test_store_commands_tell_what_is_wrong(
         assert "there is no store in" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
     assert speck(monkeypatch, "--server", rest.url, "store", "check") == 0
-    assert capsys.readouterr().out == "all well\n"
+    assert capsys.readouterr().out == "no faults\n"
