@@ -276,6 +276,7 @@ def test_what_a_broker_did_not_acknowledge_is_sent_again(
 
 
 @pytest.mark.parametrize("maximum", [1, 3])
+@pytest.mark.engine
 def test_a_broker_that_allows_few_messages_in_flight(
     tmp_path: Path, publisher: ModuleType, maximum: int
 ) -> None:
@@ -300,6 +301,7 @@ def _assert_never_ahead(sender: Any, most: int) -> None:
     assert max(outstanding) == most and sender.unacknowledged == 0
 
 
+@pytest.mark.engine
 def test_a_broker_with_transport_layer_security(day: Path, tmp_path: Path) -> None:
     certificate, key = tmp_path / "broker.pem", tmp_path / "broker.key"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=127.0.0.1"]
@@ -329,6 +331,7 @@ def test_a_broker_with_transport_layer_security(day: Path, tmp_path: Path) -> No
         ("max_packet_size 45", "(ended the connection: Packet too large|ended 6 connections in a row)"),
     ],
 )
+@pytest.mark.engine
 def test_a_broker_that_refuses_is_named(day: Path, tmp_path: Path, settings: str, words: str) -> None:
     (tmp_path / "acl").write_text("topic read #\n")
     with MosquittoServer(tmp_path / "broker", settings.format(directory=tmp_path)) as broker:

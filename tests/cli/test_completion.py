@@ -125,6 +125,7 @@ def test_a_line_is_completed_as_it_is_typed(
 
 
 @needs("fish")
+@pytest.mark.engine
 def test_fish_completes(served: RestServer, home: Path) -> None:
     lines = (
         "speck completi",

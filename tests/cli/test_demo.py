@@ -58,6 +58,7 @@ def _left_behind(temporary: Path) -> list[list[str]]:
 
 
 @needs_servers
+@pytest.mark.engine
 def test_the_accounts_agree_and_what_is_kept_ends_as_it_says(tmp_path: Path) -> None:
     demo = _demo(tmp_path / "demo", limit=5000, rate=0, malformed=0.1, as_json=True, keep=True)
     said: dict[str, str] = {}
@@ -90,6 +91,7 @@ def test_the_accounts_agree_and_what_is_kept_ends_as_it_says(tmp_path: Path) -> 
 
 @needs_servers
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.engine
 def test_an_interrupted_demo_stops_everything(tmp_path: Path, number: signal.Signals) -> None:
     demo = _demo(tmp_path / "demo")
     try:

@@ -84,6 +84,7 @@ def _has_java() -> bool:
 
 
 @pytest.mark.skipif(not _has_java(), reason="Spark needs Java")
+@pytest.mark.engine
 def test_its_own_test_passes(started: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],

@@ -26,7 +26,7 @@ from tests.support.mosquitto_server import PROGRAM, MosquittoServer
 from tests.support.spark_bench import JOBS, SparkBench
 from tests.support.spark_server import SparkServer
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
+pytestmark = [pytest.mark.engine, pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")]
 
 PATIENCE = 120.0
 

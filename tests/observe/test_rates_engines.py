@@ -24,7 +24,7 @@ from tests.support.mosquitto_server import PROGRAM, MosquittoServer
 from tests.support.spark_bench import MqttFriend
 from tests.support.spark_server import SparkServer
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
+pytestmark = [pytest.mark.engine, pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")]
 
 PROGRAMS = ROOT / "jars_and_apps" / "flink"
 RATE = 40  # messages/s that are sent, at most

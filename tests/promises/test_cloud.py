@@ -16,9 +16,12 @@ from tests.support.binder_contract import eventually
 from tests.support.mosquitto_server import PROGRAM, MosquittoServer
 from tests.support.spark_server import SparkServer
 
-pytestmark = pytest.mark.skipif(
-    not (CONNECTOR.exists() and PROGRAM), reason="needs Mosquitto and the connector (make jars)"
-)
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.skipif(
+        not (CONNECTOR.exists() and PROGRAM), reason="needs Mosquitto and the connector (make jars)"
+    ),
+]
 
 READINGS = 3000
 

@@ -26,9 +26,12 @@ from tests.support.spark_server import SparkServer
 
 ROOT = PROJECT / "tests" / "support"
 
-pytestmark = pytest.mark.skipif(
-    not (CONNECTOR.exists() and PROGRAM), reason="needs Mosquitto and the connector (make jars)"
-)
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.skipif(
+        not (CONNECTOR.exists() and PROGRAM), reason="needs Mosquitto and the connector (make jars)"
+    ),
+]
 
 CHAIN = """
 jobs:

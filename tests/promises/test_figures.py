@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import requests
 
 from benchmarks.promises.flow import Listener, Sender, client
@@ -24,7 +25,7 @@ from tests.support.requirements import needs
 JAR = "jars_and_apps/flink/speck-flink-jobs.jar"
 
 
-pytestmark = needs(ROOT / JAR)
+pytestmark = [pytest.mark.engine, needs(ROOT / JAR)]
 
 # The paper's hosts on four sites: of those that figure 4 adds, one is the site of B, free then, one of A.
 SITE_OF = {

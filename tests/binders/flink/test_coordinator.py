@@ -24,7 +24,7 @@ from tests.support.flink_bench import FlinkBench
 from tests.support.flink_server import FlinkServer
 from tests.support.mosquitto_server import PROGRAM, MosquittoServer
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
+pytestmark = [pytest.mark.engine, pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")]
 
 JOB = """
 jobs:

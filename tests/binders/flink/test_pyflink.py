@@ -34,6 +34,8 @@ from tests.support.flink_server import FlinkServer
 from tests.support.mosquitto_server import PROGRAM, MosquittoServer
 from tests.support.spark_bench import MqttFriend
 
+pytestmark = pytest.mark.engine
+
 NUMBERS = ROOT / "tests" / "support" / "pyflink_jobs" / "numbers.py"
 
 COUNT = """

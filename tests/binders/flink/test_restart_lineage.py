@@ -30,7 +30,7 @@ MESSAGES = 200
 DEATHS = int(os.environ.get("SPECK_DEATHS", "1"))
 
 
-pytestmark = NEEDS_RIG
+pytestmark = [pytest.mark.engine, NEEDS_RIG]
 
 
 class Listener:

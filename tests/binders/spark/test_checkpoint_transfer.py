@@ -37,9 +37,12 @@ from tests.support.spark_server import SparkServer
 
 ROOT = PROJECT / "tests" / "support"
 
-pytestmark = pytest.mark.skipif(
-    not (CONNECTOR.exists() and PROGRAM), reason="needs Mosquitto and the connector (make jars)"
-)
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.skipif(
+        not (CONNECTOR.exists() and PROGRAM), reason="needs Mosquitto and the connector (make jars)"
+    ),
+]
 
 ROUND_TRIPS = int(os.environ.get("SPECK_ROUND_TRIPS", "1"))
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

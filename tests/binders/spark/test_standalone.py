@@ -362,6 +362,7 @@ def test_a_password_is_in_no_log_and_on_no_command_line(
 # -- on a developer's machine
 
 
+@pytest.mark.engine
 def test_a_local_site_with_both_kinds_of_spark(tmp_path: Path) -> None:
     registry = Registry.of([CONNECT, STANDALONE, MQTT])
     kinds = {"A": ["spark-standalone", "spark-connect"]}
