@@ -743,7 +743,7 @@ FIND = """
 import sys
 from binders.flink import connect_engine
 from speck.core.inventory import Inventory
-from speck.core.job import Attempt
+from speck.core.runtime import Attempt
 address, attempt_id, name = sys.argv[1:]
 engine = connect_engine(address, Inventory())
 handle = engine.find(Attempt(id=attempt_id, job_name=name, number=1, session=f"speck-{name}"))

@@ -238,7 +238,7 @@ FIND = """
 import sys
 from binders.spark import connect_engine
 from speck.core.inventory import Inventory
-from speck.core.job import Attempt
+from speck.core.runtime import Attempt
 address, attempt_id, name = sys.argv[1:]
 engine = connect_engine(address, Inventory())
 handle = engine.find(Attempt(id=attempt_id, job_name=name, number=1, session=f"speck-{name}"))
@@ -401,8 +401,6 @@ def test_secrets_go_to_the_connector_alone(
 OWNER = """
 import sys, threading, time
 from binders.spark.connect.launcher import Launcher
-from binders.spark.query.spec import Orders
-from tests.support.examples import one_site
 launcher = Launcher()
 launcher.warm_up()
 print(launcher.pid, flush=True)
