@@ -20,6 +20,7 @@ from typing import Any
 from benchmarks.common import Figure
 from speck.coordinator import Coordinator
 from speck.core.runtime import JobMetrics
+from speck.core.settings import Settings
 from speck.server.api import create_app, exposition
 from speck.store import Store
 from tests.support.doubles import World, double_kinds
@@ -35,7 +36,7 @@ def measure(jobs: int, runs: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as directory:
         root = write_code(Path(directory))
         with Store(root / "store") as store:
-            coordinator = Coordinator(store, double_kinds(world), roots=[root], period=0)
+            coordinator = Coordinator(store, double_kinds(world), settings=Settings(roots=(root,), period=0))
             operation, _ = coordinator.apply(composition(*_jobs(world, jobs)))
             assert operation.wait(600) and operation.state == "succeeded"
             coordinator.loop.round()

@@ -31,6 +31,7 @@ from speck.apply.operation import Operation
 from speck.binder import installed
 from speck.coordinator import Coordinator
 from speck.core.inventory import Engine, Inventory, Site
+from speck.core.settings import Settings
 from speck.schema import load_composition
 from speck.server.api import create_app
 from speck.store import Store
@@ -244,7 +245,7 @@ class Rig:
             port = free_port()
             url = f"http://127.0.0.1:{port}"
             self.coordinator = Coordinator(
-                store, installed(), self._inventory(), [ROOT], period=0, advertise=url
+                store, installed(), self._inventory(), Settings(roots=(ROOT,), period=0, advertise=url)
             )
             stack.callback(self.coordinator.close)
             self.coordinator.start()

@@ -25,7 +25,7 @@ Document = dict[str, Any]
 def document() -> Document:
     """The OpenAPI document, as a server with an empty store would answer it."""
     with tempfile.TemporaryDirectory() as directory, Store(Path(directory) / "store") as store:
-        coordinator = Coordinator(store, installed(), Inventory(), [Path()])
+        coordinator = Coordinator(store, installed(), Inventory())
         try:
             answer = create_app(coordinator).test_client().get("/openapi.json")
             data: Document = json.loads(answer.data)

@@ -26,11 +26,11 @@ from typing import NoReturn
 from speck.apply.abandon import Abandoner
 from speck.apply.attempts import Attempts, carried
 from speck.apply.context import OperationContext
-from speck.apply.drain import BOUND, Copy, await_drained
+from speck.apply.drain import Copy, await_drained
 from speck.apply.operation import Operation
 from speck.apply.sessions import Sessions
 from speck.apply.startup_probe import StartupProbe, fault_in_coming_up
-from speck.apply.state_transfer import STATE_LIMIT, StateTransfer
+from speck.apply.state_transfer import StateTransfer
 from speck.apply.task_graph import Task, run_tasks
 from speck.binder.pool import BinderPool
 from speck.binder.retry import again, waits
@@ -38,6 +38,7 @@ from speck.core.graph import Graph, source_of
 from speck.core.job import Job
 from speck.core.plan import Action, Keep, Move, Plan, Start, Stop, Update
 from speck.core.rewiring import Rewiring, rewirings
+from speck.core.settings import Settings
 from speck.errors import BinderError, OutcomeUnknown, SpeckError, StoreError, Unreachable
 from speck.logs import about
 from speck.store import JobRecord, Store
@@ -50,9 +51,8 @@ class PlanApplier:
     """Carries out the plan of one operation.
 
     ``placed`` answers a job with the path where its code is kept; ``mint`` makes attempt ids; ``clock``
-    tells Unix time, s.  ``drain`` is how long (s) a job that is to read elsewhere may take to work off what
-    waits for it.  ``state_limit`` is the size up to which a state is carried over, bytes.  What is at the
-    engines and brokers of ``left_behind`` (addresses) is not stopped or deleted but left: they are not asked.
+    tells Unix time, s.  What is at the engines and brokers of ``left_behind`` (addresses) is not stopped or
+    deleted but left: they are not asked.
     """
 
     store: Store
@@ -62,8 +62,7 @@ class PlanApplier:
     placed: Callable[[Job], Job]
     mint: Callable[[], str]
     clock: Callable[[], float] = time.time
-    drain: float = BOUND
-    state_limit: int = STATE_LIMIT
+    settings: Settings = field(default_factory=Settings)
     left_behind: frozenset[str] = frozenset()
     _rewirings: Mapping[str, Rewiring] = field(default_factory=dict, init=False)
     _formers: dict[str, int | None] = field(default_factory=dict, init=False)
@@ -74,7 +73,7 @@ class PlanApplier:
     def __post_init__(self) -> None:
         ledger = self._ledger = OperationContext(self.store, self.pool, self.operation, self.clock)
         operation = self.operation
-        self._carrier = StateTransfer(self.pool, self.state_limit, operation.count)
+        self._carrier = StateTransfer(self.pool, self.settings.state_limit, operation.count)
         self._leaver = Abandoner(
             self.store, self.pool, operation.composition, self.left_behind, ledger.event, operation.note
         )
@@ -249,7 +248,7 @@ class PlanApplier:
 
     def _drain(self, action: Action) -> None:
         """Wait until the copies that run have worked off what waits where they read."""
-        if self.drain > 0:
+        if self.settings.drain > 0:
             self._await_drained(action.job.job_name)
 
     def _await_drained(self, name: str) -> None:
@@ -258,13 +257,13 @@ class PlanApplier:
             if record.handle is not None and record.phase == "running" and not self._is_left(form):
                 engine, broker = self.pool.engine(form), self.pool.broker(form.source_broker)
                 copy = Copy(form, record.attempt.session, record.handle, engine, broker)
-                await_drained(copy, f"{self.operation.id}-{self.mint()[:8]}", self.drain)
+                await_drained(copy, f"{self.operation.id}-{self.mint()[:8]}", self.settings.drain)
 
     def _work_off(self, job: Job) -> None:
         """Start a copy that died before it had drained once more as it was, to work off what it left."""
         for record in self.store.attempts(job.job_name):
             form = self._ledger.form(record)
-            if self.drain <= 0 or source_of(form) == source_of(job) or self._is_left(form):
+            if self.settings.drain <= 0 or source_of(form) == source_of(job) or self._is_left(form):
                 continue
             broker = self.pool.broker(form.source_broker)
             if again(partial(broker.waiting, record.attempt.session)):

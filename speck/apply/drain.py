@@ -10,8 +10,6 @@ from speck.core.job import Job
 from speck.core.runtime import Handle, JobState
 from speck.errors import BinderError, DrainTimeout, Unreachable
 
-BOUND = 30.0  # s
-
 _ASK_AGAIN = 5.0  # s, after which another marker is sent, should the first have gone astray
 _STILL = 3.0  # s, for which a job that cannot tell must not have read anything
 _PAUSE = 0.5

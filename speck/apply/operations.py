@@ -13,7 +13,8 @@ from typing import Any
 from speck.apply.operation import Operation, end_state, summary_data
 from speck.core.job import Job
 from speck.core.plan import Plan, kind_of
-from speck.core.quotas import Limits
+from speck.core.quotas import refuse_operation
+from speck.core.settings import Settings
 from speck.errors import Busy, NotFound, SpeckError, StoreError
 from speck.logs import about
 from speck.observe.observer import Observer
@@ -24,7 +25,6 @@ from speck.store.retention import Retention
 _log = logging.getLogger(__name__)
 
 KEPT_OPERATIONS = 200  # ended ones that stay in memory; the store keeps all
-HEAL_PATIENCE = 30.0  # s, for a healing that is at work when a user wants something
 
 
 @dataclass
@@ -32,8 +32,7 @@ class Operations:
     """Those at work, and those that lately were.  A user goes before the loop, which heals through here.
 
     ``carry_out`` does what a plan says, ``ended`` is told of each end and its state, ``mint`` makes ids,
-    ``clock`` tells Unix time (s), ``heal_patience`` is for how long (s) a user waits for a healing at work.
-    ``limits`` say how many may be at work at once, those of the loop not counted.
+    ``clock`` tells Unix time (s).  Of the quota of operations, those of the loop are not counted.
     ``lock`` is to be held from the last look at what is at work to :meth:`begin`.
     """
 
@@ -45,8 +44,7 @@ class Operations:
     ended: Callable[[Operation, Plan, str], None]
     mint: Callable[[], str]
     clock: Callable[[], float]
-    heal_patience: float = HEAL_PATIENCE
-    limits: Limits = field(default_factory=Limits)
+    settings: Settings = field(default_factory=Settings)
     lock: threading.RLock = field(default_factory=threading.RLock, init=False)
     _operations: dict[str, Operation] = field(default_factory=dict, init=False)
     _at_work: dict[str, Operation] = field(default_factory=dict, init=False)
@@ -114,7 +112,7 @@ class Operations:
             at_work = self._at_work.get(composition)
         try:
             if at_work is not None and at_work.kind == "heal":
-                at_work.wait(self.heal_patience)
+                at_work.wait(self.settings.heal_patience)
             with turn:
                 self.refuse_busy(composition)
                 yield
@@ -138,7 +136,7 @@ class Operations:
                 f"{at_work.revision}) is at work (wait for its end)"
             )
         users = [each for each in list(self._at_work.values()) if each.kind != "heal"]
-        self.limits.refuse_operation(len(users))
+        refuse_operation(self.settings.quotas, len(users))
 
     def new(
         self,

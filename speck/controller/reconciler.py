@@ -32,8 +32,6 @@ from speck.store.deployments import Deployments, EngineKey, Snapshot
 
 _log = logging.getLogger(__name__)
 
-# An engine is asked so often that a death is seen within 10 s of it, the answer's time included.
-PERIOD = 9.5  # s between the beginnings of two rounds
 STUCK = 300.0  # s; many times what all the silent engines and brokers of a round take together
 PROBES = 16  # engines and brokers that are asked at a time whether they are there
 
@@ -92,7 +90,7 @@ class Reconciler:
 
     # --- the thread
 
-    def start(self, period: float = PERIOD) -> None:
+    def start(self, period: float) -> None:
         """Go round in the background, at once and then every ``period`` seconds."""
         self._thread = threading.Thread(target=self._run, args=(period,), name="loop", daemon=True)
         self._thread.start()

@@ -10,29 +10,26 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import speck
 from speck.apply.abandon import addresses_of, refuse_use
 from speck.apply.applier import PlanApplier
-from speck.apply.drain import BOUND
 from speck.apply.operation import Operation
-from speck.apply.operations import HEAL_PATIENCE, Operations
-from speck.apply.state_transfer import STATE_LIMIT
+from speck.apply.operations import Operations
 from speck.binder import Registry
 from speck.binder.pool import BinderPool
 from speck.controller.backoff import Backoff
 from speck.controller.reaper import Reaper
-from speck.controller.reconciler import PERIOD, Reconciler
+from speck.controller.reconciler import Reconciler
 from speck.coordinator.admission import refuse_taken
 from speck.coordinator.queries import Queries
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
 from speck.core.plan import Action, Keep, Plan, Start, make_plan, stranded_state
-from speck.core.quotas import Limits
+from speck.core.settings import Settings
 from speck.errors import Conflict, InvalidInput, StaleRevision
 from speck.observe.metrics import Metrics
 from speck.observe.observer import Observer
@@ -53,33 +50,22 @@ _log = logging.getLogger(__name__)
 class Coordinator:
     """One per store.  Safe to use from several threads.
 
-    ``roots`` are the directories under which job files may lie.  ``mint`` makes ids, ``clock`` tells
-    Unix time (s), ``period`` is the time between two rounds of the loop (s; 0: it does not go round by
-    itself).  ``advertise`` is the URL at which engines reach this coordinator (empty: they do not).
-    ``drain`` is how long (s) a job that is to read elsewhere may take to work off what waits for it,
-    ``heal_patience`` for how long (s) a user's request waits for a healing that is at work.  ``state_limit``
-    is the size up to which a job's state is carried between engines that share no storage, bytes.
-    ``limits`` say how much is taken on.
+    ``mint`` makes ids, ``clock`` tells Unix time (s).
     """
 
     store: Store
     registry: Registry
     inventory: Inventory = field(default_factory=Inventory)
-    roots: Sequence[Path] = ()
+    settings: Settings = field(default_factory=Settings)
     mint: Callable[[], str] = field(default=lambda: uuid.uuid4().hex)
     clock: Callable[[], float] = time.time
-    period: float = PERIOD
-    advertise: str = ""
-    drain: float = BOUND
     backoff: Backoff = field(default_factory=Backoff)
-    heal_patience: float = HEAL_PATIENCE
-    state_limit: int = STATE_LIMIT
-    limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
         self._recovered = False
-        self.artifacts = Artifacts(self.store.directory / "artifacts", self.roots)
-        self.files = ServedFiles(self.store.directory, self.advertise) if self.advertise else None
+        advertise = self.settings.advertise
+        self.artifacts = Artifacts(self.store.directory / "artifacts", self.settings.roots)
+        self.files = ServedFiles(self.store.directory, advertise) if advertise else None
         self.gauges = Metrics(self.clock)
         self.pool = BinderPool(self.registry, self.inventory, self.files, self.gauges.called)
         self.history = History(self.store)
@@ -95,8 +81,7 @@ class Coordinator:
             self._ended,
             self.mint,
             self.clock,
-            self.heal_patience,
-            self.limits,
+            self.settings,
         )
         self.leftovers = Reaper(self.store, self.pool, self.clock)
         self.loop = Reconciler(
@@ -133,8 +118,8 @@ class Coordinator:
         self.retention.sweep_code()  # code that was brought, and not accepted
         for data in self.operations.interrupted():
             self._resume(data)
-        if self.period:
-            self.loop.start(self.period)
+        if self.settings.period:
+            self.loop.start(self.settings.period)
         self._recovered = True
 
     def close(self) -> None:
@@ -182,7 +167,7 @@ class Coordinator:
         self, head: Head, composition: Composition, base_revision: int | None, left: frozenset[str]
     ) -> Plan:
         _refuse_stale(head, base_revision)
-        refuse_taken(self.store, self.limits, composition)
+        refuse_taken(self.store, self.settings.quotas, composition)
         refuse_use(composition.name, composition.jobs.values(), left)
         snapshot = self.deployments.snapshot(head)
         if faults := stranded_state(composition.jobs, snapshot.stored()):
@@ -251,7 +236,7 @@ class Coordinator:
             with self.operations.lock:
                 self.operations.refuse_busy(name)
                 # Again, for another composition may have come meanwhile.
-                refuse_taken(self.store, self.limits, composition)
+                refuse_taken(self.store, self.settings.quotas, composition)
                 self.artifacts.keep(composition.jobs.values())
                 self.loop.begins(composition.jobs)
                 self._accept(operation, plan, None if same else revision)
@@ -419,8 +404,7 @@ class Coordinator:
             self.artifacts.placed,
             self.mint,
             self.clock,
-            self.drain,
-            self.state_limit,
+            self.operations.settings,
             left_behind=frozenset(operation.left_behind),
         )
         runner.run(plan)

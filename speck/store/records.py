@@ -10,21 +10,6 @@ from speck.core.runtime import Attempt, Handle, State
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """How much history is kept: revisions of each composition, operations and events of all together.
-
-    What the loop does by itself (``healings``, and ``loop_events`` of the log) is counted apart, so that a
-    job that keeps dying does not push what users did out of the history.
-    """
-
-    revisions: int = 100
-    operations: int = 500
-    events: int = 10_000
-    healings: int = 100
-    loop_events: int = 2_000
-
-
-@dataclass(frozen=True, slots=True)
 class Head:
     """A composition's last revision (0: none yet)."""
 

@@ -17,6 +17,7 @@ from speck.controller import reaper
 from speck.coordinator import Coordinator
 from speck.core.inventory import Broker, Engine, Inventory, Site
 from speck.core.runtime import JobState
+from speck.core.settings import Settings
 from speck.errors import InvalidInput, Rejected, SpeckError
 from speck.store import Store
 from speck.store.abandoned import AbandonedSession
@@ -349,10 +350,7 @@ class Lives:
         store = Store(self._store)
         self.life.writes(store._database)
         self._open = Coordinator(
-            store,
-            double_kinds(self.life),
-            roots=[self.directory],
-            period=0,  # type: ignore[arg-type]
+            store, double_kinds(self.life), settings=Settings(roots=(self.directory,), period=0)
         )
         self._open.start()
         for operation in self._open.recent_operations():

@@ -15,6 +15,7 @@ from speck.coordinator import Coordinator
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.runtime import Handle, JobState, JobStatus, State
+from speck.core.settings import Settings
 from speck.errors import OutcomeUnknown, Rejected
 from speck.store import JobRecord, Store
 from tests.support.doubles import InMemoryEngine, World, double_kinds
@@ -71,7 +72,9 @@ def world() -> Iterator[World]:
 @pytest.fixture
 def coordinator(tmp_path: Path, world: World) -> Iterator[Coordinator]:
     with Store(tmp_path / "store") as store:
-        coordinator = Coordinator(store, kinds(world), roots=[write_code(tmp_path)], period=0)
+        coordinator = Coordinator(
+            store, kinds(world), settings=Settings(roots=(write_code(tmp_path),), period=0)
+        )
         coordinator.start()
         yield coordinator
         coordinator.close()

@@ -16,6 +16,7 @@ from speck.apply.operation import Operation
 from speck.coordinator import Coordinator
 from speck.core.job import Composition, Job
 from speck.core.runtime import Attempt, Handle
+from speck.core.settings import Settings
 from speck.errors import OutcomeUnknown, Rejected
 from speck.store import Store
 from tests.support.doubles import InMemoryEngine, World, double_kinds
@@ -52,7 +53,9 @@ def begin(tmp_path: Path, world: World) -> Iterator[Begin]:
         world.heal()
         arrange()
         root = write_code(tmp_path)
-        coordinator = Coordinator(Store(tmp_path / "store"), double_kinds(world), roots=[root], period=0)
+        coordinator = Coordinator(
+            Store(tmp_path / "store"), double_kinds(world), settings=Settings(roots=(root,), period=0)
+        )
         running.append(coordinator)
         coordinator.start()
         return coordinator
@@ -236,7 +239,9 @@ class Watched:
 
     def _begin(self, world: World, place: Path) -> Coordinator:
         self.close()
-        self._open = Coordinator(Store(place), double_kinds(world, settle=0.1), roots=[self.root], period=0)
+        self._open = Coordinator(
+            Store(place), double_kinds(world, settle=0.1), settings=Settings(roots=(self.root,), period=0)
+        )
         self._open.start()
         return self._open
 

@@ -14,6 +14,7 @@ from speck.coordinator import Coordinator
 from speck.core.job import Composition, Job
 from speck.core.plan import Deployed, make_plan
 from speck.core.rewiring import rewirings
+from speck.core.settings import Settings
 from speck.errors import Rejected
 from speck.store import Store
 from tests.support.doubles import World, double_kinds
@@ -86,7 +87,9 @@ def begin(tmp_path: Path, world: World) -> Iterator[Begin]:
             last.close()
             store = last.enter_context(Store(tmp_path / "store"))
             kinds = double_kinds(world, settle=settle)
-            made = Coordinator(store, kinds, roots=[write_code(tmp_path)], period=0, drain=drain)
+            made = Coordinator(
+                store, kinds, settings=Settings(roots=(write_code(tmp_path),), period=0, drain=drain)
+            )
             last.callback(made.close)
             made.start()
             return made

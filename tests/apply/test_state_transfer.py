@@ -15,6 +15,7 @@ from speck.coordinator import Coordinator
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.runtime import Attempt, Handle, State
+from speck.core.settings import Settings
 from speck.errors import BinderError, OutcomeUnknown, Rejected
 from speck.store import Store
 from tests.support.doubles import InMemoryEngine, World, checkpoint, double_kinds
@@ -134,7 +135,9 @@ class Begin:
         self.life = Life(self._world, place)
         registry = kinds(cast(World, self.life), self._disks, engine)
         roots = [write_code(self._directory)]
-        self.coordinator = Coordinator(self._open, registry, roots=roots, period=0, state_limit=state_limit)
+        self.coordinator = Coordinator(
+            self._open, registry, settings=Settings(roots=roots, period=0, state_limit=state_limit)
+        )
         self.coordinator.start()
         return self.coordinator
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from speck.coordinator import Coordinator
+from speck.core.settings import Settings
 from speck.server.api import create_app
 from speck.store import Store
 from tests.support.binder_contract import eventually
@@ -29,7 +30,9 @@ class Bench:
     @staticmethod
     def _made(world: World, directory: Path) -> tuple[Coordinator, Store]:
         store = Store(directory / "store")
-        return Coordinator(store, double_kinds(world), roots=[write_code(directory)], period=0.05), store
+        return Coordinator(
+            store, double_kinds(world), settings=Settings(roots=(write_code(directory),), period=0.05)
+        ), store
 
     @classmethod
     def begin(cls, directory: Path) -> Bench:
@@ -85,7 +88,7 @@ def test_not_ready_while_it_shuts_down(bench: Bench) -> None:
 
 def test_a_coordinator_without_a_loop_is_ready_at_once(tmp_path: Path) -> None:
     with Store(tmp_path / "store") as store:
-        coordinator = Coordinator(store, double_kinds(World()), period=0)
+        coordinator = Coordinator(store, double_kinds(World()), settings=Settings(period=0))
         coordinator.start()
         assert coordinator.waits_for() == []
         coordinator.close()

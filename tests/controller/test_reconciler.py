@@ -14,6 +14,7 @@ from speck.controller.backoff import FIRST, JITTER, LONGEST, WELL, exponential
 from speck.controller.reconciler import NEVER
 from speck.coordinator import Coordinator
 from speck.core.runtime import Drift, JobState
+from speck.core.settings import Settings
 from speck.errors import Busy, NoCapacity, OutcomeUnknown, Rejected, SpeckError
 from speck.store import Store
 from tests.support.binder_contract import eventually
@@ -380,7 +381,8 @@ def test_an_apply_is_refused_when_a_healing_takes_too_long(bench: Bench, world: 
     hold = world.hold("submit", "a")
     bench.coordinator.loop.round()
     assert hold.reached.wait(30)
-    bench.coordinator.operations.heal_patience = 0.1
+    operations = bench.coordinator.operations
+    operations.settings = replace(operations.settings, heal_patience=0.1)
     with pytest.raises(Busy, match="heal"):
         bench.coordinator.apply(composition(A, B))
     hold.release()
@@ -411,7 +413,9 @@ def test_after_a_restart_the_first_round_comes_at_once(tmp_path: Path, world: Wo
     bench.close()
     world.crash("a")
     with Store(tmp_path / "store") as store:
-        coordinator = Coordinator(store, double_kinds(world), roots=[tmp_path], period=3600)
+        coordinator = Coordinator(
+            store, double_kinds(world), settings=Settings(roots=(tmp_path,), period=3600)
+        )
         coordinator.start()
         eventually(lambda: len(world.running("a")), lambda count: count == 1)
         coordinator.close()

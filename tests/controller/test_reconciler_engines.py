@@ -17,6 +17,7 @@ from speck.coordinator import Coordinator
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
 from speck.core.runtime import Handle
+from speck.core.settings import Settings
 from speck.store import Store
 from tests.support.binder_contract import eventually
 from tests.support.examples import one_site
@@ -37,7 +38,11 @@ def looping(job: Job, inventory: Inventory, directory: Path, root: Path) -> Iter
     accepted = replace(job, code_hash=hashlib.sha256(Path(job.job_path).read_bytes()).hexdigest())
     with Store(directory / "store") as store:
         coordinator = Coordinator(
-            store, installed(), inventory, [root], period=0.5, backoff=Backoff(lambda tries: 0.5)
+            store,
+            installed(),
+            inventory,
+            Settings(roots=(root,), period=0.5),
+            backoff=Backoff(lambda tries: 0.5),
         )
         coordinator.start()
         try:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from speck.controller.backoff import JITTER, LONGEST, Backoff
+from speck.core.settings import HistoryBounds
 from speck.errors import OutcomeUnknown, Rejected, StoreError
-from speck.store import Bounds, RetryState, Store
+from speck.store import RetryState, Store
 from tests.support.coordinator_bench import world_fixture  # noqa: F401
 from tests.support.doubles import World
 from tests.support.jobs_by_hand import chain, code_hash
@@ -127,7 +128,7 @@ def test_what_cannot_be_stored_is_kept_in_memory(tmp_path: Path, monkeypatch: py
 
 @pytest.fixture
 def small(tmp_path: Path, world: World) -> Iterator[Bench]:
-    bench = Bench.begin(world, tmp_path, Bounds(operations=3, events=20, healings=2, loop_events=4))
+    bench = Bench.begin(world, tmp_path, HistoryBounds(operations=3, events=20, healings=2, loop_events=4))
     yield bench
     bench.close()
 

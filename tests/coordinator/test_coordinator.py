@@ -11,6 +11,7 @@ import pytest
 from speck.apply.operation import Operation
 from speck.coordinator import Coordinator
 from speck.core.job import Composition
+from speck.core.settings import Settings
 from speck.errors import Busy, InvalidInput, NotFound, OutcomeUnknown, Rejected, StaleRevision
 from speck.store import Store
 from tests.support.coordinator_bench import begin_fixture, coordinator_fixture, world_fixture  # noqa: F401
@@ -368,7 +369,9 @@ def test_single_jobs_join_and_leave_a_composition(coordinator: Coordinator, worl
 
 def test_actions_on_one_engine_are_bounded(tmp_path: Path, world: World) -> None:
     with Store(tmp_path / "bounded") as store:
-        coordinator = Coordinator(store, double_kinds(world, bound=2), roots=[write_code(tmp_path)], period=0)
+        coordinator = Coordinator(
+            store, double_kinds(world, bound=2), settings=Settings(roots=(write_code(tmp_path),), period=0)
+        )
         hold = world.hold("submit")
         jobs = [make_job(f"j{number}", f"in{number}", f"out{number}") for number in range(6)]
         operation, _ = coordinator.apply(composition(*jobs))

@@ -14,6 +14,7 @@ import pytest
 from speck.binder import installed
 from speck.coordinator import Coordinator
 from speck.core.inventory import Inventory
+from speck.core.settings import Settings
 from speck.schema import load_composition
 from speck.store import Store
 from tests.support import ROOT
@@ -97,7 +98,9 @@ def test_rates_of_jobs_on_spark_and_flink(
         JOBS, inventory=inventory, registry=installed(), root=[tmp_path, PROGRAMS], default_name="rates"
     )
     with Store(tmp_path / "store") as store:
-        coordinator = Coordinator(store, installed(), inventory, [tmp_path, PROGRAMS], period=0)
+        coordinator = Coordinator(
+            store, installed(), inventory, Settings(roots=(tmp_path, PROGRAMS), period=0)
+        )
         coordinator.telemetry.period = 0.5
         coordinator.start()
 

@@ -15,6 +15,7 @@ from speck.coordinator import Coordinator
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.runtime import Handle, JobMetrics
+from speck.core.settings import Settings
 from speck.errors import BinderError, OutcomeUnknown, Rejected
 from speck.observe.sampler import Sampler
 from speck.store import Store
@@ -64,7 +65,9 @@ class Bench:
 def bench_fixture(tmp_path: Path) -> Iterator[Bench]:
     world = World()
     with Store(tmp_path / "store") as store:
-        coordinator = Coordinator(store, double_kinds(world), SITES, [write_code(tmp_path)], period=0)
+        coordinator = Coordinator(
+            store, double_kinds(world), SITES, Settings(roots=(write_code(tmp_path),), period=0)
+        )
         bench = Bench(world, coordinator, coordinator.telemetry)
         coordinator.telemetry.now = lambda: bench.now
         coordinator.telemetry.period = 5.0
@@ -186,7 +189,7 @@ def test_one_question_for_many_jobs(tmp_path: Path) -> None:
         kinds, engines=(replace(kinds.engines[0], connect=lambda address, _: Measuring(world, address)),)
     )
     with Store(tmp_path / "store") as store:
-        coordinator = Coordinator(store, registry, SITES, [write_code(tmp_path)], period=0)
+        coordinator = Coordinator(store, registry, SITES, Settings(roots=(write_code(tmp_path),), period=0))
         bench = Bench(world, coordinator, coordinator.telemetry)
         quiet(bench)
         bench.apply(*chain("a", "b", "c"))

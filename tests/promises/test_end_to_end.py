@@ -15,6 +15,7 @@ from speck.apply.operation import Operation
 from speck.binder import installed
 from speck.coordinator import Coordinator
 from speck.core.inventory import Inventory, Site
+from speck.core.settings import Settings
 from speck.schema import load_composition
 from speck.store import Store
 from tests.support import ROOT as PROJECT
@@ -80,7 +81,7 @@ def coordinator_on(directory: Path, site: Site) -> Iterator[Callable[[], Operati
     """A coordinator; what is given applies the chain and awaits the operation's end."""
     inventory = Inventory({"A": site})
     with Store(directory / "store") as store:
-        coordinator = Coordinator(store, installed(), inventory, [ROOT], period=0)
+        coordinator = Coordinator(store, installed(), inventory, Settings(roots=(ROOT,), period=0))
         coordinator.start()
 
         def apply() -> Operation:

@@ -21,6 +21,7 @@ from speck import cli
 from speck.apply.operation import Operation
 from speck.client import RequestRefused
 from speck.coordinator import Coordinator
+from speck.core.settings import Settings
 from speck.errors import StoreDamaged, StoreFull
 from speck.store import Head, JobRecord, Revision, Store
 from speck.store.maintenance.contents import Contents
@@ -257,7 +258,9 @@ def test_disk_that_fills_during_an_operation_ends_it_and_blocks_nothing(rest: Re
     rest.coordinator.store.close()
     with Store(rest.coordinator.store.directory) as store:  # nothing is taken for being at work for ever
         assert [each["state"] for each in store.operations()] == ["running", "succeeded"]
-        restarted = Coordinator(store, double_kinds(rest.world), roots=[rest.root], period=0)
+        restarted = Coordinator(
+            store, double_kinds(rest.world), settings=Settings(roots=(rest.root,), period=0)
+        )
         restarted.start()
         restarted.close()
         assert "running" not in [each["state"] for each in store.operations()]
@@ -278,7 +281,7 @@ def test_of_two_operations_whose_end_was_not_stored_the_last_is_gone_on_with(tmp
                 transaction.put_operation(operation.id, operation.to_dict())
             transaction.put_head(Head("traffic", 2))
             transaction.put_job(JobRecord("a", "traffic"))
-        coordinator = Coordinator(store, double_kinds(world), roots=[tmp_path], period=0)
+        coordinator = Coordinator(store, double_kinds(world), settings=Settings(roots=(tmp_path,), period=0))
         coordinator.artifacts.keep(wanted.values())
         coordinator.start()
         coordinator.close()

@@ -15,8 +15,9 @@ from speck.apply.operation import Operation
 from speck.client import RequestRefused
 from speck.coordinator import Coordinator
 from speck.core.job import Composition
+from speck.core.settings import HistoryBounds, Settings
 from speck.errors import Busy, InvalidInput, NotFound, Rejected, StaleRevision
-from speck.store import Bounds, Store
+from speck.store import Store
 from speck.store.history import count, differences, surplus
 from tests.support.doubles import World, double_kinds
 from tests.support.jobs_by_hand import CODE, chain, code_hash, composition, make_job, write_code
@@ -44,10 +45,12 @@ def begin(tmp_path: Path, world: World) -> Iterator[Callable[..., Coordinator]]:
             coordinator.close()
             coordinator.store.close()
 
-    def start(bounds: Bounds | None = None) -> Coordinator:
+    def start(bounds: HistoryBounds | None = None) -> Coordinator:
         end()
-        store = Store(tmp_path / "store", bounds or Bounds())
-        coordinator = Coordinator(store, double_kinds(world), roots=[write_code(tmp_path)], period=0)
+        store = Store(tmp_path / "store", bounds or HistoryBounds())
+        coordinator = Coordinator(
+            store, double_kinds(world), settings=Settings(roots=(write_code(tmp_path),), period=0)
+        )
         running.append(coordinator)
         coordinator.start()
         return coordinator
@@ -247,7 +250,7 @@ def test_rollback_with_nothing_before_is_refused(coordinator: Coordinator) -> No
 
 
 def test_history_is_bounded_and_keeps_what_runs(begin: Callable[..., Coordinator], world: World) -> None:
-    coordinator = begin(Bounds(revisions=3, operations=4, events=10))
+    coordinator = begin(HistoryBounds(revisions=3, operations=4, events=10))
     other = make_job("o", "x", "y", job_path="other.py", code_hash=code_hash("other.py"))
     carry_out(coordinator, composition(A, other))
     (kept,) = (Path(each.job.job_path) for each in world.running("o"))

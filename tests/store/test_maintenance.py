@@ -86,6 +86,7 @@ def _members(file: Path) -> list[bytes]:
 def test_coordinator_goes_on_from_a_backup(rest: RestServer, tmp_path: Path) -> None:
     """What was started after it gives way to what is started next; nothing runs twice."""
     from speck.coordinator import Coordinator
+    from speck.core.settings import Settings
     from tests.support.doubles import double_kinds
 
     rest.client.apply(TWO, "demo", wait=30)
@@ -94,7 +95,9 @@ def test_coordinator_goes_on_from_a_backup(rest: RestServer, tmp_path: Path) -> 
     closed(rest)
     restore(io.BytesIO(pieces), "backup", tmp_path / "again")
     with Store(tmp_path / "again") as store:
-        coordinator = Coordinator(store, double_kinds(rest.world), roots=[rest.root], period=0)
+        coordinator = Coordinator(
+            store, double_kinds(rest.world), settings=Settings(roots=(rest.root,), period=0)
+        )
         coordinator.start()
         operation, _ = coordinator.rollback("demo", 1)
         assert operation.wait(30)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from speck.coordinator import Coordinator
+from speck.core.settings import Settings
 from speck.store import Store
 from tests.support.doubles import World, double_kinds
 from tests.support.jobs_by_hand import write_code
@@ -35,7 +36,9 @@ def begin_fixture(tmp_path: Path, world: World) -> Iterator[Callable[[], Coordin
     def start() -> Coordinator:
         end()
         store = Store(tmp_path / "store")
-        coordinator = Coordinator(store, double_kinds(world), roots=[write_code(tmp_path)], period=0)
+        coordinator = Coordinator(
+            store, double_kinds(world), settings=Settings(roots=(write_code(tmp_path),), period=0)
+        )
         running.append((coordinator, store))
         coordinator.start()
         return coordinator

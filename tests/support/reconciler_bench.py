@@ -13,7 +13,8 @@ from speck.controller.backoff import Backoff
 from speck.coordinator import Coordinator
 from speck.core.job import Job
 from speck.core.runtime import Attempt
-from speck.store import Bounds, Store
+from speck.core.settings import HistoryBounds, Settings
+from speck.store import Store
 from tests.support.binder_contract import eventually
 from tests.support.doubles import World, double_kinds
 from tests.support.jobs_by_hand import composition, write_code
@@ -38,7 +39,7 @@ class Bench:
     clock: Clock
     coordinator: Coordinator
     store: Store
-    bounds: Bounds
+    bounds: HistoryBounds
     settle_time: float
 
     @classmethod
@@ -46,28 +47,26 @@ class Bench:
         cls,
         world: World,
         directory: Path,
-        bounds: Bounds | None = None,
+        bounds: HistoryBounds | None = None,
         settle_time: float = 0.0,
     ) -> Bench:
         write_code(directory)
-        bounds = bounds or Bounds()
+        bounds = bounds or HistoryBounds()
         clock = Clock()
         started = cls._started(world, directory / "store", clock, bounds, settle_time)
         return cls(world, directory, clock, *started, bounds, settle_time)
 
     @staticmethod
     def _started(
-        world: World, place: Path, clock: Clock, bounds: Bounds, settle_time: float
+        world: World, place: Path, clock: Clock, bounds: HistoryBounds, settle_time: float
     ) -> tuple[Coordinator, Store]:
         store, directory = Store(place, bounds), place.parent
         coordinator = Coordinator(
             store,
             double_kinds(world, settle=settle_time),
-            roots=[directory],
+            settings=Settings(roots=(directory,), period=0, heal_patience=30),
             clock=clock,
-            period=0,
             backoff=Backoff(lambda tries: WAITS * 2 ** (tries - 1)),
-            heal_patience=30,
         )
         coordinator.start()
         return coordinator, store

@@ -15,6 +15,7 @@ from flask import Flask
 from speck.client import Client
 from speck.coordinator import Coordinator
 from speck.core.inventory import Inventory
+from speck.core.settings import Settings
 from speck.server.api import Patience, Protection, create_app
 from speck.server.tls import Certificate
 from speck.server.tokens import Owner, Role, Tokens, digest
@@ -65,7 +66,10 @@ def rest_server(
         listener = socket.create_server(("127.0.0.1", port))
         url = f"{'https' if certificate else 'http'}://127.0.0.1:{listener.getsockname()[1]}"
         coordinator = Coordinator(
-            store, double_kinds(world), inventory or Inventory(), [root], period=0, advertise=url
+            store,
+            double_kinds(world),
+            inventory or Inventory(),
+            Settings(roots=(root,), period=0, advertise=url),
         )
         one = [Owner("", Role.WRITE, digest(token.encode()))] if isinstance(token, str) else []
         tokens = Tokens(one) if one else token if isinstance(token, Tokens) else None

@@ -73,7 +73,7 @@ def _load(name: str) -> Loaded:
         request.get_data(),
         inventory=coordinator.inventory,
         registry=coordinator.registry,
-        root=coordinator.roots,
+        root=coordinator.settings.roots,
         default_name=name,
         format=_format(),
     )
@@ -207,7 +207,7 @@ def deploy_job(query: dict[str, Any]) -> Any:
         document.value,
         inventory=coordinator.inventory,
         registry=coordinator.registry,
-        root=coordinator.roots,
+        root=coordinator.settings.roots,
     )
     operation, _ = coordinator.apply_job(job, query["composition"], **_why(query))
     return _answer(operation, query["wait"])

@@ -15,6 +15,7 @@ from speck.binder import installed
 from speck.coordinator import Coordinator
 from speck.core.inventory import Inventory
 from speck.core.job import client_id
+from speck.core.settings import Settings
 from speck.schema import load_composition
 from speck.store import Store
 from speck.store.maintenance.backup import restore
@@ -62,7 +63,9 @@ def test_a_job_is_updated_moved_put_back_with_its_state_and_deleted(
     )
     out = tmp_path / "out"
     with Store(tmp_path / "store") as store:
-        coordinator = Coordinator(store, installed(), inventory, [bench.jar.parent], period=0)
+        coordinator = Coordinator(
+            store, installed(), inventory, Settings(roots=(bench.jar.parent,), period=0)
+        )
         coordinator.start()
 
         def apply(site: str, rate: int, entry: str = "streets.Counting", state: str = "done") -> Operation:
@@ -120,7 +123,9 @@ def test_after_an_old_backup_the_copy_of_later_is_taken_up(
         assert operation.state == "succeeded"
 
     with Store(tmp_path / "store") as store:
-        coordinator = Coordinator(store, installed(), inventory, [bench.jar.parent], period=0)
+        coordinator = Coordinator(
+            store, installed(), inventory, Settings(roots=(bench.jar.parent,), period=0)
+        )
         apply(coordinator, 100)
         backup = b"".join(coordinator.backup())
         for rate in (200, 100):
@@ -129,7 +134,9 @@ def test_after_an_old_backup_the_copy_of_later_is_taken_up(
         coordinator.close()
     restore(io.BytesIO(backup), "backup", tmp_path / "restored")
     with Store(tmp_path / "restored") as store:
-        coordinator = Coordinator(store, installed(), inventory, [bench.jar.parent], period=0)
+        coordinator = Coordinator(
+            store, installed(), inventory, Settings(roots=(bench.jar.parent,), period=0)
+        )
         coordinator.start()
         try:
             coordinator.loop.round()

@@ -20,6 +20,7 @@ from binders.flink.submission import job_config
 from speck.binder import installed
 from speck.coordinator import Coordinator
 from speck.core.inventory import Engine, Inventory, Site
+from speck.core.settings import Settings
 from speck.schema import load_composition
 from speck.store import Store
 from tests.support.flink_server import FlinkServer
@@ -86,7 +87,7 @@ def test_what_it_writes_again_bears_the_stamps_that_it_had(
             savepoint_dir=server.cluster.savepoints.as_uri(),
         )
         inventory = Inventory({"A": Site(name="A", engines=(engine,), broker_address=mosquitto.address)})
-        coordinator = Coordinator(store, installed(), inventory, [ROOT], period=0)
+        coordinator = Coordinator(store, installed(), inventory, Settings(roots=(ROOT,), period=0))
         try:
             coordinator.start()
             code = (FLINK_CODE, "io.speck.flink.jobs.Forward")
