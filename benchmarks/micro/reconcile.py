@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import Figure
-from speck.coordinator import Coordinator
+from speck.coordinator import Coordinator, build
 from speck.core.settings import Settings
 from speck.store import Event, Store
 from tests.support.doubles import World, double_kinds
@@ -33,9 +33,9 @@ def measure(jobs: int, deaths: int, rounds: int, period: float) -> dict[str, Any
     with tempfile.TemporaryDirectory() as directory:
         root = write_code(Path(directory))
         with Store(root / "store") as store:
-            coordinator = Coordinator(
+            coordinator = build(
                 store, double_kinds(world), settings=Settings(roots=(root,), period=period)
-            )
+            ).coordinator
             wanted = [
                 make_job(
                     f"j{number}", f"in{number}", f"out{number}", spe_address=f"sc://e{number % ENGINES}:1"

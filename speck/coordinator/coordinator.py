@@ -8,13 +8,10 @@ It decides nothing about single jobs (:mod:`speck.core.plan` does) and calls no 
 from __future__ import annotations
 
 import logging
-import time
-import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import speck
 from speck.apply.abandon import addresses_of, refuse_use
 from speck.apply.applier import PlanApplier
 from speck.apply.operation import Operation
@@ -25,7 +22,6 @@ from speck.controller.backoff import Backoff
 from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
 from speck.coordinator.admission import refuse_taken
-from speck.coordinator.queries import Queries
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
 from speck.core.plan import Action, Keep, Plan, Start, make_plan, stranded_state
@@ -34,82 +30,45 @@ from speck.errors import Conflict, InvalidInput, StaleRevision
 from speck.observe.metrics import Metrics
 from speck.observe.observer import Observer
 from speck.observe.sampler import Sampler
-from speck.store import Head, JobRecord, Revision, Store, auditlog
-from speck.store.artifacts import Artifacts, ServedFiles, clear_scratch
+from speck.store import Head, JobRecord, Revision, Store
+from speck.store.artifacts import Artifacts, clear_scratch
 from speck.store.deployments import Deployments, Snapshot
 from speck.store.history import History, count, differences
-from speck.store.maintenance.backup import archive
-from speck.store.maintenance.repair import check
 from speck.store.retention import Retention
-from speck.store.store import sizes
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass
 class Coordinator:
-    """One per store.  Safe to use from several threads.
+    """Writes, and starts and shuts down its parts (:func:`speck.coordinator.build` wires them).
 
-    ``mint`` makes ids, ``clock`` tells Unix time (s).
+    One per store.  Safe to use from several threads.  ``mint`` makes ids, ``clock`` gives Unix time, s.
     """
 
     store: Store
     registry: Registry
-    inventory: Inventory = field(default_factory=Inventory)
-    settings: Settings = field(default_factory=Settings)
-    mint: Callable[[], str] = field(default=lambda: uuid.uuid4().hex)
-    clock: Callable[[], float] = time.time
-    backoff: Backoff = field(default_factory=Backoff)
-
-    def __post_init__(self) -> None:
-        self._recovered = False
-        advertise = self.settings.advertise
-        self.artifacts = Artifacts(self.store.directory / "artifacts", self.settings.roots)
-        self.files = ServedFiles(self.store.directory, advertise) if advertise else None
-        self.gauges = Metrics(self.clock)
-        self.pool = BinderPool(self.registry, self.inventory, self.files, self.gauges.called)
-        self.history = History(self.store)
-        self.deployments = Deployments(self.store, self.history)
-        self.observer = Observer(self.pool, self.clock)
-        self.retention = Retention(self.store, self.artifacts, self.history)
-        self.operations = Operations(
-            self.store,
-            self.retention,
-            self.deployments,
-            self.observer,
-            self._carry_out,
-            self._ended,
-            self.mint,
-            self.clock,
-            self.settings,
-        )
-        self.leftovers = Reaper(self.store, self.pool, self.clock)
-        self.loop = Reconciler(
-            self.deployments,
-            self.observer,
-            self.pool,
-            self.operations,
-            self.leftovers,
-            self.clock,
-            self.backoff,
-            self.gauges,
-        )
-        self.telemetry = Sampler(self.deployments, self.pool)
-        self.views = Queries(
-            self.deployments,
-            self.observer,
-            self.loop,
-            self.pool,
-            self.inventory,
-            self.history,
-            self.clock,
-            self.operations.at_work,
-            self.telemetry,
-        )
+    inventory: Inventory
+    settings: Settings
+    mint: Callable[[], str]
+    clock: Callable[[], float]
+    pool: BinderPool
+    artifacts: Artifacts
+    retention: Retention
+    history: History
+    deployments: Deployments
+    observer: Observer
+    sampler: Sampler
+    operations: Operations
+    reaper: Reaper
+    reconciler: Reconciler
+    backoff: Backoff
+    metrics: Metrics
+    _recovered: bool = field(default=False, init=False)
 
     def _ended(self, operation: Operation, plan: Plan, outcome: str) -> None:
-        self.gauges.operation_ended(operation.to_dict(), outcome)
-        self.loop.ended(operation, plan)
+        self.metrics.operation_ended(operation.to_dict(), outcome)
+        self.reconciler.ended(operation, plan)
 
     def start(self) -> None:
         """Go on with what a crash or a stop interrupted, and begin to observe."""
@@ -119,33 +78,33 @@ class Coordinator:
         for data in self.operations.interrupted():
             self._resume(data)
         if self.settings.period:
-            self.loop.start(self.settings.period)
+            self.reconciler.start(self.settings.period)
         self._recovered = True
 
     def close(self) -> None:
         """Take nothing new, wait for the operations at work, and let go of engines and brokers."""
         self.settle()
-        self.telemetry.close()
+        self.sampler.close()
         self.observer.close()
         self.pool.close()
 
     def settle(self) -> None:
         """Take nothing new, and wait for the operations at work."""
         self.operations.take_nothing_new()
-        self.loop.close()
+        self.reconciler.close()
         self.operations.join()
 
     # --- health
 
     def faults(self) -> list[str]:
         """What only a restart could mend, one sentence each."""
-        return [each for each in (self.loop.fault(),) if each]
+        return [each for each in (self.reconciler.fault(),) if each]
 
     def waits_for(self) -> list[str]:
         """What keeps this coordinator from knowing and doing all that it should, one sentence each."""
         reasons = {
             "what was interrupted is not taken up again yet": not self._recovered,
-            "the engines were not looked at yet": not self.loop.has_looked,
+            "the engines were not looked at yet": not self.reconciler.has_looked,
             "the server is shutting down": self.operations.is_closing,
             "the store cannot be written (GET /healthz says why)": self.store.failure is not None,
         }
@@ -238,7 +197,7 @@ class Coordinator:
                 # Again, for another composition may have come meanwhile.
                 refuse_taken(self.store, self.settings.quotas, composition)
                 self.artifacts.keep(composition.jobs.values())
-                self.loop.begins(composition.jobs)
+                self.reconciler.begins(composition.jobs)
                 self._accept(operation, plan, None if same else revision)
                 self.operations.begin(operation, composition.jobs, plan)
         return operation, plan
@@ -336,7 +295,7 @@ class Coordinator:
             operation.plan(plan)
             with self.operations.lock:
                 self.operations.refuse_busy(name)
-                self.loop.begins(each.job.job_name for each in plan.actions)
+                self.reconciler.begins(each.job.job_name for each in plan.actions)
                 with self.store.transaction() as transaction:
                     transaction.put_head(replace(head, deleting=True))
                     self.operations.put_intent(transaction, operation, plan)
@@ -408,66 +367,7 @@ class Coordinator:
             left_behind=frozenset(operation.left_behind),
         )
         runner.run(plan)
-        self.leftovers.settle_after(operation)
-
-    # --- looking
-
-    def operation(self, identifier: str) -> dict[str, Any]:
-        """An operation as plain data."""
-        return self.operations.data(identifier)
-
-    def live_operation(self, identifier: str) -> Operation | None:
-        """An operation that is, or lately was, at work in this process."""
-        return self.operations.live(identifier)
-
-    def recent_operations(self) -> list[Operation]:
-        """The operations that are, or lately were, at work in this process, oldest first."""
-        return self.operations.recent()
-
-    def revisions(self, name: str) -> list[dict[str, Any]]:
-        """A composition's revisions, oldest first, without their jobs."""
-        self.deployments.known_head(name)
-        return self.history.revisions(name)
-
-    def revision(self, name: str, number: int) -> dict[str, Any]:
-        """One revision with its jobs."""
-        self.deployments.known_head(name)
-        return self.history.revision(name, number)
-
-    def difference(self, name: str, before: int | None = None, after: int | None = None) -> dict[str, Any]:
-        """What differs between two revisions; by default between the last one and the one before it."""
-        head = self.deployments.known_head(name)
-        after = head.revision if after is None else after
-        return self.history.difference(
-            name, self.history.before(name, after) if before is None else before, after
-        )
-
-    def events(self, limit: int = 100, **filters: Any) -> list[dict[str, Any]]:
-        """The audit log's last entries, oldest first; ``filters`` are those of :class:`audit.Filter`."""
-        return auditlog.entries(self.store, limit, auditlog.Filter(**filters))
-
-    # --- the store itself
-
-    def backup(self) -> Iterator[bytes]:
-        """The store as it is now, with its code, as the pieces of one file."""
-        pieces = self._backup()
-        next(pieces)  # what goes wrong at the beginning is raised here
-        return pieces
-
-    def _backup(self) -> Iterator[bytes]:
-        with self.retention.code_kept():
-            records = self.store.records()
-            yield b""
-            yield from archive(records, self.store.directory, self.clock(), speck.__version__)
-
-    def store_size(self) -> dict[str, int]:
-        """See :func:`speck.store.store.sizes`."""
-        return sizes(self.store.directory)
-
-    def check_store(self) -> list[dict[str, str]]:
-        """What is wrong with the store as it is now."""
-        found = check(self.store.records(), self.store.directory)
-        return [{"what": each.what, "message": each.message} for each in found]
+        self.reaper.settle_after(operation)
 
 
 def _refuse_stale(head: Head, base_revision: int | None) -> None:

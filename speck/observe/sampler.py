@@ -44,7 +44,7 @@ class Reading:
     error: str = ""
 
 
-NOT_TOLD = Reading("", None)
+NO_READING = Reading("", None)
 
 
 @dataclass

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from speck.binder import installed
-from speck.coordinator import Coordinator
+from speck.coordinator import Coordinator, build
 from speck.core.inventory import Inventory, is_loopback
 from speck.core.settings import CLIENT_RATE, ServerSettings
 from speck.errors import Fault, InvalidInput, SpeckError
@@ -50,13 +50,12 @@ def serve(
     ):
         port = listener.getsockname()[1]
         advertise = settings.coordinator.advertise or _reached_at(host, port, scheme)
-        coordinator = Coordinator(
-            store, installed(), inventory, replace(settings.coordinator, advertise=advertise)
-        )
+        services = build(store, installed(), inventory, replace(settings.coordinator, advertise=advertise))
+        coordinator = services.coordinator
         protection = Protection(
             tokens, _names(host, [advertise, *settings.allowed_hosts]), _client_rate(settings)
         )
-        server = WebServer(create_app(coordinator, protection), listener, certificate=certificate)
+        server = WebServer(create_app(services, protection), listener, certificate=certificate)
         try:
             coordinator.start()
             signals.on_first = lambda: _end(coordinator, server)

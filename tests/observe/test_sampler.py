@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from speck.coordinator import Coordinator
+from speck.coordinator import Coordinator, Services, build
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.runtime import Handle, JobMetrics
@@ -34,9 +34,16 @@ class Bench:
     """A coordinator whose engines are asked when the test says so; ``now`` is the telemetry's clock, s."""
 
     world: World
-    coordinator: Coordinator
-    telemetry: Sampler
+    services: Services
     now: float = 0.0
+
+    @property
+    def coordinator(self) -> Coordinator:
+        return self.services.coordinator
+
+    @property
+    def telemetry(self) -> Sampler:
+        return self.coordinator.sampler
 
     def turn(self, seconds: float = 5.0) -> None:
         """Let time pass, and have the engines asked; those that answer have done so."""
@@ -44,7 +51,7 @@ class Bench:
         self.telemetry.turn()
 
     def rates(self) -> dict[str, dict[str, Any]]:
-        return {each["job_name"]: each for each in self.coordinator.views.rates()["jobs"]}
+        return {each["job_name"]: each for each in self.services.queries.rates()["jobs"]}
 
     def told(self, *names: str) -> dict[str, dict[str, Any]]:
         """The rates, as soon as these jobs' engines have told or failed to."""
@@ -65,12 +72,11 @@ class Bench:
 def bench_fixture(tmp_path: Path) -> Iterator[Bench]:
     world = World()
     with Store(tmp_path / "store") as store:
-        coordinator = Coordinator(
-            store, double_kinds(world), SITES, Settings(roots=(write_code(tmp_path),), period=0)
-        )
-        bench = Bench(world, coordinator, coordinator.telemetry)
-        coordinator.telemetry.now = lambda: bench.now
-        coordinator.telemetry.period = 5.0
+        settings = Settings(roots=(write_code(tmp_path),), period=0)
+        bench = Bench(world, build(store, double_kinds(world), SITES, settings))
+        coordinator = bench.coordinator
+        coordinator.sampler.now = lambda: bench.now
+        coordinator.sampler.period = 5.0
         yield bench
         coordinator.close()
 
@@ -101,7 +107,7 @@ def test_rates_are_told_as_the_engine_has_them(bench: Bench) -> None:
         "work_seconds": 0.2,
         "error": None,
     }
-    assert bench.coordinator.views.rates()["observed"] == bench.rates()["b"]["observed"]  # the newer one
+    assert bench.services.queries.rates()["observed"] == bench.rates()["b"]["observed"]  # the newer one
 
 
 def test_a_slow_engine_holds_up_no_other(bench: Bench) -> None:
@@ -189,8 +195,7 @@ def test_one_question_for_many_jobs(tmp_path: Path) -> None:
         kinds, engines=(replace(kinds.engines[0], connect=lambda address, _: Measuring(world, address)),)
     )
     with Store(tmp_path / "store") as store:
-        coordinator = Coordinator(store, registry, SITES, Settings(roots=(write_code(tmp_path),), period=0))
-        bench = Bench(world, coordinator, coordinator.telemetry)
+        bench = Bench(world, build(store, registry, SITES, Settings(roots=(write_code(tmp_path),), period=0)))
         quiet(bench)
         bench.apply(*chain("a", "b", "c"))
         world.metrics = {name: JobMetrics(7.0, input_rate=5.0) for name in ("a", "b")}
@@ -199,7 +204,7 @@ def test_one_question_for_many_jobs(tmp_path: Path) -> None:
         assert [found[name]["input_rate"] for name in ("a", "b", "c")] == [5.0, 5.0, None]
         assert found["c"]["error"] == "its engine's binder told nothing of it"
         assert (world.counts()["measure"], world.counts()["metrics"]) == (1, 0)
-        coordinator.close()
+        bench.coordinator.close()
 
 
 def test_brokers_tell_what_they_keep(bench: Bench) -> None:

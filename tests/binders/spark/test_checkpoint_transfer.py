@@ -22,7 +22,7 @@ from binders.spark.local.commands import CONNECTOR
 from binders.spark.query.options import settings
 from speck.apply.operation import Operation
 from speck.binder import Snapshot, StateTransferable, installed
-from speck.coordinator import Coordinator
+from speck.coordinator import build
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
 from speck.core.runtime import Handle, State
@@ -87,9 +87,9 @@ class Sites:
         )
         self.folder = Path("checkpoints") / directory.name
         self.store = Store(directory / "store")
-        self.coordinator = Coordinator(
+        self.coordinator = build(
             self.store, installed(), self.inventory, Settings(roots=(ROOT,), period=0)
-        )
+        ).coordinator
         self.coordinator.start()
 
     def begin(self) -> None:
