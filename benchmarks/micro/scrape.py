@@ -74,8 +74,8 @@ def _jobs(world: World, count: int) -> list[Any]:
 
 def _sample(coordinator: Coordinator) -> None:
     """Have all engines asked now, and wait for their answers."""
-    coordinator.sampler.turn()
-    coordinator.sampler.settle()
+    coordinator.sampler.sample()
+    coordinator.sampler.await_answers()
 
 
 def _count(metrics: Metrics, routes: Sequence[str]) -> None:

@@ -181,7 +181,7 @@ class Reconciler:
         self.deployments.store.retry()
         turns = self.healer.turns()
         snapshots = self.deployments.snapshots()
-        look = self.observer.look([each for snapshot in snapshots for each in snapshot.deployed()])
+        look = self.observer.poll([each for snapshot in snapshots for each in snapshot.deployed()])
         seen = sightings(look.found, self.deployments.store.abandoned_attempts())
         self._forget_others(snapshots)
         for snapshot in snapshots:

@@ -48,7 +48,7 @@ class Bench:
     def turn(self, seconds: float = 5.0) -> None:
         """Let time pass, and have the engines asked; those that answer have done so."""
         self.now += seconds
-        self.telemetry.turn()
+        self.telemetry.sample()
 
     def rates(self) -> dict[str, dict[str, Any]]:
         return {each["job_name"]: each for each in self.services.queries.rates()["jobs"]}
@@ -83,7 +83,7 @@ def bench_fixture(tmp_path: Path) -> Iterator[Bench]:
 
 def quiet(bench: Bench) -> None:
     """From now on nobody asks but the test."""
-    bench.telemetry._attend = lambda: None  # type: ignore[method-assign]
+    bench.telemetry._keep_sampling = lambda: None  # type: ignore[method-assign]
 
 
 def test_rates_are_told_as_the_engine_has_them(bench: Bench) -> None:
@@ -133,11 +133,11 @@ def test_an_engine_is_left_alone_for_a_multiple_of_the_time_that_it_took(bench: 
     assert hold.reached.wait(30)
     bench.now += 4.0  # so long it takes
     hold.release()
-    bench.telemetry.settle()
+    bench.telemetry.await_answers()
     asked = []
     for _ in range(4):
         bench.turn()
-        bench.telemetry.settle()
+        bench.telemetry.await_answers()
         asked.append(bench.questions(FAR))
     assert asked == [1, 1, 1, 2]  # at 9, 14, 19 and 24 s after it was asked: due after 20
 
@@ -202,7 +202,7 @@ def test_one_question_for_many_jobs(tmp_path: Path) -> None:
         bench.turn()
         found = bench.told("a", "b", "c")
         assert [found[name]["input_rate"] for name in ("a", "b", "c")] == [5.0, 5.0, None]
-        assert found["c"]["error"] == "its engine's binder told nothing of it"
+        assert found["c"]["error"] == "the answer of its engine's binder does not include it"
         assert (world.counts()["measure"], world.counts()["metrics"]) == (1, 0)
         bench.coordinator.close()
 
