@@ -10,7 +10,7 @@ from typing import Any
 
 from docs.generate import tables
 from speck.binder import installed
-from speck.coordinator import Coordinator
+from speck.coordinator import build
 from speck.core.inventory import Inventory
 from speck.schema import JobSchema
 from speck.server.api import create_app
@@ -25,12 +25,12 @@ Document = dict[str, Any]
 def document() -> Document:
     """The OpenAPI document of a server with an empty store."""
     with tempfile.TemporaryDirectory() as directory, Store(Path(directory) / "store") as store:
-        coordinator = Coordinator(store, installed(), Inventory(), [Path()])
+        services = build(store, installed(), Inventory())
         try:
-            answer = create_app(coordinator).test_client().get("/openapi.json")
+            answer = create_app(services).test_client().get("/openapi.json")
             data: Document = json.loads(answer.data)
         finally:
-            coordinator.close()
+            services.coordinator.close()
     return data
 
 

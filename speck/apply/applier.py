@@ -25,11 +25,10 @@ from enum import Enum, auto
 from speck.apply.abandon import Abandoner
 from speck.apply.attempts import Attempts
 from speck.apply.context import OperationContext
-from speck.apply.drain import BOUND
 from speck.apply.job_state import ActionFailed
 from speck.apply.operation import Operation
 from speck.apply.sessions import Sessions
-from speck.apply.state_transfer import STATE_LIMIT, StateTransfer
+from speck.apply.state_transfer import StateTransfer
 from speck.apply.steps import Steps
 from speck.apply.task_graph import Task, run_tasks
 from speck.binder.pool import BinderPool
@@ -39,6 +38,7 @@ from speck.core.job import Job
 from speck.core.lifecycle import ActionState
 from speck.core.plan import Action, Keep, Move, Plan, Stop, Update
 from speck.core.rewiring import Rewiring, rewirings
+from speck.core.settings import Settings
 from speck.errors import SpeckError, StoreError
 from speck.logs import about
 from speck.store import Store
@@ -65,9 +65,8 @@ class PlanApplier:
     """Carries out the plan of one operation: orders the steps of its actions, and runs them side by side.
 
     ``desired`` are the jobs of its revision, by name.  ``placed`` answers a job with the path where its code
-    is kept; ``mint`` makes attempt ids; ``clock`` answers Unix time, s.  ``drain_timeout`` (s) bounds the
-    drain of a job that is to read elsewhere.  ``state_limit`` is the size up to which a state is transferred,
-    bytes.  ``abandoned`` are addresses of engines and brokers that are not asked: what is there is abandoned.
+    is kept; ``mint`` makes attempt ids; ``clock`` answers Unix time, s.  ``abandoned`` are addresses of
+    engines and brokers that are not asked: what is there is abandoned.
     """
 
     store: Store
@@ -77,8 +76,7 @@ class PlanApplier:
     placed: Callable[[Job], Job]
     mint: Callable[[], str]
     clock: Callable[[], float] = time.time
-    drain_timeout: float = BOUND
-    state_limit: int = STATE_LIMIT
+    settings: Settings = field(default_factory=Settings)
     abandoned: frozenset[str] = frozenset()
     _context: OperationContext = field(init=False)
     _steps: Steps = field(init=False)
@@ -95,7 +93,7 @@ class PlanApplier:
 
     def _make_steps(self) -> Steps:
         context = OperationContext(self.store, self.pool, self.operation, self.clock)
-        transfer = StateTransfer(self.pool, self.state_limit, self.operation.count)
+        transfer = StateTransfer(self.pool, self.settings.state_limit, self.operation.count)
         abandoner = Abandoner(context, self.abandoned)
         attempts = Attempts(context, transfer, abandoner, self.placed, self.mint)
         sessions, rewired = Sessions(context, abandoner), frozenset(self._rewirings)
@@ -108,7 +106,7 @@ class PlanApplier:
             abandoner,
             self.placed,
             self.mint,
-            self.drain_timeout,
+            self.settings.drain,
             rewired,
         )
 

@@ -10,8 +10,6 @@ from speck.core.job import Job
 from speck.core.runtime import Handle, JobState
 from speck.errors import BinderError, DrainTimeout, Unreachable
 
-BOUND = 30.0  # s
-
 _ASK_AGAIN = 5.0  # s, after which another marker is sent, should the first be lost
 _STILL = 3.0  # s without input, after which a job without drain markers counts as drained
 _PAUSE = 0.5

@@ -11,14 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from speck.apply.applier import PlanApplier
-from speck.apply.drain import BOUND
 from speck.apply.operation import Operation, end_state, summary_data
-from speck.apply.state_transfer import STATE_LIMIT
 from speck.binder.pool import BinderPool
 from speck.core.job import Job
 from speck.core.lifecycle import ActionState, EventKind, OperationKind, OperationState
 from speck.core.plan import Plan, kind_of
-from speck.core.quotas import Quotas
+from speck.core.quotas import refuse_operation
+from speck.core.settings import Settings
 from speck.errors import Busy, NotFound, SpeckError, StoreError
 from speck.logs import about
 from speck.observe.observer import Observer
@@ -29,7 +28,6 @@ from speck.store.retention import Retention
 _log = logging.getLogger(__name__)
 
 RECENT_OPERATIONS = 200  # ended ones that stay in memory; the store keeps all
-HEAL_PATIENCE = 30.0  # s, for a healing at work when a user asks for a change
 
 
 EndListener = Callable[[Operation, Plan, OperationState], None]
@@ -39,9 +37,7 @@ EndListener = Callable[[Operation, Plan, OperationState], None]
 class Operations:
     """The operations at work, and recent ones.  Users go before the reconciler, which heals through here.
 
-    ``mint`` makes ids, ``clock`` answers Unix time (s); ``heal_patience`` bounds the wait of a user for a
-    healing at work (s).  ``limits`` bound the operations at work at once, those of the reconciler apart.
-    ``drain_timeout`` (s) and ``state_limit`` (bytes) are those of :class:`~speck.apply.applier.PlanApplier`.
+    ``mint`` makes ids, ``clock`` answers Unix time (s).
 
     Listeners are called in the thread of an operation: those of ``on_applied`` when its plan is carried out,
     and those of ``on_end`` when its end is stored, with its final state.
@@ -53,10 +49,7 @@ class Operations:
     pool: BinderPool
     mint: Callable[[], str]
     clock: Callable[[], float]
-    heal_patience: float = HEAL_PATIENCE
-    limits: Quotas = field(default_factory=Quotas)
-    drain_timeout: float = BOUND
-    state_limit: int = STATE_LIMIT
+    settings: Settings = field(default_factory=Settings)
     on_applied: list[Callable[[Operation], object]] = field(default_factory=list, init=False)
     on_end: list[EndListener] = field(default_factory=list, init=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False)
@@ -131,7 +124,7 @@ class Operations:
             at_work = self._at_work.get(composition)
         try:
             if at_work is not None and at_work.kind == OperationKind.HEAL:
-                at_work.wait(self.heal_patience)
+                at_work.wait(self.settings.heal_patience)
             with planning:
                 self.refuse_busy(composition)
                 yield
@@ -173,7 +166,7 @@ class Operations:
                 f"{at_work.revision}) is at work (wait for its end)"
             )
         users = [each for each in list(self._at_work.values()) if each.kind != OperationKind.HEAL]
-        self.limits.refuse_operation(len(users))
+        refuse_operation(self.settings.quotas, len(users))
 
     def new(
         self,
@@ -246,8 +239,7 @@ class Operations:
             self.retention.artifacts.placed,
             self.mint,
             self.clock,
-            self.drain_timeout,
-            self.state_limit,
+            self.settings,
             abandoned=frozenset(operation.left_behind),
         )
         applier.run(plan)

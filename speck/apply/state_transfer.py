@@ -25,8 +25,6 @@ from speck.core.job import Job
 from speck.core.runtime import Handle, State
 from speck.errors import BinderError, Rejected
 
-STATE_LIMIT = 64 << 20  # bytes
-
 _log = logging.getLogger(__name__)
 
 

@@ -34,8 +34,6 @@ from speck.store.deployments import Deployments, EngineKey, Snapshot
 
 _log = logging.getLogger(__name__)
 
-# An engine is asked so often that a death is seen within 10 s of it, the answer's time included.
-PERIOD = 9.5  # s between the beginnings of two rounds
 STUCK = 300.0  # s; many times the duration of a round in which all engines and brokers are silent
 PROBES = 16  # engines and brokers that are probed side by side
 
@@ -78,7 +76,7 @@ class Reconciler:
 
     # --- the thread
 
-    def start(self, period: float = PERIOD) -> None:
+    def start(self, period: float) -> None:
         """Reconcile in the background, at once and then every ``period`` seconds."""
         self._thread = threading.Thread(target=self._run, args=(period,), name="reconciler", daemon=True)
         self._thread.start()
@@ -170,7 +168,7 @@ class Reconciler:
         self.deployments.store.retry()
         generations = self.operations.generations()
         snapshots = self.deployments.snapshots()
-        observation = self.observer.look([each for snapshot in snapshots for each in snapshot.deployed()])
+        observation = self.observer.poll([each for snapshot in snapshots for each in snapshot.deployed()])
         copies = copies_by_job(observation.found, self.deployments.store.abandoned_attempts())
         self._forget_others(snapshots)
         for snapshot in snapshots:

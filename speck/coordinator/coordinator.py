@@ -8,125 +8,65 @@ It decides nothing about single jobs (:mod:`speck.core.plan` does) and calls no 
 from __future__ import annotations
 
 import logging
-import time
-import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
-import speck
 from speck.apply import job_state
 from speck.apply.abandon import addresses_of, refuse_use
-from speck.apply.drain import BOUND
 from speck.apply.job_state import RevisionNoted, lifecycle_of
 from speck.apply.operation import Operation
-from speck.apply.operations import HEAL_PATIENCE, Operations
-from speck.apply.state_transfer import STATE_LIMIT
+from speck.apply.operations import Operations
 from speck.binder import Registry
 from speck.binder.pool import BinderPool
 from speck.controller.backoff import Backoff
 from speck.controller.reaper import Reaper
-from speck.controller.reconciler import PERIOD, Reconciler
+from speck.controller.reconciler import Reconciler
 from speck.coordinator.admission import refuse_taken
-from speck.coordinator.queries import Queries
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
 from speck.core.lifecycle import ActionState
 from speck.core.plan import Action, Keep, Plan, Start, make_plan, stranded_state
-from speck.core.quotas import Quotas
+from speck.core.settings import Settings
 from speck.errors import Conflict, InvalidInput, StaleRevision
 from speck.observe.metrics import Metrics
 from speck.observe.observer import Observer
 from speck.observe.sampler import Sampler
-from speck.store import Head, JobRecord, Revision, Store, auditlog
-from speck.store.artifacts import Artifacts, ServedFiles, clear_scratch
+from speck.store import Head, JobRecord, Revision, Store
+from speck.store.artifacts import Artifacts, clear_scratch
 from speck.store.deployments import Deployments, Snapshot
 from speck.store.history import History, count, differences
-from speck.store.maintenance.backup import archive
-from speck.store.maintenance.repair import check
 from speck.store.retention import Retention
-from speck.store.store import sizes
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass
 class Coordinator:
-    """One per store.  Safe to use from several threads.
+    """Writes, and starts and shuts down its parts (:func:`speck.coordinator.build` wires them).
 
-    ``roots`` are the directories under which job files may lie.  ``mint`` makes ids, ``clock`` tells
-    Unix time (s), ``period`` is the time between two rounds of the loop (s; 0: it does not go round by
-    itself).  ``advertise`` is the URL at which engines reach this coordinator (empty: they do not).
-    ``drain`` is how long (s) a job that is to read elsewhere may take to work off what waits for it,
-    ``heal_patience`` for how long (s) a user's request waits for a healing that is at work.  ``state_limit``
-    is the size up to which a job's state is carried between engines that share no storage, bytes.
-    ``limits`` say how much is taken on.
+    One per store.  Safe to use from several threads.  ``mint`` makes ids, ``clock`` gives Unix time, s.
     """
 
     store: Store
     registry: Registry
-    inventory: Inventory = field(default_factory=Inventory)
-    roots: Sequence[Path] = ()
-    mint: Callable[[], str] = field(default=lambda: uuid.uuid4().hex)
-    clock: Callable[[], float] = time.time
-    period: float = PERIOD
-    advertise: str = ""
-    drain: float = BOUND
-    backoff: Backoff = field(default_factory=Backoff)
-    heal_patience: float = HEAL_PATIENCE
-    state_limit: int = STATE_LIMIT
-    limits: Quotas = field(default_factory=Quotas)
-
-    def __post_init__(self) -> None:
-        self._recovered = False
-        self.artifacts = Artifacts(self.store.directory / "artifacts", self.roots)
-        self.files = ServedFiles(self.store.directory, self.advertise) if self.advertise else None
-        self.gauges = Metrics(self.clock)
-        self.pool = BinderPool(self.registry, self.inventory, self.files, self.gauges.called)
-        self.history = History(self.store)
-        self.deployments = Deployments(self.store, self.history)
-        self.observer = Observer(self.pool, self.clock)
-        self.retention = Retention(self.store, self.artifacts, self.history)
-        self.operations = Operations(
-            self.deployments,
-            self.retention,
-            self.observer,
-            self.pool,
-            self.mint,
-            self.clock,
-            self.heal_patience,
-            self.limits,
-            self.drain,
-            self.state_limit,
-        )
-        self.leftovers = Reaper(self.store, self.pool, self.clock)
-        self.operations.on_applied.append(self.leftovers.reap_after)
-        self.operations.on_end.append(
-            lambda operation, plan, state: self.gauges.operation_ended(operation.to_dict(), state)
-        )
-        self.loop = Reconciler(
-            self.deployments,
-            self.observer,
-            self.pool,
-            self.operations,
-            self.leftovers,
-            self.clock,
-            self.backoff,
-            self.gauges,
-        )
-        self.telemetry = Sampler(self.deployments, self.pool)
-        self.views = Queries(
-            self.deployments,
-            self.observer,
-            self.loop,
-            self.pool,
-            self.inventory,
-            self.history,
-            self.clock,
-            self.operations.at_work,
-            self.telemetry,
-        )
+    inventory: Inventory
+    settings: Settings
+    mint: Callable[[], str]
+    clock: Callable[[], float]
+    pool: BinderPool
+    artifacts: Artifacts
+    retention: Retention
+    history: History
+    deployments: Deployments
+    observer: Observer
+    sampler: Sampler
+    operations: Operations
+    reaper: Reaper
+    reconciler: Reconciler
+    backoff: Backoff
+    metrics: Metrics
+    _recovered: bool = field(default=False, init=False)
 
     def start(self) -> None:
         """Go on with what a crash or a stop interrupted, and begin to observe."""
@@ -135,34 +75,34 @@ class Coordinator:
         self.retention.sweep_code()  # code that was brought, and not accepted
         for data in self.operations.interrupted():
             self._resume(data)
-        if self.period:
-            self.loop.start(self.period)
+        if self.settings.period:
+            self.reconciler.start(self.settings.period)
         self._recovered = True
 
     def close(self) -> None:
         """Take nothing new, wait for the operations at work, and let go of engines and brokers."""
         self.settle()
-        self.telemetry.close()
+        self.sampler.close()
         self.observer.close()
         self.pool.close()
 
     def settle(self) -> None:
         """Take nothing new, and wait for the operations at work."""
         self.operations.refuse_new()
-        self.loop.close()
+        self.reconciler.close()
         self.operations.join()
 
     # --- health
 
     def faults(self) -> list[str]:
         """What only a restart could mend, one sentence each."""
-        return [each for each in (self.loop.fault(),) if each]
+        return [each for each in (self.reconciler.fault(),) if each]
 
     def waits_for(self) -> list[str]:
         """What keeps this coordinator from knowing and doing all that it should, one sentence each."""
         reasons = {
             "what was interrupted is not taken up again yet": not self._recovered,
-            "the engines were not looked at yet": not self.loop.has_observed,
+            "the engines were not looked at yet": not self.reconciler.has_observed,
             "the server is shutting down": self.operations.is_closing,
             "the store cannot be written (GET /healthz says why)": self.store.failure is not None,
         }
@@ -184,7 +124,7 @@ class Coordinator:
         self, head: Head, composition: Composition, base_revision: int | None, left: frozenset[str]
     ) -> Plan:
         _refuse_stale(head, base_revision)
-        refuse_taken(self.store, self.limits, composition)
+        refuse_taken(self.store, self.settings.quotas, composition)
         refuse_use(composition.name, composition.jobs.values(), left)
         snapshot = self.deployments.snapshot(head)
         if faults := stranded_state(composition.jobs, snapshot.stored()):
@@ -252,7 +192,7 @@ class Coordinator:
             )
             with self.operations.admission(name):
                 # Again, for another composition may have come meanwhile.
-                refuse_taken(self.store, self.limits, composition)
+                refuse_taken(self.store, self.settings.quotas, composition)
                 self.artifacts.keep(composition.jobs.values())
                 self.backoff.forget(composition.jobs)
                 self._accept(operation, plan, composition.jobs, None if same else revision)
@@ -407,65 +347,6 @@ class Coordinator:
         now = self.clock()
         due = {each.job.job_name: self.backoff.next_try(each.job.job_name) or now for each in _acting(plan)}
         return [name for name, when in due.items() if when > now]
-
-    # --- looking
-
-    def operation(self, identifier: str) -> dict[str, Any]:
-        """An operation as plain data."""
-        return self.operations.data(identifier)
-
-    def live_operation(self, identifier: str) -> Operation | None:
-        """An operation that is, or lately was, at work in this process."""
-        return self.operations.live(identifier)
-
-    def recent_operations(self) -> list[Operation]:
-        """The operations that are, or lately were, at work in this process, oldest first."""
-        return self.operations.recent()
-
-    def revisions(self, name: str) -> list[dict[str, Any]]:
-        """A composition's revisions, oldest first, without their jobs."""
-        self.deployments.known_head(name)
-        return self.history.revisions(name)
-
-    def revision(self, name: str, number: int) -> dict[str, Any]:
-        """One revision with its jobs."""
-        self.deployments.known_head(name)
-        return self.history.revision(name, number)
-
-    def difference(self, name: str, before: int | None = None, after: int | None = None) -> dict[str, Any]:
-        """What differs between two revisions; by default between the last one and the one before it."""
-        head = self.deployments.known_head(name)
-        after = head.revision if after is None else after
-        return self.history.difference(
-            name, self.history.before(name, after) if before is None else before, after
-        )
-
-    def events(self, limit: int = 100, **filters: Any) -> list[dict[str, Any]]:
-        """The audit log's last entries, oldest first; ``filters`` are those of :class:`audit.Filter`."""
-        return auditlog.entries(self.store, limit, auditlog.Filter(**filters))
-
-    # --- the store itself
-
-    def backup(self) -> Iterator[bytes]:
-        """The store as it is now, with its code, as the pieces of one file."""
-        pieces = self._backup()
-        next(pieces)  # what goes wrong at the beginning is raised here
-        return pieces
-
-    def _backup(self) -> Iterator[bytes]:
-        with self.retention.code_kept():
-            records = self.store.records()
-            yield b""
-            yield from archive(records, self.store.directory, self.clock(), speck.__version__)
-
-    def store_size(self) -> dict[str, int]:
-        """See :func:`speck.store.store.sizes`."""
-        return sizes(self.store.directory)
-
-    def check_store(self) -> list[dict[str, str]]:
-        """What is wrong with the store as it is now."""
-        found = check(self.store.records(), self.store.directory)
-        return [{"what": each.what, "message": each.message} for each in found]
 
 
 def _refuse_stale(head: Head, base_revision: int | None) -> None:

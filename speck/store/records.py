@@ -11,21 +11,6 @@ from speck.core.runtime import Attempt, Handle, State
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """The bounds on history: revisions of each composition, operations and events of all together.
-
-    Those of the reconciler (``healings``, and ``loop_events`` of the log) are counted apart, so that a job
-    which keeps dying does not push the changes of users out of the history.
-    """
-
-    revisions: int = 100
-    operations: int = 500
-    events: int = 10_000
-    healings: int = 100
-    loop_events: int = 2_000
-
-
-@dataclass(frozen=True, slots=True)
 class Head:
     """A composition's last revision (0: none yet)."""
 

@@ -15,13 +15,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
+from speck.core.settings import HistoryBounds
 from speck.errors import NotFound, StoreDamaged, StoreError
 from speck.store import codec
 from speck.store.abandoned import AbandonedAttempt, AbandonedSession
 from speck.store.codec import FIRST_KEY, FORMAT, FORMAT_KEY, IDENTITY_KEY, key_of, number_part
 from speck.store.leveldb.database import Database
 from speck.store.maintenance.integrity import artifacts_directory
-from speck.store.records import AttemptRecord, Bounds, Event, Head, JobRecord, RetryState, Revision
+from speck.store.records import AttemptRecord, Event, Head, JobRecord, RetryState, Revision
 from speck.store.transaction import OPERATION_KINDS, Change, Record, Transaction
 
 _log = logging.getLogger("speck.audit")
@@ -57,7 +58,7 @@ class Store:
     """
 
     directory: Path
-    bounds: Bounds = field(default_factory=Bounds)
+    bounds: HistoryBounds = field(default_factory=HistoryBounds)
     _cache: dict[tuple[str, int], Revision] = field(default_factory=dict, init=False, repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
 

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from speck.apply.operation import Operation
-from speck.coordinator import Coordinator
+from speck.coordinator import Coordinator, build
 from speck.core.job import Composition, Job
 from speck.core.plan import Deployed, make_plan
 from speck.core.rewiring import rewirings
+from speck.core.settings import Settings
 from speck.errors import Rejected
-from speck.store import Store
+from speck.store import Store, auditlog
 from tests.support.doubles import World, double_kinds
 from tests.support.jobs_by_hand import chain, composition, make_job, write_code
 
@@ -86,7 +87,9 @@ def begin(tmp_path: Path, world: World) -> Iterator[Begin]:
             last.close()
             store = last.enter_context(Store(tmp_path / "store"))
             kinds = double_kinds(world, settle=settle)
-            made = Coordinator(store, kinds, roots=[write_code(tmp_path)], period=0, drain=drain)
+            made = build(
+                store, kinds, settings=Settings(roots=(write_code(tmp_path),), period=0, drain=drain)
+            ).coordinator
             last.callback(made.close)
             made.start()
             return made
@@ -180,7 +183,9 @@ def test_job_that_is_not_waited_for_tells_what_was_given_up(begin: Begin, world:
     told = "given up: at most 7 messages that waited at 't1' of tcp://b1:1883"
     assert operation.actions["b"].note == told
     assert operation.to_dict()["actions"][1]["note"] == told
-    assert f"job 'b': {told}" in [each["message"] for each in coordinator.events()]
+    assert f"job 'b': {told}" in [
+        each["message"] for each in auditlog.entries(coordinator.store, 100, auditlog.Filter())
+    ]
 
 
 def test_job_that_cannot_tell_is_let_go_when_it_reads_no_more(begin: Begin, world: World) -> None:

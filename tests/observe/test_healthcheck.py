@@ -84,7 +84,7 @@ def test_brokers_of_no_site_are_seen(tmp_path: Path) -> None:
         assert found[1]["broker"]["reached"] is False
         last = rest.client.check_sites()[-1]
         assert (last["site"], last["role"], last["reached"]) == ("cloud", "broker", False)
-        assert rest.coordinator.views.site_at("tcp://cloud:1883") == "cloud"
+        assert rest.services.sites.site_at("tcp://cloud:1883") == "cloud"
 
 
 def test_a_checkup_as_json(rest: RestServer, speck: Speck) -> None:

@@ -52,8 +52,8 @@ def bench_fixture(
         MosquittoServer(directory / "mosquitto") as broker,
         rest_server(directory / "coordinator", token="of-the-api") as rest,
     ):
-        assert rest.coordinator.files is not None
-        bench = StandaloneBench(standalone_server, broker, rest.coordinator.files)
+        assert rest.services.files is not None
+        bench = StandaloneBench(standalone_server, broker, rest.services.files)
         yield bench
         bench.close()
 
