@@ -323,7 +323,7 @@ def test_a_token_that_is_none_is_not_shown(speck: Speck, monkeypatch: pytest.Mon
     monkeypatch.setenv("SPECK_TOKEN", "s3cret\nline")
     said = speck("jobs")
     assert said.code == 1
-    assert "the token (SPECK_TOKEN) is none" in said.err
+    assert "the token (SPECK_TOKEN) is not valid" in said.err
     assert "s3cret" not in said.err
 
 
@@ -393,8 +393,9 @@ def test_every_command_has_help() -> None:
 def test_interrupt_leaves_the_operation_running(
     rest: RestServer, two: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hold, followed, operation_of = rest.world.hold("submit"), threading.Event(), rest.coordinator.operation
-    monkeypatch.setattr(rest.coordinator, "operation", lambda name: (followed.set(), operation_of(name))[1])
+    operations = rest.coordinator.operations
+    hold, followed, data_of = rest.world.hold("submit"), threading.Event(), operations.data
+    monkeypatch.setattr(operations, "data", lambda name: (followed.set(), data_of(name))[1])
     apply = [sys.executable, "-m", "speck.cli", "--server", rest.url, "apply", two]
     command = ["env", "--default-signal=INT", *apply]  # whoever runs the tests may have it ignored
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
