@@ -40,7 +40,7 @@ from replay import (
 
 @dataclass
 class Account:
-    """What was sent: well-formed readings, their vehicles, and malformed lines."""
+    """Counts of the sent lines: well-formed readings, their vehicles, and malformed lines."""
 
     readings: int = 0
     vehicles: int = 0
@@ -81,7 +81,7 @@ class Accounts:
 
 @dataclass
 class Pace:
-    """When a line is due: by its place at ``rate`` lines/s, and by its time at ``speedup`` (0: no bound)."""
+    """The due time of a line: by its place at ``rate`` lines/s, by its time at ``speedup`` (0: no bound)."""
 
     rate: float = 0.0
     speedup: float = 0.0
@@ -119,11 +119,11 @@ class Feeder:
         return accounts
 
     def _wait(self, due: float) -> None:
-        while (left := self._start + due - time.monotonic()) > 0:
+        while (remaining := self._start + due - time.monotonic()) > 0:
             # Acknowledgements are taken, and connections kept alive, in the pauses.
             for publisher in self._publishers.values():
-                publisher.turn(0.0)
-            time.sleep(min(left, 0.02))
+                publisher.service(0.0)
+            time.sleep(min(remaining, 0.02))
 
 
 def selected(lines: Sequence[Line], options: argparse.Namespace) -> Iterator[Line]:

@@ -63,7 +63,7 @@ class Publisher:
     def __init__(self, address: str, window: int = 1000, patience: float = 60.0) -> None:
         """Prepare the connection; it is made when it is needed.  Raises :class:`ValueError`."""
         self.address = address
-        self._wanted_window, self._window = window, 0
+        self._desired_window, self._window = window, 0
         self.unacknowledged = self._in_vain = 0
         self._client, host, port = client_of(address, "feeder")
         self._set_up(self._client)
@@ -78,11 +78,11 @@ class Publisher:
     def publish(self, topic: str, payload: bytes) -> None:
         """Send a message; waits while too many are unacknowledged.  Raises :class:`PublishError`."""
         if not self._window:  # The broker says how many it takes when it is connected.
-            self.turn(0.0)
+            self.service(0.0)
         if self.unacknowledged >= self._window:
             self._await_unacknowledged(self._window // 2)
         elif self.unacknowledged % _GATHERED == 0:
-            self.turn(0.0)
+            self.service(0.0)
         if self._client.publish(topic, payload, qos=1).rc == MQTTErrorCode.MQTT_ERR_QUEUE_SIZE:
             raise PublishError(f"broker {self.address!r} left a message unacknowledged for 65535 messages")
         self.unacknowledged += 1
@@ -91,7 +91,7 @@ class Publisher:
         """Wait until everything is acknowledged.  Raises :class:`PublishError`."""
         self._await_unacknowledged(0)
 
-    def turn(self, seconds: float) -> None:
+    def service(self, seconds: float) -> None:
         """Send and receive what can be, waiting so long (s) at most; connects where there is no connection.
 
         Raises :class:`PublishError`.
@@ -116,7 +116,7 @@ class Publisher:
 
     def _await_unacknowledged(self, most: int) -> None:
         while self.unacknowledged > most:
-            self.turn(1.0)
+            self.service(1.0)
 
     def _exchange(self, seconds: float) -> None:
         client, connection = self._client, self._client.socket()
@@ -161,7 +161,7 @@ class Publisher:
         if self._in_vain > _IN_VAIN:
             words = f"ended {_IN_VAIN} connections in a row without an acknowledgement"
             raise PublishError(f"broker {self.address!r} {words}")
-        self._window = min(self._wanted_window, getattr(properties, "ReceiveMaximum", _RECEIVE_MAXIMUM))
+        self._window = min(self._desired_window, getattr(properties, "ReceiveMaximum", _RECEIVE_MAXIMUM))
 
     def _on_disconnect(
         self, client: Client, data: Any, flags: DisconnectFlags, reason: ReasonCode, *_: object

@@ -73,13 +73,13 @@ def raw_lines(path: Path) -> Iterator[bytes]:
 
 def first_readings(lines: Iterable[bytes], limit: int | None) -> Iterator[bytes]:
     """The lines up to the ``limit``-th well-formed one, malformed ones among them; ``None``: all."""
-    left = limit
+    remaining = limit
     for text in lines:
-        if left == 0:
+        if remaining == 0:
             return
         yield text
-        if left is not None and WELL_FORMED.match(text):
-            left -= 1
+        if remaining is not None and WELL_FORMED.match(text):
+            remaining -= 1
 
 
 def sites_of_segments(path: Path) -> dict[bytes, str]:

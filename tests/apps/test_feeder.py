@@ -265,7 +265,7 @@ def test_what_a_broker_did_not_acknowledge_is_sent_again(
     os.kill(mosquitto.pid, signal.SIGSTOP)
     for number in numbers:
         sender.publish("sensors/1", number)
-    sender.turn(0.0)
+    sender.service(0.0)
     os.kill(mosquitto.pid, signal.SIGTERM)  # It comes before anything that has not been read.
     os.kill(mosquitto.pid, signal.SIGCONT)
     mosquitto.stop()
