@@ -179,14 +179,14 @@ def leave_with_broker(rig: Rig, far: FlinkServer, way: Link) -> None:
         (session,) = rig.coordinator.store.abandoned_sessions()
         far.thaw()
         wire.refuse(False)
-        reaper = rig.coordinator.leftovers
-        reaper.settle()
+        reaper = rig.coordinator.reaper
+        reaper.reap()
         await_that(lambda: far_states(far), lambda states: states == {"FAILED"})
-        reaper.settle()
+        reaper.reap()
         if MqttBroker(corner.address, Inventory()).session_exists(session.name):
             raise RuntimeError(f"session {session.name} still exists")
         way.refuse(False)
-        await_that(lambda: _abandoned_after(reaper.settle, rig), lambda abandoned: abandoned == [])
+        await_that(lambda: _abandoned_after(reaper.reap, rig), lambda abandoned: abandoned == [])
         _delete(rig, "alone")
 
 

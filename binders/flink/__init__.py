@@ -10,7 +10,7 @@ from speck.binder import EngineKind
 # With 8 requests at once a hundred jobs were submitted in 2.2 s, with one in 6.7 s, with 16 in 1.9 s.
 BOUND = 8
 
-SETTLE = 2.0  # s; a job whose tasks fail at once is being restarted by then
+STARTUP_SECONDS = 2.0  # s; a job whose tasks fail at once is being restarted by then
 
 FLINK = EngineKind(
     "flink",
@@ -19,7 +19,7 @@ FLINK = EngineKind(
     check_code,
     connect_engine,
     bound=BOUND,
-    settle=SETTLE,
+    startup_seconds=STARTUP_SECONDS,
     local=FLINK_CLUSTER,
     parameters=parameters,
 )

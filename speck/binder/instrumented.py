@@ -55,13 +55,13 @@ class Call:
 Listener = Callable[[Call], None]
 
 
-def watched(binder: _T, kind: str, address: str, listener: Listener) -> _T:
+def instrumented(binder: _T, kind: str, address: str, listener: Listener) -> _T:
     """The binder, every public method of which tells the listener of each call from outside."""
     made: Any = type(binder)
     return cast(_T, _class_of(made)(binder, kind, address, listener))
 
 
-class _Watched:
+class _Instrumented:
     """Stands for a binder.  Its class has the binder's methods, by which its abilities are told."""
 
     def __init__(self, binder: Any, kind: str, address: str, listener: Listener) -> None:
@@ -92,15 +92,15 @@ def _log_call(call: Call) -> None:
 
 
 @cache
-def _class_of(binder: type) -> type[_Watched]:
+def _class_of(binder: type) -> type[_Instrumented]:
     methods = inspect.getmembers(binder, inspect.isfunction)
-    told = {name: _told(name, method) for name, method in methods if not name.startswith("_")}
-    return type(f"Watched{binder.__name__}", (_Watched,), told)
+    public = {name: _forwarding(name, method) for name, method in methods if not name.startswith("_")}
+    return type(f"Instrumented{binder.__name__}", (_Instrumented,), public)
 
 
-def _told(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+def _forwarding(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
-    def call(self: _Watched, *arguments: Any, **named: Any) -> Any:
+    def call(self: _Instrumented, *arguments: Any, **named: Any) -> Any:
         return self._call(name, *arguments, **named)
 
     return call

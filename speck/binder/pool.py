@@ -7,7 +7,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from speck.binder import ArtifactServer, BrokerBinder, EngineBinder, FetchesArtifacts, Registry
-from speck.binder.instrumented import Call, Listener, watched
+from speck.binder.instrumented import Call, Listener, instrumented
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.errors import BinderError
@@ -46,7 +46,7 @@ class BinderPool:
                 binder = kind.connect(address, self.inventory)
                 if self.artifacts is not None and isinstance(binder, FetchesArtifacts):
                     binder.take_artifacts(self.artifacts)
-                self._engines[engine, address] = watched(binder, kind.name, address, self.listener)
+                self._engines[engine, address] = instrumented(binder, kind.name, address, self.listener)
             return self._engines[engine, address]
 
     def engine(self, job: Job) -> EngineBinder:
@@ -61,13 +61,13 @@ class BinderPool:
         with self._lock:
             if address not in self._brokers:
                 binder = kind.connect(address, self.inventory)
-                self._brokers[address] = watched(binder, kind.name, address, self.listener)
+                self._brokers[address] = instrumented(binder, kind.name, address, self.listener)
             return self._brokers[address]
 
-    def settle(self, job: Job) -> float:
-        """For how long (s) a new copy of a job must have run before it counts as come up."""
+    def startup_seconds(self, job: Job) -> float:
+        """The time (s) that a new copy of a job must run before it counts as started."""
         kind = self.registry.engine_kind(job.engine, job.spe_address)
-        return kind.settle if kind else 0.0
+        return kind.startup_seconds if kind else 0.0
 
     def engine_lane(self, job: Job) -> Executor:
         """The lane of the engine that a job is for."""

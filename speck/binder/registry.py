@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -40,9 +40,14 @@ class EngineKind:
     check_code: Callable[[Path, str], str | None]
     connect: Callable[[str, Inventory], EngineBinder]
     bound: int = 4  # actions at a time on one engine
-    settle: float = 0.0  # s, for which a new copy must have run before it counts as come up
+    startup_seconds: float = 0.0  # s that a new copy must run before it counts as started
     local: LocalServer | None = None
     parameters: Callable[[Path, str], Sequence[Parameter] | None] | None = None
+    settle: InitVar[float | None] = None  # startup_seconds, as binders of other packages name it since 0.1
+
+    def __post_init__(self, settle: float | None) -> None:
+        if settle is not None:
+            object.__setattr__(self, "startup_seconds", settle)  # the class is frozen
 
 
 @dataclass(frozen=True)

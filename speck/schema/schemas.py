@@ -1,7 +1,8 @@
-"""What a user writes, described field by field: jobs, compositions, the site inventory.
+"""The documents of users, field by field: jobs, compositions, the site inventory.
 
-The schemas check each field by itself, and make the OpenAPI description; what takes a second look (at the
-sites, the installed binders, the files, the other jobs) is done in :mod:`speck.schema`.
+The schemas check each field by itself, and are the source of the OpenAPI description.  Checks against the
+sites, the installed binders, the files and the other jobs are in :mod:`speck.schema.resolver` and
+:mod:`speck.schema.compositions`.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ _CLASS = "the dotted name of a class or function"
 
 
 def check_name(value: str) -> str | None:
-    """What is wrong with the name of a job, a composition or a site, as the end of a sentence."""
+    """The fault of the name of a job, a composition or a site, as a predicate; ``None`` if it is valid."""
     return None if JOB_NAME.match(value) else f"is not a name (expected {_NAME})"
 
 
 def _check_class(value: str) -> str | None:
     right = len(value) <= 1000 and _DOTTED.match(value.replace("$", "_"))
-    return None if right else f"is no name of code (expected {_CLASS})"
+    return None if right else f"is not a name of code (expected {_CLASS})"
 
 
 def _check_trigger(value: str) -> str | None:
@@ -198,14 +199,14 @@ class SiteSchema(EngineSchema, BrokerSchema):
     spe_address = Text("address of the engine", expected=_ENGINE, example="sc://10.0.0.4:15002")
     engines = fields.List(
         fields.Nested(EngineSchema),
-        validate=validate.Length(min=1, error="is empty (expected an engine or more)"),
+        validate=validate.Length(min=1, error="is empty (expected one engine or more)"),
         metadata={"description": "the engines of a site that has several"},
     )
     uplink = fields.Nested(UplinkSchema)
 
 
 class InventorySchema(StrictSchema):
-    """The sites, and the brokers of no site, by name."""
+    """The sites, and the brokers that belong to no site, by name."""
 
     sites = fields.Dict(
         keys=Text("the site's name", check=check_name),

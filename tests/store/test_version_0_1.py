@@ -21,10 +21,11 @@ from flask.testing import FlaskClient
 import speck
 from speck.binder import Registry
 from speck.controller.backoff import Backoff
-from speck.coordinator import Coordinator
+from speck.coordinator import build
 from speck.core.inventory import Inventory
 from speck.core.job import Job, client_id, fence_topic, form_fingerprint, session_fingerprint
 from speck.core.runtime import Attempt, Handle, JobState, JobStatus, State
+from speck.core.settings import Settings
 from speck.schema import load_inventory
 from speck.server.api import Protection, create_app
 from speck.store import Store
@@ -85,16 +86,16 @@ class Successor:
         self.written, self.now = written, written["now"] + 1.0
         self.world = world_of(written["world"])
         self.store = Store(place)
-        self.coordinator = Coordinator(
+        services = build(
             self.store,
             kinds(self.world),
             load_inventory(written["sites"].encode()),
-            [directory],
+            Settings(roots=(directory,), period=0),
             clock=lambda: self.now,
-            period=0,
             backoff=Backoff(lambda tries: 100.0 * 2 ** (tries - 1)),
         )
-        self.client: FlaskClient = create_app(self.coordinator, Protection(None)).test_client()
+        self.coordinator = services.coordinator
+        self.client: FlaskClient = create_app(services, Protection(None)).test_client()
 
     def close(self) -> None:
         self.coordinator.close()
@@ -130,7 +131,7 @@ class Successor:
     def reconcile(self, times: int = 1, seconds: float = 1.0) -> None:
         for _ in range(times):
             self.now += seconds
-            self.coordinator.loop.round()
+            self.coordinator.reconciler.round()
             self.wait()
 
     def wait(self) -> None:
