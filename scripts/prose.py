@@ -63,6 +63,9 @@ ALLOWED = {
     "leave_behind": ("", "parameter of the REST interface and option of the command line"),
     "left_state": ("", "method of a protocol that binders of other packages implement"),
     "kept_nothing": ("", "method of a protocol that binders of other packages implement"),
+    "settle": ("speck/binder/registry.py", "keyword of EngineKind in binders of other packages"),
+    "KEPT": ("speck/core/lifecycle.py", "state of an action, stored and in the REST interface"),
+    "left": ("speck/cli/draw/", "the side of a drawing"),
 }
 
 CLAUSE = re.compile(
