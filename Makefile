@@ -44,6 +44,7 @@ test: $(VENV)/dev jars
 
 check: $(VENV)/dev
 	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(MAKE) docs
