@@ -84,7 +84,7 @@ class PlanApplier:
     def run(self, plan: Plan) -> None:
         """Carry out the plan; the operation tells how each action went."""
         actions = {each.job.job_name: each for each in plan.actions if not isinstance(each, Keep)}
-        self._rewirings = rewirings(actions, all_goes=not self.wanted)
+        self._rewirings = rewirings(actions, delete_all=not self.wanted)
         kept = {each.job.job_name: each for each in plan.actions if isinstance(each, Keep)}
         self._on_trial = {
             each.job.job_name

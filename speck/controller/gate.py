@@ -67,7 +67,7 @@ def gate_actions(
 def _spread(actions: Mapping[str, Action], wanted: Graph, begun: Set[str], waits: dict[str, str]) -> None:
     """Let those wait too whose turn comes after one that waits."""
     behind: dict[str, list[str]] = {}
-    rewired = rewirings(actions, all_goes=not wanted.jobs)
+    rewired = rewirings(actions, delete_all=not wanted.jobs)
     for name, action in actions.items():
         # It leaves what it reads when nobody there writes to it any more.
         former = rewired[name].writers if name in rewired else frozenset()
