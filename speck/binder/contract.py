@@ -195,7 +195,7 @@ class DisposableState(Protocol):
 
 @runtime_checkable
 class ProgressAware(Protocol):
-    """An engine binder that can tell if a job that ended had committed anything."""
+    """An engine binder that can determine if a job that ended had committed anything."""
 
     def kept_nothing(self, handle: Handle) -> bool:
         """True if a job that started without a state has ended before it had acknowledged any message.

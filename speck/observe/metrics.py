@@ -45,61 +45,61 @@ class Metrics:
     def _make_instruments(self, registry: CollectorRegistry) -> None:
         self._calls = Histogram(
             "speck_call_duration_seconds",
-            "How long calls to engines and brokers took, failed ones included",
+            "Duration of calls to engines and brokers, including failed ones",
             ("binder", "call"),
             buckets=_CALLS,
             registry=registry,
         )
         self._call_errors = Counter(
             "speck_call_errors",
-            "Calls to engines and brokers that failed, or said that nobody answers",
+            "Calls to engines and brokers that failed, or found that there is no answer",
             ("binder", "call", "error"),
             registry=registry,
         )
         self._actions = Counter(
             "speck_actions",
-            "Actions of operations that ended, by what came of them",
+            "Ended actions of operations, by outcome",
             ("action", "outcome"),
             registry=registry,
         )
         self._durations = Histogram(
             "speck_action_duration_seconds",
-            "How long actions took from their beginning to their end, waiting for others included",
+            "Duration of actions, including their waits for other actions",
             ("action",),
             buckets=_ACTIONS,
             registry=registry,
         )
         self._operations = Counter(
-            "speck_operations", "Operations that ended", ("kind", "outcome"), registry=registry
+            "speck_operations", "Ended operations", ("kind", "outcome"), registry=registry
         )
         self._drifts = Counter(
-            "speck_drifts", "Times that a job was found not to be as wanted", ("drift",), registry=registry
+            "speck_drifts", "Drifts that the reconciler found", ("drift",), registry=registry
         )
         self._rounds = Histogram(
             "speck_round_duration_seconds",
-            "How long rounds of the loop took",
+            "Duration of the reconciler's rounds",
             buckets=_ROUNDS,
             registry=registry,
         )
         self._failures = Counter(
-            "speck_round_failures", "Rounds of the loop that an error ended", registry=registry
+            "speck_round_failures", "Rounds of the reconciler that failed", registry=registry
         )
         self._requests = Counter(
             "speck_http_requests",
-            "Requests to the server that were answered, by the class of the status",
+            "Answered requests, by class of status",
             ("route", "method", "status"),
             registry=registry,
         )
         self._answers = Histogram(
             "speck_http_request_duration_seconds",
-            "How long requests took until their answer began, what they waited for included",
+            "Time until the answer to a request began, including waits",
             ("route", "method"),
             buckets=_CALLS,
             registry=registry,
         )
         self._last_round = Gauge(
             "speck_round_timestamp_seconds",
-            "When the last round of the loop ended well, in Unix time (0: none yet)",
+            "Unix time at the end of the reconciler's last successful round (0: none yet)",
             registry=registry,
         )
 
