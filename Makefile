@@ -75,7 +75,7 @@ setup: $(VENV)/run
 $(VENV)/run: setup.cfg pyproject.toml constraints.txt | system
 	@echo "making the virtual environment (a minute or two)" >&2
 	@[ -x $(BIN)/pip ] || $(PYTHON) -m venv $(VENV) >&2
-	@$(PIP) -e '.[flink]' >&2
+	@$(PIP) -e '.[flink,graph]' >&2
 	@touch $@
 
 $(VENV)/dev: $(VENV)/run

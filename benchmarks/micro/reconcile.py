@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import Figure
-from speck.controller.reconciler import PERIOD
-from speck.coordinator import Coordinator
+from speck.coordinator import Coordinator, build
+from speck.core.settings import Settings
 from speck.store import Event, Store
 from tests.support.doubles import World, double_kinds
 from tests.support.jobs_by_hand import composition, make_job, write_code
@@ -33,7 +33,9 @@ def measure(jobs: int, deaths: int, rounds: int, period: float) -> dict[str, Any
     with tempfile.TemporaryDirectory() as directory:
         root = write_code(Path(directory))
         with Store(root / "store") as store:
-            coordinator = Coordinator(store, double_kinds(world), roots=[root], period=period)
+            coordinator = build(
+                store, double_kinds(world), settings=Settings(roots=(root,), period=period)
+            ).coordinator
             wanted = [
                 make_job(
                     f"j{number}", f"in{number}", f"out{number}", spe_address=f"sc://e{number % ENGINES}:1"
@@ -84,7 +86,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1000, metavar="N")
     parser.add_argument("--deaths", type=int, default=10, metavar="N", help="jobs that are let die")
     parser.add_argument("--rounds", type=int, default=6, metavar="N", help="rounds without an event")
-    parser.add_argument("--period", type=float, default=PERIOD, metavar="SECONDS")
+    parser.add_argument("--period", type=float, default=Settings().period, metavar="SECONDS")
     options = parser.parse_args()
     row = measure(options.jobs, options.deaths, options.rounds, options.period)
     if options.json:

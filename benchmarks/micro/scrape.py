@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import Figure
-from speck.coordinator import Coordinator
+from speck.coordinator import Coordinator, build
 from speck.core.runtime import JobMetrics
+from speck.core.settings import Settings
+from speck.observe.metrics import Metrics
 from speck.server.api import create_app, exposition
 from speck.store import Store
 from tests.support.doubles import World, double_kinds
@@ -35,18 +37,19 @@ def measure(jobs: int, runs: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as directory:
         root = write_code(Path(directory))
         with Store(root / "store") as store:
-            coordinator = Coordinator(store, double_kinds(world), roots=[root], period=0)
+            services = build(store, double_kinds(world), settings=Settings(roots=(root,), period=0))
+            coordinator = services.coordinator
             operation, _ = coordinator.apply(composition(*_jobs(world, jobs)))
             assert operation.wait(600) and operation.state == "succeeded"
-            coordinator.loop.round()
-            routes = [rule.rule for rule in create_app(coordinator).url_map.iter_rules()]
-            counting = [_time(lambda: _count(coordinator, routes)) / REQUESTS for _ in range(runs)]
-            coordinator.telemetry.period = 0.0  # each engine is due at once
+            coordinator.reconciler.round()
+            routes = [rule.rule for rule in create_app(services).url_map.iter_rules()]
+            counting = [_time(lambda: _count(services.metrics, routes)) / REQUESTS for _ in range(runs)]
+            coordinator.sampler.period = 0.0  # each engine is due at once
             sampling = [_time(lambda: _sample(coordinator)) for _ in range(runs)]
-            coordinator.telemetry.period = 3600.0  # and none any more
-            answers = [_time(lambda: exposition.exposition(coordinator)) for _ in range(runs)]
-            rates = [_time(lambda: json.dumps(coordinator.views.rates())) for _ in range(runs)]
-            text = exposition.exposition(coordinator).decode()
+            coordinator.sampler.period = 3600.0  # and none any more
+            answers = [_time(lambda: exposition.exposition(services)) for _ in range(runs)]
+            rates = [_time(lambda: json.dumps(services.queries.rates())) for _ in range(runs)]
+            text = exposition.exposition(services).decode()
             coordinator.close()
     assert text.count("speck_job_waiting_messages{") == min(jobs, exposition.MOST_JOBS)
     return {
@@ -71,15 +74,15 @@ def _jobs(world: World, count: int) -> list[Any]:
 
 def _sample(coordinator: Coordinator) -> None:
     """Have all engines asked now, and wait for their answers."""
-    coordinator.telemetry.turn()
-    coordinator.telemetry.settle()
+    coordinator.sampler.sample()
+    coordinator.sampler.await_answers()
 
 
-def _count(coordinator: Coordinator, routes: Sequence[str]) -> None:
+def _count(metrics: Metrics, routes: Sequence[str]) -> None:
     """Requests of every route, as if they had been answered."""
     for number in range(REQUESTS):
         status = "2xx" if number % 2 else "4xx"
-        coordinator.gauges.requested(routes[number // 2 % len(routes)], "GET", status, 0.01)
+        metrics.requested(routes[number // 2 % len(routes)], "GET", status, 0.01)
 
 
 def _time(work: Callable[[], object]) -> float:

@@ -179,14 +179,14 @@ def leave_with_broker(rig: Rig, far: FlinkServer, way: Link) -> None:
         (session,) = rig.coordinator.store.abandoned_sessions()
         far.thaw()
         wire.refuse(False)
-        leftovers = rig.coordinator.leftovers
-        leftovers.settle()
+        reaper = rig.coordinator.reaper
+        reaper.reap()
         await_that(lambda: far_states(far), lambda states: states == {"FAILED"})
-        leftovers.settle()
+        reaper.reap()
         if MqttBroker(corner.address, Inventory()).session_exists(session.name):
             raise RuntimeError(f"session {session.name} is there still")
         way.refuse(False)
-        await_that(lambda: _left_after(leftovers.settle, rig), lambda left: left == [])
+        await_that(lambda: _left_after(reaper.reap, rig), lambda left: left == [])
         _delete(rig, "alone")
 
 

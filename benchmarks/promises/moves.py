@@ -30,10 +30,11 @@ from benchmarks.promises.flow import Listener, Sender, await_true, client
 from speck import local
 from speck.apply.operation import Operation
 from speck.binder import EngineBinder, Registry, installed
-from speck.coordinator import Coordinator
+from speck.coordinator import Coordinator, build
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job, client_id
 from speck.core.runtime import Attempt, Handle, State
+from speck.core.settings import Settings
 from speck.schema import load_composition, load_inventory
 from speck.store import Store
 
@@ -288,7 +289,9 @@ class Trial:
 def coordinator_on(sites: Sites, directory: Path, registry: Registry | None = None) -> Iterator[Coordinator]:
     """A coordinator with a store of its own."""
     with Store(directory / "store") as store:
-        made = Coordinator(store, registry or installed(), sites.inventory, [ROOT], period=0)
+        made = build(
+            store, registry or installed(), sites.inventory, Settings(roots=(ROOT,), period=0)
+        ).coordinator
         made.start()
         try:
             yield made

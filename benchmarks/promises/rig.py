@@ -29,8 +29,9 @@ from werkzeug.serving import make_server
 
 from speck.apply.operation import Operation
 from speck.binder import installed
-from speck.coordinator import Coordinator
+from speck.coordinator import Services, build
 from speck.core.inventory import Engine, Inventory, Site
+from speck.core.settings import Settings
 from speck.schema import load_composition
 from speck.server.api import create_app
 from speck.store import Store
@@ -195,10 +196,10 @@ class Load:
 
 
 @contextmanager
-def _served(coordinator: Coordinator, port: int) -> Iterator[None]:
+def _served(services: Services, port: int) -> Iterator[None]:
     """The coordinator's REST interface, from which a standalone cluster fetches the files of jobs."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # not a line for each request
-    server = make_server("127.0.0.1", port, create_app(coordinator, None), threaded=True)
+    server = make_server("127.0.0.1", port, create_app(services, None), threaded=True)
     thread = threading.Thread(target=server.serve_forever, name="rest")
     thread.start()
     try:
@@ -243,12 +244,12 @@ class Rig:
             store = stack.enter_context(Store(self.directory / "store"))
             port = free_port()
             url = f"http://127.0.0.1:{port}"
-            self.coordinator = Coordinator(
-                store, installed(), self._inventory(), [ROOT], period=0, advertise=url
-            )
+            settings = Settings(roots=(ROOT,), period=0, advertise=url)
+            services = build(store, installed(), self._inventory(), settings)
+            self.coordinator = services.coordinator
             stack.callback(self.coordinator.close)
             self.coordinator.start()
-            stack.enter_context(_served(self.coordinator, port))
+            stack.enter_context(_served(services, port))
             self.counts = Counts(self.edge)
             stack.callback(self.counts.close)
             self.apply()

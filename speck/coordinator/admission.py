@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from speck.core.job import Composition, Job
-from speck.core.quotas import Quotas
+from speck.core.quotas import refuse_composition, refuse_jobs
+from speck.core.settings import Quotas
 from speck.errors import Fault, InvalidInput
 from speck.schema import client_id_conflicts
 from speck.store import Store
 
 
-def refuse_taken(store: Store, limits: Quotas, composition: Composition) -> None:
+def refuse_taken(store: Store, quotas: Quotas, composition: Composition) -> None:
     """Raise :class:`InvalidInput` when a composition claims what another has.
 
     Raises :class:`~speck.errors.Conflict` when there would be more than there may be.
     """
     owners = {record.name: record.composition for record in store.jobs()}
-    limits.refuse_composition({head.name for head in store.heads()}, composition.name)
-    limits.refuse_jobs(composition.name, composition.jobs, owners)
+    refuse_composition(quotas, {head.name for head in store.heads()}, composition.name)
+    refuse_jobs(quotas, composition.name, composition.jobs, owners)
     faults = [
         Fault(
             f"job_name {name!r} is a job of composition {owners[name]!r} already (expected another name; "

@@ -8,123 +8,65 @@ It decides nothing about single jobs (:mod:`speck.core.plan` does) and calls no 
 from __future__ import annotations
 
 import logging
-import time
-import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
-import speck
+from speck.apply import job_state
 from speck.apply.abandon import addresses_of, refuse_use
-from speck.apply.applier import PlanApplier
-from speck.apply.drain import BOUND
+from speck.apply.job_state import RevisionNoted, lifecycle_of
 from speck.apply.operation import Operation
-from speck.apply.operations import HEAL_PATIENCE, Operations
-from speck.apply.state_transfer import STATE_LIMIT
+from speck.apply.operations import Operations
 from speck.binder import Registry
 from speck.binder.pool import BinderPool
 from speck.controller.backoff import Backoff
 from speck.controller.reaper import Reaper
-from speck.controller.reconciler import PERIOD, Reconciler
+from speck.controller.reconciler import Reconciler
 from speck.coordinator.admission import refuse_taken
-from speck.coordinator.queries import Queries
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
+from speck.core.lifecycle import ActionState
 from speck.core.plan import Action, Keep, Plan, Start, make_plan, stranded_state
-from speck.core.quotas import Quotas
+from speck.core.settings import Settings
 from speck.errors import Conflict, InvalidInput, StaleRevision
 from speck.observe.metrics import Metrics
 from speck.observe.observer import Observer
 from speck.observe.sampler import Sampler
-from speck.store import Head, JobRecord, Revision, Store, auditlog
-from speck.store.artifacts import Artifacts, ServedFiles, clear_scratch
+from speck.store import Head, JobRecord, Revision, Store
+from speck.store.artifacts import Artifacts, clear_scratch
 from speck.store.deployments import Deployments, Snapshot
 from speck.store.history import History, count, differences
-from speck.store.maintenance.backup import archive
-from speck.store.maintenance.repair import check
 from speck.store.retention import Retention
-from speck.store.store import sizes
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass
 class Coordinator:
-    """One per store.  Safe to use from several threads.
+    """Writes, and starts and shuts down its parts (:func:`speck.coordinator.build` wires them).
 
-    ``roots`` are the directories under which job files may lie.  ``mint`` makes ids, ``clock`` tells
-    Unix time (s), ``period`` is the time between two rounds of the loop (s; 0: it does not go round by
-    itself).  ``advertise`` is the URL at which engines reach this coordinator (empty: they do not).
-    ``drain`` is how long (s) a job that is to read elsewhere may take to work off what waits for it,
-    ``heal_patience`` for how long (s) a user's request waits for a healing that is at work.  ``state_limit``
-    is the size up to which a job's state is carried between engines that share no storage, bytes.
-    ``limits`` say how much is taken on.
+    One per store.  Safe to use from several threads.  ``mint`` makes ids, ``clock`` gives Unix time, s.
     """
 
     store: Store
     registry: Registry
-    inventory: Inventory = field(default_factory=Inventory)
-    roots: Sequence[Path] = ()
-    mint: Callable[[], str] = field(default=lambda: uuid.uuid4().hex)
-    clock: Callable[[], float] = time.time
-    period: float = PERIOD
-    advertise: str = ""
-    drain: float = BOUND
-    backoff: Backoff = field(default_factory=Backoff)
-    heal_patience: float = HEAL_PATIENCE
-    state_limit: int = STATE_LIMIT
-    limits: Quotas = field(default_factory=Quotas)
-
-    def __post_init__(self) -> None:
-        self._recovered = False
-        self.artifacts = Artifacts(self.store.directory / "artifacts", self.roots)
-        self.files = ServedFiles(self.store.directory, self.advertise) if self.advertise else None
-        self.gauges = Metrics(self.clock)
-        self.pool = BinderPool(self.registry, self.inventory, self.files, self.gauges.called)
-        self.history = History(self.store)
-        self.deployments = Deployments(self.store, self.history)
-        self.observer = Observer(self.pool, self.clock)
-        self.retention = Retention(self.store, self.artifacts, self.history)
-        self.operations = Operations(
-            self.store,
-            self.retention,
-            self.deployments,
-            self.observer,
-            self._carry_out,
-            self._ended,
-            self.mint,
-            self.clock,
-            self.heal_patience,
-            self.limits,
-        )
-        self.leftovers = Reaper(self.store, self.pool, self.clock)
-        self.loop = Reconciler(
-            self.deployments,
-            self.observer,
-            self.pool,
-            self.operations,
-            self.leftovers,
-            self.clock,
-            self.backoff,
-            self.gauges,
-        )
-        self.telemetry = Sampler(self.deployments, self.pool)
-        self.views = Queries(
-            self.deployments,
-            self.observer,
-            self.loop,
-            self.pool,
-            self.inventory,
-            self.history,
-            self.clock,
-            self.operations.at_work,
-            self.telemetry,
-        )
-
-    def _ended(self, operation: Operation, plan: Plan, outcome: str) -> None:
-        self.gauges.operation_ended(operation.to_dict(), outcome)
-        self.loop.ended(operation, plan)
+    inventory: Inventory
+    settings: Settings
+    mint: Callable[[], str]
+    clock: Callable[[], float]
+    pool: BinderPool
+    artifacts: Artifacts
+    retention: Retention
+    history: History
+    deployments: Deployments
+    observer: Observer
+    sampler: Sampler
+    operations: Operations
+    reaper: Reaper
+    reconciler: Reconciler
+    backoff: Backoff
+    metrics: Metrics
+    _recovered: bool = field(default=False, init=False)
 
     def start(self) -> None:
         """Go on with what a crash or a stop interrupted, and begin to observe."""
@@ -133,34 +75,34 @@ class Coordinator:
         self.retention.sweep_code()  # code that was brought, and not accepted
         for data in self.operations.interrupted():
             self._resume(data)
-        if self.period:
-            self.loop.start(self.period)
+        if self.settings.period:
+            self.reconciler.start(self.settings.period)
         self._recovered = True
 
     def close(self) -> None:
         """Take nothing new, wait for the operations at work, and let go of engines and brokers."""
         self.settle()
-        self.telemetry.close()
+        self.sampler.close()
         self.observer.close()
         self.pool.close()
 
     def settle(self) -> None:
         """Take nothing new, and wait for the operations at work."""
-        self.operations.take_nothing_new()
-        self.loop.close()
+        self.operations.refuse_new()
+        self.reconciler.close()
         self.operations.join()
 
     # --- health
 
     def faults(self) -> list[str]:
         """What only a restart could mend, one sentence each."""
-        return [each for each in (self.loop.fault(),) if each]
+        return [each for each in (self.reconciler.fault(),) if each]
 
     def waits_for(self) -> list[str]:
         """What keeps this coordinator from knowing and doing all that it should, one sentence each."""
         reasons = {
             "what was interrupted is not taken up again yet": not self._recovered,
-            "the engines were not looked at yet": not self.loop.has_looked,
+            "the engines were not looked at yet": not self.reconciler.has_observed,
             "the server is shutting down": self.operations.is_closing,
             "the store cannot be written (GET /healthz says why)": self.store.failure is not None,
         }
@@ -182,7 +124,7 @@ class Coordinator:
         self, head: Head, composition: Composition, base_revision: int | None, left: frozenset[str]
     ) -> Plan:
         _refuse_stale(head, base_revision)
-        refuse_taken(self.store, self.limits, composition)
+        refuse_taken(self.store, self.settings.quotas, composition)
         refuse_use(composition.name, composition.jobs.values(), left)
         snapshot = self.deployments.snapshot(head)
         if faults := stranded_state(composition.jobs, snapshot.stored()):
@@ -225,7 +167,7 @@ class Coordinator:
         :class:`~speck.errors.InvalidInput`.
         """
         name = composition.name
-        with self.operations.turn(name):
+        with self.operations.exclusive(name):
             head = self._not_deleting(name)
             left = self._left(head, leave_behind)
             plan = self._planned(head, composition, base_revision, left)
@@ -248,14 +190,12 @@ class Coordinator:
                 restored,
                 (added, removed, changed),
             )
-            with self.operations.lock:
-                self.operations.refuse_busy(name)
+            with self.operations.admission(name):
                 # Again, for another composition may have come meanwhile.
-                refuse_taken(self.store, self.limits, composition)
+                refuse_taken(self.store, self.settings.quotas, composition)
                 self.artifacts.keep(composition.jobs.values())
-                self.loop.begins(composition.jobs)
-                self._accept(operation, plan, None if same else revision)
-                self.operations.begin(operation, composition.jobs, plan)
+                self.backoff.forget(composition.jobs)
+                self._accept(operation, plan, composition.jobs, None if same else revision)
         return operation, plan
 
     def plan_rollback(
@@ -280,7 +220,7 @@ class Coordinator:
         :class:`~speck.errors.NotFound` when there is no such revision, and
         :class:`~speck.errors.InvalidInput` when code that it names is kept no more.
         """
-        with self.operations.turn(name):
+        with self.operations.exclusive(name):
             former, restored = self._former(name, number)
             return self.apply(
                 former,
@@ -305,10 +245,11 @@ class Coordinator:
             raise Conflict(f"composition {name!r} is being deleted (delete it again, or wait)")
         return head
 
-    def _accept(self, operation: Operation, plan: Plan, revision: Revision | None) -> None:
-        """The intent, in one write: the revision, its jobs that are new, and the operation."""
-        attempts = {each.attempt.job_name: each for each in self.store.attempts()}
-        with self.store.transaction() as transaction:
+    def _accept(
+        self, operation: Operation, plan: Plan, desired: Mapping[str, Job], revision: Revision | None
+    ) -> None:
+        """Write the intent at once: the revision, its new jobs, and the operation; then begin."""
+        with self.operations.accepting(operation, desired, plan) as transaction:
             if revision is not None:
                 transaction.put_revision(revision)
                 transaction.put_head(Head(revision.composition, revision.number))
@@ -317,8 +258,8 @@ class Coordinator:
                 if isinstance(action, Start) and self.store.job(name) is None:
                     transaction.put_job(JobRecord(name, plan.composition, self.store.first_attempt))
                 if isinstance(action, Keep) and action.changes and revision is not None:
-                    transaction.put_attempt(replace(attempts[name], revision=revision.number))
-            self.operations.put_intent(transaction, operation, plan)
+                    stored = lifecycle_of(self.store, name, plan.composition)
+                    job_state.write(transaction, stored, RevisionNoted(revision.number))
 
     def plan_deletion(
         self, name: str, base_revision: int | None = None, leave_behind: Iterable[str] = ()
@@ -341,7 +282,7 @@ class Coordinator:
 
         ``leave_behind`` is as in :meth:`apply`.
         """
-        with self.operations.turn(name):
+        with self.operations.exclusive(name):
             head = self.deployments.known_head(name)
             _refuse_stale(head, base_revision)
             left = self._left(head, leave_behind)
@@ -349,20 +290,17 @@ class Coordinator:
             operation = self.operations.new(name, head.revision, "delete", author, message)
             operation.left_behind = tuple(sorted(left))
             operation.plan(plan)
-            with self.operations.lock:
-                self.operations.refuse_busy(name)
-                self.loop.begins(each.job.job_name for each in plan.actions)
-                with self.store.transaction() as transaction:
+            with self.operations.admission(name):
+                self.backoff.forget(each.job.job_name for each in plan.actions)
+                with self.operations.accepting(operation, {}, plan) as transaction:
                     transaction.put_head(replace(head, deleting=True))
-                    self.operations.put_intent(transaction, operation, plan)
-                self.operations.begin(operation, {}, plan)
         return operation
 
     def apply_job(
         self, job: Job, composition: str, author: str = "", message: str = ""
     ) -> tuple[Operation, Plan]:
         """Deploy one job: a revision of its composition with this job put in, the others as they are."""
-        with self.operations.turn(composition):
+        with self.operations.exclusive(composition):
             wanted = Composition(composition, {**self._wanted(composition), job.job_name: job})
             return self.apply(wanted, author=author, message=message)
 
@@ -371,7 +309,7 @@ class Coordinator:
     ) -> Operation:
         """Stop and forget one job: a revision of its composition without it."""
         composition = self.deployments.known_job(name).composition
-        with self.operations.turn(composition):
+        with self.operations.exclusive(composition):
             jobs = {key: job for key, job in self._wanted(composition).items() if key != name}
             wanted = Composition(composition, jobs)
             return self.apply(wanted, author=author, message=message, leave_behind=leave_behind)[0]
@@ -387,103 +325,28 @@ class Coordinator:
         an engine for must not ask again and again.
         """
         head = self.store.head(data["composition"])
-        operation = self.operations.again(data)
+        operation = self.operations.restored(data)
         if head is None:
             self.operations.end_at_once(operation)
             return
         snapshot = self.deployments.snapshot(head)
-        plan = self._plan(snapshot, snapshot.wanted, operation.left_behind)
+        plan = self._plan(snapshot, snapshot.desired, operation.left_behind)
         if operation.kind == "heal":  # the others had their reasons to wait
             names = {each["job"] for each in data["actions"]}
             plan = replace(plan, actions=tuple(each for each in plan.actions if each.job.job_name in names))
         operation.plan(plan)
         waiting = self._waiting(plan)
         for name in waiting:
-            operation.finish(name, "waiting", "was broken off, and waits for its next try")
+            operation.finish(name, ActionState.WAITING, "was broken off, and waits for its next try")
         plan = replace(plan, actions=tuple(each for each in plan.actions if each.job.job_name not in waiting))
-        self.backoff.tried([each.job.job_name for each in _acting(plan)], self.clock())
-        self.operations.begin(operation, snapshot.wanted, plan)
+        self.backoff.record_attempt([each.job.job_name for each in _acting(plan)], self.clock())
+        self.operations.begin(operation, snapshot.desired, plan)
 
     def _waiting(self, plan: Plan) -> list[str]:
         """The jobs to act on whose next try is not due yet."""
         now = self.clock()
         due = {each.job.job_name: self.backoff.next_try(each.job.job_name) or now for each in _acting(plan)}
         return [name for name, when in due.items() if when > now]
-
-    def _carry_out(self, operation: Operation, wanted: Mapping[str, Job], plan: Plan) -> None:
-        runner = PlanApplier(
-            self.store,
-            self.pool,
-            operation,
-            wanted,
-            self.artifacts.placed,
-            self.mint,
-            self.clock,
-            self.drain,
-            self.state_limit,
-            left_behind=frozenset(operation.left_behind),
-        )
-        runner.run(plan)
-        self.leftovers.settle_after(operation)
-
-    # --- looking
-
-    def operation(self, identifier: str) -> dict[str, Any]:
-        """An operation as plain data."""
-        return self.operations.data(identifier)
-
-    def live_operation(self, identifier: str) -> Operation | None:
-        """An operation that is, or lately was, at work in this process."""
-        return self.operations.live(identifier)
-
-    def recent_operations(self) -> list[Operation]:
-        """The operations that are, or lately were, at work in this process, oldest first."""
-        return self.operations.recent()
-
-    def revisions(self, name: str) -> list[dict[str, Any]]:
-        """A composition's revisions, oldest first, without their jobs."""
-        self.deployments.known_head(name)
-        return self.history.revisions(name)
-
-    def revision(self, name: str, number: int) -> dict[str, Any]:
-        """One revision with its jobs."""
-        self.deployments.known_head(name)
-        return self.history.revision(name, number)
-
-    def difference(self, name: str, before: int | None = None, after: int | None = None) -> dict[str, Any]:
-        """What differs between two revisions; by default between the last one and the one before it."""
-        head = self.deployments.known_head(name)
-        after = head.revision if after is None else after
-        return self.history.difference(
-            name, self.history.before(name, after) if before is None else before, after
-        )
-
-    def events(self, limit: int = 100, **filters: Any) -> list[dict[str, Any]]:
-        """The audit log's last entries, oldest first; ``filters`` are those of :class:`audit.Filter`."""
-        return auditlog.entries(self.store, limit, auditlog.Filter(**filters))
-
-    # --- the store itself
-
-    def backup(self) -> Iterator[bytes]:
-        """The store as it is now, with its code, as the pieces of one file."""
-        pieces = self._backup()
-        next(pieces)  # what goes wrong at the beginning is raised here
-        return pieces
-
-    def _backup(self) -> Iterator[bytes]:
-        with self.retention.code_kept():
-            records = self.store.records()
-            yield b""
-            yield from archive(records, self.store.directory, self.clock(), speck.__version__)
-
-    def store_size(self) -> dict[str, int]:
-        """See :func:`speck.store.store.sizes`."""
-        return sizes(self.store.directory)
-
-    def check_store(self) -> list[dict[str, str]]:
-        """What is wrong with the store as it is now."""
-        found = check(self.store.records(), self.store.directory)
-        return [{"what": each.what, "message": each.message} for each in found]
 
 
 def _refuse_stale(head: Head, base_revision: int | None) -> None:

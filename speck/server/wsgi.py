@@ -26,7 +26,7 @@ from waitress.server import create_server
 from waitress.task import ErrorTask
 from waitress.utilities import Error
 
-from speck.coordinator import Coordinator
+from speck.coordinator import Services
 from speck.observe.metrics import Metrics
 from speck.server.api import MAX_BODY, Patience
 from speck.server.api.live import Live
@@ -187,9 +187,9 @@ class WebServer:
             ident="speck",
             url_scheme="http" if certificate is None else "https",
         )
-        coordinator: Coordinator = application.extensions["coordinator"]
+        services: Services = application.extensions["services"]
         known: Known = application.extensions["known"]
-        self._server.channel_class = partial(_Channel, patience, known, coordinator.gauges)  # type: ignore[union-attr]
+        self._server.channel_class = partial(_Channel, patience, known, services.metrics)  # type: ignore[union-attr]
         if certificate is not None:
             accept = partial(_accept, self._server.accept, certificate)  # type: ignore[union-attr]
             self._server.accept = accept  # type: ignore[union-attr,method-assign]

@@ -101,7 +101,7 @@ def test_apply_that_waits_for_a_site_exits_3_and_is_done_on_its_return(
     assert said.code == 3
     assert "apply of two waiting: 2 waiting" in said.out
     assert "speck jobs" in said.err
-    rest.coordinator.loop.round()
+    rest.coordinator.reconciler.round()
     (line,) = [line for line in speck("jobs").out.splitlines() if line.startswith("a ")]
     assert "not started" in line
     assert "waits for sc://e1:15002: " in line
@@ -109,7 +109,7 @@ def test_apply_that_waits_for_a_site_exits_3_and_is_done_on_its_return(
     assert "drift: not started" in shown
     assert "next_try: -" in shown
     rest.world.up("sc://e1:15002")
-    rest.coordinator.loop.round()
+    rest.coordinator.reconciler.round()
     eventually(lambda: sorted(rest.world.where()), lambda names: names == ["a", "b"])
 
 
@@ -117,8 +117,8 @@ def test_jobs_tell_drift_and_the_next_try(speck: Speck, two: str, rest: RestServ
     speck("apply", two)
     for _ in range(2):
         rest.world.crash("a", "no such street")
-        rest.coordinator.loop.round()
-        eventually(lambda: rest.coordinator.operations.free("two"), bool)
+        rest.coordinator.reconciler.round()
+        eventually(lambda: rest.coordinator.operations.is_idle("two"), bool)
     job = next(each for each in speck("jobs", "--json").data if each["job_name"] == "a")
     assert (job["wanted"], job["state"], job["drift"]) == ("running", "failed", "died")
     assert job["next_try"] > job["drift_since"]
@@ -179,7 +179,7 @@ def test_events_are_filtered(speck: Speck, two: str) -> None:
     assert speck("events", "--since", "2999-01-01", "--json").data == []
     said_wrong = speck("events", "--since", "yesterday")
     assert said_wrong.code == 1
-    assert "'yesterday' is no time (expected 90s, 15m" in said_wrong.err
+    assert "'yesterday' is not a time (expected 90s, 15m" in said_wrong.err
 
 
 def test_operations_are_listed_newest_first(
@@ -404,7 +404,7 @@ def test_interrupt_leaves_the_operation_running(
         assert process.stderr is not None
         said = process.stderr.read()
     assert process.returncode == 130
-    (operation,) = rest.coordinator.views.compositions()
+    (operation,) = rest.queries.compositions()
     assert f"speck operation {operation['operation']} --follow" in said
     hold.release()
 

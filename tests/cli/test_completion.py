@@ -125,6 +125,7 @@ def test_a_line_is_completed_as_it_is_typed(
 
 
 @needs("fish")
+@pytest.mark.engine
 def test_fish_completes(served: RestServer, home: Path) -> None:
     lines = (
         "speck completi",
@@ -148,6 +149,6 @@ def test_fish_completes(served: RestServer, home: Path) -> None:
 
 
 def test_who_pressed_a_key_does_not_wait_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("speck.cli.completion._PATIENCE", 0.2)
+    monkeypatch.setattr("speck.cli.completion._REQUEST_TIME", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         assert offered(f"http://127.0.0.1:{silent.getsockname()[1]}", "logs", "") == []

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from rich.console import Console
 
-from speck.cli.demo import Accounts
+from speck.cli.demo import Counts
 from speck.cli.demo.view import View, statistics_table
 from tests.support import ROOT
 from tests.support.binder_contract import eventually
@@ -58,6 +58,7 @@ def _left_behind(temporary: Path) -> list[list[str]]:
 
 
 @needs_servers
+@pytest.mark.engine
 def test_the_accounts_agree_and_what_is_kept_ends_as_it_says(tmp_path: Path) -> None:
     demo = _demo(tmp_path / "demo", limit=5000, rate=0, malformed=0.1, as_json=True, keep=True)
     said: dict[str, str] = {}
@@ -90,6 +91,7 @@ def test_the_accounts_agree_and_what_is_kept_ends_as_it_says(tmp_path: Path) -> 
 
 @needs_servers
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.engine
 def test_an_interrupted_demo_stops_everything(tmp_path: Path, number: signal.Signals) -> None:
     demo = _demo(tmp_path / "demo")
     try:
@@ -108,11 +110,11 @@ def test_an_interrupted_demo_stops_everything(tmp_path: Path, number: signal.Sig
 
 def test_accounts_that_agree_have_no_differences() -> None:
     counted = {"readings": 3, "vehicles": 9}
-    assert Accounts(sent=counted, counted_locally=counted, counted_globally=counted).differences() == []
+    assert Counts(sent=counted, counted_locally=counted, counted_globally=counted).differences() == []
 
 
 def test_every_difference_is_named() -> None:
-    accounts = Accounts(
+    accounts = Counts(
         sent={"readings": 1003, "vehicles": 9},
         counted_locally={"readings": 1003, "vehicles": 8},
         counted_globally={"readings": 1004, "vehicles": 9},
@@ -124,7 +126,7 @@ def test_every_difference_is_named() -> None:
 
 
 def test_nothing_counted_differs_from_something_sent() -> None:
-    assert len(Accounts(sent={"readings": 1, "vehicles": 1}).differences()) == 4
+    assert len(Counts(sent={"readings": 1, "vehicles": 1}).differences()) == 4
 
 
 def test_the_statistics_show_each_site_and_all(tmp_path: Path) -> None:

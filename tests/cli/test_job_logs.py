@@ -105,11 +105,11 @@ def test_a_log_is_followed_over_a_restart_of_the_server(tmp_path: Path) -> None:
             assert followed.stdout.readline() == "line 0\n"
             assert followed.stdout.readline() == "attempt 1 of a running\n"
             assert followed.stderr.readline() == "sc://e1:15002: from memory\n"
-        assert "asking again every 0.1 s" in followed.stderr.readline()
+        assert "retrying every 0.1 s" in followed.stderr.readline()
         with rest_server(tmp_path, port=first.port, world=first.world) as second:
-            assert followed.stderr.readline() == "the log is told again\n"
+            assert followed.stderr.readline() == "the log is available again\n"
             second.world.fail("log_tail", OutcomeUnknown("sc://e1:15002 is silent", address="sc://e1:15002"))
-            assert followed.stderr.readline() == "sc://e1:15002 is silent; asking again every 0.1 s\n"
+            assert followed.stderr.readline() == "sc://e1:15002 is silent; retrying every 0.1 s\n"
             second.world.running("a")[0].said.append("one more")
             assert followed.stdout.readline() == "one more\n"  # and nothing that was told before
             second.client.delete_job("a", wait=60)

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from speck.cli import render
 from speck.cli.render.checks import clock_ahead, limit
-from speck.cli.render.words import LONGEST, shown, shown_pair
+from speck.cli.render.values import MAX_LENGTH, shown, shown_pair
 
 LONG = "s3://bucket/" + "a" * 80
 
@@ -66,7 +66,7 @@ def test_long_values_are_shown_where_they_differ() -> None:
 @pytest.mark.parametrize("before", ["x" * 500, "short", None])
 def test_no_value_is_longer_than_can_be_read(before: str | None) -> None:
     old, new = shown_pair(before, "y" * 500 + "z")
-    assert max(len(old), len(new)) <= LONGEST
+    assert max(len(old), len(new)) <= MAX_LENGTH
     assert new.endswith("z")
 
 
@@ -107,7 +107,7 @@ def test_only_so_many_actions_at_work_are_shown() -> None:
     actions = [action(f"j{number}", "running") for number in range(10)] + [action("done", "done")]
     lines = [line.plain for line in render.running_lines(actions, {"j0": 5.0}, 12.0)]
     assert lines[0] == "  start   j0 … 7 s"
-    assert lines[-1] == "  and 2 more at work"
+    assert lines[-1] == "  and 2 more running"
     assert len(lines) == 9
 
 
@@ -184,16 +184,16 @@ def test_a_complaint_is_shown_with_what_mends_it() -> None:
     ]
     assert [line.plain for line in render.checkup_lines(found)] == [
         "A, engine sc://a:1: m",
-        "    to mend it: r",
+        "    remedy: r",
         "A, broker tcp://a:1: n",
-        "2 wrong",
+        "2 faults",
     ]
-    assert [line.plain for line in render.checkup_lines([])] == ["all well"]
+    assert [line.plain for line in render.checkup_lines([])] == ["no faults"]
 
 
 def test_names_are_not_read_as_markup() -> None:
     console = Console(width=200, record=True, file=StringIO())
-    table = render.scene_table([{"job_name": "[red]x", "wanted": "running", **job("running", None, "[/]")}])
+    table = render.watch_table([{"job_name": "[red]x", "wanted": "running", **job("running", None, "[/]")}])
     console.print(table)
     assert "[red]x" in console.export_text()
     assert isinstance(render.change_line(next(render.job_changes({}, {"[b]": job("lost")}, 0))), Text)

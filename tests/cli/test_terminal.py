@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from speck import cli
-from speck.cli.watch import Watched, picture
+from speck.cli.watch import Observation, view
 from speck.client import Client
 from speck.errors import Rejected
 from tests.support.binder_contract import eventually
@@ -95,7 +95,7 @@ def test_what_a_terminal_has_no_letters_for_is_escaped(rest: RestServer, tmp_pat
         "sites: {A: {spe_address: 'sc://a:15002', broker_address: 'tcp://a:1883'}}"
     )
     said = piped(rest.url, "validate", "\u20ac.yaml", cwd=tmp_path, PYTHONIOENCODING="latin-1")
-    assert (said.returncode, said.stdout, said.stderr) == (0, "\\u20ac.yaml: sites A, nothing wrong\n", "")
+    assert (said.returncode, said.stdout, said.stderr) == (0, "\\u20ac.yaml: sites A, no faults\n", "")
 
 
 def test_a_fault_inside_speck_is_one_line(speck: Speck, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,13 +244,15 @@ def many(job: int) -> dict[str, Any]:
 @pytest.mark.parametrize(("width", "height"), [(160, 50), (80, 24), (40, 24), (30, 8)])
 def test_many_jobs_leave_room_for_what_changes(width: int, height: int) -> None:
     """A line too many or too long, and the next picture would be drawn in the wrong place."""
-    watched = Watched(Client(), jobs={each["job_name"]: each for each in map(many, range(500))})
-    watched.trouble = "no SpecK server at http://127.0.0.1:8180 (start one with `speck serve`, or name it)"
+    observation = Observation(Client(), jobs={each["job_name"]: each for each in map(many, range(500))})
+    observation.problem = (
+        "no SpecK server at http://127.0.0.1:8180 (start one with `speck serve`, or name it)"
+    )
     change = {"at": 0, "what": "job", "name": "x" * 100, "composition": "c", "before": None}
     last = [{**change, "after": str(number), "says": "it fell " * 30} for number in range(12)]
     console = Console(file=StringIO(), width=width, height=height, force_terminal=True, soft_wrap=True)
     lines = console.render_lines(
-        picture(watched, last), console.options.update(no_wrap=True, overflow="ignore")
+        view(observation, last), console.options.update(no_wrap=True, overflow="ignore")
     )
     shown = ["".join(segment.text for segment in line).rstrip() for line in lines]
     assert len(shown) <= height
@@ -314,7 +316,7 @@ def test_an_apply_outlives_a_server_that_is_killed_and_started_again(tmp_path: P
             )
             first.process.kill()
             first.process.wait()
-            while "asking again" not in (line := applied.stderr.readline()):
+            while "retrying" not in (line := applied.stderr.readline()):
                 assert line, "it ended"
             first.go()
             with served(tmp_path, "--port", first.url.rpartition(":")[2]):

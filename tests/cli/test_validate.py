@@ -49,7 +49,7 @@ SITES = "sites:\n  A:\n    spe_address: sc://a:15002\n    broker_address: tcp://
 
 def test_a_sound_composition(validate: Validate) -> None:
     said = validate(yaml_of("a t0 t1", "b t1 t2"))
-    assert (said.code, said.out) == (0, "file.yaml: composition file, jobs a, b, nothing wrong\n")
+    assert (said.code, said.out) == (0, "file.yaml: composition file, jobs a, b, no faults\n")
     assert said.err.splitlines()[0].startswith("warning: line 3: job 'a': source_topic 't0' is written by no")
     assert validate(yaml_of("a t0 t1"), "--strict").code == 1
 
@@ -65,7 +65,7 @@ def test_every_fault_is_told(validate: Validate) -> None:
     assert (said.code, said.out) == (1, "")
     lines = said.err.splitlines()
     assert [line.split(":")[0] for line in lines[:-1]] == ["error"] * 3
-    assert lines[-1] == "file.yaml: 3 wrong"
+    assert lines[-1] == "file.yaml: 3 faults"
 
 
 def test_faults_as_json(validate: Validate) -> None:
@@ -93,7 +93,7 @@ def test_job_files_lie_under_the_roots(validate: Validate, tmp_path: Path) -> No
 
 def test_an_inventory_is_read_too(validate: Validate) -> None:
     said = validate(SITES)
-    assert (said.code, said.out, said.err) == (0, "file.yaml: sites A, nothing wrong\n", "")
+    assert (said.code, said.out, said.err) == (0, "file.yaml: sites A, no faults\n", "")
     assert "broker_address" in validate(SITES.replace("tcp:", "smoke:")).err
 
 

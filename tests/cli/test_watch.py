@@ -13,7 +13,7 @@ from threading import Thread
 
 import pytest
 
-from speck.cli.watch import passing
+from speck.cli.watch import transient
 from speck.client import RequestRefused
 from speck.core.runtime import JobMetrics
 from speck.errors import ServerError
@@ -178,7 +178,7 @@ def test_top_is_drawn_again_on_a_terminal(flowing: RestServer) -> None:
 
 
 def test_only_what_may_pass_is_waited_for() -> None:
-    assert passing(ServerError("no server")) == "no server"
-    assert passing(RequestRefused(503, "too many wait", [])) == "too many wait"
+    assert transient(ServerError("no server")) == "no server"
+    assert transient(RequestRefused(503, "too many wait", [])) == "too many wait"
     with pytest.raises(RequestRefused, match="no such"):
-        passing(RequestRefused(404, "no such job", []))
+        transient(RequestRefused(404, "no such job", []))

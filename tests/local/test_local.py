@@ -36,7 +36,7 @@ REAL = Registry.of([CONNECT, MQTT])
 # Brokers in both places: what is tested of processes and records needs no engine that takes seconds to start.
 LIGHT = Registry.of([dataclasses.replace(CONNECT, local=MOSQUITTO), MQTT])
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
+pytestmark = [pytest.mark.engine, pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")]
 
 
 @pytest.fixture

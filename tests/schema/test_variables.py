@@ -174,13 +174,13 @@ def test_the_nearest_value_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("a.env", "A=1\nhunter2 and more\n", r"a\.env: line 2: is not NAME=VALUE"),
-        ("a.env", "A=1\nB\n", r"a\.env: line 2: is not NAME=VALUE"),
+        ("a.env", "A=1\nhunter2 and more\n", r"a\.env: line 2: not in the form NAME=VALUE"),
+        ("a.env", "A=1\nB\n", r"a\.env: line 2: not in the form NAME=VALUE"),
         ("a.env", "A-B=hunter2\n", r"'A-B' is not the name of a variable"),
         ("a.yaml", "A: [hunter2]\n", r"a\.yaml: line 1: A is a list \(expected text, a number"),
         ("a.yaml", "- hunter2\n", r"a\.yaml: is a list \(expected a mapping"),
         ("a.yml", "A: }\n", r"a\.yml: line 1: not valid YAML"),
-        ("a.env", b"A=\xff", r"a\.env: is not UTF-8 text"),
+        ("a.env", b"A=\xff", r"a\.env: not UTF-8 text"),
     ],
 )
 def test_a_file_that_is_none_of_variables(
@@ -300,4 +300,4 @@ def test_every_command_that_reads_an_inventory_takes_values(
     )
     assert "A, broker tcp://127.0.0.1:1: " in said.out
     assert "cloud, broker" in said.out
-    assert "are for the file that --sites names" in speck("sites", "check", "--env", "prod.env").err
+    assert "--env and --set need --sites" in speck("sites", "check", "--env", "prod.env").err

@@ -65,7 +65,7 @@ def test_apply_answers_at_once_and_works_on_in_the_background(rest: RestServer) 
     busy = post(rest, TWO)
     assert (busy.status_code, busy.headers["Content-Type"]) == (409, "application/problem+json")
     hold.release()
-    assert rest.coordinator.live_operation(answer.json()["id"]).wait(30)  # type: ignore[union-attr]
+    assert rest.coordinator.operations.live(answer.json()["id"]).wait(30)  # type: ignore[union-attr]
 
 
 def test_events_of_an_operation_end_with_its_end(rest: RestServer) -> None:

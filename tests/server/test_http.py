@@ -323,7 +323,7 @@ def test_clients_that_drip_are_cut_and_keep_nobody_waiting(tmp_path: Path) -> No
             assert "did not arrive in time" in json.loads(body)["detail"]
             connection.close()
         refused = {"route": "refused", "method": "other", "status": "4xx"}
-        counted = rest.coordinator.gauges.registry.get_sample_value
+        counted = rest.services.metrics.registry.get_sample_value
         assert counted("speck_http_requests_total", refused) == len(dripping)
 
 

@@ -116,6 +116,7 @@ def test_the_documented_way_to_let_others_in(tmp_path: Path) -> None:
         assert named.ok
 
 
+@pytest.mark.engine
 def test_a_proxy_that_speaks_tls_before_it(tmp_path: Path) -> None:
     """What it is sent and what it streams comes through, and comes at once."""
     with rest_server(tmp_path, token="right") as rest, nginx_before_speck(tmp_path, rest.url) as proxy:

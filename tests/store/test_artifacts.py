@@ -16,7 +16,7 @@ from tests.support.rest_server import rest_server
 
 def test_an_engine_fetches_with_the_url_alone(tmp_path: Path) -> None:
     with rest_server(tmp_path, token="of-the-api") as rest:
-        files = rest.coordinator.files
+        files = rest.services.files
         assert files is not None
         artifact = files.offer("job.py", b"content")
         answer = requests.get(artifact.url, timeout=30)

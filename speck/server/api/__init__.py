@@ -1,4 +1,4 @@
-"""The REST interface: a Flask application around one coordinator."""
+"""The REST interface: a Flask application around the services of one coordinator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flask_smorest import Api
 from werkzeug.exceptions import HTTPException
 
 import speck
-from speck.coordinator import Coordinator
+from speck.coordinator import Services
 from speck.schema import CompositionSchema, JobSchema
 from speck.schema.yaml.parser import MAX_BYTES
 from speck.server.api import openapi, problems
@@ -60,7 +60,7 @@ def _anybody(header: str) -> bool:
     return True
 
 
-def create_app(coordinator: Coordinator, protection: Protection | None = None) -> Flask:
+def create_app(services: Services, protection: Protection | None = None) -> Flask:
     """The application; it takes requests to numeric addresses and ``localhost``, unless told more."""
     protection = protection or Protection()
     app = Flask("speck")
@@ -70,8 +70,8 @@ def create_app(coordinator: Coordinator, protection: Protection | None = None) -
         "OPENAPI_VERSION": "3.0.3",
         "MAX_CONTENT_LENGTH": MAX_BODY,
     }
-    app.extensions["coordinator"] = coordinator
-    app.extensions["live"] = Live(coordinator)
+    app.extensions["services"] = services
+    app.extensions["live"] = Live(services)
     app.extensions["known"] = _anybody
     problems.register(app)
     api = _ProblemApi(app)
@@ -80,7 +80,7 @@ def create_app(coordinator: Coordinator, protection: Protection | None = None) -
     api.register_blueprint(blueprint)
     app.register_blueprint(FILES)
     app.register_blueprint(DASHBOARD)
-    request_metrics.register(app, coordinator.gauges)
+    request_metrics.register(app, services.metrics)
     # In this order: what is no business of this server, what is too much, who asks.
     origin.register(app, protection.names)
     if protection.rate:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, current_app, send_file
 
-from speck.coordinator import Coordinator
+from speck.coordinator import Services
 from speck.server.api import problems
 
 PREFIX = "/artifacts/"
@@ -18,8 +18,8 @@ FILES = Blueprint("files", __name__)
 @FILES.get(f"{PREFIX}<sha256>/<token>/<name>")
 def fetch_artifact(sha256: str, token: str, name: str) -> Response:
     """The content with this hash."""
-    coordinator: Coordinator = current_app.extensions["coordinator"]
-    files = coordinator.files
+    services: Services = current_app.extensions["services"]
+    files = services.files
     path = files.find(sha256, token, name) if files is not None else None
     if path is None:  # whether it is the token or the file is nobody's business
         return problems.problem(404, "there is no such artifact, or the URL does not allow it")

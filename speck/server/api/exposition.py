@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 import speck
 from speck.apply.operation import Operation
-from speck.coordinator import Coordinator
+from speck.coordinator import Queries, Services
 from speck.observe.metrics import OPERATIONS
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -32,38 +32,38 @@ _OF_JOBS = {
 }
 
 
-def exposition(coordinator: Coordinator) -> bytes:
+def exposition(services: Services) -> bytes:
     """The metrics in Prometheus's text format."""
     looked_up = CollectorRegistry()
-    looked_up.register(_LookedUp(coordinator))
+    looked_up.register(_LookedUp(services))
     for collector in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR):
         looked_up.register(collector)
-    return generate_latest(coordinator.gauges.registry) + generate_latest(looked_up)
+    return generate_latest(services.metrics.registry) + generate_latest(looked_up)
 
 
 class _LookedUp(Collector):
-    def __init__(self, coordinator: Coordinator) -> None:
-        self._coordinator = coordinator
+    def __init__(self, services: Services) -> None:
+        self._services = services
 
     def describe(self) -> list[Metric]:
         return []
 
     def collect(self) -> Iterator[Metric]:
-        coordinator = self._coordinator
-        site_at = cache(coordinator.views.site_at)
+        coordinator, queries = self._services.coordinator, self._services.queries
+        site_at = cache(self._services.sites.site_at)
         yield InfoMetricFamily("speck_build", "The version that runs", {"version": speck.__version__})
-        snapshots = coordinator.deployments.snapshots()
-        jobs = coordinator.views.jobs(snapshots)
+        snapshots = queries.deployments.snapshots()
+        jobs = queries.jobs(snapshots)
         used = {each["job"][field] for each in jobs for field in ("spe_address", "source_broker")}
         sites, families = _jobs(jobs, site_at)
         yield from families
-        yield from _rates(coordinator.views.rates(snapshots)["jobs"], sites, coordinator.clock() - FRESH)
+        yield from _rates(queries.rates(snapshots)["jobs"], sites, queries.clock() - FRESH)
         yield GaugeMetricFamily("speck_compositions", "Compositions", value=len(snapshots))
-        yield _running(coordinator.operations.running())
-        seen = coordinator.gauges.seen()
+        yield _running(queries.operations.running())
+        seen = self._services.metrics.seen()
         yield _seen({address: seen[address] for address in sorted(used & seen.keys())}, site_at)
-        yield _stored(coordinator.telemetry.stored(), site_at)
-        yield from _store(coordinator)
+        yield _stored(queries.sampler.stored(), site_at)
+        yield from _store(queries)
         ready = not (coordinator.waits_for() or coordinator.faults())
         yield GaugeMetricFamily("speck_ready", "Whether /readyz would say so (1) or not (0)", value=ready)
 
@@ -121,12 +121,12 @@ def _stored(stored: Mapping[str, int], site_at: Callable[[str], str]) -> Metric:
     return family
 
 
-def _store(coordinator: Coordinator) -> Iterator[Metric]:
+def _store(queries: Queries) -> Iterator[Metric]:
     size = GaugeMetricFamily("speck_store_size_bytes", "Size of the store's files", labels=("part",))
-    for part, value in coordinator.store_size().items():
+    for part, value in queries.store_size().items():
         size.add_metric((part,), value)
     yield size
-    writable = coordinator.store.failure is None
+    writable = queries.deployments.store.failure is None
     yield GaugeMetricFamily(
         "speck_store_writable", "Whether the last change reached the disk (1) or not (0)", value=writable
     )

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from speck.apply.operation import Operation, summary_data
-from speck.coordinator import Coordinator
+from speck.coordinator import Queries, Services, SiteQueries
 from speck.errors import SpeckError
 from speck.server.api.feed import Feed, event
 
@@ -94,7 +94,7 @@ class Watcher:
 class Live:
     """Who follows, and the watchers for them.  ``most`` may follow at once."""
 
-    coordinator: Coordinator
+    services: Services
     most: int = MOST
     feed: Feed = field(default_factory=Feed, init=False)
     mark: str = field(default_factory=lambda: uuid.uuid4().hex[:8], init=False)
@@ -110,7 +110,7 @@ class Live:
                 return False
             self._followers += 1
             if not self._watchers:
-                self._watchers = [Watcher(self.feed, parts) for parts in _parts(self.coordinator)]
+                self._watchers = [Watcher(self.feed, parts) for parts in _parts(self.services)]
                 for each in self._watchers:
                     each.start()
             return True
@@ -149,7 +149,7 @@ class Live:
         while not self._closed and holds():
             news = self.feed.news(since)
             since = news.version
-            yield "".join(event(news, self.mark, self.coordinator.clock()))
+            yield "".join(event(news, self.mark, self.services.queries.clock()))
             self._rest(since, holds)
 
     def _rest(self, since: int, holds: Callable[[], bool]) -> None:
@@ -169,33 +169,34 @@ def _version(last: str, mark: str) -> int:
 # --- what is looked at
 
 
-def _parts(coordinator: Coordinator) -> tuple[Sequence[Part], ...]:
+def _parts(services: Services) -> tuple[Sequence[Part], ...]:
     """What each watcher looks at."""
+    queries = services.queries
     quick = (
-        Part("operations", 0.25, lambda: operations(coordinator.recent_operations())),
-        Part("jobs", 1.0, lambda: _jobs(coordinator)),
-        Part("compositions", 1.0, lambda: _compositions(coordinator)),
-        Part("events", 1.0, lambda: {"event": lines(coordinator.events(EVENTS))}),
-        Part("rates", 1.0, lambda: _rates(coordinator)),
+        Part("operations", 0.25, lambda: operations(queries.operations.recent())),
+        Part("jobs", 1.0, lambda: _jobs(queries)),
+        Part("compositions", 1.0, lambda: _compositions(queries)),
+        Part("events", 1.0, lambda: {"event": lines(queries.events(EVENTS))}),
+        Part("rates", 1.0, lambda: _rates(queries)),
     )
-    return quick, (Part("sites", 10.0, lambda: _reached(coordinator)),)
+    return quick, (Part("sites", 10.0, lambda: _reached(services.sites)),)
 
 
-def _jobs(coordinator: Coordinator) -> Items:
+def _jobs(queries: Queries) -> Items:
     """Each job, and apart from it, since that changes with each round of the loop, when it was observed."""
-    jobs = coordinator.views.jobs()
+    jobs = queries.jobs()
     observed = {each["job_name"]: round(each.pop("observed_at"), 1) for each in jobs}
     return {"job": {each["job_name"]: each for each in jobs}, "observed": observed}
 
 
-def _rates(coordinator: Coordinator) -> Items:
-    return {"rate": {each["job_name"]: each for each in coordinator.views.rates()["jobs"]}}
+def _rates(queries: Queries) -> Items:
+    return {"rate": {each["job_name"]: each for each in queries.rates()["jobs"]}}
 
 
-def _compositions(coordinator: Coordinator) -> Items:
-    sites = coordinator.inventory.places()
+def _compositions(queries: Queries) -> Items:
+    sites = queries.inventory.places()
     return {
-        "composition": {each["name"]: each for each in coordinator.views.compositions()},
+        "composition": {each["name"]: each for each in queries.compositions()},
         "site": {
             each.name: {
                 "name": each.name,
@@ -208,8 +209,8 @@ def _compositions(coordinator: Coordinator) -> Items:
     }
 
 
-def _reached(coordinator: Coordinator) -> Items:
-    return {"reach": {each["name"]: each for each in coordinator.views.sites()}}
+def _reached(sites: SiteQueries) -> Items:
+    return {"reach": {each["name"]: each for each in sites.sites()}}
 
 
 def operations(recent: Sequence[Operation]) -> Items:

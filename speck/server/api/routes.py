@@ -11,7 +11,7 @@ from flask_smorest import Blueprint
 from werkzeug.exceptions import UnsupportedMediaType
 
 from speck.apply.operation import Operation
-from speck.coordinator import Coordinator
+from speck.coordinator import Coordinator, Queries, Services, SiteQueries
 from speck.core.plan import Plan, plan_data
 from speck.errors import InvalidInput
 from speck.schema import Loaded, load_composition, load_job, read_document
@@ -48,9 +48,21 @@ def _body(schema: str, *, yaml: bool) -> dict[str, Any]:
     return {"required": True, "content": content}
 
 
+def _services() -> Services:
+    services: Services = current_app.extensions["services"]
+    return services
+
+
 def _coordinator() -> Coordinator:
-    coordinator: Coordinator = current_app.extensions["coordinator"]
-    return coordinator
+    return _services().coordinator
+
+
+def _queries() -> Queries:
+    return _services().queries
+
+
+def _sites() -> SiteQueries:
+    return _services().sites
 
 
 def _answer(operation: Operation, wait: float) -> tuple[dict[str, Any], int, dict[str, str]]:
@@ -73,7 +85,7 @@ def _load(name: str) -> Loaded:
         request.get_data(),
         inventory=coordinator.inventory,
         registry=coordinator.registry,
-        root=coordinator.roots,
+        root=coordinator.settings.roots,
         default_name=name,
         format=_format(),
     )
@@ -121,7 +133,7 @@ def apply_composition(query: dict[str, Any]) -> Any:
 @blueprint.response(200, schemas.CompositionSummarySchema(many=True))
 def list_compositions() -> Any:
     """All compositions"""
-    return _coordinator().views.compositions()
+    return _queries().compositions()
 
 
 @blueprint.route("/compositions/<name>", methods=["GET"])
@@ -129,7 +141,7 @@ def list_compositions() -> Any:
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
 def show_composition(name: str) -> Any:
     """One composition with its jobs and revisions"""
-    return _coordinator().views.composition(name)
+    return _queries().composition(name)
 
 
 @blueprint.route("/compositions/<name>", methods=["DELETE"])
@@ -153,7 +165,7 @@ def delete_composition(query: dict[str, Any], name: str) -> Any:
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
 def list_revisions(name: str) -> Any:
     """A composition's history"""
-    return _coordinator().revisions(name)
+    return _queries().revisions(name)
 
 
 @blueprint.route("/compositions/<name>/revisions/<int:number>", methods=["GET"])
@@ -161,7 +173,7 @@ def list_revisions(name: str) -> Any:
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
 def show_revision(name: str, number: int) -> Any:
     """One revision with its jobs"""
-    return _coordinator().revision(name, number)
+    return _queries().revision(name, number)
 
 
 @blueprint.route("/compositions/<name>/diff", methods=["GET"])
@@ -170,7 +182,7 @@ def show_revision(name: str, number: int) -> Any:
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
 def show_difference(query: dict[str, Any], name: str) -> Any:
     """What differs between two revisions, field by field"""
-    return _coordinator().difference(name, query["before"], query["after"])
+    return _queries().difference(name, query["before"], query["after"])
 
 
 @blueprint.route("/compositions/<name>/rollback", methods=["POST"])
@@ -207,7 +219,7 @@ def deploy_job(query: dict[str, Any]) -> Any:
         document.value,
         inventory=coordinator.inventory,
         registry=coordinator.registry,
-        root=coordinator.roots,
+        root=coordinator.settings.roots,
     )
     operation, _ = coordinator.apply_job(job, query["composition"], **_why(query))
     return _answer(operation, query["wait"])
@@ -217,7 +229,7 @@ def deploy_job(query: dict[str, Any]) -> Any:
 @blueprint.response(200, schemas.JobViewSchema(many=True))
 def list_jobs() -> Any:
     """What runs, as last observed, with when"""
-    return _coordinator().views.jobs()
+    return _queries().jobs()
 
 
 @blueprint.route("/jobs/<name>", methods=["GET"])
@@ -225,7 +237,7 @@ def list_jobs() -> Any:
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
 def show_job(name: str) -> Any:
     """One job, asked of its engine now"""
-    return _coordinator().views.job(name)
+    return _queries().job(name)
 
 
 @blueprint.route("/jobs/<name>/logs", methods=["GET"])
@@ -235,7 +247,7 @@ def show_job(name: str) -> Any:
 @blueprint.alt_response(502, schema=schemas.ProblemSchema, description="its engine could not be asked")
 def show_log(query: dict[str, Any], name: str) -> Any:
     """The last lines that a job's engine has of it"""
-    return _coordinator().views.log(name, query["lines"])
+    return _queries().log(name, query["lines"])
 
 
 @blueprint.route("/jobs/<name>", methods=["DELETE"])
@@ -253,7 +265,7 @@ def delete_job(query: dict[str, Any], name: str) -> Any:
 @blueprint.response(200, schemas.RatesSchema)
 def show_rates() -> Any:
     """What each job does now: messages/s in and out, what waits for it, how long its batches take"""
-    return _coordinator().views.rates()
+    return _queries().rates()
 
 
 @blueprint.route("/operations", methods=["GET"])
@@ -261,7 +273,7 @@ def show_rates() -> Any:
 @blueprint.response(200, schemas.OperationSummarySchema(many=True))
 def list_operations(query: dict[str, Any]) -> Any:
     """The operations that are kept, newest first, without their actions"""
-    return _coordinator().operations.last(**query)
+    return _queries().operations.last(**query)
 
 
 @blueprint.route("/operations/<identifier>", methods=["GET"])
@@ -269,7 +281,7 @@ def list_operations(query: dict[str, Any]) -> Any:
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
 def show_operation(identifier: str) -> Any:
     """The progress of one apply, action by action"""
-    return _coordinator().operation(identifier)
+    return _queries().operations.data(identifier)
 
 
 @blueprint.route("/operations/<identifier>/events", methods=["GET"])
@@ -277,9 +289,9 @@ def show_operation(identifier: str) -> Any:
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
 def follow_operation(identifier: str) -> Response:
     """The progress of one apply as server-sent events, until it ends"""
-    operation = _coordinator().live_operation(identifier)
+    operation = _queries().operations.live(identifier)
     if operation is None:
-        ended = _coordinator().operation(identifier)
+        ended = _queries().operations.data(identifier)
         return _stream(iter((_event(ended),)))
     return _stream(_follow(operation, authentication.standing()))
 
@@ -331,28 +343,28 @@ def follow_live(headers: dict[str, Any]) -> Response:
 @blueprint.response(200, schemas.EventSchema(many=True))
 def list_events(query: dict[str, Any]) -> Any:
     """The audit log: what was to be done, for whom and why, and what came of it"""
-    return _coordinator().events(**query)
+    return _queries().events(**query)
 
 
 @blueprint.route("/sites", methods=["GET"])
 @blueprint.response(200, schemas.SiteViewSchema(many=True))
 def list_sites() -> Any:
     """The inventory, and what of it can be reached"""
-    return _coordinator().views.sites()
+    return _sites().sites()
 
 
 @blueprint.route("/sites/check", methods=["GET"])
 @blueprint.response(200, schemas.CheckupSchema(many=True))
 def check_sites() -> Any:
     """Each engine and broker of the inventory: version, limits, clock, what is wrong and what mends it"""
-    return _coordinator().views.checkups()
+    return _sites().checkups()
 
 
 @blueprint.route("/left-behind", methods=["GET"])
 @blueprint.response(200, schemas.LeftoverSchema(many=True))
 def list_left_behind() -> Any:
     """What was left behind, and is ended when its engine and its broker answer again"""
-    return _coordinator().views.left_behind()
+    return _sites().abandoned()
 
 
 @blueprint.route("/left-behind", methods=["DELETE"])
@@ -361,9 +373,8 @@ def list_left_behind() -> Any:
 @blueprint.alt_response(422, schema=schemas.ProblemSchema, description="nothing was left behind there")
 def forget_left_behind(query: dict[str, Any]) -> Any:
     """Forget what was left behind at places that never come back"""
-    coordinator = _coordinator()
-    coordinator.leftovers.forget(query["place"], author(query["author"]))
-    return coordinator.views.left_behind()
+    _coordinator().reaper.forget(query["place"], author(query["author"]))
+    return _sites().abandoned()
 
 
 @blueprint.route("/whoami", methods=["GET"])
@@ -400,7 +411,7 @@ def readyz() -> Response:
 @blueprint.alt_response(503, schema=schemas.ProblemSchema)
 def check_store() -> Any:
     """What is wrong with the store: records, references, and the code kept beside it"""
-    return _coordinator().check_store()
+    return _queries().check_store()
 
 
 @blueprint.route("/store/backup", methods=["GET"])
@@ -408,11 +419,11 @@ def check_store() -> Any:
 @blueprint.alt_response(503, schema=schemas.ProblemSchema)
 def back_up_store() -> Response:
     """The store as it is at this moment, with the code kept beside it, and without any secret"""
-    return Response(_coordinator().backup(), content_type="application/gzip")
+    return Response(_queries().backup(), content_type="application/gzip")
 
 
 @blueprint.route("/metrics", methods=["GET"])
 @blueprint.response(200, content_type="text/plain", description="Prometheus's text format")
 def show_metrics() -> Response:
     """Metrics for Prometheus"""
-    return Response(exposition.exposition(_coordinator()), content_type=exposition.CONTENT_TYPE)
+    return Response(exposition.exposition(_services()), content_type=exposition.CONTENT_TYPE)

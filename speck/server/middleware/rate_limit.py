@@ -13,7 +13,6 @@ from flask import Flask, Response, request
 
 from speck.server.api import problems
 
-RATE = 100.0  # requests/s of one client, beyond loopback
 _AT_ONCE = 5.0  # s; what may be saved up
 _MOST_CLIENTS = 10_000  # remembered
 

@@ -48,7 +48,7 @@ _GZIP = 16 + zlib.MAX_WBITS
 
 @dataclass(frozen=True)
 class Restored:
-    """What came out of a backup; ``at`` is when it was made (Unix time, s)."""
+    """The contents of a backup; ``at`` is the time at which it was made (Unix time, s)."""
 
     at: float
     records: int

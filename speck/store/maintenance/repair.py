@@ -1,4 +1,4 @@
-"""Taking care of a store's directory: check it, and repair it.  Repair works on one that nobody has open."""
+"""Check and repair of a store's directory.  No process may have it open during a repair."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ def intact_code(directory: Path) -> dict[str, bool]:
 
 
 def records_of(directory: Path) -> list[Record]:
-    """Every record of a store that nobody has open."""
+    """Every record of a store that no process has open."""
     _demand_store(directory)
     with closing(Database(directory)) as database:
         return database.all()
 
 
 def check_directory(directory: Path) -> list[Finding]:
-    """Check a store that nobody has open."""
+    """Check a store that no process has open."""
     return check(records_of(directory), directory)
 
 
 def repair(directory: Path) -> tuple[Path, list[Finding]]:
     """Save what can be read, drop what cannot, and mend references; answers the copy made first, and all.
 
-    Raises :class:`~speck.errors.StoreLocked` when somebody has it open.
+    Raises :class:`~speck.errors.StoreLocked` when a process has it open.
     """
     _demand_store(directory)
     try:

@@ -454,6 +454,7 @@ def test_parallelism(flink_bench: FlinkBench, job_name: str) -> None:
 
 
 @pytest.mark.skipif(not (PROGRAMS / "speck-flink-jobs-all.jar").exists(), reason="needs make jars")
+@pytest.mark.engine
 def test_a_cluster_without_the_connector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "CONNECTOR", tmp_path / "none.jar")
     with FlinkServer(tmp_path) as server:
@@ -742,7 +743,7 @@ FIND = """
 import sys
 from binders.flink import connect_engine
 from speck.core.inventory import Inventory
-from speck.core.job import Attempt
+from speck.core.runtime import Attempt
 address, attempt_id, name = sys.argv[1:]
 engine = connect_engine(address, Inventory())
 handle = engine.find(Attempt(id=attempt_id, job_name=name, number=1, session=f"speck-{name}"))

@@ -18,6 +18,8 @@ from tests.support.certificates import Certificate
 from tests.support.guarded_broker import USER, GuardedBroker, guarded_broker
 from tests.support.mosquitto_server import MosquittoServer, free_port
 
+pytestmark = pytest.mark.engine
+
 CONFIGURATION = ROOT / "pipelines" / "mosquitto.conf"
 PASSWORD = "s3cret-of-the-broker"
 SESSION = "speck-login"

@@ -238,7 +238,7 @@ FIND = """
 import sys
 from binders.spark import connect_engine
 from speck.core.inventory import Inventory
-from speck.core.job import Attempt
+from speck.core.runtime import Attempt
 address, attempt_id, name = sys.argv[1:]
 engine = connect_engine(address, Inventory())
 handle = engine.find(Attempt(id=attempt_id, job_name=name, number=1, session=f"speck-{name}"))
@@ -263,6 +263,7 @@ def test_another_process_finds_it_and_leaves_it(site_bench: SparkBench, job_name
 # -- servers that fail
 
 
+@pytest.mark.engine
 def test_a_killed_server_and_counts_that_go_on(tmp_path: Path) -> None:
     server = SparkServer(tmp_path / "spark")
     with MosquittoServer(tmp_path / "mosquitto") as broker, server:
@@ -289,6 +290,7 @@ def test_a_killed_server_and_counts_that_go_on(tmp_path: Path) -> None:
             bench.close()
 
 
+@pytest.mark.engine
 def test_a_server_without_the_connector(tmp_path: Path) -> None:
     server = SparkServer(tmp_path / "spark")
     server.with_connector = False
@@ -399,8 +401,6 @@ def test_secrets_go_to_the_connector_alone(
 OWNER = """
 import sys, threading, time
 from binders.spark.connect.launcher import Launcher
-from binders.spark.query.spec import Orders
-from tests.support.examples import one_site
 launcher = Launcher()
 launcher.warm_up()
 print(launcher.pid, flush=True)

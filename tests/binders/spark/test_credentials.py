@@ -25,6 +25,8 @@ from tests.support.spark_bench import SparkBench
 from tests.support.spark_server import SparkServer
 from tests.support.tls_proxy import TlsProxy, certificate
 
+pytestmark = pytest.mark.engine
+
 TOKEN = "s3cret-of-site-a"
 WITH_TOKEN = Login(token=Secret("${SPARK_TOKEN}"))
 
