@@ -86,7 +86,7 @@ class PlanApplier:
         """Carry out the plan; the operation shows how each action went."""
         actions = {each.job.job_name: each for each in plan.actions if not isinstance(each, Keep)}
         kept = {each.job.job_name: each for each in plan.actions if isinstance(each, Keep)}
-        self._rewirings = rewirings(actions, all_goes=not self.desired)
+        self._rewirings = rewirings(actions, delete_all=not self.desired)
         self._steps = self._make_steps()
         self._steps.begin(plan)
         run_tasks([*self._tasks(actions), *self._resumed_waits(kept), *self._prunings(kept, actions)])

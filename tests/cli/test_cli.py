@@ -275,7 +275,7 @@ def test_server_that_is_not_there_is_said(capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("nohost", "'nohost' is not a server's address (expected http://HOST:PORT)"),
+        ("nohost", "'nohost' is not the address of a server (expected http://HOST:PORT)"),
         ("ftp://127.0.0.1:1", "is not a server's address"),
         ("http://", "is not a server's address"),
         ("http://a..b:1", "is not a server's address"),
@@ -292,8 +292,8 @@ def test_what_is_no_server_address(speck: Speck, address: str, words: str) -> No
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", "does not answer as a SpecK server does"),
-        (b'HTTP/1.1 404 X\r\nContent-Length: 4\r\n\r\n"no"', "does not answer as a SpecK server does"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", "is not a SpecK server"),
+        (b'HTTP/1.1 404 X\r\nContent-Length: 4\r\n\r\n"no"', "is not a SpecK server"),
         (b"", "does not answer (waited 0.2 s)"),
     ],
     ids=["text", "other JSON", "nothing"],

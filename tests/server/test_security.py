@@ -495,17 +495,17 @@ def test_what_is_too_much_is_told_so(tmp_path: Path) -> None:
         )
         assert begun.status_code == 202
         refused = apply("two", "c d e")
-        assert "1 operations are at work (at most 1" in problem_of(refused, 503)["detail"]
+        assert "1 operations are running (at most 1" in problem_of(refused, 503)["detail"]
         assert refused.headers["Retry-After"] == "5"
         server.go()
         followed = web.get(f"{server.url}/operations/{begun.json()['id']}/events", timeout=120)
         assert '"state": "succeeded"' in followed.text
         assert apply("two", "c d e", "f g h").json()["state"] == "succeeded"
         assert (
-            "more than this server takes (3;"
+            "this server's limit of 3 jobs"
             in problem_of(apply("two", "c d e", "f g h", "i j k"), 409)["detail"]
         )
-        assert "one more than this server takes (2;" in problem_of(apply("three"), 409)["detail"]
+        assert "exceeds this server's limit of 2 compositions" in problem_of(apply("three"), 409)["detail"]
         assert apply("two", "c d e").json()["state"] == "succeeded"
         statuses = [web.get(f"{server.url}/healthz", timeout=120).status_code for _ in range(60)]
         assert {200, 429} == set(statuses)
