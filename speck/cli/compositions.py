@@ -68,7 +68,7 @@ def apply(
     author: str,
     as_json: bool,
 ) -> None:
-    """Bring the running jobs to the state that the file describes."""
+    """Deploy a composition: start, stop, update and move jobs as the file describes."""
     text = read_composition(file, values(env_files, settings, file))
     planned = client.plan(text, file.stem, base_revision, leave_behind)
     warn(planned["warnings"])

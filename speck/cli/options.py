@@ -1,4 +1,4 @@
-"""Options, output and the handling of operations that several commands share."""
+"""Options, exit codes and output that several commands share."""
 
 from __future__ import annotations
 
