@@ -64,12 +64,12 @@ def test_one_that_does_not_fit_is_left_aside_without_a_word(tmp_path: Path) -> N
 
 def test_no_place_for_it(tmp_path: Path) -> None:
     (tmp_path / "environment").write_text("a file")
-    with pytest.raises(LocalError, match=r"no archive of classes at .*some\.jsa: Not a directory"):
+    with pytest.raises(LocalError, match=r"no class archive at .*some\.jsa: Not a directory"):
         make(tmp_path)
 
 
 def test_a_program_that_ends_without_one(tmp_path: Path) -> None:
-    with pytest.raises(LocalError, match=r"no archive of classes at .*some\.jsa: the program wrote none"):
+    with pytest.raises(LocalError, match=r"no class archive at .*some\.jsa: the program wrote none"):
         class_archive.make({"some": [sys.executable, "-c", ""]}, {}, tmp_path, lambda: None)
 
 

@@ -228,8 +228,8 @@ def wrong_logins(guarded: Guarded, file: Path) -> dict[str, tuple[str, JobLogin,
             JobLogin(username=USER, password_file=str(file), ca_file=trusted),
             f"the password file '{file}' cannot be read",
         ),
-        "no-certificate": (broker.certificate, JobLogin(ca_file=trusted), "it demands a client certificate"),
-        "stranger": (broker.certificate, shown, "it refuses our certificate"),
+        "no-certificate": (broker.certificate, JobLogin(ca_file=trusted), "it requires a client certificate"),
+        "stranger": (broker.certificate, shown, "it rejects our certificate"),
         "expired": (broker.expired, JobLogin(ca_file=trusted), "its certificate has expired"),
         "elsewhere": (broker.elsewhere, JobLogin(ca_file=trusted), "its certificate is not for '127.0.0.1'"),
         "untrusted": (broker.password, JobLogin(ca_file=other), "its certificate is not trusted"),
@@ -285,12 +285,12 @@ def flink_failure(guarded: Guarded, login: Login, host: str = "127.0.0.1") -> Bi
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        ("none", "it demands a client certificate"),
-        ("stranger", "it refuses our certificate"),
-        ("late", "it refuses our certificate"),
+        ("none", "it requires a client certificate"),
+        ("stranger", "it rejects our certificate"),
+        ("late", "it rejects our certificate"),
         ("untrusted", "its certificate is not trusted"),
         ("host", "its certificate is not for 'localhost'"),
-        ("file", r"certificate_file .*none\.pem' of engine_login is not there"),
+        ("file", r"certificate_file .*none\.pem' of engine_login does not exist"),
     ],
 )
 def test_who_is_not_let_in_by_flink(guarded: Guarded, kind: str, words: str) -> None:

@@ -119,8 +119,8 @@ def test_flink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def calls() -> Mapping[str, Callable[[], object]]:
             engine = FlinkEngine(address, Inventory())
             used.callback(engine.close)
-            engine.stopper.savepoint_patience = engine.stopper.come_up_patience = 0.0
-            engine.stopper.end_patience = 0.0
+            engine.savepoints.savepoint_patience = engine.savepoints.startup_patience = 0.0
+            engine.savepoints.end_patience = 0.0
             handle = Handle(
                 address, FLINK_JOB, {"job": "a", "savepoints": "file:/s", "checkpoints": "file:/c"}
             )
@@ -293,7 +293,7 @@ def test_a_token_that_no_header_can_carry(scheme: str, token: str, monkeypatch: 
         engine = CONNECT[scheme](address, Inventory({"A": site}))
         assert isinstance(engine, HealthCheckable)
         with pytest.raises(
-            Unreachable, match=r"is no token \(expected one line of printable ASCII\)$"
+            Unreachable, match=r"is not a bearer token \(expected one line of printable ASCII\)$"
         ) as told:
             engine.checkup()
         engine.close()

@@ -205,7 +205,7 @@ def test_a_savepoint_that_cannot_be_written(flink_bench: FlinkBench, job_name: s
     await_state(engine, handle, JobState.RUNNING)
     eventually(lambda: engine.metrics(handle).batch_id, bool)
     with pytest.raises(
-        Rejected, match=rf"job '{job_name}' runs on at .*: its savepoint failed: .*file"
+        Rejected, match=rf"job '{job_name}' goes on running at .*: its savepoint failed: .*file"
     ) as caught:
         engine.stop(handle, keep_state=True)
     assert "\n" not in str(caught.value)
@@ -216,7 +216,7 @@ def test_a_savepoint_that_cannot_be_written(flink_bench: FlinkBench, job_name: s
 
 def test_a_job_that_never_came_up(flink_bench: FlinkBench, job_name: str) -> None:
     engine = flink_bench.binder()
-    engine.stopper.come_up_patience = 0.5
+    engine.savepoints.startup_patience = 0.5
     job = replace(flink_bench.job(job_name), parallelism=100)
     with pytest.raises(
         NoCapacity, match=rf"no room for job '{job_name}', which takes 100: 32 slots, \d+ free"
@@ -478,7 +478,7 @@ def test_a_missing_savepoint_is_named(flink_bench: FlinkBench, job_name: str) ->
 
 def test_check_reads_the_jar(flink_bench: FlinkBench, job_name: str) -> None:
     engine = flink_bench.binder()
-    with pytest.raises(Rejected, match=r"streets\.jar' holds no class 'streets\.Nowhere' \(it has"):
+    with pytest.raises(Rejected, match=r"streets\.jar' has no class 'streets\.Nowhere' \(it has"):
         engine.check(flink_bench.job(job_name, "missing"), None)
     with pytest.raises(Rejected, match="cannot be read as a jar"):
         engine.check(flink_bench.job(job_name, "corrupt"), None)
@@ -611,7 +611,7 @@ def test_tls_and_a_password(
             (
                 Login(username="speck", password=secret, ca_file=trusted),
                 Rejected,
-                "does not let SpecK in.*401",
+                "rejects the login.*401",
             ),
             (Login(ca_file=trusted), Rejected, "engine_login"),
             (Login(username="speck", password=secret), Unreachable, "(?i)certificate"),
