@@ -35,6 +35,19 @@ def explain_tls_error(error: ssl.SSLError, host: str, login: Login) -> str:
     return str(error.strerror or error)
 
 
+def find_tls_error(error: BaseException | None) -> ssl.SSLError | None:
+    """The TLS error among an error's causes, unless it is only the end of a connection."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, ssl.SSLError) and not isinstance(
+            error, ssl.SSLEOFError | ssl.SSLZeroReturnError
+        ):
+            return error
+        error = _inner(error)
+    return None
+
+
 def _distrusted(error: ssl.SSLCertVerificationError, host: str, login: Login) -> str:
     reason = str(getattr(error, "verify_message", "") or error)
     if "mismatch" in reason.lower():
@@ -45,3 +58,9 @@ def _distrusted(error: ssl.SSLCertVerificationError, host: str, login: Login) ->
         return "its certificate is not valid yet"
     expected = f"one signed by {login.ca_file!r}" if login.ca_file else "a ca_file"
     return f"its certificate is not trusted: {reason} (expected {expected})"
+
+
+def _inner(error: BaseException) -> BaseException | None:
+    reason = getattr(error, "reason", None)  # of urllib3's
+    inner = [each for each in (reason, *error.args) if isinstance(each, BaseException)]
+    return inner[0] if inner else error.__cause__ or error.__context__

@@ -81,7 +81,7 @@ class MqttBroker:
 
     def check(self) -> None:
         """See :meth:`speck.binder.BrokerBinder.check`."""
-        self._cache.ask(reject_unfit, fresh=True)
+        self._cache.run(reject_unfit, fresh=True)
 
     def warnings(self) -> list[str]:
         """See :meth:`speck.binder.BrokerBinder.warnings`; determined once, cached until :meth:`close`.
@@ -104,10 +104,10 @@ class MqttBroker:
         """See :meth:`speck.binder.BrokerBinder.ensure_session`."""
         _check_filter(topic)
         with self._lock(session):
-            others = self._cache.ask(lambda control: _add_to_note(control, session, topic))
+            others = self._cache.run(lambda control: _add_to_note(control, session, topic))
             self._subscribe(session, topic, others)
             if others:
-                self._cache.ask(lambda control: _write(control, note_topic(session), {"topics": [topic]}))
+                self._cache.run(lambda control: _write(control, note_topic(session), {"topics": [topic]}))
 
     def session_exists(self, session: str) -> bool:
         """See :meth:`speck.binder.BrokerBinder.session_exists`."""
@@ -128,7 +128,7 @@ class MqttBroker:
     def fence(self, session: str, attempt: int) -> None:
         """See :meth:`speck.binder.BrokerBinder.fence`; a fence that names a newer attempt stays."""
         with self._lock(session):
-            self._cache.ask(lambda control: _raise_fence(control, session, attempt))
+            self._cache.run(lambda control: _raise_fence(control, session, attempt))
 
     def drained(self, session: str, marker: str, seconds: float) -> bool | None:
         """See :meth:`speck.binder.BrokerBinder.drained`.
@@ -161,7 +161,7 @@ class MqttBroker:
         that denies access to ``$SYS``.
         """
         try:
-            count = self._cache.ask(lambda control: control.retained(_STORED_TOPIC, probe_topic()))
+            count = self._cache.run(lambda control: control.retained(_STORED_TOPIC, probe_topic()))
         except Rejected:
             return None
         return int(count) if count is not None and count.isdigit() else None
@@ -198,7 +198,7 @@ class MqttBroker:
                 connection.unsubscribe(other)
 
     def _find_warnings(self) -> list[str]:
-        stated = self._cache.ask(lambda control: stated_warnings(control.limits), fresh=True)
+        stated = self._cache.run(lambda control: stated_warnings(control.limits), fresh=True)
         return stated + probe_warnings(self._address, self._login(), probe_topic(), self._timeout)
 
 

@@ -30,7 +30,7 @@ class ConnectionCache:
         self._idle: deque[tuple[float, Connection]] = deque()  # with the time it became idle, oldest first
         self._timer: threading.Timer | None = None
 
-    def ask(self, work: Callable[[Connection], _T], *, fresh: bool = False) -> _T:
+    def run(self, work: Callable[[Connection], _T], *, fresh: bool = False) -> _T:
         """Run a call over a connection: a cached one, or a new one if that has ended or for ``fresh``.
 
         So the call may run twice, the first time in part.

@@ -7,7 +7,6 @@ request is unknown.
 from __future__ import annotations
 
 import io
-import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from requests.auth import AuthBase, HTTPBasicAuth
 
 from binders.common.bearer import checked_token
 from binders.common.http_errors import FAILURES, never_sent
-from binders.common.tls_errors import explain_tls_error
+from binders.common.tls_errors import explain_tls_error, find_tls_error
 from binders.flink.rest import validation
 from binders.flink.rest.stack_trace import root_cause
 from binders.flink.rest.validation import text
@@ -389,7 +388,7 @@ class FlinkRest:
 
     def _unanswered(self, error: Exception, timeout: float) -> BinderError:
         why = _innermost(error)
-        fault = _tls_fault(error)
+        fault = find_tls_error(error)
         if fault is not None:
             host = urlsplit(self.address).hostname or ""
             reason = explain_tls_error(fault, host, self._login)
@@ -466,25 +465,6 @@ def _file(address: str, login: Login, name: str) -> str | None:
         message = f"{address}: {name} {path!r} of engine_login does not exist (expected a PEM file)"
         raise Rejected(message, address=address)
     return path
-
-
-def _tls_fault(error: BaseException | None) -> ssl.SSLError | None:
-    """The TLS error among an error's causes, unless it is only the end of a connection."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        if isinstance(error, ssl.SSLError) and not isinstance(
-            error, ssl.SSLEOFError | ssl.SSLZeroReturnError
-        ):
-            return error
-        error = _below(error)
-    return None
-
-
-def _below(error: BaseException) -> BaseException | None:
-    reason = getattr(error, "reason", None)  # of urllib3's
-    inner = [each for each in (reason, *error.args) if isinstance(each, BaseException)]
-    return inner[0] if inner else error.__cause__ or error.__context__
 
 
 def _innermost(error: BaseException) -> str:

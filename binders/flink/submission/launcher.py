@@ -154,7 +154,7 @@ class Launcher:
             raise rejection(
                 self.rest.address,
                 job,
-                f"this attempt has already ended at {self.rest.address} (expected a new attempt)",
+                f"this attempt has ended before at {self.rest.address} (expected a new attempt)",
             )
         return found
 

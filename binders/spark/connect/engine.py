@@ -319,7 +319,7 @@ class ConnectEngine:
         elif kind == "died":
             message = f"its code ended the process that ran it ({message})"
         elif "SESSION_CLOSED" in message:
-            message = "this attempt has already ended (expected a new attempt)"
+            message = "this attempt has ended before (expected a new attempt)"
         return Rejected(f"{what} cannot be started on {self.address}: {message}", address=self.address)
 
     def _query_spec(self, job: Job, attempt: Attempt) -> ConnectQuerySpec:

@@ -161,7 +161,7 @@ class ConnectClient:
     # -- sessions
 
     def session_exists(self, session: str) -> bool:
-        """Whether the server knows the session; never creates it."""
+        """True if the server knows the session; never creates it."""
         request = pb2.GetStatusRequest(session_id=session, user_context=_user())
         request.operation_status.SetInParent()
         try:
@@ -173,9 +173,9 @@ class ConnectClient:
         return True
 
     def release(self, session: str, *, for_good: bool = True) -> None:
-        """End a session, its queries and files included; of one that the server does not know: nothing.
+        """End a session with its queries and files; nothing if the server does not know it.
 
-        One that has not ended ``for_good`` may be begun anew.
+        A session that was not ended ``for_good`` may be created again.
         """
         request = pb2.ReleaseSessionRequest(session_id=session, user_context=_user())
         request.allow_reconnect = not for_good

@@ -1,12 +1,5 @@
 """The binder for Spark standalone: one job is one driver in cluster mode, with executors of its own.
 
-**Finding an attempt.**  The master assigns a driver's id, and its web interface lists all drivers, waiting
-ones included; that list is authoritative.  The head of a driver's log, which the worker writes when it starts
-the driver and serves in its web interface, contains the attempt.  So any coordinator finds an attempt, also
-one that another coordinator submitted, without storage shared with the workers.  A driver that waits for a
-worker has no log yet: while there is an unidentified one, :meth:`StandaloneEngine.find` does not report that
-an attempt does not exist.
-
 **Running an attempt once.**  An attempt that was submitted twice, because an answer was lost or by two
 coordinators, has two drivers; a lease in the checkpoint (:mod:`binders.spark.standalone.lease`) decides which
 of them runs, and the other exits.  So a handle has the attempt, and the driver is looked up; it also changes
@@ -18,7 +11,6 @@ when the master restarts it elsewhere.
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -32,16 +24,11 @@ from binders.spark.query.code_check import check_code
 from binders.spark.query.options import STATE_KIND, checkpoint_of, checkpoints_of, same_storage
 from binders.spark.query.progress import metrics_of
 from binders.spark.standalone.capacity import has_capacity, no_capacity, unplaced
-from binders.spark.standalone.driver_status import (
-    DriverStatus,
-    choose_driver,
-    last_error_line,
-    read_status,
-    state_of,
-)
+from binders.spark.standalone.driver_registry import HEAD, HEAD_END, DriverRegistry
+from binders.spark.standalone.driver_status import DriverStatus, last_error_line, state_of
 from binders.spark.standalone.healthcheck import standalone_checkup
 from binders.spark.standalone.master import Cluster, Driver, Master
-from binders.spark.standalone.submission import MAIN_CLASS, Submitter
+from binders.spark.standalone.submission import Submitter
 from speck.binder import ArtifactServer
 from speck.core.inventory import Inventory
 from speck.core.job import Job
@@ -56,20 +43,15 @@ from speck.core.runtime import (
     JobStatus,
     State,
 )
-from speck.errors import BinderError, NoCapacity, OutcomeUnknown, Rejected, Unreachable
+from speck.errors import BinderError, NoCapacity, OutcomeUnknown, Rejected
 
 START_TIMEOUT = 120.0  # s, for a driver to start and the job's code to come to a started query
-FIND_PATIENCE = 5.0  # s, for identifying a driver that was just assigned to a worker
 STOP_GRACE = 30.0  # s, for the current batch
 END_TIMEOUT = 30.0  # s, for a killed driver; a worker waits 10 s before it uses SIGKILL
 
 _POLL = 0.2  # s
-_HEAD = 64 * 1024  # bytes of a driver's log, and of its status file
 _MAX_LOG = 1 << 20  # bytes
 _LONG_LINE = 500  # bytes
-_HEAD_END = "\n" + "=" * 40 + "\n"
-_ATTEMPT = re.compile(r"-Dspark\.speck\.attempt=([0-9a-f]{32})\b")
-_JOB = re.compile(r"-Dspark\.speck\.job=([A-Za-z0-9._-]+)")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -91,9 +73,7 @@ class StandaloneEngine:
         self._reservations: Reservations[int] = Reservations()
         self._guard = threading.Lock()
         self._attempts: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
-        self._owners: dict[
-            str, tuple[str, str]
-        ] = {}  # by driver id: attempt id and job name; empty if foreign
+        self._drivers = DriverRegistry(address, self._master)
         self._stopped: set[str] = set()  # attempts that were stopped here, which the master may still list
 
     def take_artifacts(self, server: ArtifactServer) -> None:
@@ -142,7 +122,7 @@ class StandaloneEngine:
         Raises :class:`~speck.errors.OutcomeUnknown` while a driver waits for a worker which may be the
         attempt's.
         """
-        chosen = self._find_driver(attempt.id, strict=True)
+        chosen = self._drivers.find(attempt.id, strict=True)
         if chosen is None or attempt.id in self._stopped or not _is_present(*chosen):
             return None
         return self._handle(attempt)
@@ -156,7 +136,7 @@ class StandaloneEngine:
         attempts = [handle.engine_id for handle in handles]
         try:
             cluster = self._master.cluster()
-            unknown = self._identify(cluster)
+            unknown = self._drivers.identify(cluster)
         except BinderError as error:
             unreachable = JobStatus(JobState.UNKNOWN, time.time(), str(error))
             return dict.fromkeys(attempts, unreachable)
@@ -165,10 +145,7 @@ class StandaloneEngine:
     def running(self) -> list[Found]:
         """The active drivers of SpecK, as far as they are identified."""
         cluster = self._master.cluster()
-        self._identify(cluster)
-        active = (driver.id for driver in cluster.drivers if driver.active)
-        owners = (self._owners.get(driver, ("", "")) for driver in active)
-        return [Found(attempt, job, attempt) for attempt, job in owners if attempt]
+        return [Found(attempt, job, attempt) for attempt, job in self._drivers.active(cluster)]
 
     def stop(self, handle: Handle, keep_state: bool) -> State | None:
         """Request the driver to stop after the current batch; kill it if it does not.
@@ -177,7 +154,7 @@ class StandaloneEngine:
         query that was never started.
         """
         attempt = handle.engine_id
-        chosen = self._find_driver(attempt, strict=False)
+        chosen = self._drivers.find(attempt, strict=False)
         status = chosen[1] if chosen is not None else None
         if chosen is not None:
             if keep_state and status is not None and self._request_stop(attempt, status):
@@ -229,7 +206,7 @@ class StandaloneEngine:
         return found
 
     def _metrics(self, handle: Handle, cluster: Cluster) -> JobMetrics:
-        chosen = self._choose(handle.engine_id, cluster)
+        chosen = self._drivers.choose(handle.engine_id, cluster)
         if chosen is None or not _is_present(*chosen) or handle.engine_id in self._stopped:
             name = handle.details.get("job", "")
             raise Rejected(f"{self.address} runs no driver of job {name!r}", address=self.address)
@@ -240,7 +217,7 @@ class StandaloneEngine:
         """Cores and memory of the workers that are alive; ``slots`` are the inventory's, if it has them."""
         cluster = self._master.cluster()
         slots = self._known.slots
-        running = len(self._jobs(cluster)) if slots is not None else 0
+        running = len(self._drivers.active_jobs(cluster)) if slots is not None else 0
         return Capacity(
             slots=slots,
             slots_free=max(0, slots - running) if slots is not None else None,
@@ -252,8 +229,8 @@ class StandaloneEngine:
     def log_tail(self, handle: Handle, lines: int) -> list[str]:
         """The end of the driver's output, at most half of the lines, and the end of its log."""
         cluster = self._master.cluster()
-        self._identify(cluster)
-        chosen = self._choose(handle.engine_id, cluster)
+        self._drivers.identify(cluster)
+        chosen = self._drivers.choose(handle.engine_id, cluster)
         worker = cluster.worker(chosen[0].worker) if chosen is not None else None
         if chosen is None or worker is None or handle.engine_id in self._stopped:
             name = handle.details.get("job", "")
@@ -262,7 +239,7 @@ class StandaloneEngine:
         kinds = ("stdout", "stderr")
         texts = (self._master.log(worker, chosen[0].id, kind, start=None, length=size).text for kind in kinds)
         # The head is the command that started the driver, some kilobytes in one line.
-        printed, logged = (text.rpartition(_HEAD_END)[2].splitlines() for text in texts)
+        printed, logged = (text.rpartition(HEAD_END)[2].splitlines() for text in texts)
         half = [f"out: {line}" for line in printed[-(lines // 2) :]] if lines > 1 else []
         return half + logged[len(half) - lines :]
 
@@ -274,82 +251,7 @@ class StandaloneEngine:
         """Close the connections; drivers go on running."""
         self._master.close()
 
-    # -- identifying drivers
-
-    def _find_driver(self, attempt: str, *, strict: bool) -> tuple[Driver, DriverStatus | None] | None:
-        """The driver of an attempt that runs or ran its query.
-
-        Raises :class:`~speck.errors.OutcomeUnknown`, if ``strict``, while a driver that waits for a worker
-        may be the attempt's.  A submit need not be strict: of two drivers one exits.
-        """
-        deadline = time.monotonic() + FIND_PATIENCE
-        while True:
-            cluster = self._master.cluster()
-            unknown = self._identify(cluster)
-            chosen = self._choose(attempt, cluster)
-            replaced = chosen is not None and chosen[0].state == "RELAUNCHING"
-            if not (strict or replaced):
-                unknown = [driver for driver in unknown if driver.state == "RUNNING"]
-            if not unknown or (chosen is not None and not replaced):
-                return chosen
-            if time.monotonic() > deadline:
-                break
-            time.sleep(_POLL)
-        if strict or replaced:
-            raise OutcomeUnknown(
-                f"{self.address} has drivers that wait for a worker, one of which may be the attempt's "
-                f"({', '.join(driver.id for driver in unknown)})",
-                address=self.address,
-            )
-        return chosen
-
-    def _choose(self, attempt: str, cluster: Cluster) -> tuple[Driver, DriverStatus | None] | None:
-        drivers = self._drivers(attempt, cluster)
-        return choose_driver([(driver, self._read_status(driver, cluster)) for driver in drivers])
-
-    def _drivers(self, attempt: str, cluster: Cluster) -> list[Driver]:
-        return [each for each in cluster.drivers if self._owners.get(each.id, ("", ""))[0] == attempt]
-
-    def _identify(self, cluster: Cluster) -> list[Driver]:
-        """Determine the owners of the drivers; returns the active ones that cannot be identified yet."""
-        unknown = []
-        for driver in cluster.drivers:
-            if driver.id in self._owners or driver.main_class != MAIN_CLASS:
-                continue
-            owner = self._owner(driver, cluster)
-            if owner is not None:
-                self._owners[driver.id] = owner
-            elif driver.active:
-                unknown.append(driver)
-        return unknown
-
-    def _owner(self, driver: Driver, cluster: Cluster) -> tuple[str, str] | None:
-        worker = cluster.worker(driver.worker)
-        if worker is None:
-            return None
-        try:
-            head = self._master.log(worker, driver.id, "stderr", start=0, length=_HEAD).text
-        except (Unreachable, OutcomeUnknown, Rejected):
-            return None
-        if _HEAD_END not in head:
-            return None
-        head = head.partition(_HEAD_END)[0]
-        attempt, job = _ATTEMPT.search(head), _JOB.search(head)
-        return (attempt[1], job[1]) if attempt and job else ("", "")
-
-    def _jobs(self, cluster: Cluster) -> list[str]:
-        """The names of the jobs that have an active driver; empty names for unidentified drivers."""
-        self._identify(cluster)
-        active = [driver.id for driver in cluster.drivers if driver.active]
-        owners = [self._owners.get(driver, ("unknown", "")) for driver in active]
-        return [job for attempt, job in owners if attempt]
-
-    def _read_status(self, driver: Driver, cluster: Cluster) -> DriverStatus | None:
-        worker = cluster.worker(driver.worker)
-        if worker is None:
-            return None
-        log = self._master.log(worker, driver.id, "out", start=0, length=_HEAD)
-        return read_status(log.text, log.read_at)
+    # -- observing
 
     def _status(self, attempt: str, cluster: Cluster, unknown: list[Driver]) -> JobStatus:
         try:
@@ -359,7 +261,7 @@ class StandaloneEngine:
         return JobStatus(state, time.time(), message)
 
     def _observe(self, attempt: str, cluster: Cluster, unknown: list[Driver]) -> tuple[JobState, str]:
-        chosen = self._choose(attempt, cluster)
+        chosen = self._drivers.choose(attempt, cluster)
         if attempt in self._stopped and (chosen is None or not chosen[0].active):
             return JobState.LOST, "the job was stopped"
         if chosen is None and unknown:
@@ -383,18 +285,18 @@ class StandaloneEngine:
         worker = cluster.worker(driver.worker)
         if worker is None:
             return "its worker is lost"
-        log = self._master.log(worker, driver.id, "stderr", start=None, length=_HEAD)
+        log = self._master.log(worker, driver.id, "stderr", start=None, length=HEAD)
         return last_error_line(log.text) or "its log is empty"
 
     # -- starting
 
     def _submit(self, job: Job, attempt: Attempt) -> Handle:
-        chosen = self._find_driver(attempt.id, strict=False)
+        chosen = self._drivers.find(attempt.id, strict=False)
         if chosen is None:
             driver = self._submitter.submit(job, attempt, self.stop_grace)
-            self._owners[driver] = (attempt.id, attempt.job_name)
+            self._drivers.add(driver, attempt.id, attempt.job_name)
         elif not _is_present(*chosen):
-            raise self._rejection(job, "this attempt has already ended (expected a new attempt)")
+            raise self._rejection(job, "this attempt has ended before (expected a new attempt)")
         return self._await_start(job, attempt)
 
     def _await_start(self, job: Job, attempt: Attempt) -> Handle:
@@ -402,8 +304,8 @@ class StandaloneEngine:
         while True:
             overdue = time.monotonic() - begin > self.start_timeout
             cluster = self._master.cluster()
-            self._identify(cluster)
-            chosen = self._choose(attempt.id, cluster)
+            self._drivers.identify(cluster)
+            chosen = self._drivers.choose(attempt.id, cluster)
             if chosen is None:
                 message = f"{self.address} has lost the driver of job {job.job_name!r}"
                 raise OutcomeUnknown(message, address=self.address)
@@ -454,7 +356,7 @@ class StandaloneEngine:
 
     def _kill(self, attempt: str) -> None:
         """Kill all drivers of an attempt, and wait until the master reports their end."""
-        for driver in self._drivers(attempt, self._master.cluster()):
+        for driver in self._drivers.of_attempt(attempt, self._master.cluster()):
             if driver.active:
                 self._master.kill(driver.id)
         if not self._await_end(attempt, END_TIMEOUT):
@@ -473,7 +375,7 @@ class StandaloneEngine:
         return True
 
     def _is_running(self, attempt: str, cluster: Cluster) -> bool:
-        return any(driver.active for driver in self._drivers(attempt, cluster)) or any(
+        return any(driver.active for driver in self._drivers.of_attempt(attempt, cluster)) or any(
             attempt in name for name in cluster.applications
         )
 
@@ -494,15 +396,14 @@ class StandaloneEngine:
         """Reserve a slot, and cores and memory of the workers, that are not reserved for others."""
         with self._reservations.deciding(job.job_name, 1) as reserved:
             cluster = self._master.cluster()
-            jobs, slots = self._jobs(cluster), self._known.slots
+            jobs, slots = self._drivers.active_jobs(cluster), self._known.slots
             if job.job_name in jobs:
                 return  # its own resources are released first
             known = [name for name in jobs if name]
             taken = slots_taken(known, len(jobs) - len(known), reserved)
             if slots is not None and taken >= slots:
                 raise no_slot(self.address, job.job_name, slots, len(jobs), taken)
-            owners = {driver: name for driver, (_, name) in list(self._owners.items())}
-            drivers, executors = unplaced(cluster, owners, reserved.keys())
+            drivers, executors = unplaced(cluster, self._drivers.job_names(), reserved.keys())
             if not has_capacity(cluster.workers, drivers, executors):
                 raise no_capacity(self.address, job.job_name, cluster.workers, max(drivers, executors))
 

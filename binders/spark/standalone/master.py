@@ -158,9 +158,10 @@ class Master:
         self._request("GET", f"{worker.url}/json/", f"worker {worker.id} of Spark master")
 
     def cluster(self) -> Cluster:
-        """Workers, drivers and applications as they are now; of a master that does not lead: no answer.
+        """The current workers, drivers and applications.
 
-        A standby knows of no driver, and one that takes over not of all yet.
+        Raises :class:`~speck.errors.OutcomeUnknown` for a master that does not lead: a standby lists no
+        drivers, and a master in recovery not all of them yet.
         """
         content = self._json("GET", f"{self.ui}/json/", "web interface (ui_port)")
         state = str(content.get("status", _LEADS))

@@ -767,7 +767,7 @@ def test_another_process_finds_it_and_leaves_it(flink_bench: FlinkBench, job_nam
 def test_no_place_for_savepoints(spare_server: FlinkServer, flink_jobs: Path, job_name: str) -> None:
     bench = FlinkBench(spare_server, flink_jobs)
     engine, job = bench.binder(), bench.job(job_name)
-    with pytest.raises(Rejected, match=r"no place for savepoints .expected savepoint_dir"):
+    with pytest.raises(Rejected, match=r"no savepoint directory .expected savepoint_dir"):
         engine.check(job, None)
     # What is acknowledged is in the last checkpoint, which must outlive the JobManager.
     halfway = bench.binder(site(bench, savepoint_dir="/savepoints"))
@@ -805,7 +805,7 @@ def test_a_killed_cluster_and_counts_that_go_on(
     await_state(engine, stopped, JobState.RUNNING)
     kept = engine.stop(stopped, keep_state=True)
     placeless = bench.binder()
-    with pytest.raises(Rejected, match="no place for savepoints"):
+    with pytest.raises(Rejected, match="no savepoint directory"):
         placeless.check(job, None)
     spare_server.kill()
     assert engine.status(handle).state is JobState.UNKNOWN

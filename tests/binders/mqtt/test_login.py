@@ -186,7 +186,7 @@ def test_a_certificate_that_is_not_taken(broker: GuardedBroker, name: str) -> No
     ("field", "words"),
     [
         ("expired", "its certificate has expired"),
-        ("elsewhere", "its certificate is not for '127.0.0.1' (expected that among its subject alternative"),
+        ("elsewhere", "its certificate is not for '127.0.0.1' (expected that name among its subject"),
     ],
 )
 def test_a_broker_whose_certificate_is_not_good(broker: GuardedBroker, field: str, words: str) -> None:

@@ -214,7 +214,7 @@ def test_code_that_never_ends_is_killed(bench: StandaloneBench, job_name: str) -
     told = threading.Event()
 
     def building() -> bool:
-        chosen = engine._choose(attempt.id, bench.master.cluster())
+        chosen = engine._drivers.choose(attempt.id, bench.master.cluster())
         return chosen is not None and chosen[1] is not None and chosen[1].kind == "building"
 
     def lose_patience() -> None:
