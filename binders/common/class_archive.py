@@ -19,14 +19,14 @@ _PATIENCE = 180.0  # s
 _EXIT_PATIENCE = 300.0  # s, for a program that was terminated to write its archive
 
 
-def place(name: str) -> Path:
+def archive_path(name: str) -> Path:
     """The path of the archive of this name, in the environment whose jars it was made of."""
     return Path(sys.prefix) / "share" / "speck" / f"{name}.jsa"
 
 
 def options(name: str) -> tuple[str, ...]:
     """Java's options to use the archive; empty if there is none."""
-    archive = place(name)
+    archive = archive_path(name)
     # Otherwise Java prints on standard output that an archive does not match.
     return (f"-XX:SharedArchiveFile={archive}", "-Xlog:cds*=off") if archive.is_file() else ()
 
@@ -66,7 +66,7 @@ def make(
             process.kill()
             process.wait()
     for name in programs:
-        _move(directory / f"{name}.jsa", place(name))
+        _move(directory / f"{name}.jsa", archive_path(name))
 
 
 def _move(written: Path, to: Path) -> None:

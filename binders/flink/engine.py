@@ -20,7 +20,7 @@ from binders.flink.state import locations
 from binders.flink.state.savepoints import SavepointManager
 from binders.flink.submission.cluster_state import cluster_state_of
 from binders.flink.submission.jar_gc import JarGarbageCollector
-from binders.flink.submission.job_config import STATE_KIND, directories, places
+from binders.flink.submission.job_config import STATE_KIND, attempt_directories, directories
 from binders.flink.submission.labels import found
 from binders.flink.submission.launcher import Launcher
 from binders.flink.submission.preflight import Preflight
@@ -221,7 +221,7 @@ class FlinkEngine:
         self.rest.close()
 
     def _handle(self, attempt: Attempt) -> Handle:
-        at = places(self._known, self._cluster_settings(), attempt)
+        at = attempt_directories(self._known, self._cluster_settings(), attempt)
         details = {"job": attempt.job_name, "checkpoints": at.checkpoints, "savepoints": at.savepoints}
         if attempt.state is not None:
             details["state"] = attempt.state.location

@@ -49,8 +49,8 @@ def test_an_archive_is_made_and_used(tmp_path: Path) -> None:
 
 
 def test_one_that_does_not_fit_is_left_aside_without_a_word(tmp_path: Path) -> None:
-    class_archive.place("some").parent.mkdir(parents=True)
-    class_archive.place("some").write_text("no archive")
+    class_archive.archive_path("some").parent.mkdir(parents=True)
+    class_archive.archive_path("some").write_text("no archive")
     java, *arguments = submit(tmp_path)
     said = subprocess.run(
         [java, *class_archive.options("some"), *arguments],
@@ -78,4 +78,4 @@ def test_a_program_that_ends_without_one(tmp_path: Path) -> None:
 )
 def test_a_server_uses_the_archive(spark_server: SparkServer) -> None:
     maps = Path(f"/proc/{spark_server.pid}/maps").read_text()
-    assert str(class_archive.place(ARCHIVE)) in maps
+    assert str(class_archive.archive_path(ARCHIVE)) in maps

@@ -205,7 +205,7 @@ def test_a_job_reads_its_password_where_it_runs(
 
 
 def session_of(guarded: Guarded, job: Job) -> None:
-    """What the coordinator would do: make the job's session."""
+    """Create the job's session, as the coordinator does."""
     from binders.mqtt import MqttBroker
     from speck.core.job import client_id
 
@@ -256,7 +256,7 @@ def test_a_job_with_a_wrong_login_says_so(
 
 
 def outcome(guarded: Guarded, job: Job, broker: Broker) -> str:
-    """What is said of a job that cannot work, whenever it is found out."""
+    """The reason of a job that cannot run, whenever it is detected."""
     try:
         with started(guarded, job, broker) as state:
             return eventually(state, lambda found: found[0] is JobState.FAILED)[1]

@@ -48,7 +48,7 @@ BROKER = "tcp://127.0.0.1:1883"
 
 
 def places(answer: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where in an answer something can be odd: the whole, and each piece of it."""
+    """The places in an answer that can be malformed: the whole, and each part of it."""
     yield path
     if isinstance(answer, dict | list):
         for key, value in answer.items() if isinstance(answer, dict) else enumerate(answer):
@@ -93,7 +93,7 @@ def try_all(server: AnswerServer, calls: Callable[[], Mapping[str, Callable[[], 
 
 
 def _leak_of(call: Callable[[], object]) -> Exception | None:
-    """What a call raises that is no error of SpecK's in one line."""
+    """The exception of a call, unless it is an error of SpecK's in one line."""
     try:
         call()
     except Exception as error:

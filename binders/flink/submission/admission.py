@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from binders.flink.healthcheck import EXPECTED, is_supported
-from binders.flink.submission.job_config import CHECKPOINT_KEYS, SAVEPOINT_KEYS, Places
+from binders.flink.submission.job_config import CHECKPOINT_KEYS, SAVEPOINT_KEYS, StateDirectories
 
 
 def version_fault(version: str) -> str | None:
@@ -11,7 +11,7 @@ def version_fault(version: str) -> str | None:
     return None if is_supported(version) else f"is Flink {version} ({EXPECTED})"
 
 
-def places_fault(at: Places) -> str | None:
+def directories_fault(at: StateDirectories) -> str | None:
     """The reason why a job cannot keep its state at a cluster with these directories; ``None`` if it can.
 
     Checkpoints in the memory of a JobManager are lost with it, and their messages are acknowledged by then.

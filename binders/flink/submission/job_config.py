@@ -43,7 +43,7 @@ SAVEPOINT_KEYS = ("execution.checkpointing.savepoint-dir", "state.savepoints.dir
 
 
 @dataclass(frozen=True)
-class Places:
+class StateDirectories:
     """The locations of an attempt's checkpoints and savepoints, in Flink's form; empty if there is none.
 
     Checkpoints are in a subfolder named by Flink's id of the job; the savepoint folder is the attempt's own.
@@ -53,18 +53,18 @@ class Places:
     savepoints: str
 
 
-def places(known: Engine, cluster: Mapping[str, str], attempt: Attempt) -> Places:
+def attempt_directories(known: Engine, cluster: Mapping[str, str], attempt: Attempt) -> StateDirectories:
     """The locations of an attempt's state."""
     base = directories(known, cluster)
     own = f"{base.savepoints}/{attempt.job_name}/{attempt.id}" if base.savepoints else ""
-    return Places(base.checkpoints, own)
+    return StateDirectories(base.checkpoints, own)
 
 
-def directories(known: Engine, cluster: Mapping[str, str]) -> Places:
+def directories(known: Engine, cluster: Mapping[str, str]) -> StateDirectories:
     """The state directories of all attempts: from the inventory, or else the cluster's own settings."""
     checkpoints = known.checkpoint_dir or _first(cluster, CHECKPOINT_KEYS)
     savepoints = known.savepoint_dir or _first(cluster, SAVEPOINT_KEYS)
-    return Places(_location(checkpoints), _location(savepoints))
+    return StateDirectories(_location(checkpoints), _location(savepoints))
 
 
 def run_body(job: Job, attempt: Attempt, code: str, known: Engine, inventory: Inventory) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from binders.flink.rest.client import FlinkRefused, FlinkRest, Overview
 from binders.flink.state import locations
 from binders.flink.submission import pyflink
-from binders.flink.submission.admission import places_fault, version_fault
+from binders.flink.submission.admission import directories_fault, version_fault
 from binders.flink.submission.cluster_state import ClusterState
 from binders.flink.submission.code_check import check_code
 from binders.flink.submission.jar_gc import JarGarbageCollector
@@ -84,7 +84,7 @@ class Preflight:
             cluster.python_checked_at = time.monotonic()
 
     def _check_directories(self, job: Job) -> None:
-        fault = places_fault(directories(self.known, self.settings()))
+        fault = directories_fault(directories(self.known, self.settings()))
         if job.upgrade == "stateful" and fault is not None:
             raise rejection(self.rest.address, job, f"{self.rest.address} {fault}")
 

@@ -66,11 +66,11 @@ class CheckpointFiles:
                     raise
         return self._read(location)
 
-    def place(self, job_name: str, name: str) -> str:
+    def location(self, job_name: str, name: str) -> str:
         """The location of a checkpoint of this name."""
         return f"{self._base}/{job_name}/{name}"
 
-    def check_place(self) -> None:
+    def check_writable(self) -> None:
         """Check that files can be written below the directory, by writing a small one, which stays there."""
         try:
             self._write(self._base, {_TRIAL: b"Files can be written here.\n"})

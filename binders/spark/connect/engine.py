@@ -257,11 +257,11 @@ class ConnectEngine:
 
     def state_place(self, job_name: str, name: str) -> State:
         """A folder of this name, beside the job's other checkpoints."""
-        return State(STATE_KIND, self._files.place(job_name, name), self.address)
+        return State(STATE_KIND, self._files.location(job_name, name), self.address)
 
     def check_state_place(self, job_name: str) -> None:
         """Write a small file to the checkpoint directory."""
-        self._files.check_place()
+        self._files.check_writable()
 
     def write_state(self, state: State, snapshot: Snapshot) -> None:
         """Write the files of a checkpoint, and verify them by the server's hashes."""

@@ -14,7 +14,7 @@ def make(port: int, directory: Path, ready: Callable[[], bool]) -> None:
 
     Raises :class:`~speck.errors.LocalError`.
     """
-    class_archive.place(ARCHIVE).unlink(missing_ok=True)
+    class_archive.archive_path(ARCHIVE).unlink(missing_ok=True)
     command = connect_server_command(port, directory=directory)
 
     def exercise() -> None:

@@ -91,7 +91,7 @@ def site(bench: FlinkBench, login: Login | None = None, **engine: object) -> Inv
 
 
 def counts(out: Path) -> dict[str, list[int]]:
-    """What a job wrote to its file: the counts of each key, in order."""
+    """The content of a job's file: the counts of each key, in order."""
     found = defaultdict(list)
     for line in out.read_text().splitlines() if out.exists() else ():
         key, count = line.split()
@@ -641,7 +641,7 @@ def test_what_is_no_address(address: str) -> None:
 
 
 def test_another_service_at_the_address(flink_bench: FlinkBench, job_name: str) -> None:
-    """What stands at one of the cluster's ports is told in one line, with what would be right."""
+    """Another service at one of the cluster's ports is reported in one line, with advice."""
     rest, rpc, *_ = flink_bench.server.ports
     engine = connect_engine(f"http://127.0.0.1:{rpc}", Inventory())
     with pytest.raises(OutcomeUnknown, match="is it a JobManager's REST address"):

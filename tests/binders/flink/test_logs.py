@@ -1,4 +1,4 @@
-"""What Flink tells of a job in its logs, and of itself, read into SpecK's words.  No cluster is started."""
+"""Logs and health of a Flink cluster, as SpecK reads them.  No cluster is started."""
 
 from __future__ import annotations
 

@@ -30,7 +30,12 @@ from binders.flink.metrics.rates import (
 from binders.flink.rest.stack_trace import MAX_LENGTH, root_cause
 from binders.flink.state.locations import missing, newest_on_disk, newest_state, stop_savepoint, unshared
 from binders.flink.submission.code_check import check_code
-from binders.flink.submission.job_config import login_settings, places, program_arguments, run_body
+from binders.flink.submission.job_config import (
+    attempt_directories,
+    login_settings,
+    program_arguments,
+    run_body,
+)
 from speck.core.inventory import Engine, Inventory, JobLogin, Login, Secret
 from speck.core.job import form_fingerprint, session_fingerprint
 from speck.core.runtime import State
@@ -302,11 +307,14 @@ def test_places_are_the_site_or_the_cluster() -> None:
     wanted = job("clean")
     attempt = attempt_of(wanted)
     engine = Engine(spe_address="http://edge")
-    assert dataclasses.astuple(places(engine, {}, attempt)) == ("", "")
+    assert dataclasses.astuple(attempt_directories(engine, {}, attempt)) == ("", "")
     cluster = {"execution.checkpointing.dir": "s3://c/", "state.savepoints.dir": "s3://s"}
-    assert dataclasses.astuple(places(engine, cluster, attempt)) == ("s3://c", f"s3://s/clean/{attempt.id}")
+    assert dataclasses.astuple(attempt_directories(engine, cluster, attempt)) == (
+        "s3://c",
+        f"s3://s/clean/{attempt.id}",
+    )
     own = dataclasses.replace(engine, savepoint_dir="/var/s", checkpoint_dir="hdfs:///c")
-    assert dataclasses.astuple(places(own, cluster, attempt)) == (
+    assert dataclasses.astuple(attempt_directories(own, cluster, attempt)) == (
         "hdfs:///c",
         f"file:///var/s/clean/{attempt.id}",
     )

@@ -1,4 +1,4 @@
-"""What the Flink binder decides of Python programs without a cluster."""
+"""Pure parts of the Flink binder for Python programs."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def test_a_program_lies_in_its_archive_beside_what_starts_it(tmp_path: Path) -> 
     path = tmp_path / "street-stats.2.py"
     path.write_text(PROGRAM_TEXT)
     wanted = dataclasses.replace(job("a"), job_path=str(path), code_hash="0" * 64)
-    parcel = package_of(wanted)
-    assert parcel == package_of(dataclasses.replace(wanted, job_name="b", entry_class="clean"))
-    assert isinstance(parcel.content, bytes)
-    assert parcel.code == hashlib.sha256(parcel.content).hexdigest()  # not the hash of the file alone
-    with zipfile.ZipFile(io.BytesIO(parcel.content)) as archive:
+    package = package_of(wanted)
+    assert package == package_of(dataclasses.replace(wanted, job_name="b", entry_class="clean"))
+    assert isinstance(package.content, bytes)
+    assert package.code == hashlib.sha256(package.content).hexdigest()  # not the hash of the file alone
+    with zipfile.ZipFile(io.BytesIO(package.content)) as archive:
         assert archive.namelist() == [
             *(f"speck_flink/{name}.py" for name in ("__init__", "job", "launcher")),
             "speck_program/__init__.py",
@@ -66,7 +66,7 @@ def test_a_program_lies_in_its_archive_beside_what_starts_it(tmp_path: Path) -> 
         ]
         assert archive.read("speck_program/street_stats_2.py").decode() == PROGRAM_TEXT
     path.write_text(PROGRAM_TEXT + "\n")
-    assert package_of(wanted).code != parcel.code
+    assert package_of(wanted).code != package.code
 
 
 def test_the_request_that_runs_a_program() -> None:

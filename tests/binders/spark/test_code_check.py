@@ -1,4 +1,4 @@
-"""What is wrong with a Spark job's file is told without running it."""
+"""A Spark job's file is checked without running it."""
 
 from __future__ import annotations
 

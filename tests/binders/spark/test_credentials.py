@@ -61,7 +61,7 @@ def token_fixture(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def failure(address: str, login: Login) -> BinderError:
-    """What a question to the server fails with; the token and the address are looked after here."""
+    """The error of a request to the server, checked for the address and the absence of the token."""
     engine = engine_at(address, login)
     try:
         with pytest.raises(BinderError) as caught:
