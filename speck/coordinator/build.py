@@ -1,4 +1,4 @@
-"""Wires the parts of one coordinator; the only place that knows all of them."""
+"""Wires the parts of one coordinator; no other module has to name them all."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def build(
         retention,
         deployments,
         observer,
-        lambda *work: coordinator._carry_out(*work),
-        lambda *end: coordinator._ended(*end),
+        lambda operation, desired, plan: coordinator._carry_out(operation, desired, plan),
+        lambda operation, plan, outcome: coordinator._ended(operation, plan, outcome),
         mint,
         clock,
         settings,
@@ -79,26 +79,35 @@ def build(
     reaper = Reaper(store, pool, clock)
     reconciler = Reconciler(deployments, observer, pool, operations, reaper, clock, backoff, metrics)
     queries = Queries(
-        deployments, history, retention, operations, observer, reconciler, sampler, pool, inventory, clock
+        deployments=deployments,
+        history=history,
+        retention=retention,
+        operations=operations,
+        observer=observer,
+        reconciler=reconciler,
+        sampler=sampler,
+        pool=pool,
+        inventory=inventory,
+        clock=clock,
     )
     coordinator = Coordinator(
-        store,
-        registry,
-        inventory,
-        settings,
-        mint,
-        clock,
-        pool,
-        artifacts,
-        retention,
-        history,
-        deployments,
-        observer,
-        sampler,
-        operations,
-        reaper,
-        reconciler,
-        backoff,
-        metrics,
+        store=store,
+        registry=registry,
+        inventory=inventory,
+        settings=settings,
+        mint=mint,
+        clock=clock,
+        pool=pool,
+        artifacts=artifacts,
+        retention=retention,
+        history=history,
+        deployments=deployments,
+        observer=observer,
+        sampler=sampler,
+        operations=operations,
+        reaper=reaper,
+        reconciler=reconciler,
+        backoff=backoff,
+        metrics=metrics,
     )
     return Services(coordinator, queries, SiteQueries(store, pool, inventory), metrics, files)
