@@ -259,5 +259,5 @@ def test_closing_ends_the_asking(bench: Bench) -> None:
     bench.telemetry.close()
     count = bench.questions(NEAR)
     bench.rates()
-    assert not [each for each in threading.enumerate() if each.name.startswith("telemetry")]
+    assert not [each for each in threading.enumerate() if each.name.startswith("sampler")]
     assert bench.questions(NEAR) == count
