@@ -325,7 +325,7 @@ class BrokerViewSchema(_ReachedSchema):
 
 
 class UplinkViewSchema(Schema):
-    """A site's link to the others, as the inventory has it; null: not told there."""
+    """A site's link to the others, as the inventory has it; null: not given there."""
 
     bandwidth = fields.Float(allow_none=True, metadata={"description": "bit/s"})
     latency = fields.Float(allow_none=True, metadata={"description": "one way, ms"})
