@@ -86,16 +86,16 @@ def _session(spec: ConnectQuerySpec) -> SparkSession:
 class _Channel(ChannelBuilder):
     def __init__(self, spec: ConnectQuerySpec) -> None:
         super().__init__(params={"user_id": USER, "session_id": spec.session})
-        self._orders = spec
+        self._spec = spec
 
     def toChannel(self) -> grpc.Channel:  # noqa: N802 - PySpark's name
-        spec = self._orders
+        spec = self._spec
         keys = Keys(spec.token, spec.ca_file, spec.certificate_file, spec.key_file, spec.tls)
         return open_channel(spec.host, spec.port, keys)
 
     @property
     def host(self) -> str:
-        return self._orders.host
+        return self._spec.host
 
 
 def _answer_to(error: PySparkException, spec: ConnectQuerySpec) -> Answer:
