@@ -16,12 +16,13 @@ pytest_plugins = [
     "tests.support.flink_server",
     "tests.support.standalone_server",
     "tests.support.dashboards",
+    "tests.support.tiers",
 ]
 
 
 @pytest.fixture(autouse=True)
-def no_log_left() -> Iterator[None]:
-    """Take away a log that a server begun in this process left where the test's standard error was."""
+def no_log_handler() -> Iterator[None]:
+    """Remove the log handlers that a server of this process attached to the test's standard error."""
     yield
     root = logging.getLogger()
     for handler in root.handlers.copy():

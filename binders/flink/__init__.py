@@ -10,7 +10,7 @@ from speck.binder import EngineKind
 # A hundred jobs were submitted in 2.2 s with 8 concurrent requests, in 6.7 s with one, in 1.9 s with 16.
 BOUND = 8
 
-STARTUP_PROBE = 2.0  # s; a job whose tasks fail at once is being restarted by then
+STARTUP_SECONDS = 2.0  # s; a job whose tasks fail at once is being restarted by then
 
 FLINK = EngineKind(
     "flink",
@@ -19,7 +19,7 @@ FLINK = EngineKind(
     check_code,
     connect_engine,
     bound=BOUND,
-    settle=STARTUP_PROBE,
+    startup_seconds=STARTUP_SECONDS,
     local=FLINK_CLUSTER,
     parameters=parameters,
 )

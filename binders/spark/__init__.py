@@ -31,7 +31,7 @@ def parameters(path: Path, entry_class: str) -> tuple[Parameter, ...] | None:
     return parameters_of(source_of(path, entry_class), split_entry(entry_class)[1])
 
 
-STARTUP_PROBE = 2.0  # s; the first batch of a query has begun by then
+STARTUP_SECONDS = 2.0  # s; the first batch of a query has begun by then
 
 CONNECT = EngineKind(
     "spark-connect",
@@ -39,7 +39,7 @@ CONNECT = EngineKind(
     ("sc",),
     check_code,
     connect_engine,
-    settle=STARTUP_PROBE,
+    startup_seconds=STARTUP_SECONDS,
     local=CONNECT_SERVER,
     parameters=parameters,
 )
@@ -49,7 +49,7 @@ STANDALONE = EngineKind(
     ("spark",),
     check_code,
     connect_standalone,
-    settle=STARTUP_PROBE,
+    startup_seconds=STARTUP_SECONDS,
     local=STANDALONE_CLUSTER,
     parameters=parameters,
 )

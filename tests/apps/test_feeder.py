@@ -265,7 +265,7 @@ def test_what_a_broker_did_not_acknowledge_is_sent_again(
     os.kill(mosquitto.pid, signal.SIGSTOP)
     for number in numbers:
         sender.publish("sensors/1", number)
-    sender.turn(0.0)
+    sender.exchange(0.0)
     os.kill(mosquitto.pid, signal.SIGTERM)  # It comes before anything that has not been read.
     os.kill(mosquitto.pid, signal.SIGCONT)
     mosquitto.stop()
@@ -276,6 +276,7 @@ def test_what_a_broker_did_not_acknowledge_is_sent_again(
 
 
 @pytest.mark.parametrize("maximum", [1, 3])
+@pytest.mark.engine
 def test_a_broker_that_allows_few_messages_in_flight(
     tmp_path: Path, publisher: ModuleType, maximum: int
 ) -> None:
@@ -300,6 +301,7 @@ def _assert_never_ahead(sender: Any, most: int) -> None:
     assert max(outstanding) == most and sender.unacknowledged == 0
 
 
+@pytest.mark.engine
 def test_a_broker_with_transport_layer_security(day: Path, tmp_path: Path) -> None:
     certificate, key = tmp_path / "broker.pem", tmp_path / "broker.key"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=127.0.0.1"]
@@ -329,6 +331,7 @@ def test_a_broker_with_transport_layer_security(day: Path, tmp_path: Path) -> No
         ("max_packet_size 45", "(ended the connection: Packet too large|ended 6 connections in a row)"),
     ],
 )
+@pytest.mark.engine
 def test_a_broker_that_refuses_is_named(day: Path, tmp_path: Path, settings: str, words: str) -> None:
     (tmp_path / "acl").write_text("topic read #\n")
     with MosquittoServer(tmp_path / "broker", settings.format(directory=tmp_path)) as broker:
@@ -340,7 +343,7 @@ def test_a_broker_that_refuses_is_named(day: Path, tmp_path: Path, settings: str
 def test_a_broker_that_does_not_come_is_named(publisher: ModuleType) -> None:
     address = f"tcp://127.0.0.1:{free_port()}"
     with pytest.raises(publisher.PublishError, match=f"broker '{address}' cannot be reached: .*refused"):
-        publisher.Publisher(address, patience=0.1).publish("sensors/1", b"")
+        publisher.Publisher(address, outage=0.1).publish("sensors/1", b"")
 
 
 def test_a_server_that_is_no_broker_is_named(publisher: ModuleType) -> None:
@@ -349,7 +352,7 @@ def test_a_server_that_is_no_broker_is_named(publisher: ModuleType) -> None:
         address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
         words = f"broker '{address}' cannot be reached: the broker closed the connection"
         with pytest.raises(publisher.PublishError, match=words):
-            publisher.Publisher(address, patience=0.1).publish("sensors/1", b"")
+            publisher.Publisher(address, outage=0.1).publish("sensors/1", b"")
 
 
 def _hang_up(server: socket.socket) -> None:
@@ -367,7 +370,7 @@ def _hang_up(server: socket.socket) -> None:
         (["--broker", "A=tcp:/x"], "'tcp:/x' is not a broker address (expected tcp://HOST:PORT"),
         (["--broker", "A=tcp://127.0.0.1:99999"], "'tcp://127.0.0.1:99999' is not a broker address"),
         (["--broker", "E=tcp://127.0.0.1:1"], "no broker for site"),
-        (["--broker", "A"], "'A' is not NAME=VALUE"),
+        (["--broker", "A"], "'A' has no name or value (expected NAME=VALUE)"),
         (["--broker", "A=tcp://127.0.0.1:1", "--only", "E/1"], "'E/1' is not a stream (expected SITE/NUMBER"),
         (["--broker", "A=tcp://127.0.0.1:1", "--part", "3/2"], "'3/2' is not a part (expected K/N"),
         (["--broker", "A=tcp://127.0.0.1:1", "--malformed", "1"], "'1' is not a share (expected 0 up to 1"),

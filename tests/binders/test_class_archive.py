@@ -37,6 +37,7 @@ def make(directory: Path) -> None:
     class_archive.make(programs, connect_server_environment(), directory, has_spoken)
 
 
+@pytest.mark.engine
 def test_an_archive_is_made_and_used(tmp_path: Path) -> None:
     assert class_archive.options("some") == ()
     environment = connect_server_environment()
@@ -48,6 +49,7 @@ def test_an_archive_is_made_and_used(tmp_path: Path) -> None:
     assert [line.endswith("source: shared objects file (top)") for line in ours] == [True]
 
 
+@pytest.mark.engine
 def test_one_that_does_not_fit_is_left_aside_without_a_word(tmp_path: Path) -> None:
     class_archive.archive_path("some").parent.mkdir(parents=True)
     class_archive.archive_path("some").write_text("no archive")
@@ -62,6 +64,7 @@ def test_one_that_does_not_fit_is_left_aside_without_a_word(tmp_path: Path) -> N
     assert b"archive" not in said.stdout + said.stderr
 
 
+@pytest.mark.engine
 def test_no_place_for_it(tmp_path: Path) -> None:
     (tmp_path / "environment").write_text("a file")
     with pytest.raises(LocalError, match=r"no class archive at .*some\.jsa: Not a directory"):

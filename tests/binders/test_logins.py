@@ -39,6 +39,8 @@ from tests.support.secret_search import Processes, Search
 from tests.support.spark_bench import JOBS, MqttFriend
 from tests.support.spark_server import SparkServer
 
+pytestmark = pytest.mark.engine
+
 FLINK_JAR = ROOT / "jars_and_apps" / "flink" / "speck-flink-jobs.jar"
 
 # Each is found wherever it stands: no other text holds it, and no encoding of texts changes it.

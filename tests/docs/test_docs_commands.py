@@ -22,7 +22,7 @@ LAST_SECTION = "Clean up"
 IN_THE_SAME_WORLD = ("history.md", "care.md", "sites.md", "store.md")
 UPDATE = bool(os.environ.get("SPECK_DOCS_UPDATE"))
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
+pytestmark = [pytest.mark.engine, pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")]
 
 
 def typed(page: Path) -> list[Block]:

@@ -16,9 +16,12 @@ from tests.support.binder_contract import eventually
 from tests.support.mosquitto_server import PROGRAM, MosquittoServer
 from tests.support.spark_server import SparkServer
 
-pytestmark = pytest.mark.skipif(
-    not (CONNECTOR.exists() and PROGRAM), reason="needs Mosquitto and the connector (make jars)"
-)
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.skipif(
+        not (CONNECTOR.exists() and PROGRAM), reason="needs Mosquitto and the connector (make jars)"
+    ),
+]
 
 READINGS = 3000
 
@@ -69,8 +72,8 @@ def _feed(brokers: dict[str, str], directory: Path) -> dict[str, int]:
     feeder = Feeder("feeder", generate(directory, 1), options, directory)
     try:
         eventually(feeder.ended, bool)
-        assert feeder.accounts is not None
-        sent: dict[str, int] = feeder.accounts["sent"]
+        assert feeder.report is not None
+        sent: dict[str, int] = feeder.report["sent"]
         return sent
     finally:
         feeder.stop()

@@ -21,7 +21,7 @@ MESSAGES = int(os.environ.get("SPECK_FAULT_MESSAGES", "1500"))
 CUT = float(os.environ.get("SPECK_FAULT_CUT", "3"))
 
 
-pytestmark = NEEDS_RIG
+pytestmark = [pytest.mark.engine, NEEDS_RIG]
 
 
 @pytest.fixture(name="rig", scope="module")

@@ -8,13 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import requests
 
 from benchmarks.promises.flow import Listener, Sender, client
 from speck import local
 from speck.apply.operation import Operation
 from speck.binder import installed
-from speck.coordinator import Coordinator
+from speck.coordinator import Coordinator, build
+from speck.core.settings import Settings
 from speck.schema import load_composition, load_inventory
 from speck.store import Store
 from tests.support import ROOT
@@ -24,7 +26,7 @@ from tests.support.requirements import needs
 JAR = "jars_and_apps/flink/speck-flink-jobs.jar"
 
 
-pytestmark = needs(ROOT / JAR)
+pytestmark = [pytest.mark.engine, needs(ROOT / JAR)]
 
 # The paper's hosts on four sites: of those that figure 4 adds, one is the site of B, free then, one of A.
 SITE_OF = {
@@ -53,7 +55,7 @@ def running(address: str) -> dict[str, str]:
 def coordinator_on(sites: local.LocalSites, directory: Path) -> Iterator[Coordinator]:
     inventory = load_inventory(sites.inventory.read_bytes())
     with Store(directory / "store") as store:
-        coordinator = Coordinator(store, installed(), inventory, [ROOT], period=0)
+        coordinator = build(store, installed(), inventory, Settings(roots=(ROOT,), period=0)).coordinator
         coordinator.start()
         try:
             yield coordinator

@@ -30,9 +30,12 @@ KILLS = int(os.environ.get("SPECK_KILLS", "1"))
 TROUBLES = int(os.environ.get("SPECK_TROUBLES", "1"))
 RANDOM_KILLS = int(os.environ.get("SPECK_RANDOM_KILLS", "3"))
 
-pytestmark = pytest.mark.skipif(
-    not (CONNECTOR.exists() and PROGRAM), reason="needs Mosquitto and the connector (make jars)"
-)
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.skipif(
+        not (CONNECTOR.exists() and PROGRAM), reason="needs Mosquitto and the connector (make jars)"
+    ),
+]
 
 
 @pytest.fixture(name="places", scope="module")

@@ -30,9 +30,13 @@ from tests.support.spark_server import SparkServer
 ROUNDS = int(os.environ.get("SPECK_ROUNDS", "1"))
 RATE = float(os.environ.get("SPECK_RATE", "100"))
 
-pytestmark = pytest.mark.skipif(
-    PROGRAM is None or not (ROOT / JAR).exists(), reason="needs Mosquitto and the Flink programs (make jars)"
-)
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.skipif(
+        PROGRAM is None or not (ROOT / JAR).exists(),
+        reason="needs Mosquitto and the Flink programs (make jars)",
+    ),
+]
 
 
 @pytest.fixture(scope="module")

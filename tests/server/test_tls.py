@@ -74,7 +74,7 @@ def test_a_server_that_speaks_tls(tmp_path: Path) -> None:
         assert "a" in speck("--server", server.url, "--ca", ca, "jobs", SPECK_TOKEN="t" * 32).stdout
         untrusted = speck("jobs", SPECK_URL=server.url, SPECK_TOKEN="t" * 32)
         assert untrusted.returncode == 1
-        assert "its certificate is refused: self-signed certificate" in untrusted.stderr.replace(
+        assert "its certificate is not accepted: self-signed certificate" in untrusted.stderr.replace(
             "self signed", "self-signed"
         )
         assert "--ca or SPECK_CA" in untrusted.stderr
@@ -116,6 +116,7 @@ def test_the_documented_way_to_let_others_in(tmp_path: Path) -> None:
         assert named.ok
 
 
+@pytest.mark.engine
 def test_a_proxy_that_speaks_tls_before_it(tmp_path: Path) -> None:
     """What it is sent and what it streams comes through, and comes at once."""
     with rest_server(tmp_path, token="right") as rest, nginx_before_speck(tmp_path, rest.url) as proxy:
@@ -142,7 +143,7 @@ def test_each_side_is_told_what_the_other_speaks(secured: Secured, rest: RestSer
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     with pytest.raises(ServerError, match=r"speaks HTTPS only \(expected https://"):
         Client(plainly).jobs()
-    with pytest.raises(ServerError, match=r"does not speak TLS \(expected http://"):
+    with pytest.raises(ServerError, match=r"does not use TLS \(expected http://"):
         Client(rest.url.replace("http", "https"), ca=secured.ca).jobs()
 
 

@@ -454,6 +454,7 @@ def test_parallelism(flink_bench: FlinkBench, job_name: str) -> None:
 
 
 @pytest.mark.skipif(not (PROGRAMS / "speck-flink-jobs-all.jar").exists(), reason="needs make jars")
+@pytest.mark.engine
 def test_a_cluster_without_the_connector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "CONNECTOR", tmp_path / "none.jar")
     with FlinkServer(tmp_path) as server:

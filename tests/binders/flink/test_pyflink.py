@@ -19,10 +19,11 @@ from binders.flink.submission.package import package_of
 from binders.mqtt import MqttBroker
 from speck.apply.operation import Operation
 from speck.binder import installed
-from speck.coordinator import Coordinator
+from speck.coordinator import build
 from speck.core.inventory import Inventory, Login, Secret
 from speck.core.job import Job, Scalar, client_id
 from speck.core.runtime import JobState
+from speck.core.settings import Settings
 from speck.errors import Rejected
 from speck.schema import load_composition
 from speck.store import Store
@@ -33,6 +34,8 @@ from tests.support.flink_bench import BROKER, FlinkBench
 from tests.support.flink_server import FlinkServer
 from tests.support.mosquitto_server import PROGRAM, MosquittoServer
 from tests.support.spark_bench import MqttFriend
+
+pytestmark = pytest.mark.engine
 
 NUMBERS = ROOT / "tests" / "support" / "pyflink_jobs" / "numbers.py"
 
@@ -238,7 +241,7 @@ def test_a_function_through_the_coordinator(
     inventory = Inventory({"A": one_site("A", bench.server.address, mosquitto.address)})
     friend = MqttFriend(mosquitto.port)
     with Store(tmp_path / "store") as store:
-        coordinator = Coordinator(store, installed(), inventory, [ROOT], period=0)
+        coordinator = build(store, installed(), inventory, Settings(roots=(ROOT,), period=0)).coordinator
         coordinator.start()
 
         def apply(field: int) -> Operation:

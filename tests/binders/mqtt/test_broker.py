@@ -260,6 +260,7 @@ def warnings_with(directory: Path, settings: str) -> list[str]:
         return found
 
 
+@pytest.mark.engine
 def test_no_warning_of_the_sound_configuration(tmp_path: Path) -> None:
     text = site_configuration(free_port(), tmp_path)
     settings = "\n".join(line for line in text.splitlines() if line and not line.startswith("#"))
@@ -268,16 +269,19 @@ def test_no_warning_of_the_sound_configuration(tmp_path: Path) -> None:
         assert binder(server, timeout=60).warnings() == []
 
 
+@pytest.mark.engine
 def test_warning_of_mosquittos_default_queue(tmp_path: Path) -> None:
     (found,) = warnings_with(tmp_path, "max_queued_messages 1000")
     assert f"keeps 1000 of {PROBED_MESSAGES}" in found
 
 
+@pytest.mark.engine
 def test_warning_of_mosquittos_default_in_flight(tmp_path: Path) -> None:
     (found,) = warnings_with(tmp_path, "max_inflight_messages 20")
     assert "20 unacknowledged" in found
 
 
+@pytest.mark.engine
 def test_warning_of_small_packets(tmp_path: Path) -> None:
     (found,) = warnings_with(tmp_path, "max_packet_size 5000")
     assert "5000 bytes" in found
@@ -293,6 +297,7 @@ def test_warnings_are_found_out_once(mosquitto: MosquittoServer) -> None:
         broker.warnings()
 
 
+@pytest.mark.engine
 def test_a_broker_without_retained_messages_is_refused(tmp_path: Path) -> None:
     with MosquittoServer(tmp_path, "retain_available false") as server:
         with pytest.raises(Rejected, match="retained messages"):
@@ -353,6 +358,7 @@ def drained(port: int, session: bytes, count: int) -> Iterator[int]:
         assert received_exactly(peer, 2) == b"\xd0\x00"
 
 
+@pytest.mark.engine
 def test_the_sound_configuration_holds_200_000_messages(tmp_path: Path) -> None:
     port = free_port()
     settings = site_configuration(port, tmp_path)
@@ -385,6 +391,7 @@ def guarded(tmp_path: Path) -> Iterator[MosquittoServer]:
         yield server
 
 
+@pytest.mark.engine
 def test_login_by_reference(guarded: MosquittoServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BROKER_PASSWORD", "s3cret-word")
     broker = binder(guarded, Login(username="speck", password=Secret("${BROKER_PASSWORD}")))
@@ -393,6 +400,7 @@ def test_login_by_reference(guarded: MosquittoServer, monkeypatch: pytest.Monkey
     assert broker.session_exists(SESSION)
 
 
+@pytest.mark.engine
 def test_wrong_password_is_refused_and_not_shown(
     guarded: MosquittoServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -404,6 +412,7 @@ def test_wrong_password_is_refused_and_not_shown(
     assert guarded.address in str(caught.value)
 
 
+@pytest.mark.engine
 def test_missing_secret_is_named(guarded: MosquittoServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BROKER_PASSWORD", raising=False)
     with pytest.raises(SecretUnavailable, match="BROKER_PASSWORD"):
@@ -425,6 +434,7 @@ def tls(tmp_path: Path) -> Iterator[tuple[str, Path]]:
         yield f"mqtts://127.0.0.1:{port}", certificate
 
 
+@pytest.mark.engine
 def test_tls_with_the_right_certificate(tls: tuple[str, Path]) -> None:
     address, certificate = tls
     broker = MqttBroker(address, inventory(address, Login(ca_file=str(certificate))))
@@ -432,12 +442,14 @@ def test_tls_with_the_right_certificate(tls: tuple[str, Path]) -> None:
     assert broker.session_exists(SESSION)
 
 
+@pytest.mark.engine
 def test_tls_without_trust(tls: tuple[str, Path]) -> None:
     with pytest.raises(Unreachable, match=r"TLS.*certificate") as caught:
         MqttBroker(tls[0], Inventory()).check()
     assert isinstance(caught.value.__cause__, ssl.SSLError)
 
 
+@pytest.mark.engine
 def test_missing_ca_file_is_named(tls: tuple[str, Path]) -> None:
     with pytest.raises(Unreachable, match=r"nowhere\.pem"):
         MqttBroker(tls[0], inventory(tls[0], Login(ca_file="nowhere.pem"))).check()

@@ -18,6 +18,8 @@ from tests.support.certificates import Certificate
 from tests.support.guarded_broker import USER, GuardedBroker, guarded_broker
 from tests.support.mosquitto_server import MosquittoServer, free_port
 
+pytestmark = pytest.mark.engine
+
 CONFIGURATION = ROOT / "pipelines" / "mosquitto.conf"
 PASSWORD = "s3cret-of-the-broker"
 SESSION = "speck-login"
@@ -160,7 +162,7 @@ def test_who_has_not_the_password(
 
 def test_a_password_that_is_nowhere(broker: GuardedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BROKER_PASSWORD")
-    with pytest.raises(SecretUnavailable, match=r"secret '\$\{BROKER_PASSWORD\}' leads nowhere"):
+    with pytest.raises(SecretUnavailable, match=r"secret '\$\{BROKER_PASSWORD\}' is not set"):
         binder(broker.password, with_password(broker)).check()
 
 

@@ -15,7 +15,7 @@ from tests.support.binder_contract import eventually
 from tests.support.mosquitto_server import PROGRAM, MosquittoServer, free_port
 from tests.support.spark_bench import MqttFriend
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
+pytestmark = [pytest.mark.engine, pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")]
 
 
 @pytest.fixture(name="server")

@@ -19,7 +19,7 @@ from binders.spark import CONNECT, parameters
 from binders.spark.query.code_check import mentions_python_functions
 from speck.binder import Parameter
 from speck.core.job import Scalar
-from speck.schema.arguments import argument_faults
+from speck.schema.code import argument_faults
 from tests.support.spark_bench import JOBS
 
 SOURCE = """\
@@ -268,11 +268,11 @@ def test_arguments_that_code_takes(tmp_path: Path, entry: str, taken: list[Param
             {"limit": 8, "other": "x"},
             ["'alarms' takes no argument 'other' (it takes limit, name, whole, strict)"],
         ),
-        ({"limit": "8"}, ["argument 'limit' is '8', and 'alarms' takes a number"]),
-        ({"limit": True}, ["argument 'limit' is True, and 'alarms' takes a number"]),
-        ({"limit": 8, "name": 12}, ["argument 'name' is 12, and 'alarms' takes text"]),
-        ({"limit": 8, "whole": 1.5}, ["argument 'whole' is 1.5, and 'alarms' takes a whole number"]),
-        ({"limit": 8, "strict": 1}, ["argument 'strict' is 1, and 'alarms' takes true or false"]),
+        ({"limit": "8"}, ["argument 'limit' of 'alarms' is '8' (expected a number)"]),
+        ({"limit": True}, ["argument 'limit' of 'alarms' is True (expected a number)"]),
+        ({"limit": 8, "name": 12}, ["argument 'name' of 'alarms' is 12 (expected text)"]),
+        ({"limit": 8, "whole": 1.5}, ["argument 'whole' of 'alarms' is 1.5 (expected a whole number)"]),
+        ({"limit": 8, "strict": 1}, ["argument 'strict' of 'alarms' is 1 (expected true or false)"]),
     ],
 )
 def test_arguments_that_are_given(given: dict[str, Scalar], told: list[str]) -> None:

@@ -263,6 +263,7 @@ def test_another_process_finds_it_and_leaves_it(site_bench: SparkBench, job_name
 # -- servers that fail
 
 
+@pytest.mark.engine
 def test_a_killed_server_and_counts_that_go_on(tmp_path: Path) -> None:
     server = SparkServer(tmp_path / "spark")
     with MosquittoServer(tmp_path / "mosquitto") as broker, server:
@@ -289,6 +290,7 @@ def test_a_killed_server_and_counts_that_go_on(tmp_path: Path) -> None:
             bench.close()
 
 
+@pytest.mark.engine
 def test_a_server_without_the_connector(tmp_path: Path) -> None:
     server = SparkServer(tmp_path / "spark")
     server.with_connector = False

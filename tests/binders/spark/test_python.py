@@ -67,6 +67,7 @@ def foreign_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[
         ("frames", "registered", "EvalPython"),
     ],
 )
+@pytest.mark.engine
 def test_a_job_with_python_functions_is_refused_before_anything_starts(
     foreign: tuple[SparkBench, str], name: str, entry: str, node: str
 ) -> None:
@@ -81,6 +82,7 @@ def test_a_job_with_python_functions_is_refused_before_anything_starts(
 
 
 @pytest.mark.parametrize(("name", "entry"), [("simple", "upper"), ("frames", "without")])
+@pytest.mark.engine
 def test_a_job_without_runs_all_the_same(foreign: tuple[SparkBench, str], name: str, entry: str) -> None:
     bench, _ = foreign
     engine, job = bench.binder(), bench.job(f"runs-{entry}", entry, JOBS / f"{name}.py")
@@ -90,6 +92,7 @@ def test_a_job_without_runs_all_the_same(foreign: tuple[SparkBench, str], name: 
     engine.stop(handle, keep_state=False)
 
 
+@pytest.mark.engine
 def test_what_was_not_seen_before_is_said_when_it_fails(foreign: tuple[SparkBench, str]) -> None:
     bench, version = foreign
     engine, job = bench.binder(), bench.job("unseen", "reverse")
@@ -114,6 +117,7 @@ def test_the_workers_are_asked_once_as_long_as_the_server_runs(spark_server: Spa
         client.close()
 
 
+@pytest.mark.engine
 def test_a_server_without_python_says_so(tmp_path: Path) -> None:
     if not CONNECTOR.exists():
         pytest.skip(f"{CONNECTOR.name} is not built (make, or mvn package in jars_and_apps/connectors)")

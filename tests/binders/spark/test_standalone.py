@@ -52,8 +52,8 @@ def bench_fixture(
         MosquittoServer(directory / "mosquitto") as broker,
         rest_server(directory / "coordinator", token="of-the-api") as rest,
     ):
-        assert rest.coordinator.files is not None
-        bench = StandaloneBench(standalone_server, broker, rest.coordinator.files)
+        assert rest.services.files is not None
+        bench = StandaloneBench(standalone_server, broker, rest.services.files)
         yield bench
         bench.close()
 
@@ -362,6 +362,7 @@ def test_a_password_is_in_no_log_and_on_no_command_line(
 # -- on a developer's machine
 
 
+@pytest.mark.engine
 def test_a_local_site_with_both_kinds_of_spark(tmp_path: Path) -> None:
     registry = Registry.of([CONNECT, STANDALONE, MQTT])
     kinds = {"A": ["spark-standalone", "spark-connect"]}

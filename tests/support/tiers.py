@@ -1,0 +1,79 @@
+"""The two tiers of tests: ``engine`` for those that start a program of others, and the quick tier.
+
+A test is marked ``engine`` automatically if it uses one of :data:`FIXTURES`, directly or through others.
+A test or fixture that starts such a program by hand needs ``@pytest.mark.engine``, or in its module
+``pytestmark = pytest.mark.engine``.  Any other test that starts one of :data:`PROGRAMS` fails, in either
+tier: ``make quick`` (``-m "not engine"``) runs on machines that have none of them.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterable, Iterator
+from os import fsdecode
+from pathlib import PurePath
+
+import pytest
+
+FIXTURES = frozenset(
+    (
+        *("chrome", "mosquitto", "site_brokers", "spark", "spark_server", "standalone_server"),
+        *("flink_jobs", "flink_server"),
+    )
+)
+PROGRAMS = frozenset(
+    (
+        *("java", "javac", "mosquitto", "mosquitto_passwd", "nginx", "spark-class", "spark-submit"),
+        *("chromedriver", "chromium", "chromium-browser", "google-chrome"),
+        *("apt-get", "dnf", "mvn", "fish", "zsh"),
+    )
+)
+
+# The audit events by which a process starts another; the second argument is the command line.
+_STARTS = frozenset(("subprocess.Popen", "os.posix_spawn"))
+
+# Programs that run another one.
+_WRAPPERS = frozenset(("env", "nice", "setsid"))
+
+_running: list[pytest.Item] = []  # at most one: the test of this process
+
+
+def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:
+    """Mark the tests that use a real engine, broker or browser."""
+    for item in items:
+        if isinstance(item, pytest.Function) and not FIXTURES.isdisjoint(item.fixturenames):
+            item.add_marker(pytest.mark.engine)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Note the test that runs, for the check of the processes that it starts."""
+    _running.append(item)
+    try:
+        return (yield)
+    finally:
+        _running.clear()
+
+
+def _check_process(event: str, arguments: tuple[object, ...]) -> None:
+    if event in _STARTS and _running and _running[0].get_closest_marker("engine") is None:
+        program = _program(arguments[1])
+        if program in PROGRAMS:
+            pytest.fail(
+                f"{_running[0].nodeid} starts {program}, and is not marked for it "
+                f"(expected one of the fixtures {', '.join(sorted(FIXTURES))}, or pytest.mark.engine)",
+                pytrace=False,
+            )
+
+
+def _program(command: object) -> str:
+    """The name of the program that a command line starts, behind wrappers such as ``env`` and ``sh -c``."""
+    words = [fsdecode(word) for word in command] if isinstance(command, list | tuple) else [str(command)]
+    if PurePath(words[0]).name == "sh" and "exec " in words[-1]:
+        words = shlex.split(words[-1].rpartition("exec ")[2])
+    names = (PurePath(word).name for word in words if not word.startswith("-") and "=" not in word)
+    return next((name for name in names if name not in _WRAPPERS), "")
+
+
+sys.addaudithook(_check_process)
