@@ -29,7 +29,7 @@ _WINDOW = 200
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """How many of ``sent`` messages a session received; ``at_once`` before it acknowledged any."""
+    """The numbers of messages ``sent`` and received, and of those received before any was acknowledged."""
 
     sent: int
     at_once: int

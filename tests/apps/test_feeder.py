@@ -73,8 +73,8 @@ class Listener:
     def distinct(self, count: int) -> set[bytes]:
         """The distinct payloads, once at least so many have arrived."""
         with self._arrived:
-            wanted = lambda: len({payload for _, payload in self.received}) >= count  # noqa: E731
-            assert self._arrived.wait_for(wanted, TIMEOUT), len(self.received)
+            desired = lambda: len({payload for _, payload in self.received}) >= count  # noqa: E731
+            assert self._arrived.wait_for(desired, TIMEOUT), len(self.received)
             return {payload for _, payload in self.received}
 
     def close(self) -> None:

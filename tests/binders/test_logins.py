@@ -530,7 +530,7 @@ _NOBODY = Job(
 )
 
 
-def look_at_server(run: Run, search: Search) -> None:
+def inspect_server(run: Run, search: Search) -> None:
     paths = ["/openapi.json", "/jobs", "/compositions", "/sites", "/metrics", "/healthz", "/store/check"]
     paths += ["/live", "/rates", "/operations", "/whoami", "/sites/check", "/compositions/searched/revisions"]
     paths += [f"/jobs/searched-{engine}/logs" for engine in ("spark", "flink")]
@@ -544,7 +544,7 @@ def look_at_server(run: Run, search: Search) -> None:
     search.look_into_tar("backup", run.get("/store/backup"))
 
 
-def look_at_engines(guarded: Guarded, search: Search) -> None:
+def inspect_engines(guarded: Guarded, search: Search) -> None:
     assert crawl(f"http://127.0.0.1:{guarded.spark.conf['spark.ui.port']}", search) > 5
     flink = guarded.flink
     jobs = [each["jid"] for each in flink.get("jobs/overview").json()["jobs"]]
@@ -589,8 +589,8 @@ def test_no_secret_is_left_anywhere(guarded: Guarded, friend: MqttFriend, tmp_pa
         with serving(guarded, proxies, directory, secret) as run:
             processes.below(run.process.pid, run.scratch)
             work_through(run, friend, tmp_path)
-            look_at_server(run, search)
-            look_at_engines(guarded, search)
+            inspect_server(run, search)
+            inspect_engines(guarded, search)
             run.speck("delete", "searched")
         search.look_into_database(directory / "store")
     for said in run.said:

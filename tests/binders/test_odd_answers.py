@@ -298,8 +298,8 @@ def test_a_token_that_no_header_can_carry(scheme: str, token: str, monkeypatch: 
         assert isinstance(engine, HealthCheckable)
         with pytest.raises(
             Unreachable, match=r"is not a bearer token \(expected one line of printable ASCII\)$"
-        ) as told:
+        ) as caught:
             engine.checkup()
         engine.close()
-    assert token not in str(told.value)
+    assert token not in str(caught.value)
     assert server.asked == set()

@@ -94,10 +94,10 @@ def await_state(engine: EngineBinder, handle: Handle, *states: JobState) -> JobS
     return eventually(lambda: engine.status(handle), lambda status: status.state in states)
 
 
-def eventually(ask: Callable[[], T], wanted: Callable[[T], bool], patience: float = PATIENCE) -> T:
+def eventually(ask: Callable[[], T], desired: Callable[[T], bool], patience: float = PATIENCE) -> T:
     """Ask until the answer is as wanted."""
     deadline = time.monotonic() + patience
-    while not wanted(answer := ask()):
+    while not desired(answer := ask()):
         assert time.monotonic() < deadline, f"still {answer!r} after {patience} s"
         time.sleep(0.05)
     return answer
@@ -137,7 +137,7 @@ def assert_useless(
         assert "\n" not in str(caught.value)
 
 
-def assert_log_tells(engine: LogReader, handle: Handle, *words: str) -> None:
+def assert_log_contains(engine: LogReader, handle: Handle, *words: str) -> None:
     """The job's log holds these words, in lines, and no more lines than are asked for."""
     lines = eventually(
         lambda: engine.log_tail(handle, 1000),
@@ -301,9 +301,9 @@ class EngineContract:
             assert one.code in ("", job.code_hash)
             assert one.reads in ("", session_fingerprint(job.source_broker, attempt.session))
         engine.stop(handles[0], keep_state=False)
-        told = engine.statuses(handles)
-        assert [told[each.engine_id].state in GONE for each in handles] == [True, False]
-        assert told[handles[1].engine_id].state is JobState.RUNNING
+        answers = engine.statuses(handles)
+        assert [answers[each.engine_id].state in GONE for each in handles] == [True, False]
+        assert answers[handles[1].engine_id].state is JobState.RUNNING
         assert [each.job_name for each in engine.running() if each.job_name.startswith(name)] == [
             jobs[1].job_name
         ]
@@ -390,7 +390,7 @@ class EngineContract:
         assert engine.find(attempt) == handle  # what has failed is found too, and can tell why
         assert engine.status(handle).message == status.message
         if isinstance(engine, LogReader):
-            assert_log_tells(engine, handle, "no such street", *bench.log_words())
+            assert_log_contains(engine, handle, "no such street", *bench.log_words())
         engine.stop(handle, keep_state=False)
         assert engine.status(handle).state in GONE | {JobState.FAILED}
 

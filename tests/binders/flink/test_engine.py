@@ -184,7 +184,7 @@ def test_a_deleted_job_leaves_no_checkpoint(flink_bench: FlinkBench, job_name: s
     folder = flink_bench.server.cluster.checkpoints / handle.engine_id
     assert list(folder.glob("chk-*"))
     engine.stop(handle, keep_state=False)
-    eventually(lambda: list(folder.glob("chk-*")), lambda left: left == [])
+    eventually(lambda: list(folder.glob("chk-*")), lambda found: found == [])
 
 
 def test_a_job_that_cannot_keep_its_state(flink_bench: FlinkBench, job_name: str) -> None:
@@ -248,12 +248,12 @@ def test_the_checkpoint_directory_of_the_site(flink_bench: FlinkBench, job_name:
     handle = engine.submit(job, attempt_of(job))
     await_state(engine, handle, JobState.RUNNING)
     eventually(lambda: list((tmp_path / "checkpoints" / handle.engine_id).glob("chk-*")), bool)
-    settled = engine.state_of(handle)
+    announced = engine.state_of(handle)
     state = engine.stop(handle, keep_state=True)
     assert state is not None
-    assert settled is not None
-    assert local_path(state.location).parent == local_path(settled.location)  # type: ignore[union-attr]
-    assert engine.state_fault(replace(settled, address="http://10.0.0.1:8081")) is None
+    assert announced is not None
+    assert local_path(state.location).parent == local_path(announced.location)  # type: ignore[union-attr]
+    assert engine.state_fault(replace(announced, address="http://10.0.0.1:8081")) is None
     elsewhere = State(state.kind, "s3://states/a", "http://10.0.0.1:8081")
     assert "may not see s3://states/a" in (engine.state_fault(elsewhere) or "")
     assert state.location.startswith(f"file:{tmp_path}/save/{job_name}/{handle.engine_id}/")
@@ -555,15 +555,15 @@ def test_logins_are_settings_that_flink_does_not_show(
         "/jobmanager/config",
         "/jobmanager/environment",
     ]
-    told = [
+    texts = [
         requests.get(f"{bench.server.address}jobs/{handle.engine_id}{page}", timeout=30).text
         for page in pages
     ]
-    told += [
+    texts += [
         requests.get(f"{bench.server.address}{page}", timeout=30).text for page in ("jobs/overview", "jars")
     ]
-    told += [requests.get(f"{bench.server.address}applications/{handle.engine_id}", timeout=30).text]
-    for text in (*told, spare_server.log, *map(repr, shown)):
+    texts += [requests.get(f"{bench.server.address}applications/{handle.engine_id}", timeout=30).text]
+    for text in (*texts, spare_server.log, *map(repr, shown)):
         assert "hunter2" not in text
     assert "debug" in spare_server.log.lower()
     bench.close()
@@ -694,7 +694,7 @@ def test_capacity(flink_bench: FlinkBench) -> None:
 
 @contextmanager
 def answering(answers: Mapping[str, tuple[int, bytes]], other: tuple[int, bytes]) -> Iterator[str]:
-    """Whatever is asked for at a path that ends so is answered so (status, JSON); the address."""
+    """The address of a service that gives these answers (status, JSON) by the ends of paths."""
 
     class Answering(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -804,7 +804,7 @@ def test_a_killed_cluster_and_counts_that_go_on(
     )
     has_counted(out, 100)
     await_state(engine, stopped, JobState.RUNNING)
-    kept = engine.stop(stopped, keep_state=True)
+    retained = engine.stop(stopped, keep_state=True)
     placeless = bench.binder()
     with pytest.raises(Rejected, match="no savepoint directory"):
         placeless.check(job, None)
@@ -818,7 +818,7 @@ def test_a_killed_cluster_and_counts_that_go_on(
     placeless.check(replace(job, job_name="placed"), None)
     assert engine.status(handle).state is JobState.LOST
     assert engine.find(attempt) is None
-    assert bench.binder(site(bench, **places)).stop(stopped, keep_state=True) == kept
+    assert bench.binder(site(bench, **places)).stop(stopped, keep_state=True) == retained
     state = engine.stop(handle, keep_state=True)
     assert state is not None
     assert "/chk-" in state.location

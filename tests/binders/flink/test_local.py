@@ -44,12 +44,12 @@ def test_a_site_up_killed_and_down(directory: Path, flink_jobs: Path) -> None:
         engine = FLINK.connect(listed.spe_address, load_inventory(sites.inventory.read_text("utf-8")))
         capacity = engine.capacity()
         assert (capacity.slots, capacity.slots_free) == (32, 32)
-        wanted = dataclasses.replace(
+        desired = dataclasses.replace(
             job("count", entry_class="streets.Counting", job_path=str(flink_jobs), code_hash=""),
             spe_address=listed.spe_address,
         )
-        engine.check(wanted, None)
-        handle = engine.submit(wanted, attempt_of(wanted))
+        engine.check(desired, None)
+        handle = engine.submit(desired, attempt_of(desired))
         await_state(engine, handle, JobState.RUNNING)
         state = engine.stop(handle, keep_state=True)
         assert state is not None
@@ -61,7 +61,7 @@ def test_a_site_up_killed_and_down(directory: Path, flink_jobs: Path) -> None:
         assert len(programs) == 2  # JobManager and TaskManager
         local.restart(directory, "A", "engine", kill=True, registry=REGISTRY, heap="200m")
         assert not any(processes.alive(program) for program in programs)
-        engine.check(wanted, state)  # savepoints stay
+        engine.check(desired, state)  # savepoints stay
         engine.close()
     assert not local.status(directory).running
 

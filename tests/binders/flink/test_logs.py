@@ -44,17 +44,17 @@ def test_entries_of_several_files_stand_in_the_order_of_time() -> None:
 
 
 def test_a_failure_is_told_unless_the_log_told_it() -> None:
-    told = [
+    history = [
         {"timestamp": 2_000, "stacktrace": "Newer: x\n\tat b", "taskName": "map (1/1)"},
         {"timestamp": 1_500, "stacktrace": "Older: y", "taskName": None},
         {"timestamp": 1_000, "stacktrace": ""},
     ]
-    assert failures(told, ["Some line"]) == [
+    assert failures(history, ["Some line"]) == [
         "1970-01-01 00:00:01.500+00:00 failure: Older: y",
         "1970-01-01 00:00:02.000+00:00 failure of map (1/1): Newer: x",
         "\tat b",
     ]
-    assert failures(told, ["Newer: x", "Older: y"]) == []
+    assert failures(history, ["Newer: x", "Older: y"]) == []
 
 
 def manager(heartbeat: float) -> dict[str, float]:
@@ -113,7 +113,7 @@ def test_rates_begin_anew_with_a_job_that_came_back_from_a_checkpoint() -> None:
     (counters,) = [pattern for pattern in server.answers if pattern.endswith("get=.*")]
     (statistics,) = [pattern for pattern in server.answers if pattern.endswith("/checkpoints")]
 
-    def look(seconds: float, restored: int) -> float | None:
+    def sample(seconds: float, restored: int) -> float | None:
         for each in server.answers[counters]:
             each["sum"] = 1000 * seconds if "Idle" in each["id"] else 10 * seconds
         server.answers[statistics]["counts"]["restored"] = restored
@@ -123,8 +123,8 @@ def test_rates_begin_anew_with_a_job_that_came_back_from_a_checkpoint() -> None:
 
     with serving(server) as port:
         rest = FlinkRest(f"http://127.0.0.1:{port}")
-        assert [look(10, 0), look(20, 0)] == [None, pytest.approx(10, rel=0.1)]
-        assert look(30, 1) is None
-        assert look(40, 1) == pytest.approx(10, rel=0.1)
-        assert look(20, 1) is None  # and one that had no checkpoint yet
+        assert [sample(10, 0), sample(20, 0)] == [None, pytest.approx(10, rel=0.1)]
+        assert sample(30, 1) is None
+        assert sample(40, 1) == pytest.approx(10, rel=0.1)
+        assert sample(20, 1) is None  # and one that had no checkpoint yet
         rest.close()

@@ -240,10 +240,10 @@ def test_files_that_are_no_jars(tmp_path: Path) -> None:
 
 
 def test_the_body_of_a_run() -> None:
-    wanted = job("clean", parallelism=2, arguments={"rate": 2.5, "all": False, "session": "mine"})
-    attempt = attempt_of(wanted, 3, State("flink-savepoint", "file:/s/1"))
-    known = Engine(spe_address=wanted.spe_address, checkpoint_dir="/var/checkpoints/")
-    body = run_body(wanted, attempt, "c0de", known, Inventory())
+    desired = job("clean", parallelism=2, arguments={"rate": 2.5, "all": False, "session": "mine"})
+    attempt = attempt_of(desired, 3, State("flink-savepoint", "file:/s/1"))
+    known = Engine(spe_address=desired.spe_address, checkpoint_dir="/var/checkpoints/")
+    body = run_body(desired, attempt, "c0de", known, Inventory())
     settings = body.pop("flinkConfiguration")
     arguments = body.pop("programArgsList")
     assert body == {
@@ -256,15 +256,15 @@ def test_the_body_of_a_run() -> None:
     }
     assert settings["pipeline.name"] == "clean"
     assert settings["execution.checkpointing.dir"] == "file:///var/checkpoints"
-    reads = session_fingerprint(wanted.source_broker, "speck-clean")
-    told = dict(each.split(":") for each in settings["pipeline.global-job-parameters"].split(","))
-    assert told == {
+    reads = session_fingerprint(desired.source_broker, "speck-clean")
+    labels = dict(each.split(":") for each in settings["pipeline.global-job-parameters"].split(","))
+    assert labels == {
         "speck.job": "clean",
         "speck.code": "c0de",
         "speck.reads": reads,
         "speck.hash": "c0de",
         "speck.number": "3",
-        "speck.form": form_fingerprint(wanted),
+        "speck.form": form_fingerprint(desired),
     }
     assert "speck.lineage" not in settings
     assert not any("password" in key for key in settings)
@@ -275,16 +275,16 @@ def test_the_body_of_a_run() -> None:
 
 
 def test_a_minimal_body() -> None:
-    wanted = job("clean")
-    body = run_body(wanted, attempt_of(wanted), "c0de", Engine(spe_address="http://edge"), Inventory())
+    desired = job("clean")
+    body = run_body(desired, attempt_of(desired), "c0de", Engine(spe_address="http://edge"), Inventory())
     assert body.keys() == {"entryClass", "programArgsList", "jobId", "flinkConfiguration"}
     assert "execution.checkpointing.dir" not in body["flinkConfiguration"]
 
 
 def test_a_run_says_whose_it_is_and_whose_stamps_it_goes_on_with() -> None:
-    wanted = job("clean")
-    attempt = dataclasses.replace(attempt_of(wanted), lineage="ab" * 16, owner="c0ffee")
-    settings = run_body(wanted, attempt, "c0de", Engine(spe_address="http://edge"), Inventory())[
+    desired = job("clean")
+    attempt = dataclasses.replace(attempt_of(desired), lineage="ab" * 16, owner="c0ffee")
+    settings = run_body(desired, attempt, "c0de", Engine(spe_address="http://edge"), Inventory())[
         "flinkConfiguration"
     ]
     assert settings["speck.lineage"] == "ab" * 16
@@ -295,17 +295,17 @@ def test_logins_go_into_settings_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BROKER", "hunter2")
     login = Login(username="speck", password=Secret("${BROKER}"))
     site = one_site("A", "http://edge:8081/", "tcp://edge:1883", login)
-    wanted = job("clean", sink_broker="tcp://cloud:1883")
-    body = run_body(wanted, attempt_of(wanted), "c0de", site.engines[0], Inventory({"A": site}))
+    desired = job("clean", sink_broker="tcp://cloud:1883")
+    body = run_body(desired, attempt_of(desired), "c0de", site.engines[0], Inventory({"A": site}))
     settings = {key: value for key, value in body["flinkConfiguration"].items() if key.startswith("speck.")}
     assert settings == {"speck.source.username": "speck", "speck.source.password": "hunter2"}
-    assert not any("hunter2" in each for each in program_arguments(wanted, attempt_of(wanted)))
+    assert not any("hunter2" in each for each in program_arguments(desired, attempt_of(desired)))
     assert login_settings("speck.sink", JobLogin(ca_file="/ca.pem")) == {"speck.sink.ca-file": "/ca.pem"}
 
 
 def test_places_are_the_site_or_the_cluster() -> None:
-    wanted = job("clean")
-    attempt = attempt_of(wanted)
+    desired = job("clean")
+    attempt = attempt_of(desired)
     engine = Engine(spe_address="http://edge")
     assert dataclasses.astuple(attempt_directories(engine, {}, attempt)) == ("", "")
     cluster = {"execution.checkpointing.dir": "s3://c/", "state.savepoints.dir": "s3://s"}

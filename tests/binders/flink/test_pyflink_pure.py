@@ -53,9 +53,9 @@ def test_code_of_a_python_program(tmp_path: Path, text: str, entry_class: str, f
 def test_a_program_lies_in_its_archive_beside_what_starts_it(tmp_path: Path) -> None:
     path = tmp_path / "street-stats.2.py"
     path.write_text(PROGRAM_TEXT)
-    wanted = dataclasses.replace(job("a"), job_path=str(path), code_hash="0" * 64)
-    package = package_of(wanted)
-    assert package == package_of(dataclasses.replace(wanted, job_name="b", entry_class="clean"))
+    desired = dataclasses.replace(job("a"), job_path=str(path), code_hash="0" * 64)
+    package = package_of(desired)
+    assert package == package_of(dataclasses.replace(desired, job_name="b", entry_class="clean"))
     assert isinstance(package.content, bytes)
     assert package.code == hashlib.sha256(package.content).hexdigest()  # not the hash of the file alone
     with zipfile.ZipFile(io.BytesIO(package.content)) as archive:
@@ -66,15 +66,15 @@ def test_a_program_lies_in_its_archive_beside_what_starts_it(tmp_path: Path) -> 
         ]
         assert archive.read("speck_program/street_stats_2.py").decode() == PROGRAM_TEXT
     path.write_text(PROGRAM_TEXT + "\n")
-    assert package_of(wanted).code != package.code
+    assert package_of(desired).code != package.code
 
 
 def test_the_request_that_runs_a_program() -> None:
-    wanted = dataclasses.replace(
+    desired = dataclasses.replace(
         job("a"), job_path="x/clean.py", entry_class="clean", arguments={"word": "ä", "most": 3}
     )
-    attempt = attempt_of(wanted)
-    body = pyflink.python_run_body({"jobId": attempt.id, "entryClass": "?"}, "/up/x.jar", wanted, attempt)
+    attempt = attempt_of(desired)
+    body = pyflink.python_run_body({"jobId": attempt.id, "entryClass": "?"}, "/up/x.jar", desired, attempt)
     assert (body["jobId"], body["entryClass"]) == (attempt.id, pyflink.DRIVER)
     options, order, arguments = (
         body["programArgsList"][:4],
@@ -90,7 +90,7 @@ def test_the_request_that_runs_a_program() -> None:
     }
     assert "--job-name" in arguments
     assert "--word" not in arguments  # a function has them with their types
-    script = dataclasses.replace(wanted, entry_class="__main__")
+    script = dataclasses.replace(desired, entry_class="__main__")
     assert pyflink.python_run_body(body, "/up/x.jar", script, attempt)["programArgsList"][-4:] == [
         *("--word", "ä", "--most", "3")
     ]
@@ -137,9 +137,9 @@ ValueError: could not convert string to float: 'x'
 
 
 def test_the_cause_in_a_python_function() -> None:
-    wanted = "ValueError: could not convert string to float: 'x' (clean.py, line 12)"
-    assert root_cause(HARNESS) == wanted
-    assert root_cause(HARNESS.replace("speck_program", "other")) == wanted.removesuffix(
+    desired = "ValueError: could not convert string to float: 'x' (clean.py, line 12)"
+    assert root_cause(HARNESS) == desired
+    assert root_cause(HARNESS.replace("speck_program", "other")) == desired.removesuffix(
         " (clean.py, line 12)"
     )
     assert root_cause("Traceback (most recent call last):") == "Traceback (most recent call last):"

@@ -272,7 +272,7 @@ def test_no_warning_of_the_sound_configuration(tmp_path: Path) -> None:
 @pytest.mark.engine
 def test_warning_of_mosquittos_default_queue(tmp_path: Path) -> None:
     (found,) = warnings_with(tmp_path, "max_queued_messages 1000")
-    assert f"keeps 1000 of {PROBED_MESSAGES}" in found
+    assert f"queues 1000 of {PROBED_MESSAGES}" in found
 
 
 @pytest.mark.engine

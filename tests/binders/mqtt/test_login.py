@@ -125,11 +125,11 @@ def test_a_broker_for_other_machines_as_its_configuration_has_it(
     asked = [
         f"{name} {own[name]}" if name in own else line for name, line in zip(names, settings, strict=True)
     ]
-    kept = [
+    retained = [
         line for line in sound.splitlines() if line and not line.startswith(("#", "persistence_location"))
     ]
     plain = f"listener {(known := free_port())} 127.0.0.1"  # by which it is seen to have started
-    with MosquittoServer(tmp_path / "mosquitto", "\n".join([*kept, plain, *asked]), port=known):
+    with MosquittoServer(tmp_path / "mosquitto", "\n".join([*retained, plain, *asked]), port=known):
         made = binder(f"mqtts://127.0.0.1:{port}", with_password(broker))
         works(made.address, with_password(broker))
         assert made.warnings() == []

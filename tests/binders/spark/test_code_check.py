@@ -163,10 +163,10 @@ def test_a_file_that_is_damaged_anywhere_is_told_as_unreadable(tmp_path: Path) -
             jar.write_bytes(content)
             said |= {CONNECT.check_code(damaged, "cleaning.clean"), FLINK.check_code(jar, "streets.Clean")}
             mentions_python_functions(damaged)
-    told = " ".join(filter(None, said))
-    assert "\n" not in told
+    reported = " ".join(filter(None, said))
+    assert "\n" not in reported
     for words in ("while decompressing data", "unexpected end of file", "is encrypted", "zip file version"):
-        assert words in told
+        assert words in reported
 
 
 @pytest.mark.parametrize("nested", ["-" * 100_000 + "1", "+".join(["1"] * 100_000), "a" + ".b" * 100_000])
@@ -255,7 +255,7 @@ def test_arguments_that_code_takes(tmp_path: Path, entry: str, taken: list[Param
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "reported"),
     [
         ({"limit": 8}, []),
         ({"limit": 8.5, "name": "x", "whole": 3, "strict": True}, []),
@@ -275,11 +275,11 @@ def test_arguments_that_code_takes(tmp_path: Path, entry: str, taken: list[Param
         ({"limit": 8, "strict": 1}, ["argument 'strict' of 'alarms' is 1 (expected true or false)"]),
     ],
 )
-def test_arguments_that_are_given(given: dict[str, Scalar], told: list[str]) -> None:
+def test_arguments_that_are_given(given: dict[str, Scalar], reported: list[str]) -> None:
     taken = [
         Parameter("limit", True, (int, float)),
         Parameter("name", False, (str,)),
         Parameter("whole", False, (int,)),
         Parameter("strict", False, (bool,)),
     ]
-    assert list(argument_faults("alarms", taken, given)) == told
+    assert list(argument_faults("alarms", taken, given)) == reported

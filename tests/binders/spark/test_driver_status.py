@@ -43,7 +43,7 @@ def status_of(kind: str, **more: object) -> DriverStatus:
 
 
 @pytest.mark.parametrize(
-    ("found", "told", "waits", "state", "words"),
+    ("found", "status", "waits", "state", "words"),
     [
         (driver("SUBMITTED"), None, False, JobState.STARTING, "waits for a worker"),
         (driver("RUNNING"), None, False, JobState.STARTING, "starts"),
@@ -69,8 +69,8 @@ def status_of(kind: str, **more: object) -> DriverStatus:
         (driver("RELAUNCHING"), status_of("running"), False, JobState.LOST, "relaunching"),
     ],
 )
-def test_state(found: Driver, told: DriverStatus | None, waits: bool, state: JobState, words: str) -> None:
-    seen, message = state_of(found, told, waits)
+def test_state(found: Driver, status: DriverStatus | None, waits: bool, state: JobState, words: str) -> None:
+    seen, message = state_of(found, status, waits)
     assert seen is state
     assert words in message
 

@@ -34,9 +34,9 @@ def other_python() -> tuple[str, str] | None:
         for program in [shutil.which(f"python3.{minor}"), *map(str, installed)]:
             asked = "import ensurepip, sys; print('%d.%d' % sys.version_info[:2])"
             command = [program or "false", "-c", asked]
-            told = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-            if told == f"3.{minor}" and told != OURS:
-                return str(program), told
+            version = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+            if version == f"3.{minor}" and version != OURS:
+                return str(program), version
     return None
 
 

@@ -175,7 +175,7 @@ def test_a_killed_driver_goes_on_without_a_coordinator(bench: StandaloneBench, j
     bench.server.driver(handle.engine_id).kill()
     status = await_state(engine, handle, JobState.FAILED)
     assert "taken over by attempt 2" in status.message
-    eventually(lambda: bench.server.processes(handle.engine_id), lambda left: left == [])
+    eventually(lambda: bench.server.processes(handle.engine_id), lambda processes: processes == [])
     assert max(int(value.split()[1]) for value in bench.mqtt.got(job)) == 42
 
 
@@ -211,7 +211,7 @@ def test_code_that_never_ends_is_killed(bench: StandaloneBench, job_name: str) -
     job = bench.job(job_name, "never_ends")
     attempt = attempt_of(job)
     engine = bench.binder()
-    told = threading.Event()
+    reported = threading.Event()
 
     def building() -> bool:
         chosen = engine._drivers.choose(attempt.id, bench.master.cluster())
@@ -220,7 +220,7 @@ def test_code_that_never_ends_is_killed(bench: StandaloneBench, job_name: str) -
     def lose_patience() -> None:
         eventually(building, bool)
         engine.start_timeout = 0.0
-        told.set()
+        reported.set()
 
     engine.start_timeout = 1e9
     thread = threading.Thread(target=lose_patience)
@@ -228,7 +228,7 @@ def test_code_that_never_ends_is_killed(bench: StandaloneBench, job_name: str) -
     with pytest.raises(Rejected, match="did not come to a started query"):
         engine.submit(job, attempt)
     thread.join()
-    assert told.is_set()
+    assert reported.is_set()
     assert bench.server.processes(attempt.id) == []
 
 
