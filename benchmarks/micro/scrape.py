@@ -1,10 +1,10 @@
-"""What it costs to be looked at: ``python -m benchmarks.scrape [--json]``.
+"""Cost of observation: ``python -m benchmarks.scrape [--json]``.
 
-A composition of 500 jobs runs on engines in memory, each of which tells rates.  ``metrics_seconds`` and
+A composition of 500 jobs runs on engines in memory, each of which reports rates.  ``metrics_seconds`` and
 ``rates_seconds`` are the processor time that an answer to ``GET /metrics`` and ``GET /rates`` takes,
-``metrics_bytes`` and ``metrics_series`` what the former holds, every route having been asked for, with and
-without success.  ``sampling_seconds`` is that of asking all engines once, which is done every 5 s while
-somebody looks, ``counting_seconds`` that of counting one request.
+``metrics_bytes`` and ``metrics_series`` the size of the former, after requests of every route with and
+without success.  ``sampling_seconds`` is that of sampling all engines once, which happens every 5 s while
+a client follows, ``counting_seconds`` that of counting one request.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import Figure
-from speck.coordinator import Coordinator
+from speck.coordinator import Coordinator, build
 from speck.core.runtime import JobMetrics
+from speck.core.settings import Settings
+from speck.observe.metrics import Metrics
 from speck.server.api import create_app, exposition
 from speck.store import Store
 from tests.support.doubles import World, double_kinds
@@ -30,23 +32,24 @@ REQUESTS = 10_000
 
 
 def measure(jobs: int, runs: int) -> dict[str, Any]:
-    """One deployment, looked at so many times."""
+    """Observe one deployment ``runs`` times."""
     world = World()
     with tempfile.TemporaryDirectory() as directory:
         root = write_code(Path(directory))
         with Store(root / "store") as store:
-            coordinator = Coordinator(store, double_kinds(world), roots=[root], period=0)
+            services = build(store, double_kinds(world), settings=Settings(roots=(root,), period=0))
+            coordinator = services.coordinator
             operation, _ = coordinator.apply(composition(*_jobs(world, jobs)))
             assert operation.wait(600) and operation.state == "succeeded"
-            coordinator.loop.round()
-            routes = [rule.rule for rule in create_app(coordinator).url_map.iter_rules()]
-            counting = [_time(lambda: _count(coordinator, routes)) / REQUESTS for _ in range(runs)]
-            coordinator.telemetry.period = 0.0  # each engine is due at once
+            coordinator.reconciler.round()
+            routes = [rule.rule for rule in create_app(services).url_map.iter_rules()]
+            counting = [_time(lambda: _count(services.metrics, routes)) / REQUESTS for _ in range(runs)]
+            coordinator.sampler.period = 0.0  # each engine is due at once
             sampling = [_time(lambda: _sample(coordinator)) for _ in range(runs)]
-            coordinator.telemetry.period = 3600.0  # and none any more
-            answers = [_time(lambda: exposition.exposition(coordinator)) for _ in range(runs)]
-            rates = [_time(lambda: json.dumps(coordinator.views.rates())) for _ in range(runs)]
-            text = exposition.exposition(coordinator).decode()
+            coordinator.sampler.period = 3600.0  # and none any more
+            answers = [_time(lambda: exposition.exposition(services)) for _ in range(runs)]
+            rates = [_time(lambda: json.dumps(services.queries.rates())) for _ in range(runs)]
+            text = exposition.exposition(services).decode()
             coordinator.close()
     assert text.count("speck_job_waiting_messages{") == min(jobs, exposition.MOST_JOBS)
     return {
@@ -61,8 +64,10 @@ def measure(jobs: int, runs: int) -> dict[str, Any]:
 
 
 def _jobs(world: World, count: int) -> list[Any]:
-    told = JobMetrics(time.time(), input_rate=500.0, output_rate=250.0, waiting=17, batch_duration_ms=210.0)
-    world.metrics = {f"j{number}": told for number in range(count)}
+    reported = JobMetrics(
+        time.time(), input_rate=500.0, output_rate=250.0, waiting=17, batch_duration_ms=210.0
+    )
+    world.metrics = {f"j{number}": reported for number in range(count)}
     return [
         make_job(name, f"in-{name}", f"out-{name}", spe_address=f"sc://e{number % ENGINES}:1")
         for number, name in enumerate(world.metrics)
@@ -70,16 +75,16 @@ def _jobs(world: World, count: int) -> list[Any]:
 
 
 def _sample(coordinator: Coordinator) -> None:
-    """Have all engines asked now, and wait for their answers."""
-    coordinator.telemetry.turn()
-    coordinator.telemetry.settle()
+    """Sample all engines now, and wait for their answers."""
+    coordinator.sampler.sample()
+    coordinator.sampler.await_answers()
 
 
-def _count(coordinator: Coordinator, routes: Sequence[str]) -> None:
+def _count(metrics: Metrics, routes: Sequence[str]) -> None:
     """Requests of every route, as if they had been answered."""
     for number in range(REQUESTS):
         status = "2xx" if number % 2 else "4xx"
-        coordinator.gauges.requested(routes[number // 2 % len(routes)], "GET", status, 0.01)
+        metrics.requested(routes[number // 2 % len(routes)], "GET", status, 0.01)
 
 
 def _time(work: Callable[[], object]) -> float:
@@ -90,7 +95,7 @@ def _time(work: Callable[[], object]) -> float:
 
 def main() -> None:
     """Measure, and print lines or one JSON object."""
-    parser = argparse.ArgumentParser(description="the cost of being looked at")
+    parser = argparse.ArgumentParser(description="the cost of observation")
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     parser.add_argument("--jobs", type=int, default=500, metavar="N")
     parser.add_argument("--runs", type=int, default=20, metavar="N")

@@ -21,9 +21,10 @@ import plyvel
 
 from benchmarks.common import Figure
 from speck.binder import Registry
-from speck.coordinator import Coordinator
+from speck.coordinator import build
 from speck.core.job import Composition, Job
 from speck.core.runtime import Attempt, Handle
+from speck.core.settings import Settings
 from speck.store import Store
 from tests.support.doubles import InMemoryEngine, World, double_kinds
 from tests.support.jobs_by_hand import code_hash, write_code
@@ -84,7 +85,9 @@ def kinds() -> Registry:
 def deployed(jobs: Composition, directory: Path) -> float:
     """Bytes a job in SpecK's store, after an apply of the whole composition."""
     with Store(directory) as store:
-        coordinator = Coordinator(store, kinds(), roots=[write_code(directory)], period=0)
+        coordinator = build(
+            store, kinds(), settings=Settings(roots=(write_code(directory),), period=0)
+        ).coordinator
         operation, _ = coordinator.apply(jobs)
         operation.wait(600)
         assert operation.state == "succeeded", operation.to_dict()

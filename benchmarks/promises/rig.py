@@ -29,8 +29,9 @@ from werkzeug.serving import make_server
 
 from speck.apply.operation import Operation
 from speck.binder import installed
-from speck.coordinator import Coordinator
+from speck.coordinator import Services, build
 from speck.core.inventory import Engine, Inventory, Site
+from speck.core.settings import Settings
 from speck.schema import load_composition
 from speck.server.api import create_app
 from speck.store import Store
@@ -51,17 +52,17 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Account:
-    """What became of ``messages`` that were sent: so many lost, so many counted more than once."""
+    """The outcome of ``messages`` that were sent: counts of lost ones and of those counted more than once."""
 
     messages: int
     lost: int
     doubled: int
 
 
-def await_that(ask: Callable[[], _T], wanted: Callable[[_T], bool], patience: float = PATIENCE) -> _T:
-    """Ask until the answer is as wanted; raises :class:`TimeoutError` with the last answer."""
+def await_that(ask: Callable[[], _T], accept: Callable[[_T], bool], patience: float = PATIENCE) -> _T:
+    """Ask until the answer is accepted; raises :class:`TimeoutError` with the last answer."""
     deadline = time.monotonic() + patience
-    while not wanted(answer := ask()):
+    while not accept(answer := ask()):
         if time.monotonic() > deadline:
             raise TimeoutError(f"still {answer!r} after {patience} s")
         time.sleep(0.05)
@@ -89,9 +90,9 @@ class Link(Relay):
         self.close_connections()
         self._whole.set()
 
-    def refuse(self, wanted: bool) -> None:
-        """Whether all connections are closed at once."""
-        self._refusing = wanted
+    def refuse(self, refusing: bool) -> None:
+        """True if all connections are closed at once."""
+        self._refusing = refusing
         self.close_connections()
 
     def serve(self, connection: object) -> None:
@@ -108,7 +109,7 @@ class Link(Relay):
 
 
 class Counts:
-    """What the counting jobs say, by text: the highest count."""
+    """The highest count that the counting jobs report, by text."""
 
     def __init__(self, broker: MosquittoServer) -> None:
         self._counts: dict[str, int] = {}
@@ -196,10 +197,10 @@ class Load:
 
 
 @contextmanager
-def _served(coordinator: Coordinator, port: int) -> Iterator[None]:
+def _served(services: Services, port: int) -> Iterator[None]:
     """The coordinator's REST interface, from which a standalone cluster fetches the files of jobs."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # not a line for each request
-    server = make_server("127.0.0.1", port, create_app(coordinator, None), threaded=True)
+    server = make_server("127.0.0.1", port, create_app(services, None), threaded=True)
     thread = threading.Thread(target=server.serve_forever, name="rest")
     thread.start()
     try:
@@ -244,12 +245,12 @@ class Rig:
             store = stack.enter_context(Store(self.directory / "store"))
             port = free_port()
             url = f"http://127.0.0.1:{port}"
-            self.coordinator = Coordinator(
-                store, installed(), self._inventory(), [ROOT], period=0, advertise=url
-            )
+            settings = Settings(roots=(ROOT,), period=0, advertise=url)
+            services = build(store, installed(), self._inventory(), settings)
+            self.coordinator = services.coordinator
             stack.callback(self.coordinator.close)
             self.coordinator.start()
-            stack.enter_context(_served(self.coordinator, port))
+            stack.enter_context(_served(services, port))
             self.counts = Counts(self.edge)
             stack.callback(self.counts.close)
             self.apply()
@@ -334,10 +335,10 @@ class Rig:
             await_that(lambda: len(self.counts), lambda count: count > before)
             fault(self)
             load.finish()
-            self.settle(load)
+            self.await_arrivals(load)
             return self.counts.account(load.texts)
 
-    def settle(self, load: Load, patience: float = 60.0) -> None:
+    def await_arrivals(self, load: Load, patience: float = 60.0) -> None:
         """Wait until all that was sent has arrived, or nothing has for so long (s)."""
         missing, since = len(load.texts), time.monotonic()
         while missing and time.monotonic() - since < patience:

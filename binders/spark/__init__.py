@@ -1,4 +1,4 @@
-"""The binder of Spark.  Importing it does not import PySpark, which takes a second; connecting does."""
+"""The binders for Spark.  Importing them does not import PySpark, which takes a second; connecting does."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def connect_standalone(address: str, inventory: Inventory) -> EngineBinder:
 
 
 def parameters(path: Path, entry_class: str) -> tuple[Parameter, ...] | None:
-    """Which arguments a job's function takes; see :attr:`speck.binder.EngineKind.parameters`."""
+    """The arguments that a job's function takes; see :attr:`speck.binder.EngineKind.parameters`."""
     return parameters_of(source_of(path, entry_class), split_entry(entry_class)[1])
 
 
-SETTLE = 2.0  # s; the first batch of a query has begun by then
+STARTUP_SECONDS = 2.0  # s; the first batch of a query has begun by then
 
 CONNECT = EngineKind(
     "spark-connect",
@@ -39,7 +39,7 @@ CONNECT = EngineKind(
     ("sc",),
     check_code,
     connect_engine,
-    settle=SETTLE,
+    startup_seconds=STARTUP_SECONDS,
     local=CONNECT_SERVER,
     parameters=parameters,
 )
@@ -49,7 +49,7 @@ STANDALONE = EngineKind(
     ("spark",),
     check_code,
     connect_standalone,
-    settle=SETTLE,
+    startup_seconds=STARTUP_SECONDS,
     local=STANDALONE_CLUSTER,
     parameters=parameters,
 )

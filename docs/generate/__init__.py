@@ -1,4 +1,4 @@
-"""The reference pages, made of what the program itself says: schemas, OpenAPI document, commands."""
+"""The reference pages, generated from the program: schemas, OpenAPI document, commands."""
 
 from __future__ import annotations
 

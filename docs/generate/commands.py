@@ -15,10 +15,10 @@ Path = tuple[str, ...]
 
 _EXIT_CODES = (
     (NOTHING_TO_DO, "done; of `speck plan`: nothing to do"),
-    (ERROR, "an error, which stands on standard error"),
+    (ERROR, "an error, printed on standard error"),
     (CHANGES, "of `speck plan`, and of `--dry-run`: there are changes"),
-    (WAITING, "nothing failed, and something waits (for a site, for room); the server goes on"),
-    (INTERRUPTED, "interrupted (Ctrl-C); what the server has begun goes on"),
+    (WAITING, "nothing failed, and an action waits (for a site, for capacity); the server retries it"),
+    (INTERRUPTED, "interrupted (Ctrl-C); an operation that was begun continues at the server"),
 )
 
 
@@ -28,7 +28,7 @@ def page() -> str:
 
 
 def tree(command: click.Command = cli, path: Path = ("speck",)) -> Iterator[tuple[Path, click.Command]]:
-    """All commands with the words that call them, a group before what is in it."""
+    """All commands with their words, a group before its members."""
     yield path, command
     if isinstance(command, click.Group):
         for name in sorted(command.commands):
@@ -38,7 +38,7 @@ def tree(command: click.Command = cli, path: Path = ("speck",)) -> Iterator[tupl
 
 def _lines() -> Iterator[str]:
     yield from ("# Commands", "")
-    yield from ("Made of the program itself: `speck COMMAND --help` says the same.", "")
+    yield from ("Generated from the program: `speck COMMAND --help` prints the same.", "")
     yield from ("Data goes to standard output, everything else to standard error. Exit codes:", "")
     yield from tables.table(["code", "meaning"], [[str(code), meaning] for code, meaning in _EXIT_CODES])
     for path, command in tree():
@@ -50,15 +50,15 @@ def _section(path: Path, command: click.Command) -> Iterator[str]:
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     yield from (f"## {' '.join(path)}", "", "```text", usage, "```", "")
     yield from (_help(command), "")
-    yield from tables.table(["argument or option", "what it does"], list(_parameters(command, context)))
+    yield from tables.table(["argument or option", "meaning"], list(_parameters(command, context)))
     if isinstance(command, click.Group):
         inner = [(name, each) for name, each in sorted(command.commands.items()) if not each.hidden]
         links = [[_link((*path, name)), each.get_short_help_str(200)] for name, each in inner]
-        yield from tables.table(["command", "what it does"], links)
+        yield from tables.table(["command", "purpose"], links)
 
 
 def _context(path: Path, command: click.Command) -> click.Context:
-    """A context in which a command tells its usage as a user types it."""
+    """A context in which a command's usage has all of its words."""
     outer = None
     for name in path[:-1]:
         outer = click.Context(cli, info_name=name, parent=outer)

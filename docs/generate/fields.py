@@ -1,4 +1,4 @@
-"""The references of the two files that a user writes, from their marshmallow schemas."""
+"""The references of compositions and site inventories, from their marshmallow schemas."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from speck.core.job import JOB_FIELDS, Change, Job
 from speck.schema import CompositionSchema, InventorySchema
 
 _COST = {
-    Change.NOTE: "is noted, and touches no engine",
+    Change.NOTE: "is stored; no engine is contacted",
     Change.UPDATE: "restarts it in place",
     Change.MOVE: "moves it",
 }
-_OF_CODE = "is noted; another *content* restarts it in place"  # the model compares the file's hash
+_OF_CODE = "is stored; another *content* restarts it in place"  # plans compare the file's hash
 
 Column = Callable[[str], str]
 
@@ -30,10 +30,10 @@ def composition_page() -> str:
         [
             "# Fields of a composition",
             "",
-            "Made of the schemas by which SpecK reads the file. How a file is written, and what is",
-            "refused in one, is in [Compositions](../composition.md).",
+            "Generated from the schemas by which SpecK reads the file. [Compositions](../composition.md)",
+            "describes the form of the file and its checks.",
             "",
-            *_sections(CompositionSchema(), "Composition", {"Job": ("a change of it", change_of)}),
+            *_sections(CompositionSchema(), "Composition", {"Job": ("effect of a change", change_of)}),
         ]
     )
 
@@ -44,7 +44,7 @@ def inventory_page() -> str:
         [
             "# Fields of the site inventory",
             "",
-            "Made of the schemas by which SpecK reads the file. What the inventory is for is in",
+            "Generated from the schemas by which SpecK reads the file. The purpose of the inventory is in",
             "[Compositions](../composition.md#the-site-inventory).",
             "",
             *_sections(InventorySchema(), "Inventory", {}),
@@ -53,29 +53,29 @@ def inventory_page() -> str:
 
 
 def change_of(name: str) -> str:
-    """What a change of a job's field does to the job."""
+    """The effect of a change of a field on its job."""
     if name == "job_path":
         return _OF_CODE
-    return _COST[JOB_FIELDS[name]] if name in JOB_FIELDS else "makes another job of it"
+    return _COST[JOB_FIELDS[name]] if name in JOB_FIELDS else "makes it another job"
 
 
 def written_fields(schema: Schema) -> Iterator[tuple[Schema, str, Any]]:
-    """Each field that may be written, with the schema it is of, nested ones included; each schema once."""
+    """Each writable field with its schema, nested schemas included; each schema once."""
     seen: set[type[Schema]] = set()
-    waiting = [schema]
-    while waiting:
-        found = waiting.pop(0)
+    queue = [schema]
+    while queue:
+        found = queue.pop(0)
         if type(found) in seen:
             continue
         seen.add(type(found))
         for name, field in found.load_fields.items():
             yield found, name, field
             if (nested := nested_schema(field)) is not None:
-                waiting.append(nested)
+                queue.append(nested)
 
 
 def nested_schema(field: Any) -> Schema | None:
-    """The schema of what stands in a field, in a list there, or by name."""
+    """The schema of a field's value, or of the members of a list or a mapping."""
     if isinstance(field, kinds.List):
         return nested_schema(field.inner)
     if isinstance(field, kinds.Dict):
@@ -84,14 +84,14 @@ def nested_schema(field: Any) -> Schema | None:
 
 
 def describe(field: Any) -> str:
-    """A field's description; of a field that holds another kind of thing, what that is."""
+    """The description of a field, or that of its nested schema."""
     nested = nested_schema(field)
     inner = (type(nested).__doc__ or "").strip().splitlines()[0] if nested is not None else ""
     return str(field.metadata.get("description") or inner)
 
 
 def title(schema: Schema) -> str:
-    """What a schema is of."""
+    """The name of a schema's object."""
     return type(schema).__name__.removesuffix("Schema")
 
 
@@ -104,7 +104,7 @@ def _sections(schema: Schema, heading: str, more: dict[str, tuple[str, Column]])
     for name, found in rows.items():
         extra = more.get(name)
         yield from (f"## {name}", "", docs[name], "")
-        head = ["field", "what it is", "form", "by default", *([extra[0]] if extra else [])]
+        head = ["field", "meaning", "form", "default", *([extra[0]] if extra else [])]
         yield from table(head, [_row(each, field, extra) for each, field in found])
 
 
@@ -112,7 +112,7 @@ def _row(name: str, field: Any, extra: tuple[str, Column] | None) -> list[str]:
     description = describe(field)
     if (nested := nested_schema(field)) is not None:
         description += f" ([{title(nested)}](#{title(nested).lower()}))"
-    row = [code(name), description, _form(field), "**must be given**" if field.required else _default(name)]
+    row = [code(name), description, _form(field), "**required**" if field.required else _default(name)]
     return [*row, extra[1](name)] if extra else row
 
 

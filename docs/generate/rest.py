@@ -10,7 +10,7 @@ from typing import Any
 
 from docs.generate import tables
 from speck.binder import installed
-from speck.coordinator import Coordinator
+from speck.coordinator import build
 from speck.core.inventory import Inventory
 from speck.schema import JobSchema
 from speck.server.api import create_app
@@ -23,19 +23,19 @@ Document = dict[str, Any]
 
 
 def document() -> Document:
-    """The OpenAPI document, as a server with an empty store would answer it."""
+    """The OpenAPI document of a server with an empty store."""
     with tempfile.TemporaryDirectory() as directory, Store(Path(directory) / "store") as store:
-        coordinator = Coordinator(store, installed(), Inventory(), [Path()])
+        services = build(store, installed(), Inventory())
         try:
-            answer = create_app(coordinator).test_client().get("/openapi.json")
+            answer = create_app(services).test_client().get("/openapi.json")
             data: Document = json.loads(answer.data)
         finally:
-            coordinator.close()
+            services.coordinator.close()
     return data
 
 
 def operations(document: Document) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Each method (upper case) of each path, with what the document says of it."""
+    """Each method (upper case) of each path, with its description in the document."""
     for path, item in sorted(document["paths"].items()):
         for method in _METHODS:
             if method in item:
@@ -45,20 +45,23 @@ def operations(document: Document) -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 def page(document: Document) -> str:
-    """The reference of all paths and of what they take and answer."""
+    """The reference of all paths, with their parameters, bodies and answers."""
     return tables.page(_lines(document))
 
 
 def _lines(document: Document) -> Iterator[str]:
     yield from ("# Paths of the REST interface", "")
-    yield "Made of the OpenAPI document, which every server has at `/openapi.json`. What holds for all paths"
-    yield from ("(types, errors, limits) is in [The REST interface](../rest.md).", "")
+    yield "Generated from the OpenAPI document, which every server has at `/openapi.json`. [The REST"
+    yield from (
+        "interface](../rest.md) describes types, errors and limits, which are common to all paths.",
+        "",
+    )
     found = list(operations(document))
     rows = [[_link(method, path), _summary(each)] for method, path, each in found]
-    yield from tables.table(["method and path", "what it does"], rows)
+    yield from tables.table(["method and path", "purpose"], rows)
     for method, path, each in found:
         yield from _operation(method, path, each, document)
-    yield from ("## What is sent and answered", "")
+    yield from ("## Bodies of requests and answers", "")
     for name, schema in sorted(document["components"]["schemas"].items()):
         yield from _schema(name, schema)
 
@@ -72,10 +75,10 @@ def _operation(method: str, path: str, operation: dict[str, Any], document: Docu
     if operation.get("summary") and operation.get("description"):
         yield from (operation["description"], "")
     parameters = [resolved(each, document) for each in operation["parameters"]]
-    yield from tables.table(["parameter", "where", "what it is", "form"], map(_parameter, parameters))
+    yield from tables.table(["parameter", "place", "meaning", "form"], map(_parameter, parameters))
     yield from _body(operation.get("requestBody"))
     rows = [_answer(status, each, document) for status, each in sorted(operation["responses"].items())]
-    yield from tables.table(["status", "when", "body"], rows)
+    yield from tables.table(["status", "case", "body"], rows)
 
 
 def _parameter(parameter: dict[str, Any]) -> list[str]:
@@ -96,7 +99,7 @@ def _body(body: dict[str, Any] | None) -> Iterator[str]:
 
 
 def _in_order(data: Any) -> Any:
-    """An example with its fields as the schemas have them; a server sorts them by name."""
+    """An example with its fields in the order of the schemas; the document sorts them by name."""
     if isinstance(data, list):
         return [_in_order(each) for each in data]
     if not isinstance(data, dict):
@@ -123,11 +126,11 @@ def _schema(name: str, schema: dict[str, Any]) -> Iterator[str]:
         [tables.code(each), field.get("description", ""), _form(field), "yes" if each in needed else ""]
         for each, field in schema.get("properties", {}).items()
     ]
-    yield from tables.table(["field", "what it is", "form", "required"], rows)
+    yield from tables.table(["field", "meaning", "form", "required"], rows)
 
 
 def _form(schema: dict[str, Any]) -> str:
-    """A value's type and bounds, in few words."""
+    """The type, bounds and default of a value."""
     parts = [_kind(schema)]
     if "enum" in schema:
         parts = [" or ".join(tables.code(each) for each in schema["enum"] if each is not None)]
@@ -135,7 +138,7 @@ def _form(schema: dict[str, Any]) -> str:
     if bounds := " ".join(f"{word} {schema[key]:,g}" for word, key in words if key in schema):
         parts.append(bounds)
     if (default := schema.get("default")) not in (None, "", []):
-        parts.append(f"by default {tables.code(f'{default:g}' if isinstance(default, float) else default)}")
+        parts.append(f"default {tables.code(f'{default:g}' if isinstance(default, float) else default)}")
     return ", ".join(each for each in parts if each)
 
 
@@ -152,7 +155,7 @@ def _kind(schema: dict[str, Any]) -> str:
 
 
 def resolved(each: dict[str, Any], document: Document) -> dict[str, Any]:
-    """What a reference stands for."""
+    """The object behind a reference, or the object itself."""
     found: Any = each
     if "$ref" in each:
         found = document

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """A table's lines, with an empty one behind; without rows none at all."""
+    """The lines of a table and an empty one; none without rows."""
     body = [f"| {' | '.join(_cell(each) for each in row)} |" for row in rows]
     if not body:
         return []
@@ -14,20 +14,20 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def code(value: object) -> str:
-    """A value as it is written, in code."""
+    """A value in code style."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return f"`{text}`"
 
 
 def sentence(text: str) -> str:
-    """Text that begins with a capital letter and ends with a full stop."""
+    """The text with a capital letter first and a full stop last."""
     text = text.strip()
     text = text[:1].upper() + text[1:]
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def page(lines: Iterable[str]) -> str:
-    """A page's text."""
+    """The text of a page."""
     return "\n".join(lines).rstrip("\n") + "\n"
 
 

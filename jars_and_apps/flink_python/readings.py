@@ -1,7 +1,7 @@
-"""Road-traffic jobs in PyFlink: twins of the Flink programs ``Forward`` and ``CountByKey``, and a filter.
+"""Road-traffic jobs in PyFlink: ``Forward`` and ``CountByKey``, as among the Flink programs, and a filter.
 
-A job is a function from the messages of its source topic, as texts, to what goes to its sink topic; SpecK
-gives it the job's ``arguments`` by name.  Readings are as ``road_traffic/jobs.py`` has them:
+A job is a function from the messages of its source topic, as texts, to those of its sink topic; SpecK passes
+the job's ``arguments`` by name.  Readings have the format of ``road_traffic/jobs.py``:
 ``status,avgMeasuredTime,avgSpeed,...``.
 """
 
@@ -13,12 +13,12 @@ from pyflink.datastream.state import ValueStateDescriptor
 
 
 def forward(texts: DataStream, site: str = "") -> DataStream:
-    """Hand every message on, with the ``site`` as a last field (none when empty)."""
+    """Pass on every message, with the ``site`` as a last field (none when empty)."""
     return texts.map(lambda text: f"{text},{site}", Types.STRING()) if site else texts
 
 
 def fast(texts: DataStream, above: float = 50.0) -> DataStream:
-    """Hand on the readings whose average speed is above ``above``, km/h."""
+    """Pass on the readings with an average speed over ``above`` km/h."""
     return texts.filter(lambda text: speed_of(text) > above)
 
 
@@ -29,7 +29,7 @@ def count_by_key(texts: DataStream, field: int = 0) -> DataStream:
 
 
 def speed_of(reading: str) -> float:
-    """The average speed of a reading, km/h; -1 of a text that is none."""
+    """The average speed of a reading, km/h; -1 of another text."""
     fields = reading.split(",")
     try:
         return float(fields[2])
@@ -38,7 +38,7 @@ def speed_of(reading: str) -> float:
 
 
 def key_of(text: str, field: int) -> str:
-    """The field of this number; empty where there are fewer."""
+    """The field of this number; empty where there are fewer fields."""
     fields = text.split(",") if field else [text]
     return fields[max(field, 1) - 1] if len(fields) >= field else ""
 
@@ -51,11 +51,11 @@ class Count(KeyedProcessFunction):
         self._field = field
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Find the count of the key."""
+        """Get the state with the count of the key."""
         self._count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
 
     def process_element(self, value: str, ctx: KeyedProcessFunction.Context):
-        """Count a message and say so."""
+        """Count a message and emit the count."""
         count = (self._count.value() or 0) + 1
         self._count.update(count)
         yield f"{key_of(value, self._field)},{count}"

@@ -1,4 +1,4 @@
-"""Replays a file of readings from the sensors of four sites, and keeps the accounts of it.
+"""Replay a file of readings from the sensors of four sites, and count the readings sent.
 
     python feeder.py readings.csv.gz --broker A=tcp://127.0.0.1:1883 --broker B=... --broker C=... [...]
 
@@ -39,15 +39,15 @@ from replay import (
 
 
 @dataclass
-class Account:
-    """What was sent: well-formed readings, their vehicles, and malformed lines."""
+class StreamCounts:
+    """The counts of a stream: well-formed readings, their vehicles, and malformed lines."""
 
     readings: int = 0
     vehicles: int = 0
     malformed: int = 0
 
     def add(self, line: Line) -> None:
-        """Enter one line."""
+        """Count a line."""
         if line.well_formed:
             self.readings += 1
             self.vehicles += line.vehicles
@@ -56,32 +56,32 @@ class Account:
 
 
 @dataclass
-class Accounts:
-    """The account of each stream."""
+class Counts:
+    """The counts of each stream."""
 
-    streams: dict[Stream, Account] = field(default_factory=dict)
+    streams: dict[Stream, StreamCounts] = field(default_factory=dict)
 
     def add(self, line: Line) -> None:
-        """Enter one line."""
-        self.streams.setdefault(line.stream, Account()).add(line)
+        """Count a line."""
+        self.streams.setdefault(line.stream, StreamCounts()).add(line)
 
     def report(self, seconds: float) -> dict[str, object]:
-        """The accounts as plain data; ``seconds`` is how long it took."""
+        """The counts as plain data; ``seconds`` is the duration of the replay."""
         total = self.streams.values()
         return {
             "sent": {
-                "readings": sum(account.readings for account in total),
-                "vehicles": sum(account.vehicles for account in total),
+                "readings": sum(counts.readings for counts in total),
+                "vehicles": sum(counts.vehicles for counts in total),
             },
-            "malformed": sum(account.malformed for account in total),
+            "malformed": sum(counts.malformed for counts in total),
             "seconds": round(seconds, 3),
-            "streams": {str(stream): vars(account) for stream, account in sorted(self.streams.items())},
+            "streams": {str(stream): vars(counts) for stream, counts in sorted(self.streams.items())},
         }
 
 
 @dataclass
 class Pace:
-    """When a line is due: by its place at ``rate`` lines/s, and by its time at ``speedup`` (0: no bound)."""
+    """The due time of a line, by its position (``rate``, lines/s) and its time (``speedup``); 0: no bound."""
 
     rate: float = 0.0
     speedup: float = 0.0
@@ -105,29 +105,29 @@ class Feeder:
         self._publishers, self._topics, self._pace = publishers, topics, pace
         self._start = 0.0
 
-    def feed(self, lines: Iterable[Line]) -> Accounts:
-        """Publish all of them, and wait until all are acknowledged.  Raises :class:`PublishError`."""
-        accounts = Accounts()
+    def feed(self, lines: Iterable[Line]) -> Counts:
+        """Publish the lines, and wait until all are acknowledged.  Raises :class:`PublishError`."""
+        counts = Counts()
         self._start = time.monotonic()
         for number, line in enumerate(lines):
             self._wait(self._pace.due(number, line))
             topic = self._topics.get(line.stream) or f"sensors/{line.stream.number}"
             self._publishers[line.stream.site].publish(topic, line.text)
-            accounts.add(line)
+            counts.add(line)
         for publisher in self._publishers.values():
             publisher.flush()
-        return accounts
+        return counts
 
     def _wait(self, due: float) -> None:
-        while (left := self._start + due - time.monotonic()) > 0:
-            # Acknowledgements are taken, and connections kept alive, in the pauses.
+        while (remaining := self._start + due - time.monotonic()) > 0:
+            # Pauses serve to receive acknowledgements and to keep connections alive.
             for publisher in self._publishers.values():
-                publisher.turn(0.0)
-            time.sleep(min(left, 0.02))
+                publisher.exchange(0.0)
+            time.sleep(min(remaining, 0.02))
 
 
 def selected(lines: Sequence[Line], options: argparse.Namespace) -> Iterator[Line]:
-    """The lines of the streams and of the part that the options ask for, malformed ones mixed in."""
+    """The lines of the selected streams and part, with malformed ones mixed in."""
     chosen = [
         line
         for line in lines
@@ -137,13 +137,13 @@ def selected(lines: Sequence[Line], options: argparse.Namespace) -> Iterator[Lin
 
 
 def replay_of(options: argparse.Namespace) -> list[Line]:
-    """All lines of the file that count, in time order."""
+    """The lines of the file up to the limit, in time order."""
     sites = sites_of_segments(options.sensors) if options.sensors else {}
     return in_time_order(first_readings(raw_lines(options.file), options.limit), sites)
 
 
 def check(options: argparse.Namespace) -> None:
-    """Raise :class:`ValueError` when the file holds no reading, or what reading the files raises."""
+    """Read the files; raises :class:`ValueError` if there is no reading, and errors of reading."""
     if options.sensors:
         sites_of_segments(options.sensors)
     if not any(WELL_FORMED.match(text) for text in raw_lines(options.file)):
@@ -153,7 +153,7 @@ def check(options: argparse.Namespace) -> None:
 def _assignment(text: str) -> tuple[str, str]:
     name, found, value = text.partition("=")
     if not (name and found and value):
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+        raise argparse.ArgumentTypeError(f"{text!r} has no name or value (expected NAME=VALUE)")
     return name, value
 
 
@@ -199,7 +199,7 @@ def _count(text: str) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The options of the program."""
-    assert __doc__ is not None  # noqa: S101 - it stands above
+    assert __doc__ is not None  # noqa: S101 - above
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("file", type=Path, help="readings, one CSV line each (plain or gzip)")
@@ -209,7 +209,7 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="SITE=ADDRESS",
-        help="one a site",
+        help="the broker of a site (may be repeated)",
     )
     add("--sensors", type=Path, metavar="FILE", help="CSV file with columns REPORT_ID and site")
     add("--limit", type=_count, metavar="N", help="the first N well-formed readings of the file only")
@@ -219,21 +219,33 @@ def parser() -> argparse.ArgumentParser:
         type=_not_negative,
         default=0.0,
         metavar="X",
-        help="times as fast as it was (0: no bound)",
+        help="factor to the recorded speed (0: no bound)",
     )
-    add("--malformed", type=_share, default=0.02, metavar="SHARE", help="share of lines malformed on purpose")
-    add("--seed", type=int, default=1, help="of the malformed lines")
+    add(
+        "--malformed",
+        type=_share,
+        default=0.02,
+        metavar="SHARE",
+        help="share of malformed lines that are mixed in",
+    )
+    add("--seed", type=int, default=1, help="seed of the malformed lines")
     several = partial(add, action="append", default=[])
     several("--only", type=_stream, metavar="SITE/STREAM", help="these streams only")
     several("--except", type=_stream, dest="without", metavar="SITE/STREAM", help="all but these streams")
-    add("--part", type=_part, default=(1, 1), metavar="K/N", help="the K-th N-th of these lines in time")
-    add("--check", action="store_true", help="only see whether there is something to replay; send nothing")
+    add(
+        "--part",
+        type=_part,
+        default=(1, 1),
+        metavar="K/N",
+        help="the K-th of N equal parts of the lines in time",
+    )
+    add("--check", action="store_true", help="check that the file has readings; send nothing")
     several("--topic", type=_routed, metavar="SITE/STREAM=TOPIC", help="this topic instead of sensors/STREAM")
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; answers its exit code."""
+    """Run the program; returns its exit code."""
     options = parser().parse_args(arguments)
     publishers: dict[str, Publisher] = {}
     try:
@@ -247,8 +259,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 raise PublishError(f"no broker for site {site!r} (expected --broker {site}=tcp://HOST:PORT)")
             publishers[site] = Publisher(brokers[site])
         start = time.monotonic()
-        accounts = Feeder(publishers, dict(options.topic), Pace(options.rate, options.speedup)).feed(lines)
-        print(json.dumps(accounts.report(time.monotonic() - start)))
+        counts = Feeder(publishers, dict(options.topic), Pace(options.rate, options.speedup)).feed(lines)
+        print(json.dumps(counts.report(time.monotonic() - start)))
     except (OSError, EOFError, ValueError, csv.Error, zlib.error, PublishError) as error:
         print(f"feeder: {error}", file=sys.stderr)
         return 1

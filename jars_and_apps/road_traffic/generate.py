@@ -1,9 +1,9 @@
-"""Generates a day of road traffic in the format of the readings that the feeder replays.
+"""Generate a day of road traffic in the format of the readings that the feeder replays.
 
     python generate.py --sensors 200 --seed 1 --out day.csv.gz
 
 Each sensor pair watches one road segment and reports every five minutes.  Traffic follows the clock (two
-rush hours, a quiet night); the more of it, the slower.  The same seed gives the same bytes.
+rush hours, a quiet night); speed falls with density.  The same seed gives the same bytes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Segment:
 
 
 def segments(count: int, chance: random.Random) -> list[Segment]:
-    """So many segments; a few are busy, most are not."""
+    """``count`` segments; a few are busy, most are not."""
     ids = chance.sample(range(150_000, 220_000), count)
     return [
         Segment(
@@ -54,7 +54,7 @@ def segments(count: int, chance: random.Random) -> list[Segment]:
 
 
 def demand(hour: float) -> float:
-    """Traffic at an hour of the day (0 to 24), against that of midday."""
+    """The traffic at an hour of the day (0 to 24), relative to midday."""
     daylight = 0.04 + 0.96 / (1 + math.exp(-(hour - 6.3) * 2.2)) / (1 + math.exp((hour - 20.5) * 0.9))
     rush = sum(strength * math.exp(-(((hour - at) / width) ** 2)) for at, width, strength in RUSH_HOURS)
     return daylight * (1 + rush)
@@ -73,7 +73,7 @@ def readings(road: Sequence[Segment], day: datetime, chance: random.Random) -> I
 
 
 def reading(segment: Segment, time: datetime, strength: float, number: int, chance: random.Random) -> str:
-    """One line: how many vehicles came, and how fast they could go."""
+    """One line: the number of vehicles, and their speed."""
     mean = segment.vehicles * strength
     vehicles = max(0, round(chance.gauss(mean, math.sqrt(mean))))
     congestion = 1 / (1 + 0.12 * (vehicles / (segment.vehicles + 1)) ** 2)
@@ -85,7 +85,7 @@ def reading(segment: Segment, time: datetime, strength: float, number: int, chan
 
 
 def write(path: Path, sensors: int, seed: int, day: datetime) -> int:
-    """Write the day to a file (gzip when it ends in ``.gz``); answers how many readings."""
+    """Write the day to a file (gzip when it ends in ``.gz``); returns the number of readings."""
     chance = random.Random(seed)  # noqa: S311 - the same seed is to give the same day
     lines = list(readings(segments(sensors, chance), day, chance))
     text = "\n".join([HEADER, *lines, ""]).encode()
@@ -95,8 +95,8 @@ def write(path: Path, sensors: int, seed: int, day: datetime) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; answers its exit code."""
-    parser = argparse.ArgumentParser(description="Generates a day of road traffic.")
+    """Run the program; returns its exit code."""
+    parser = argparse.ArgumentParser(description="Generate a day of road traffic.")
     add = parser.add_argument
     add("--sensors", type=int, default=200, help="sensor pairs, 1 to 70000 (default: 200)")
     add("--seed", type=int, default=1, help="the same seed gives the same day (default: 1)")

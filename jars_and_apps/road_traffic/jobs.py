@@ -1,6 +1,6 @@
 """The four jobs of the road-traffic composition, as functions from DataFrame to DataFrame.
 
-Each takes ``topic STRING, value STRING, timestamp TIMESTAMP`` and gives a ``value STRING``.  A value that
+Each takes ``topic STRING, value STRING, timestamp TIMESTAMP`` and returns a ``value STRING``.  A value that
 comes from a sensor is one CityPulse line::
 
     status,avgMeasuredTime,avgSpeed,extID,medianMeasuredTime,TIMESTAMP,vehicleCount,_id,REPORT_ID
@@ -8,8 +8,8 @@ comes from a sensor is one CityPulse line::
 Units: times s, speed km/h, ``vehicleCount`` vehicles in the interval; ``REPORT_ID`` names the road segment
 between two measuring points; ``TIMESTAMP`` is local time, ISO 8601.
 
-This file stands alone, as a job's file must.  pyspark is imported by the functions only, so that the feeder
-at a site, where no Spark is, can share the grammar.
+The file imports no module of its own, as a job's file must.  Only the functions import pyspark, so that the
+feeder can share the grammar at a site without Spark.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?"
 END = r"(?![\s\S])"
 FIELDS = rf"OK,{MEASURE},{MEASURE},{COUNT},{MEASURE},{DATE}[T ]{TIME},{COUNT},{COUNT},{COUNT}"
 READING = rf"^{FIELDS}{END}"
-# What a forward job hands on: a reading, and the site where it was taken.
+# The output of a forward job: a reading, and the site of its sensor.
 SITED_READING = rf"^{FIELDS}(?:,[A-Za-z0-9._-]{{1,100}})?{END}"
 
-# Three readings of a segment, and one repeated, fall into a quarter of an hour.
+# A quarter of an hour has three readings of a segment, and room for a repeated one.
 READINGS_PER_SEGMENT = 4
 
 
 def clean(messages: DataFrame) -> DataFrame:
-    """Well-formed readings, as they are; whatever else a sensor sent is dropped."""
+    """Pass on well-formed readings unchanged; other lines are dropped."""
     return messages.where(messages["value"].rlike(READING)).select("value")
 
 
 def forward(messages: DataFrame, site: str = "") -> DataFrame:
-    """Every reading, with the name of the ``site`` as a tenth field (none when empty)."""
+    """Pass on every reading, with the name of the ``site`` as a tenth field (none when empty)."""
     from pyspark.sql import functions as sf
 
     value = sf.concat_ws(",", messages["value"], sf.lit(site)) if site else messages["value"]
@@ -67,8 +67,8 @@ def local_stats(
 
     The object: ``site``, ``start`` and ``end`` of the window (local time), ``readings``, ``vehicles`` (sum),
     ``mean_speed`` (of the readings that saw a vehicle, else null) and ``slowest`` (segments with the lowest
-    speed of such a reading).  Counts run on: a later object of a window replaces an earlier one.  State is
-    held for ``lateness`` behind the newest reading, and a reading older than that is dropped.
+    speed of such a reading).  Counts are running totals: a later object of a window replaces an earlier one.
+    State covers ``lateness`` before the newest reading; older readings are dropped.
     """
     return _statistics(messages, site, window, lateness, slowest)
 
@@ -80,7 +80,7 @@ def global_stats(
     return _statistics(messages, "*", window, lateness, slowest)
 
 
-# An aggregate's running result is written anew whenever it changes.
+# The running result of an aggregate is written whenever it changes.
 local_stats.output_mode = "update"  # type: ignore[attr-defined]
 global_stats.output_mode = "update"  # type: ignore[attr-defined]
 
@@ -125,9 +125,9 @@ def _readings(messages: DataFrame) -> DataFrame:
     from pyspark.sql import functions as sf
 
     fields = sf.split("value", ",")
-    # A foreign message must not end the query, which a failing cast would do again at each restart.
+    # A malformed message must not end the query, as a failing cast would, again at each restart.
     return messages.where(messages["value"].rlike(SITED_READING)).select(
-        # As UTC: a watermark wants TIMESTAMP, and a session's own zone may lack an hour or have it twice.
+        # As UTC: a watermark needs TIMESTAMP, and the session's own zone may skip or repeat an hour.
         sf.concat(fields[5], sf.lit("Z")).cast("timestamp").alias("time"),
         fields[2].cast("double").alias("speed"),
         fields[6].cast("decimal(28, 0)").alias("vehicles"),
@@ -136,7 +136,7 @@ def _readings(messages: DataFrame) -> DataFrame:
 
 
 def _iso(time: Column) -> Column:
-    """The time as it was read, whatever the session's time zone."""
+    """The time in ISO 8601 as in the reading, independent of the session's time zone."""
     from pyspark.sql import functions as sf
 
     epoch = sf.lit("1970-01-01").cast("timestamp_ntz")

@@ -1,6 +1,6 @@
-"""A publisher with QoS 1 that is never far ahead of its broker, and outlives a restart of it.
+"""A publisher with QoS 1, with a bounded number of unacknowledged messages, that survives broker restarts.
 
-It delivers at least once: after a lost connection, what was not acknowledged is sent again.
+Delivery is at least once: after a lost connection, unacknowledged messages are sent again.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 _SCHEMES = {"tcp": 1883, "mqtt": 1883, "mqtts": 8883, "ssl": 8883}
 _SECURE = {"mqtts", "ssl"}
 _RECEIVE_MAXIMUM = 65_535  # of a broker that names none (MQTT 5, section 3.2.2.3.3)
-_PASSING = {0x89, 0x8B}  # server busy, server shutting down (MQTT 5, section 3.14.2.1)
+_TRANSIENT = {0x89, 0x8B}  # server busy, server shutting down (MQTT 5, section 3.14.2.1)
 
-_PATIENCE_OF_ONE_TRY = 5.0  # s
-_GATHERED = 100  # messages that wait for each other
-_IN_VAIN = 6  # connections in a row on which nothing is acknowledged
+_CONNECT_TIMEOUT = 5.0  # s
+_BATCH = 100  # messages that are sent together
+_MAX_FRUITLESS = 6  # connections in a row without an acknowledgement
 
 
 class PublishError(Exception):
-    """The broker cannot be reached, or refuses what it is sent."""
+    """The broker cannot be reached, or refuses a message."""
 
 
 def client_of(address: str, name: str) -> tuple[Client, str, int]:
-    """A client of MQTT 5 for this broker, not connected yet, and the broker's host and port.
+    """A client of MQTT 5 for a broker, not connected yet, and the broker's host and port.
 
-    Its id begins with ``name``.  Raises :class:`ValueError` when ``address`` is none.
+    The client id begins with ``name``.  Raises :class:`ValueError` for a malformed address.
     """
     url = urlsplit(address)
     try:
@@ -55,34 +55,34 @@ def client_of(address: str, name: str) -> tuple[Client, str, int]:
 class Publisher:
     """One connection to one broker, driven by its owner's thread alone.
 
-    ``window`` is the most messages unacknowledged at a time (the broker may ask for fewer), ``patience`` how
-    long (s) the broker may be away; ``unacknowledged`` counts the messages whose acknowledgement is awaited.
-    A thread for each client would take half as much processor time again.
+    ``window`` is the maximum of unacknowledged messages (the broker may set a lower one), ``outage`` the
+    longest outage of the broker (s); ``unacknowledged`` is the number of unacknowledged messages.  A thread
+    for each client would cost 1.5 times the processor time.
     """
 
-    def __init__(self, address: str, window: int = 1000, patience: float = 60.0) -> None:
-        """Prepare the connection; it is made when it is needed.  Raises :class:`ValueError`."""
+    def __init__(self, address: str, window: int = 1000, outage: float = 60.0) -> None:
+        """Prepare the connection, which is opened when it is needed.  Raises :class:`ValueError`."""
         self.address = address
-        self._wanted_window, self._window = window, 0
-        self.unacknowledged = self._in_vain = 0
+        self._max_window, self._window = window, 0
+        self.unacknowledged = self._fruitless = 0
         self._client, host, port = client_of(address, "feeder")
         self._set_up(self._client)
         self._client.connect_async(host, port)
         self._retrying = Retrying(
             retry=retry_if_exception_type(OSError),
-            stop=stop_after_delay(patience),
+            stop=stop_after_delay(outage),
             wait=wait_exponential(multiplier=0.05, max=2),
             reraise=True,
         )
 
     def publish(self, topic: str, payload: bytes) -> None:
         """Send a message; waits while too many are unacknowledged.  Raises :class:`PublishError`."""
-        if not self._window:  # The broker says how many it takes when it is connected.
-            self.turn(0.0)
+        if not self._window:  # The broker's limit arrives with its CONNACK.
+            self.exchange(0.0)
         if self.unacknowledged >= self._window:
             self._await_unacknowledged(self._window // 2)
-        elif self.unacknowledged % _GATHERED == 0:
-            self.turn(0.0)
+        elif self.unacknowledged % _BATCH == 0:
+            self.exchange(0.0)
         if self._client.publish(topic, payload, qos=1).rc == MQTTErrorCode.MQTT_ERR_QUEUE_SIZE:
             raise PublishError(f"broker {self.address!r} left a message unacknowledged for 65535 messages")
         self.unacknowledged += 1
@@ -91,34 +91,34 @@ class Publisher:
         """Wait until everything is acknowledged.  Raises :class:`PublishError`."""
         self._await_unacknowledged(0)
 
-    def turn(self, seconds: float) -> None:
-        """Send and receive what can be, waiting so long (s) at most; connects where there is no connection.
+    def exchange(self, seconds: float) -> None:
+        """Send and receive, waiting for ``seconds`` at most; connects if there is no connection.
 
         Raises :class:`PublishError`.
         """
         if self._client.socket() is None:
             self._connect()
-        self._exchange(seconds)
+        self._send_and_receive(seconds)
 
     def close(self) -> None:
-        """Disconnect; what is unacknowledged is given up."""
+        """Disconnect; unacknowledged messages are dropped."""
         self._client.disconnect()
         self._client.loop_write()
 
     def _set_up(self, client: Client) -> None:
-        # At each acknowledgement, paho searches all messages for one to send, unless it may send all at once.
+        # With a limit, paho would search all messages for one to send at each acknowledgement.
         client.max_inflight_messages_set(0)
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
         client.on_publish = self._on_publish
-        # Without it, paho would look after the connection at each message, rather than at each turn.
+        # Without it, paho would serve the socket at each message, rather than at each exchange.
         client.on_socket_register_write = lambda *_: None
 
     def _await_unacknowledged(self, most: int) -> None:
         while self.unacknowledged > most:
-            self.turn(1.0)
+            self.exchange(1.0)
 
-    def _exchange(self, seconds: float) -> None:
+    def _send_and_receive(self, seconds: float) -> None:
         client, connection = self._client, self._client.socket()
         if connection is None:
             return
@@ -138,13 +138,13 @@ class Publisher:
 
     def _try_to_connect(self) -> None:
         self._client.reconnect()
-        deadline = time.monotonic() + _PATIENCE_OF_ONE_TRY
+        deadline = time.monotonic() + _CONNECT_TIMEOUT
         while not self._client.is_connected():
             if self._client.socket() is None:
                 raise ConnectionError("the broker closed the connection")
             if time.monotonic() > deadline:
-                raise TimeoutError(f"it says nothing for {_PATIENCE_OF_ONE_TRY:g} s")
-            self._exchange(0.1)
+                raise TimeoutError(f"no answer within {_CONNECT_TIMEOUT:g} s")
+            self._send_and_receive(0.1)
 
     def _on_connect(
         self,
@@ -156,21 +156,21 @@ class Publisher:
     ) -> None:
         if reason.is_failure:
             raise PublishError(f"broker {self.address!r} refused the connection: {reason}")
-        # Mosquitto 2.0 often hangs up on what it refuses before its reason is read.
-        self._in_vain = self._in_vain + 1 if self.unacknowledged else 0
-        if self._in_vain > _IN_VAIN:
-            words = f"ended {_IN_VAIN} connections in a row without an acknowledgement"
-            raise PublishError(f"broker {self.address!r} {words}")
-        self._window = min(self._wanted_window, getattr(properties, "ReceiveMaximum", _RECEIVE_MAXIMUM))
+        # Mosquitto 2.0 often closes the connection before the reason of a refusal is read.
+        self._fruitless = self._fruitless + 1 if self.unacknowledged else 0
+        if self._fruitless > _MAX_FRUITLESS:
+            event = f"ended {_MAX_FRUITLESS} connections in a row without an acknowledgement"
+            raise PublishError(f"broker {self.address!r} {event}")
+        self._window = min(self._max_window, getattr(properties, "ReceiveMaximum", _RECEIVE_MAXIMUM))
 
     def _on_disconnect(
         self, client: Client, data: Any, flags: DisconnectFlags, reason: ReasonCode, *_: object
     ) -> None:
-        if flags.is_disconnect_packet_from_server and reason.value not in _PASSING:
+        if flags.is_disconnect_packet_from_server and reason.value not in _TRANSIENT:
             raise PublishError(f"broker {self.address!r} ended the connection: {reason}")
 
     def _on_publish(self, client: Client, data: Any, number: int, reason: ReasonCode, *_: object) -> None:
         if reason.is_failure:
             raise PublishError(f"broker {self.address!r} refused a message: {reason}")
         self.unacknowledged -= 1
-        self._in_vain = 0
+        self._fruitless = 0

@@ -1,6 +1,6 @@
-"""A file of readings as a replay: its lines in time order, each with the sensor stream that sends it.
+"""The replay of a file of readings: its lines in time order, each with the sensor stream that sends it.
 
-A line is malformed when it does not match the grammar of :mod:`jobs`, against which the clean jobs hold it.
+A line is malformed when it does not match the grammar of :mod:`jobs`, by which the clean jobs filter.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STREAMS_PER_SITE = 2
 _TIME, _VEHICLES, _FIELDS = 5, 6, 9
 _NUMBERS = (1, 2, 3, 4, 6, 7, 8)
 _GZIP = b"\x1f\x8b"
-# Far above any reading, far below what a broker takes: garbage stays garbage when it is cut.
+# Far above any reading, far below a broker's limit; a malformed line stays malformed when it is cut.
 _LONGEST_LINE = 65_536
 
 
@@ -56,7 +56,7 @@ class Line(NamedTuple):
 
     @property
     def vehicles(self) -> int:
-        """The vehicles that a well-formed line counted."""
+        """The number of vehicles in a well-formed line."""
         return int(self.text.split(b",")[_VEHICLES])
 
 
@@ -73,13 +73,13 @@ def raw_lines(path: Path) -> Iterator[bytes]:
 
 def first_readings(lines: Iterable[bytes], limit: int | None) -> Iterator[bytes]:
     """The lines up to the ``limit``-th well-formed one, malformed ones among them; ``None``: all."""
-    left = limit
+    remaining = limit
     for text in lines:
-        if left == 0:
+        if remaining == 0:
             return
         yield text
-        if left is not None and WELL_FORMED.match(text):
-            left -= 1
+        if remaining is not None and WELL_FORMED.match(text):
+            remaining -= 1
 
 
 def sites_of_segments(path: Path) -> dict[bytes, str]:
@@ -98,14 +98,14 @@ def sites_of_segments(path: Path) -> dict[bytes, str]:
 
 
 def stream_of(segment: bytes, sites: Mapping[bytes, str]) -> Stream:
-    """The stream of a sensor: at its site when that is known, else by a checksum, the same for ever."""
+    """The stream of a sensor: at its site if that is known, else by a checksum of its segment."""
     spread = zlib.crc32(segment)
     site = sites.get(segment) or SITES[spread // STREAMS_PER_SITE % len(SITES)]
     return Stream(site, 1 + spread % STREAMS_PER_SITE)
 
 
 def in_time_order(lines: Iterable[bytes], sites: Mapping[bytes, str]) -> list[Line]:
-    """The replay of these lines; lines of the same time stay in their order."""
+    """The lines sorted by time; lines of the same time stay in their order."""
     replay, time = [], b""
     streams: dict[bytes, Stream] = {}
     for text in lines:
@@ -118,24 +118,24 @@ def in_time_order(lines: Iterable[bytes], sites: Mapping[bytes, str]) -> list[Li
 
 
 def part(lines: Sequence[Line], number: int, of: int) -> Sequence[Line]:
-    """The ``number``-th (from 1) of so many nearly equal parts in time; together they are all lines, once."""
+    """The ``number``-th (from 1) of ``of`` nearly equal parts in time; together they have each line once."""
     return lines[len(lines) * (number - 1) // of : len(lines) * number // of]
 
 
 def with_malformed(lines: Iterable[Line], share: float, seed: int) -> Iterator[Line]:
     """The lines, and malformed ones among them: ``share`` (0 up to 1, exclusive) of the result, seeded."""
-    chance = random.Random(seed)  # noqa: S311 - a replay is to be the same again
+    chance = random.Random(seed)  # noqa: S311 - a replay is to be repeatable
     for line in lines:
         yield line
         while chance.random() < share:
             yield line._replace(text=malformed(line.text, chance), well_formed=False)
 
 
-# --- what goes wrong with a line ------------------------------------------------------------------
+# --- malformed lines ----------------------------------------------------------------------------
 
 
 def malformed(text: bytes, chance: random.Random) -> bytes:
-    """A malformed line made of another, of a kind drawn at random."""
+    """A malformed line made from another, of a random kind."""
     while True:
         fields = text.split(b",")
         fields += [b"0"] * (_FIELDS - len(fields))

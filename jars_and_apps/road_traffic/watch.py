@@ -1,14 +1,14 @@
-"""Follows the statistics of the road-traffic jobs at all sites, and adds them up.
+"""Follow the statistics of the road-traffic jobs at all sites, and add them up.
 
     python watch.py --local A=tcp://127.0.0.1:1883 --local B=... --overall tcp://127.0.0.1:1893
 
-First prints ``{"ready": true}``, when it misses nothing any more; then, whenever something changed::
+Prints ``{"ready": true}`` once all subscriptions exist; then, after each change::
 
     {"local": {"readings": N, "vehicles": N}, "overall": {...}, "sites": {"A": {...}}, "latest": {...}}
 
-``latest`` holds the newest window of each site (and ``*``) as its job wrote it.  The jobs write running
-totals of a window, so the one with the most readings counts, however often and in whatever order they come.
-The program ends when its standard input does.
+``latest`` has the newest window of each site (and ``*``) as its job wrote it.  The jobs write running totals
+of a window, so the object with the most readings counts, independent of repetition and order.  The program
+ends when its standard input does.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Totals:
         self.changed = threading.Event()
 
     def add(self, site: str, payload: bytes | bytearray) -> None:
-        """Take one statistics object; whatever is none is passed over."""
+        """Add one statistics object; any other message is ignored."""
         try:
             window = json.loads(payload)
             start, readings = str(window["start"]), int(window["readings"])
@@ -74,7 +74,7 @@ def _sum(windows: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
 
 
 class Subscription:
-    """A persistent subscription, so that a connection that is lost for a moment loses no statistics."""
+    """A persistent subscription: a short outage of the connection loses no statistics."""
 
     def __init__(self, address: str, topic: str, site: str, totals: Totals) -> None:
         self._site, self._topic, self._totals = site, topic, totals
@@ -84,12 +84,12 @@ class Subscription:
         self._client.on_subscribe = self._on_subscribe
         self._client.on_message = self._on_message
         properties = _properties(PacketTypes.CONNECT, 600)
-        # Mosquitto does not save a session that was made by a clean start, whatever its expiry.
+        # Mosquitto does not persist a session that began with a clean start, whatever its expiry.
         self._client.connect(host, port, clean_start=False, properties=properties)
         self._client.loop_start()
 
     def close(self) -> None:
-        """End the connection, and the session with it."""
+        """End the connection and its session."""
         self._client.disconnect(properties=_properties(PacketTypes.DISCONNECT, 0))
         self._client.loop_stop()
 
@@ -114,7 +114,7 @@ def _show(value: Mapping[str, Any]) -> None:
 
 
 def follow(totals: Totals) -> None:
-    """Print the totals whenever they changed, until standard input ends."""
+    """Print the totals after each change, until standard input ends."""
     while not select.select([sys.stdin], [], [], _INTERVAL)[0]:
         if totals.changed.is_set():
             totals.changed.clear()
@@ -122,10 +122,8 @@ def follow(totals: Totals) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; answers its exit code."""
-    parser = argparse.ArgumentParser(
-        description="Follows and adds up the statistics of the road-traffic jobs."
-    )
+    """Run the program; returns its exit code."""
+    parser = argparse.ArgumentParser(description="Follow and add up the statistics of the road-traffic jobs.")
     parser.add_argument(
         "--local",
         action="append",

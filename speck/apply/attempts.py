@@ -1,4 +1,4 @@
-"""The attempts at jobs: in the store before an engine hears of one, until it says that it is no more."""
+"""The attempts at jobs: in the store before an engine is asked, until it answers that they have ended."""
 
 from __future__ import annotations
 
@@ -10,46 +10,65 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from speck.apply.abandon import Abandoner
 from speck.apply.context import OperationContext
-from speck.apply.sessions import session_for, with_current
+from speck.apply.job_state import (
+    AttemptDiscarded,
+    AttemptIntended,
+    AttemptStarted,
+    AttemptStopped,
+    SessionsDetached,
+    StatesDiscarded,
+    StatesReleased,
+    StopRequested,
+    TransferBegun,
+    TransferCompleted,
+)
+from speck.apply.sessions import session_for
 from speck.apply.state_transfer import StateTransfer, TransferPlan, at
 from speck.binder import DisposableState, ProgressAware
-from speck.binder.retry import TRIES, again
+from speck.binder.retry import TRIES, with_retries
 from speck.core.job import Job, form_fingerprint
+from speck.core.lifecycle import AttemptPhase, EventKind
 from speck.core.runtime import Attempt, Handle, State
 from speck.errors import BinderError, OutcomeUnknown, Unreachable
 from speck.logs import about
 from speck.store import AttemptRecord, JobRecord
-
-KEPT_STATES = 2  # of those that each stop of a job leaves: what it started from, and one more for people
 
 
 @dataclass(frozen=True)
 class Attempts:
     """``placed`` answers a job with the path where its code is kept; ``mint`` makes attempt ids."""
 
-    ledger: OperationContext
-    carrier: StateTransfer
-    leaver: Abandoner
+    context: OperationContext
+    transfer: StateTransfer
+    abandoner: Abandoner
     placed: Callable[[Job], Job]
     mint: Callable[[], str]
 
-    def unsettled(self, job: Job) -> list[AttemptRecord]:
-        """The attempts at a job in this very form of which it is not known whether they run."""
-        attempts = self.ledger.store.attempts(job.job_name)
-        return [each for each in attempts if each.phase == "intended" and self.ledger.form(each) == job]
+    # --- queries
 
-    def copy_at_work(self, name: str) -> tuple[Handle | None, Job | None]:
+    def unconfirmed(self, job: Job) -> list[AttemptRecord]:
+        """The attempts at a job in this very form that may or may not run."""
+        attempts = self.context.store.attempts(job.job_name)
+        return [
+            each
+            for each in attempts
+            if each.phase is AttemptPhase.INTENDED and self.context.form(each) == job
+        ]
+
+    def current_copy(self, name: str) -> tuple[Handle | None, Job | None]:
         """The handle and the form of the copy that an engine has of a job."""
-        for record in self.ledger.store.attempts(name):
-            form = self.ledger.form(record)
-            if record.handle is not None and not self.leaver.leaves(form):
+        for record in self.context.store.attempts(name):
+            form = self.context.form(record)
+            if record.handle is not None and not self.abandoner.abandons(form):
                 return record.handle, form
         return None, None
 
+    # --- start
+
     def launch(self, job: Job, revision: int) -> None:
         """Start a new attempt at a job in the form that this revision has."""
-        state = self._bring_state(job)
-        record = self.ledger.record(job.job_name)
+        state = self._transferred_state(job)
+        record = self.context.record(job.job_name)
         session, _ = session_for(job, record, revision)
         attempt = Attempt(
             id=self.mint(),
@@ -59,56 +78,49 @@ class Attempts:
             state=state,
             lineage=_lineage(job, record, state),
         )
-        intended = AttemptRecord(attempt, revision)
-        with self.ledger.store.transaction() as transaction:
-            transaction.put_attempt(intended)
-            transaction.put_job(replace(with_current(record, session), attempts=attempt.number))
+        self.context.note(job.job_name, AttemptIntended(attempt, revision, session))
         try:
-            self.give(job, intended)
+            self.submit(job, attempt)
         except Unreachable:
-            self._dismiss(intended)  # nothing was asked of the engine, now or before
+            self.context.note(job.job_name, AttemptDiscarded(attempt))  # its engine was never asked
             raise
 
-    def give(self, job: Job, intended: AttemptRecord) -> None:
-        """Hand an attempt that is in the store to its engine.
+    def submit(self, job: Job, attempt: Attempt) -> None:
+        """Submit an attempt that is in the store to its engine.
 
-        It leaves the store when the engine says no.  When there is no answer it stays there as intended, for
-        whether it runs is not known.
+        When the engine rejects it, it leaves the store.  While the outcome is unknown it stays as intended.
         """
-        with about(attempt=intended.attempt.id):
-            self._give(job, intended)
+        with about(attempt=attempt.id):
+            try:
+                broker = self.context.pool.broker(job.source_broker)
+                with_retries(partial(broker.fence, attempt.session, attempt.number))
+                handle = self._ask(job, attempt)
+            except (Unreachable, OutcomeUnknown):
+                raise
+            except BinderError:
+                self.context.note(job.job_name, AttemptDiscarded(attempt))
+                raise
+            self.confirm(attempt, handle)
 
-    def _give(self, job: Job, intended: AttemptRecord) -> None:
-        attempt = intended.attempt
-        try:
-            again(partial(self.ledger.pool.broker(job.source_broker).fence, attempt.session, attempt.number))
-            handle = self._submit(job, attempt)
-        except (Unreachable, OutcomeUnknown):
-            raise
-        except BinderError:
-            self._dismiss(intended)
-            raise
-        self.started(intended, handle)
-
-    def _submit(self, job: Job, attempt: Attempt) -> Handle:
-        unsure = False
-        attempt = replace(attempt, owner=self.ledger.store.identity)
+    def _ask(self, job: Job, attempt: Attempt) -> Handle:
+        uncertain = False
+        attempt = replace(attempt, owner=self.context.store.identity)
 
         def ask() -> Handle:
-            nonlocal unsure
+            nonlocal uncertain
             try:
-                return self.ledger.pool.engine(job).submit(self.placed(job), attempt)
+                return self.context.pool.engine(job).submit(self.placed(job), attempt)
             except OutcomeUnknown:
-                unsure = True
+                uncertain = True
                 raise
             except Unreachable as error:
-                if not unsure:
+                if not uncertain:
                     raise
-                # Nothing was asked this time; the time before, something may have been.
+                # This request did not arrive; the one before it may have.
                 raise OutcomeUnknown(str(error), address=error.address) from error
 
         try:
-            return self.ledger.call("submit", ask)
+            return self.context.call("submit", ask)
         except OutcomeUnknown as error:
             found = self._find(job, attempt)
             if found is not None:
@@ -116,8 +128,8 @@ class Attempts:
             raise BinderError(f"{error} (looked for it: it does not run)") from error
 
     def _find(self, job: Job, attempt: Attempt) -> Handle | None:
-        """Look for an attempt whose submit gave no answer.  Raises NoAnswer when that cannot be told."""
-        engine = self.ledger.pool.engine(job)
+        """Look for an attempt whose submit has an unknown outcome; raises OutcomeUnknown if it stays so."""
+        engine = self.context.pool.engine(job)
         try:
             for one_try in Retrying(
                 stop=stop_after_attempt(TRIES),
@@ -126,7 +138,7 @@ class Attempts:
                 reraise=True,
             ):
                 with one_try:
-                    self.ledger.operation.count("find")
+                    self.context.operation.count("find")
                     return engine.find(attempt)
         except BinderError as error:
             raise OutcomeUnknown(
@@ -134,149 +146,129 @@ class Attempts:
             ) from error
         return None
 
-    def started(self, intended: AttemptRecord, handle: Handle) -> None:
-        """Note that an attempt runs."""
-        name = intended.attempt.job_name
-        message = f"job {name!r} runs at {handle.address} (attempt {intended.attempt.number})"
-        with self.ledger.store.transaction() as transaction:
-            transaction.put_attempt(replace(intended, phase="running", handle=handle))
-            # What a copy did not start from is not to come back when a later one is stateful again.
-            known = self.ledger.record(name)
-            transaction.put_job(replace(known, error="", state=intended.attempt.state, begun=None))
-            transaction.add_event(self.ledger.event("started", name, message))
+    def confirm(self, attempt: Attempt, handle: Handle) -> None:
+        """Record that an engine runs an attempt."""
+        name = attempt.job_name
+        message = f"job {name!r} runs at {handle.address} (attempt {attempt.number})"
+        with self.context.advance(name, AttemptStarted(attempt, handle)) as transaction:
+            transaction.add_event(self.context.event(EventKind.STARTED, name, message))
 
-    def _dismiss(self, record: AttemptRecord) -> None:
-        with self.ledger.store.transaction() as transaction:
-            transaction.delete_attempt(record.attempt)
+    # --- state
 
-    def _bring_state(self, job: Job) -> State | None:
-        """The state that the next attempt starts from, carried to where the job's engine sees it."""
-        record = self.ledger.record(job.job_name)
-        state = carried(job, record)
+    def _transferred_state(self, job: Job) -> State | None:
+        """The state that the next attempt starts from, at a place that the job's engine sees."""
+        record = self.context.record(job.job_name)
+        state = starting_state(job, record)
         if state is None:
             return None
         try:
-            parcel = again(partial(self.carrier.pack, job, state, record.attempts + 1, record.left))
-            return state if parcel is None else self._delivered(job, record, parcel)
+            pack = partial(self.transfer.pack, job, state, record.attempts + 1, record.garbage_states)
+            plan = with_retries(pack)
+            return state if plan is None else self._deliver(job, plan)
         except BinderError as error:
-            # Not of the error's own class: a carriage may give no answer, and still nothing was started.
+            # Not of the error's own class: its outcome may be unknown, and still nothing was started.
             message = f"the state of job {job.job_name!r} could not be brought to {job.spe_address}: {error}"
             raise BinderError(message, address=error.address) from error
 
-    def _delivered(self, job: Job, record: JobRecord, parcel: TransferPlan) -> State:
-        others = tuple(each for each in record.left if each != parcel.place)
-        with self.ledger.store.transaction() as transaction:
-            transaction.put_job(replace(record, left=(*others, parcel.place)))
-        again(partial(self.carrier.deliver, job, parcel))
-        with self.ledger.store.transaction() as transaction:
-            # From now on the state is there alone: the copy that starts from it changes it.
-            transaction.put_job(replace(record, state=parcel.place, left=(*others, parcel.source)))
-        return parcel.place
+    def _deliver(self, job: Job, plan: TransferPlan) -> State:
+        self.context.note(job.job_name, TransferBegun(plan.place))
+        with_retries(partial(self.transfer.deliver, job, plan))
+        self.context.note(job.job_name, TransferCompleted(plan.place, plan.source))
+        return plan.place
 
-    def discard_left(self, name: str) -> tuple[State, ...]:
-        """Delete the states of a job that nothing starts from; answers those that are left for later."""
-        left = self.ledger.record(name).left
-        if not left:
-            return ()
-        kept = tuple(state for state in left if not self.carrier.discard(state))
-        with self.ledger.store.transaction() as transaction:
-            transaction.put_job(replace(self.ledger.record(name), left=kept))
-        return kept
+    def discard_garbage(self, name: str) -> tuple[State, ...]:
+        """Delete the garbage states of a job; answers those that could not be deleted now."""
+        garbage = self.context.record(name).garbage_states
+        discarded = tuple(state for state in garbage if self.transfer.discard(state))
+        if discarded:
+            self.context.note(name, StatesDiscarded(discarded))
+        return tuple(state for state in garbage if state not in discarded)
+
+    def release_states(self, name: str) -> None:
+        """Make garbage of the retained states of a job that goes."""
+        if self.context.record(name).retained_states:
+            self.context.note(name, StatesReleased())
+
+    # --- stop
 
     def stop_all(self, name: str, *, keep_state: bool) -> int | None:
-        """Stop whatever runs of a job; answers the revision of its last form that can be put back."""
+        """Stop all attempts at a job; answers the revision of its last form that can be started again."""
         former = None
-        for record in self.ledger.store.attempts(name):
-            form = self.ledger.form(record)
-            if self.leaver.leaves(form):
-                self.leaver.leave(record, form)
+        for record in self.context.store.attempts(name):
+            form = self.context.form(record)
+            if self.abandoner.abandons(form):
+                self.abandoner.abandon(record, form)
                 continue
             with about(attempt=record.attempt.id):
                 stopped = self._stop(record, form, keep_state=keep_state)
-                if stopped and not self.leaver.leaves_source(form):
+                if stopped and not self.abandoner.abandons_source(form):
                     former = record.revision
         return former
 
     def _stop(self, record: AttemptRecord, form: Job, *, keep_state: bool) -> bool:
-        """Stop one attempt; answers whether it had been running."""
-        handle = record.handle or self._bring_out(form, record)
+        """Stop one attempt; answers true if it had been running."""
+        attempt, name = record.attempt, record.attempt.job_name
+        handle = record.handle or self._confirm_or_resubmit(form, attempt)
         if handle is None:
-            self._dismiss(record)
+            self.context.note(name, AttemptDiscarded(attempt))
             return False
-        with self.ledger.store.transaction() as transaction:
-            transaction.put_attempt(replace(record, phase="stopping", handle=handle))
-        engine = self.ledger.pool.engine(form)
-        state = self.ledger.call("stop", partial(engine.stop, handle, keep_state))
-        job = self._after_stop(record, form, at(state, form) if state else None)
-        if keep_state and state is None:
-            job = replace(job, begun=self._begun(record, form, handle))
-        self._stopped(record, job)
+        self.context.note(name, StopRequested(attempt, handle))
+        engine = self.context.pool.engine(form)
+        state = self.context.call("stop", partial(engine.stop, handle, keep_state))
+        lineage = self._restart_lineage(attempt, form, handle) if keep_state and state is None else None
+        stopped = AttemptStopped(
+            attempt,
+            record.revision,
+            state=at(state, form) if state else None,
+            retained=isinstance(engine, DisposableState),
+            reversible=not self.abandoner.abandons_source(form),
+            restart_lineage=lineage,
+        )
+        self._record_stop(stopped)
         return True
 
-    def _bring_out(self, form: Job, record: AttemptRecord) -> Handle | None:
-        """The handle of an attempt that is to stop and may not have come up yet; ``None``: it never will.
+    def _record_stop(self, stopped: AttemptStopped) -> None:
+        name = stopped.attempt.job_name
+        message = f"job {name!r} stopped (attempt {stopped.attempt.number})"
+        lost = self.abandoner.lost_sessions(self.context.record(name))
+        with self.context.advance(name, stopped, SessionsDetached(lost)) as transaction:
+            self.abandoner.put_abandoned(transaction, name, lost)
+            transaction.add_event(self.context.event(EventKind.STOPPED, name, message))
 
-        That an engine does not know it is no proof: a request from before a crash may be under way there.
-        The same request once more is answered when the first is through, and starts nothing more.
+    def _confirm_or_resubmit(self, form: Job, attempt: Attempt) -> Handle | None:
+        """The handle of an attempt that is to stop and may not have started; ``None``: it never will.
+
+        That an engine does not find it is no proof: a request from before a crash may still be under way.
+        The same request once more is answered after the first, and starts nothing more.
         """
-        found = self.ledger.call("find", partial(self.ledger.pool.engine(form).find, record.attempt))
+        found = self.context.call("find", partial(self.context.pool.engine(form).find, attempt))
         if found is not None:
             return found
         try:
-            return self._submit(form, record.attempt)
+            return self._ask(form, attempt)
         except (Unreachable, OutcomeUnknown):
             raise
         except BinderError:
             return None
 
-    def _after_stop(self, record: AttemptRecord, form: Job, state: State | None) -> JobRecord:
-        """What is to be kept of a job whose copy has stopped, with the state that it left."""
-        job = self.ledger.record(record.attempt.job_name)
-        if state is not None and isinstance(self.ledger.pool.engine(form), DisposableState):
-            job = with_saved(job, state)
-        # A form that has not come up yet is no way back: the one before it is.  Nor is one that read at a
-        # broker which is left behind.
-        former = 0 if self.leaver.leaves_source(form) else job.former or record.revision
-        return replace(job, state=state or job.state, former=former, begun=None)
-
-    def _begun(self, record: AttemptRecord, form: Job, handle: Handle) -> tuple[str, str] | None:
-        """The lineage of a copy that left no state, and its form, if the next one does all of its work."""
-        engine = self.ledger.pool.engine(form)
+    def _restart_lineage(self, attempt: Attempt, form: Job, handle: Handle) -> tuple[str, str] | None:
+        """The lineage and the form of a copy that kept nothing, if the next one repeats all of its work."""
+        engine = self.context.pool.engine(form)
         if not isinstance(engine, ProgressAware):
             return None
-        if not self.ledger.call("kept_nothing", partial(engine.kept_nothing, handle)):
+        if not self.context.call("kept_nothing", partial(engine.kept_nothing, handle)):
             return None
-        return record.attempt.lineage or record.attempt.id, form_fingerprint(form)
-
-    def _stopped(self, record: AttemptRecord, job: JobRecord) -> None:
-        message = f"job {job.name!r} stopped (attempt {record.attempt.number})"
-        with self.ledger.store.transaction() as transaction:
-            transaction.delete_attempt(record.attempt)
-            transaction.put_job(self.leaver.parted(transaction, job))
-            transaction.add_event(self.ledger.event("stopped", job.name, message))
-
-    def give_up_states(self, name: str) -> None:
-        """Of a job that goes: none of the states that it has left is needed any more."""
-        job = self.ledger.record(name)
-        if job.saved:
-            with self.ledger.store.transaction() as transaction:
-                transaction.put_job(replace(job, saved=(), left=(*job.left, *job.saved)))
-
-
-def with_saved(job: JobRecord, state: State) -> JobRecord:
-    """The job with one more state that it has left; the oldest beyond the bound are to be deleted."""
-    saved = (*(each for each in job.saved if each != state), state)
-    return replace(job, saved=saved[-KEPT_STATES:], left=(*job.left, *saved[:-KEPT_STATES]))
+        return attempt.lineage or attempt.id, form_fingerprint(form)
 
 
 def _lineage(job: Job, record: JobRecord, state: State | None) -> str:
-    """Whose work an attempt does again from the beginning, with the very same outcome; empty: nobody's."""
-    if state is not None or record.begun is None or job.upgrade != "stateful":
+    """The lineage whose work an attempt repeats from the beginning, with the same outcome; empty: none."""
+    if state is not None or record.restart_lineage is None or job.upgrade != "stateful":
         return ""
-    lineage, form = record.begun
+    lineage, form = record.restart_lineage
     return lineage if form == form_fingerprint(job) else ""
 
 
-def carried(job: Job, record: JobRecord) -> State | None:
+def starting_state(job: Job, record: JobRecord) -> State | None:
     """The state that the next attempt starts from."""
     return record.state if job.upgrade == "stateful" else None

@@ -1,23 +1,27 @@
-"""What all steps of one operation share: the store as that operation sees it, and its calls and events."""
+"""The context of one operation: its view of the store, its calls to engines, its audit events."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
+from speck.apply import job_state
+from speck.apply.job_state import lifecycle_of
 from speck.apply.operation import Operation
 from speck.binder.pool import BinderPool
-from speck.binder.retry import again
+from speck.binder.retry import with_retries
 from speck.core.job import Job
-from speck.store import AttemptRecord, Event, JobRecord, Store
+from speck.core.lifecycle import EventKind, OperationKind
+from speck.store import AttemptRecord, Event, JobRecord, Store, Transaction
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
 class OperationContext:
-    """``clock`` tells Unix time, s."""
+    """``clock`` answers Unix time, s."""
 
     store: Store
     pool: BinderPool
@@ -25,29 +29,45 @@ class OperationContext:
     clock: Callable[[], float]
 
     def call(self, method: str, call: Callable[[], _T]) -> _T:
-        """Make a call to an engine, counted by its method, and again while it gives no answer."""
+        """Call an engine, counted by the method's name; repeated while the outcome is unknown."""
 
         def counted() -> _T:
             self.operation.count(method)
             return call()
 
-        return again(counted)
+        return with_retries(counted)
+
+    @contextmanager
+    def advance(self, name: str, *events: job_state.Event) -> Iterator[Transaction]:
+        """Write the transitions of a job in one transaction, with whatever the block adds to it."""
+        with self.store.transaction() as transaction:
+            job_state.write(transaction, lifecycle_of(self.store, name, self.operation.composition), *events)
+            yield transaction
+
+    def note(self, name: str, *events: job_state.Event) -> None:
+        """Write the transitions of a job."""
+        with self.advance(name, *events):
+            pass
 
     def record(self, name: str) -> JobRecord:
-        """What is kept of a job; of a new one, nothing yet."""
-        known = self.store.job(name)
-        return known or JobRecord(name, self.operation.composition, self.store.first_attempt)
+        """The record of a job; of a new one, an empty record."""
+        return lifecycle_of(self.store, name, self.operation.composition).record
 
     def form(self, record: AttemptRecord) -> Job:
-        """The job as this attempt runs it."""
-        return self.wanted_in(record.revision)[record.attempt.job_name]
+        """The job in the form that this attempt runs."""
+        return self.jobs_of(record.revision)[record.attempt.job_name]
 
-    def wanted_in(self, revision: int) -> Mapping[str, Job]:
+    def jobs_of(self, revision: int) -> Mapping[str, Job]:
         """The jobs of a revision of the operation's composition."""
         return self.store.revision(self.operation.composition, revision).jobs
 
-    def event(self, kind: str, job: str, message: str) -> Event:
+    def event(self, kind: EventKind | str, job: str, message: str) -> Event:
         """An entry of the audit log, of this operation."""
         operation = self.operation
-        by_loop = operation.kind == "heal"
+        by_loop = operation.kind == OperationKind.HEAL
         return Event(self.clock(), kind, message, operation.composition, job, operation.id, by_loop=by_loop)
+
+    def report(self, kind: EventKind | str, job: str, message: str) -> None:
+        """Write an entry of the audit log."""
+        with self.store.transaction() as transaction:
+            transaction.add_event(self.event(kind, job, message))

@@ -1,4 +1,4 @@
-"""Waits until a job has worked off what waits in the session that it is about to leave."""
+"""Waits until a job has processed the messages in the session that it is about to leave."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from speck.core.job import Job
 from speck.core.runtime import Handle, JobState
 from speck.errors import BinderError, DrainTimeout, Unreachable
 
-BOUND = 30.0  # s
-
-_ASK_AGAIN = 5.0  # s, after which another marker is sent, should the first have gone astray
-_STILL = 3.0  # s, for which a job that cannot tell must not have read anything
+_ASK_AGAIN = 5.0  # s, after which another marker is sent, should the first be lost
+_STILL = 3.0  # s without input, after which a job without drain markers counts as drained
 _PAUSE = 0.5
 _TRIES = 3  # of an engine that does not answer
 _AT_WORK = frozenset({JobState.STARTING, JobState.RUNNING})
@@ -21,7 +19,7 @@ _AT_WORK = frozenset({JobState.STARTING, JobState.RUNNING})
 
 @dataclass(frozen=True)
 class Copy:
-    """A copy of a job that runs, the session through which it reads, and whom to ask about both."""
+    """A running copy of a job, the session through which it reads, and the binders of both."""
 
     job: Job
     session: str
@@ -30,7 +28,7 @@ class Copy:
     broker: BrokerBinder
 
     def at_work(self) -> bool:
-        """Whether it runs.  Raises :class:`~speck.errors.Unreachable` when its engine does not answer."""
+        """True if it runs.  Raises :class:`~speck.errors.Unreachable` when its engine does not answer."""
         for _ in range(_TRIES):
             status = self.engine.status(self.handle)
             if status.state is not JobState.UNKNOWN:
@@ -39,7 +37,7 @@ class Copy:
         raise Unreachable(status.message, address=self.handle.address)
 
     def rows(self) -> int | None:
-        """How much it has read, as far as its engine tells."""
+        """The rows that it has read, if its engine counts them."""
         try:
             return self.engine.metrics(self.handle).input_rows
         except BinderError:
@@ -47,29 +45,29 @@ class Copy:
 
 
 def await_drained(copy: Copy, marker: str, bound: float) -> None:
-    """Return when what waited at the time of the call is worked off, or when the copy is not at work.
+    """Return when the messages that waited at the call are processed, or when the copy does not run.
 
-    A copy whose connector cannot tell is taken for done when it has read nothing for some seconds, or after
-    ``bound`` seconds.  Raises :class:`~speck.errors.DrainTimeout` when another is not done after ``bound``
-    seconds (0: do not wait at all), and :class:`~speck.errors.BinderError` when its engine does not answer:
-    it cannot be stopped then either.
+    A copy whose connector has no drain markers counts as drained when it has read nothing for some seconds,
+    or after ``bound`` seconds.  Raises :class:`~speck.errors.DrainTimeout` when another is not drained after
+    ``bound`` seconds (0: no wait), and :class:`~speck.errors.BinderError` when its engine does not answer: it
+    cannot be stopped then either.
     """
     deadline = time.monotonic() + bound
-    trouble = ""
-    while (left := deadline - time.monotonic()) > 0:
+    detail = ""
+    while (remaining := deadline - time.monotonic()) > 0:
         if not copy.at_work():
             return
         try:
-            answer = copy.broker.drained(copy.session, marker, min(left, _ASK_AGAIN))
+            answer = copy.broker.drained(copy.session, marker, min(remaining, _ASK_AGAIN))
         except BinderError as error:
-            trouble, answer = f" ({error})", False
-            time.sleep(min(left, _PAUSE))
+            detail, answer = f" ({error})", False
+            time.sleep(min(remaining, _PAUSE))
         if answer is None:
             _await_still(copy, deadline)
         if answer is not False:
             return
     if bound > 0 and copy.at_work():
-        raise DrainTimeout(_unfinished(copy, bound) + trouble, address=copy.job.spe_address)
+        raise DrainTimeout(_timeout_text(copy, bound) + detail, address=copy.job.spe_address)
 
 
 def _await_still(copy: Copy, deadline: float) -> None:
@@ -81,9 +79,9 @@ def _await_still(copy: Copy, deadline: float) -> None:
             seen, since = now, time.monotonic()
 
 
-def _unfinished(copy: Copy, bound: float) -> str:
+def _timeout_text(copy: Copy, bound: float) -> str:
     return (
-        f"what waits for it at {copy.job.source_topic!r} of {copy.job.source_broker} was not worked off in "
-        f"{bound:g} s: it goes on there, and what it is to read next is kept for it (apply again when it is "
-        "through; speck serve --drain sets the time, 0 gives up what waits)"
+        f"the messages at {copy.job.source_topic!r} of {copy.job.source_broker} were not drained in "
+        f"{bound:g} s: the job keeps reading there, and messages at its next source are retained (apply "
+        "again when it is drained; speck serve --drain sets the time, 0 drops the messages)"
     )

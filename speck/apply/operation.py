@@ -1,4 +1,4 @@
-"""One apply at work: what it does, action by action, for whoever looks at it meanwhile."""
+"""One operation and its progress, action by action; read by others while it runs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from speck.core.lifecycle import ActionState, OperationState
 from speck.core.plan import Keep, Plan, action_data
 
 
@@ -15,28 +16,26 @@ from speck.core.plan import Keep, Plan, action_data
 class Progress:
     """One action.  ``started`` and ``ended`` are Unix times, s.
 
-    ``state`` is ``pending``, ``running``, ``done``, ``failed``, ``skipped``, ``waiting``, ``kept``.  What is
-    waiting could not be asked for, and is done when it can.  ``note`` is what the user should know of an
-    action that went as it was meant to.
+    ``note`` is a remark for the user on an action that was carried out.
     """
 
     job: str
     kind: str
     reason: str
     changes: list[dict[str, Any]]
-    state: str = "pending"
+    state: ActionState = ActionState.PENDING
     error: str = ""
     note: str = ""
     started: float | None = None
     ended: float | None = None
 
 
-def end_state(error: str, actions: Iterable[Progress]) -> str:
-    """How an operation ended whose actions ended so, with an ``error`` of its own or an empty one."""
+def end_state(error: str, actions: Iterable[Progress]) -> OperationState:
+    """The final state of an operation with these actions, and an ``error`` of its own or an empty one."""
     states = {each.state for each in actions}
-    if error or states & {"failed", "skipped"}:
-        return "failed"
-    return "waiting" if "waiting" in states else "succeeded"
+    if error or states & {ActionState.FAILED, ActionState.SKIPPED}:
+        return OperationState.FAILED
+    return OperationState.WAITING if ActionState.WAITING in states else OperationState.SUCCEEDED
 
 
 def summary_data(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -68,7 +67,7 @@ class Operation:
     message: str = ""
     left_behind: tuple[str, ...] = ()
     actions: dict[str, Progress] = field(default_factory=dict)
-    state: str = "running"
+    state: OperationState = OperationState.RUNNING
     ended: float | None = None
     error: str = ""
     calls: Counter[str] = field(default_factory=Counter)
@@ -76,11 +75,11 @@ class Operation:
     _changed: threading.Condition = field(default_factory=threading.Condition, repr=False)
 
     def plan(self, plan: Plan) -> None:
-        """Take up the actions of a plan; those kept are ended at once."""
+        """Add the actions of a plan; kept ones end at once."""
         with self._changed:
             for action in plan.actions:
                 progress = Progress(**action_data(action))
-                progress.state = "kept" if isinstance(action, Keep) else "pending"
+                progress.state = ActionState.KEPT if isinstance(action, Keep) else ActionState.PENDING
                 self.actions[progress.job] = progress
             self._notify()
 
@@ -90,48 +89,48 @@ class Operation:
             self.calls[call] += 1
 
     def reopen(self, job: str) -> None:
-        """There is something to be done with a job that is kept."""
+        """Reopen the ended action of a kept job, for which something remains to be done."""
         with self._changed:
-            self.actions[job].state = "pending"
+            self.actions[job].state = ActionState.PENDING
             self._notify()
 
     def begin(self, job: str) -> None:
-        """The action of a job has begun."""
+        """Begin the action of a job."""
         with self._changed:
             progress = self.actions[job]
-            if progress.state == "pending":
-                progress.state, progress.started = "running", round(self.clock(), 3)
+            if progress.state is ActionState.PENDING:
+                progress.state, progress.started = ActionState.RUNNING, round(self.clock(), 3)
             self._notify()
 
-    def finish(self, job: str, state: str, error: str = "") -> None:
-        """The action of a job has ended as ``done``, ``failed`` or ``skipped``; the first end counts."""
+    def finish(self, job: str, state: ActionState, error: str = "") -> None:
+        """End the action of a job in a final state; the first end counts."""
         with self._changed:
             progress = self.actions[job]
-            if progress.state in ("pending", "running"):
+            if progress.state in (ActionState.PENDING, ActionState.RUNNING):
                 progress.state, progress.error, progress.ended = state, error, round(self.clock(), 3)
             self._notify()
 
     def note(self, job: str, text: str) -> None:
-        """Add a sentence that the user should read about the action of a job."""
+        """Add a remark for the user on the action of a job."""
         with self._changed:
             progress = self.actions[job]
             progress.note = "; ".join(filter(None, [progress.note, text]))
             self._notify()
 
     def end(self, error: str = "") -> None:
-        """The operation is over (see :func:`end_state`)."""
+        """End the operation (see :func:`end_state`)."""
         with self._changed:
             state = end_state(error, self.actions.values())
             self.state, self.error, self.ended = state, error, self.clock()
             self._notify()
 
     def wait(self, seconds: float) -> bool:
-        """Wait until the operation is over; answers whether it is."""
+        """Wait until the operation has ended; answers true if it has."""
         with self._changed:
-            return self._changed.wait_for(lambda: self.state != "running", seconds)
+            return self._changed.wait_for(lambda: self.state is not OperationState.RUNNING, seconds)
 
     def wait_change(self, version: int, seconds: float) -> bool:
-        """Wait until something changed since ``version``; answers whether it did."""
+        """Wait for a change since ``version``; answers true if there was one."""
         with self._changed:
             return self._changed.wait_for(lambda: self.version != version, seconds)
 

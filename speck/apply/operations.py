@@ -1,4 +1,4 @@
-"""The operations: one at a time on a composition, begun with their intent in the store, ended likewise."""
+"""The operations: one at a time on a composition, their intent and their end in the store."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from speck.apply.applier import PlanApplier
 from speck.apply.operation import Operation, end_state, summary_data
+from speck.binder.pool import BinderPool
 from speck.core.job import Job
+from speck.core.lifecycle import ActionState, EventKind, OperationKind, OperationState
 from speck.core.plan import Plan, kind_of
-from speck.core.quotas import Limits
+from speck.core.quotas import refuse_operation
+from speck.core.settings import Settings
 from speck.errors import Busy, NotFound, SpeckError, StoreError
 from speck.logs import about
 from speck.observe.observer import Observer
@@ -23,41 +27,47 @@ from speck.store.retention import Retention
 
 _log = logging.getLogger(__name__)
 
-KEPT_OPERATIONS = 200  # ended ones that stay in memory; the store keeps all
-HEAL_PATIENCE = 30.0  # s, for a healing that is at work when a user wants something
+RECENT_OPERATIONS = 200  # ended ones that stay in memory; the store keeps all
+
+
+EndListener = Callable[[Operation, Plan, OperationState], None]
 
 
 @dataclass
 class Operations:
-    """Those at work, and those that lately were.  A user goes before the loop, which heals through here.
+    """The operations at work, and recent ones.  Users go before the reconciler, which heals through here.
 
-    ``carry_out`` does what a plan says, ``ended`` is told of each end and its state, ``mint`` makes ids,
-    ``clock`` tells Unix time (s), ``heal_patience`` is for how long (s) a user waits for a healing at work.
-    ``limits`` say how many may be at work at once, those of the loop not counted.
-    ``lock`` is to be held from the last look at what is at work to :meth:`begin`.
+    ``mint`` makes ids, ``clock`` answers Unix time (s).
+
+    Listeners are called in the thread of an operation: those of ``on_applied`` when its plan is carried out,
+    and those of ``on_end`` when its end is stored, with its final state.
     """
 
-    store: Store
-    retention: Retention
     deployments: Deployments
+    retention: Retention
     observer: Observer
-    carry_out: Callable[[Operation, Mapping[str, Job], Plan], None]
-    ended: Callable[[Operation, Plan, str], None]
+    pool: BinderPool
     mint: Callable[[], str]
     clock: Callable[[], float]
-    heal_patience: float = HEAL_PATIENCE
-    limits: Limits = field(default_factory=Limits)
-    lock: threading.RLock = field(default_factory=threading.RLock, init=False)
+    settings: Settings = field(default_factory=Settings)
+    on_applied: list[Callable[[Operation], object]] = field(default_factory=list, init=False)
+    on_end: list[EndListener] = field(default_factory=list, init=False)
+    _lock: threading.RLock = field(default_factory=threading.RLock, init=False)
     _operations: dict[str, Operation] = field(default_factory=dict, init=False)
     _at_work: dict[str, Operation] = field(default_factory=dict, init=False)
     _threads: list[threading.Thread] = field(default_factory=list, init=False)
-    # One at a time plans a composition; to ask slow engines for one holds up no other.
-    _turns: dict[str, threading.RLock] = field(default_factory=dict, init=False)
-    _changes: Counter[str] = field(default_factory=Counter, init=False)
+    # One plan of a composition at a time; a slow engine of one holds up no other.
+    _planning: dict[str, threading.RLock] = field(default_factory=dict, init=False)
+    _generations: Counter[str] = field(default_factory=Counter, init=False)
     _users: Counter[str] = field(default_factory=Counter, init=False)
     _closing: bool = field(default=False, init=False)
 
-    # --- looking
+    @property
+    def store(self) -> Store:
+        """The store of all operations."""
+        return self.deployments.store
+
+    # --- queries
 
     def data(self, identifier: str) -> dict[str, Any]:
         """An operation as plain data."""
@@ -88,7 +98,7 @@ class Operations:
 
     @property
     def is_closing(self) -> bool:
-        """Whether nothing new is taken any more."""
+        """True if nothing is accepted any more."""
         return self._closing
 
     def running(self) -> list[Operation]:
@@ -103,31 +113,49 @@ class Operations:
     # --- beginning and ending
 
     @contextmanager
-    def turn(self, composition: str) -> Iterator[None]:
-        """Let a user do something with a composition; a healing at work is waited for, and no other begins.
+    def exclusive(self, composition: str) -> Iterator[None]:
+        """Reserve a composition for a user; a healing at work is awaited, and no other begins meanwhile.
 
         Raises :class:`~speck.errors.Busy`.
         """
-        with self.lock:
+        with self._lock:
             self._users[composition] += 1
-            turn = self._turns.setdefault(composition, threading.RLock())
+            planning = self._planning.setdefault(composition, threading.RLock())
             at_work = self._at_work.get(composition)
         try:
-            if at_work is not None and at_work.kind == "heal":
-                at_work.wait(self.heal_patience)
-            with turn:
+            if at_work is not None and at_work.kind == OperationKind.HEAL:
+                at_work.wait(self.settings.heal_patience)
+            with planning:
                 self.refuse_busy(composition)
                 yield
         finally:
-            with self.lock:
+            with self._lock:
                 self._users[composition] -= 1
-                if not self._users[composition]:  # whoever asks may name what there is not
-                    del self._users[composition], self._turns[composition]
+                if not self._users[composition]:  # names of users may be of no composition
+                    del self._users[composition], self._planning[composition]
+
+    @contextmanager
+    def admission(self, composition: str) -> Iterator[None]:
+        """While the block runs, nothing else is accepted.  Raises as :meth:`refuse_busy`."""
+        with self._lock:
+            self.refuse_busy(composition)
+            yield
+
+    @contextmanager
+    def accepting(
+        self, operation: Operation, desired: Mapping[str, Job], plan: Plan
+    ) -> Iterator[Transaction]:
+        """Accept an operation: one write of its intent and of what the block adds; then it begins."""
+        with self._lock:
+            with self.store.transaction() as transaction:
+                yield transaction
+                self._put_intent(transaction, operation, plan)
+            self.begin(operation, desired, plan)
 
     def refuse_busy(self, composition: str) -> None:
-        """Raise :class:`~speck.errors.Busy` when something is at work on a composition, or all is to end.
+        """Raise :class:`~speck.errors.Busy` while an operation is at work on a composition, or at shutdown.
 
-        Raises :class:`~speck.errors.Overloaded` when too much is at work on others.
+        Raises :class:`~speck.errors.Overloaded` when too many are at work on others.
         """
         if self._closing:
             raise Busy("the server is shutting down (try again when it is up)")
@@ -137,8 +165,8 @@ class Operations:
                 f"composition {composition!r}: operation {at_work.id} ({at_work.kind}, revision "
                 f"{at_work.revision}) is at work (wait for its end)"
             )
-        users = [each for each in list(self._at_work.values()) if each.kind != "heal"]
-        self.limits.refuse_operation(len(users))
+        users = [each for each in list(self._at_work.values()) if each.kind != OperationKind.HEAL]
+        refuse_operation(self.settings.quotas, len(users))
 
     def new(
         self,
@@ -157,8 +185,8 @@ class Operations:
             identifier, composition, revision, kind, now, self.clock, list(warnings), author, message
         )
 
-    def put_intent(self, transaction: Transaction, operation: Operation, plan: Plan) -> None:
-        """What is about to be done, for whom and why, before any of it is."""
+    def _put_intent(self, transaction: Transaction, operation: Operation, plan: Plan) -> None:
+        """Write the intent of an operation, with its author and reason, before any of it is done."""
         transaction.put_operation(operation.id, operation.to_dict())
         name = operation.composition
         message = f"{operation.kind} of {name!r} accepted, revision {operation.revision}"
@@ -166,77 +194,98 @@ class Operations:
         transaction.add_event(
             Event(
                 self.clock(),
-                "accepted",
+                EventKind.ACCEPTED,
                 message,
                 name,
                 operation=operation.id,
                 author=operation.author,
                 cause=operation.message,
                 intents=intents,
-                by_loop=operation.kind == "heal",
+                by_loop=operation.kind == OperationKind.HEAL,
             )
         )
 
-    def begin(self, operation: Operation, wanted: Mapping[str, Job], plan: Plan) -> None:
-        """Carry out a plan in a thread of its own."""
+    def begin(self, operation: Operation, desired: Mapping[str, Job], plan: Plan) -> None:
+        """Apply a plan in a thread of its own."""
         self._operations[operation.id] = operation
         self._at_work[operation.composition] = operation
-        self._changes[operation.composition] += 1
+        self._generations[operation.composition] += 1
         self._threads = [thread for thread in self._threads if thread.is_alive()]
         work = threading.Thread(
-            target=self._work, args=(operation, wanted, plan), name=f"operation-{operation.id}"
+            target=self._run, args=(operation, desired, plan), name=f"operation-{operation.id}"
         )
         self._threads.append(work)
         work.start()
 
-    def _work(self, operation: Operation, wanted: Mapping[str, Job], plan: Plan) -> None:
+    def _run(self, operation: Operation, desired: Mapping[str, Job], plan: Plan) -> None:
         with about(operation=operation.id, composition=operation.composition):
-            self._carry_through(operation, wanted, plan)
+            error = ""
+            try:
+                self._apply(operation, desired, plan)
+            except Exception as problem:
+                _log.exception("operation %s", operation.id)
+                error = f"internal error: {problem!r}"
+            try:
+                self._end(operation, plan, error)
+            except Exception:
+                _log.exception("operation %s could not be ended", operation.id)
 
-    def _carry_through(self, operation: Operation, wanted: Mapping[str, Job], plan: Plan) -> None:
-        error = ""
-        try:
-            self.carry_out(operation, wanted, plan)
-        except Exception as problem:
-            _log.exception("operation %s", operation.id)
-            error = f"internal error: {problem!r}"
-        try:
-            self._end(operation, plan, error)
-        except Exception:
-            _log.exception("operation %s could not be ended", operation.id)
+    def _apply(self, operation: Operation, desired: Mapping[str, Job], plan: Plan) -> None:
+        applier = PlanApplier(
+            self.store,
+            self.pool,
+            operation,
+            desired,
+            self.retention.artifacts.placed,
+            self.mint,
+            self.clock,
+            self.settings,
+            abandoned=frozenset(operation.left_behind),
+        )
+        applier.run(plan)
+        for listener in self.on_applied:
+            listener(operation)
 
-    def _look(self, operation: Operation, plan: Plan) -> None:
-        """Ask what has become of the jobs that were changed: users look now, the loop only in a while."""
+    def _observe(self, operation: Operation, plan: Plan) -> None:
+        """Observe the jobs that were changed: users look now, the reconciler only in a while."""
         self.observer.forget(each.job.job_name for each in plan.changes)
-        done = {name for name, action in operation.actions.items() if action.state == "done"}
+        done = {name for name, action in operation.actions.items() if action.state == ActionState.DONE}
         with suppress(SpeckError):  # it was deleted
             head = self.deployments.known_head(operation.composition)
             deployed = self.deployments.snapshot(head).deployed()
             self.observer.observe(each for each in deployed if each[0].job_name in done)
 
     def _end(self, operation: Operation, plan: Plan, error: str) -> None:
-        self._look(operation, plan)
+        self._observe(operation, plan)
         state = end_state(error, operation.actions.values())
-        with self.lock:
-            data = operation.to_dict() | {"state": state, "ended": self.clock(), "error": error}
-            try:
-                self.store_end(data, [each for each in data["actions"] if each["state"] == "skipped"])
-                at_work = {each.id for each in self._at_work.values()}
-                self.retention.trim(operation.composition, at_work - {operation.id})
-            except StoreError as trouble:
-                _log.error("the end of operation %s could not be stored: %s", operation.id, trouble)
-                error = error or f"its end could not be stored: {trouble}"
-            self.ended(operation, plan, state)
+        with self._lock:
+            error = self._store_end_of(operation, state, error)
+            for listener in self.on_end:
+                listener(operation, plan, state)
             del self._at_work[operation.composition]
-            self._changes[operation.composition] += 1
+            self._generations[operation.composition] += 1
             self._trim_operations()
             operation.end(error)
 
-    def store_end(self, data: Mapping[str, Any], skipped: Iterable[Mapping[str, Any]]) -> None:
-        """How an operation ended, and what became of its composition."""
+    def _store_end_of(self, operation: Operation, state: OperationState, error: str) -> str:
+        """Store the end of an operation; answers the error that it has then."""
+        data = operation.to_dict() | {"state": state, "ended": self.clock(), "error": error}
+        try:
+            self._store_end(data, [each for each in data["actions"] if each["state"] == ActionState.SKIPPED])
+            at_work = {each.id for each in self._at_work.values()}
+            self.retention.trim(operation.composition, at_work - {operation.id})
+        except StoreError as fault:
+            _log.error("the end of operation %s could not be stored: %s", operation.id, fault)
+            error = error or f"its end could not be stored: {fault}"
+        return error
+
+    def _store_end(self, data: Mapping[str, Any], skipped: Iterable[Mapping[str, Any]]) -> None:
+        """Write the end of an operation, and the end of its composition if it was deleted."""
         kind, name, state = data["kind"], data["composition"], data["state"]
         message = f"{kind} of {name!r} {state}" + (f": {data['error']}" if data["error"] else "")
-        end = Event(self.clock(), state, message, name, operation=data["id"], by_loop=kind == "heal")
+        end = Event(
+            self.clock(), state, message, name, operation=data["id"], by_loop=kind == OperationKind.HEAL
+        )
         with self.store.transaction() as transaction:
             transaction.put_operation(data["id"], data)
             for each in skipped:
@@ -251,18 +300,18 @@ class Operations:
         return head is not None and head.deleting and not self.store.jobs(composition)
 
     def _trim_operations(self) -> None:
-        ended = [key for key, each in self._operations.items() if each.state != "running"]
-        for key in ended[:-KEPT_OPERATIONS]:
+        ended = [key for key, each in self._operations.items() if each.state != OperationState.RUNNING]
+        for key in ended[:-RECENT_OPERATIONS]:
             del self._operations[key]
 
-    def take_nothing_new(self) -> None:
-        """Refuse whatever is asked for from now on."""
-        with self.lock:
+    def refuse_new(self) -> None:
+        """Accept nothing from now on."""
+        with self._lock:
             self._closing = True
 
     def join(self) -> None:
         """Wait for those at work."""
-        with self.lock:
+        with self._lock:
             at_work = list(self._threads)
         for thread in at_work:
             thread.join()
@@ -271,15 +320,15 @@ class Operations:
 
     def interrupted(self) -> list[Mapping[str, Any]]:
         """Those that a crash or a stop interrupted, as plain data: the last one of each composition."""
-        found = [data for data in self.store.operations() if data["state"] == "running"]
+        found = [data for data in self.store.operations() if data["state"] == OperationState.RUNNING]
         last = {data["composition"]: data for data in found}
         for data in found:
             if data is not last[data["composition"]]:  # its own end could not be stored
-                self.store_end(data | {"state": "failed", "error": "its end could not be stored"}, [])
+                self._store_end(data | {"state": "failed", "error": "its end could not be stored"}, [])
         return list(last.values())
 
-    def again(self, data: Mapping[str, Any]) -> Operation:
-        """The operation that this data is of, once more at its beginning."""
+    def restored(self, data: Mapping[str, Any]) -> Operation:
+        """The operation of this data, at its beginning."""
         operation = Operation(
             data["id"],
             data["composition"],
@@ -295,38 +344,42 @@ class Operations:
         return operation
 
     def end_at_once(self, operation: Operation) -> None:
-        """Take up an operation for which there is nothing left to do."""
+        """Add an operation for which there is nothing left to do."""
         operation.end()
         self._operations[operation.id] = operation
 
     # --- healing
 
-    def turns(self) -> Mapping[str, int]:
-        """See :class:`speck.controller.reconciler.Healer`."""
-        return dict(self._changes)
+    def generations(self) -> Mapping[str, int]:
+        """For each composition a number that changes whenever an operation on it begins or ends."""
+        return dict(self._generations)
 
-    def free(self, composition: str) -> bool:
-        """See :class:`speck.controller.reconciler.Healer`."""
+    def is_idle(self, composition: str) -> bool:
+        """True if no operation is at work on the composition, and no user is about to begin one."""
         return not (self._closing or composition in self._at_work or self._users[composition])
 
-    def heal(self, snapshot: Snapshot, plan: Plan, turn: int) -> Operation | None:
-        """See :class:`speck.controller.reconciler.Healer`."""
+    def heal(self, snapshot: Snapshot, plan: Plan, generation: int) -> Operation | None:
+        """Begin to apply a plan that heals; ``None`` when the composition has another generation by now."""
         name = snapshot.head.name
-        with self.lock:
-            if not self.free(name) or self._changes[name] != turn:
+        with self._lock:
+            if not self._is_idle_since(name, generation):
                 return None
-            operation = self.new(name, snapshot.head.revision, "heal", "speck", "it drifted")
+            operation = self.new(name, snapshot.head.revision, OperationKind.HEAL, "speck", "it drifted")
             operation.plan(plan)
             with self.store.transaction() as transaction:
-                self.put_intent(transaction, operation, plan)
-            self.begin(operation, snapshot.wanted, plan)
+                self._put_intent(transaction, operation, plan)
+            self.begin(operation, snapshot.desired, plan)
         return operation
 
-    def quietly(self, composition: str, turn: int, write: Callable[[Transaction], None]) -> bool:
-        """See :class:`speck.controller.reconciler.Healer`."""
-        with self.lock:
-            if not self.free(composition) or self._changes[composition] != turn:
-                return False
+    @contextmanager
+    def idle_transaction(self, composition: str, generation: int) -> Iterator[Transaction | None]:
+        """A write while nothing is at work; ``None`` when the composition has another generation by now."""
+        with self._lock:
+            if not self._is_idle_since(composition, generation):
+                yield None
+                return
             with self.store.transaction() as transaction:
-                write(transaction)
-        return True
+                yield transaction
+
+    def _is_idle_since(self, composition: str, generation: int) -> bool:
+        return self.is_idle(composition) and self._generations[composition] == generation

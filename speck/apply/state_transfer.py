@@ -1,10 +1,9 @@
-"""State that two engines must read: seen by both, or carried over by the coordinator.
+"""State that two engines must read: at a place that both see, or transferred by the coordinator.
 
-A place of state is asked about before the old copy of a job is stopped, so that a move that cannot work
-is refused while all still runs.  What is carried goes through the coordinator's memory, up to a limit, to
-a place of its own, which no attempt was ever started from: its name has the number of the next attempt and
-the hash of the content.  So a carriage that was broken off can be done again, and a copy that is not whole
-is never started from.
+The place of a state is checked before the old copy of a job is stopped, so that a move that cannot work is
+rejected while all still runs.  A transferred state goes through the coordinator's memory, up to a limit, to a
+place of its own, from which no attempt was ever started: its name has the number of the next attempt and the
+hash of the content.  So a transfer that was broken off can be repeated, and no copy starts from half a state.
 """
 
 from __future__ import annotations
@@ -26,8 +25,6 @@ from speck.core.job import Job
 from speck.core.runtime import Handle, State
 from speck.errors import BinderError, Rejected
 
-STATE_LIMIT = 64 << 20  # bytes
-
 _log = logging.getLogger(__name__)
 
 
@@ -42,9 +39,9 @@ class TransferPlan:
 
 @dataclass(frozen=True)
 class StateTransfer:
-    """Asks and carries for one operation.
+    """Checks and transfers states for one operation.
 
-    ``limit`` is the size up to which a state is carried, bytes; ``count`` is told of each call to an engine.
+    ``limit`` is the size up to which a state is transferred, bytes; ``count`` counts a call to an engine.
     """
 
     pool: BinderPool
@@ -61,15 +58,15 @@ class StateTransfer:
         if place is not None and _elsewhere(job, place):
             fault = self._fault(job, place)
             if fault is not None:
-                self._check_carriage(job, place, fault)
+                self._check_transfer(job, place, fault)
             state = None if fault is not None or running is not None else state
         self.count("check")
         self.pool.engine(job).check(job, state)
 
-    def pack(self, job: Job, state: State, number: int, left: Sequence[State]) -> TransferPlan | None:
-        """What to carry so that the attempt of this number can start from the state; ``None``: nothing.
+    def pack(self, job: Job, state: State, number: int, garbage: Sequence[State]) -> TransferPlan | None:
+        """The transfer after which the attempt of this number can start from the state; ``None``: none.
 
-        ``left`` are copies of before.  A job that goes back has its own there, and goes on from that when
+        ``garbage`` are earlier copies.  A job that returns has its own there, and starts from that when
         nothing was begun from the later one.
         """
         fault = self._fault(job, state) if _elsewhere(job, state) else None
@@ -78,21 +75,21 @@ class StateTransfer:
         source, target = self._ends(job, state, fault)
         self.count("read_state")
         snapshot = source.read_state(state)
-        for former in left:
+        for former in garbage:
             if former.address == job.spe_address and _holds(target, former, snapshot):
                 return TransferPlan(state, former, None)
         place = target.state_place(job.job_name, f"{number}-{snapshot.digest[:16]}")
         return TransferPlan(state, place, snapshot)
 
-    def deliver(self, job: Job, parcel: TransferPlan) -> None:
-        """Write what was packed."""
+    def deliver(self, job: Job, plan: TransferPlan) -> None:
+        """Write the files of a transfer to its place."""
         target = self.pool.engine(job)
-        if parcel.snapshot is not None and isinstance(target, StateTransferable):
+        if plan.snapshot is not None and isinstance(target, StateTransferable):
             self.count("write_state")
-            target.write_state(parcel.place, parcel.snapshot)
+            target.write_state(plan.place, plan.snapshot)
 
     def discard(self, state: State) -> bool:
-        """Delete a state that nothing starts from; answers whether it is gone."""
+        """Delete a garbage state; answers true if it is gone."""
         try:
             engine = ENGINE_OF_SCHEME.get(scheme_of(state.address), "")
             holder = self.pool.engine_at(engine, state.address)
@@ -115,13 +112,13 @@ class StateTransfer:
         return target.state_fault(state) if isinstance(target, StateLocator) else None
 
     def _ends(self, job: Job, state: State, fault: str) -> tuple[StateTransferable, StateTransferable]:
-        """The binders that give and take the state.  Raises :class:`~speck.errors.Rejected`."""
+        """The binders at both ends of a transfer.  Raises :class:`~speck.errors.Rejected`."""
         source, target = self.pool.engine_at(job.engine, state.address), self.pool.engine(job)
         if isinstance(source, StateTransferable) and isinstance(target, StateTransferable):
             return source, target
         raise Rejected(f"job {job.job_name!r}: {fault}", address=job.spe_address)
 
-    def _check_carriage(self, job: Job, state: State, fault: str) -> None:
+    def _check_transfer(self, job: Job, state: State, fault: str) -> None:
         source, target = self._ends(job, state, fault)
         size = source.state_size(state)
         if size > self.limit:

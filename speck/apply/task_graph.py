@@ -1,4 +1,4 @@
-"""Work that goes side by side, each piece as soon as what it needs is done."""
+"""Runs tasks side by side, each as soon as the tasks that it needs are done."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _log = logging.getLogger(__name__)
 class Task:
     """One piece of work.  ``needs`` are the keys of tasks that must have succeeded before.
 
-    ``lane`` is the executor that runs it: what shares a lane shares its bound.  ``skip`` is called in
-    its place, with the key and the error of what failed, when one of its needs did not succeed.
+    ``lane`` is the executor that runs it: tasks of one lane share its bound.  ``skip`` is called in its
+    place, with the key and the error of the failed task, when one of its needs did not succeed.
     """
 
     key: Hashable
@@ -61,21 +61,21 @@ def run_tasks(tasks: Iterable[Task]) -> None:
         error = future.exception()
         if error is not None and not isinstance(error, Exception):
             raise error
-        ready = _settle(key, error, waiting, missing, dependents)
+        ready = _record_end(key, error, waiting, missing, dependents)
 
 
 def _note_end(ended: SimpleQueue[tuple[Hashable, Future[None]]], key: Hashable, future: Future[None]) -> None:
     ended.put((key, future))
 
 
-def _settle(
+def _record_end(
     key: Hashable,
     error: Exception | None,
     waiting: dict[Hashable, Task],
     missing: dict[Hashable, set[Hashable]],
     dependents: dict[Hashable, list[Hashable]],
 ) -> list[Hashable]:
-    """Take note that a task has ended; answers the keys that became ready."""
+    """Record the end of a task; answers the keys that became ready."""
     ready: list[Hashable] = []
     ended: list[tuple[Hashable, Exception | None]] = [(key, error)]
     while ended:

@@ -1,4 +1,4 @@
-"""Calls to engines and brokers: which are made again, and which failures are worth another try later."""
+"""Retries of calls to engines and brokers, and the errors that a later attempt may overcome."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from speck.errors import DrainTimeout, NoCapacity, OutcomeUnknown, Unreachable
 _T = TypeVar("_T")
 
 TRIES = 3
-_SOON = 5.0  # s; a call that took longer to give no answer is not made again within its operation
+_TIME_LIMIT = 5.0  # s; a call that took longer to fail is not repeated within its operation
 
 
-def again(call: Callable[[], _T]) -> _T:
-    """Make a call, and once more while it gives no answer: all of a binder's may be made again."""
-    for one_try in Retrying(
-        stop=stop_after_attempt(TRIES) | stop_after_delay(_SOON),
+def with_retries(call: Callable[[], _T]) -> _T:
+    """Make a call, up to :data:`TRIES` times while its outcome is unknown.
+
+    All calls of a binder are idempotent.  Raises the error of the last attempt.
+    """
+    retrying = Retrying(
+        stop=stop_after_attempt(TRIES) | stop_after_delay(_TIME_LIMIT),
         wait=wait_exponential(0.1, max=1),
         retry=retry_if_exception_type(OutcomeUnknown),
         reraise=True,
-    ):
-        with one_try:
-            return call()
-    raise AssertionError("a try ends in an answer or an error")
+    )
+    return retrying(call)
 
 
-def waits(error: Exception) -> bool:
-    """Whether what failed so is worth another try as it is: nobody said no to it."""
+def is_transient(error: Exception) -> bool:
+    """True if the same action may succeed later (the error is not a rejection)."""
     return isinstance(error, Unreachable | OutcomeUnknown | NoCapacity | DrainTimeout)

@@ -1,4 +1,4 @@
-"""The command line.  It talks to the server over REST only; data to stdout, diagnostics to stderr."""
+"""The command line: a client of the REST interface, with data on stdout and diagnostics on stderr."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from speck.cli import (
 )
 from speck.cli.completion import PROGRAM
 from speck.cli.errors import report
-from speck.cli.options import INTERRUPTED, err
-from speck.cli.terminal import take_any_text
+from speck.cli.options import INTERRUPTED
+from speck.cli.terminal import err, escape_unencodable
 from speck.client import DEFAULT_URL, Client
 from speck.server.tokens import token_of
 
@@ -42,22 +42,22 @@ from speck.server.tokens import token_of
     metavar="URL",
     default=DEFAULT_URL,
     show_default=True,
-    help="The server [or SPECK_URL].",
+    help="Address of the server [or SPECK_URL].",
 )
 @click.option(
     "--token-file",
     type=click.Path(path_type=Path),
-    help="File with the token, where one is asked for [or SPECK_TOKEN_FILE, or the token in SPECK_TOKEN].",
+    help="File with the token that the server requires [or SPECK_TOKEN_FILE, or the token in SPECK_TOKEN].",
 )
 @click.option(
     "--ca",
     envvar="SPECK_CA",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="PEM file of the authority behind the server's certificate [or SPECK_CA].",
+    help="PEM file of the authority that signed the server's certificate [or SPECK_CA].",
 )
 @click.pass_context
 def cli(context: click.Context, server: str, token_file: Path | None, ca: Path | None) -> None:
-    """One streaming application out of jobs on different engines at different sites."""
+    """Compose one streaming application out of jobs on different engines at different sites."""
     context.obj = Client(server, partial(token_of, os.environ, token_file), ca)
 
 
@@ -94,11 +94,11 @@ for command in (
 
 def main() -> None:
     """The console script."""
-    take_any_text()
+    escape_unencodable()
     code = _run()
     try:
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever read it has read enough
+    except BrokenPipeError:  # the reader of the pipe has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
 

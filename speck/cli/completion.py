@@ -1,4 +1,4 @@
-"""Shell completion: the script of each shell, and what is offered for names that the server knows."""
+"""Shell completion: the command that prints a shell's script, and the candidates that the server lists."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ register()
 
 PROGRAM = "speck"
 VARIABLE = "_SPECK_COMPLETE"
-_PATIENCE = 5.0  # s; who pressed a key waits for it
+_REQUEST_TIME = 5.0  # s; the shell waits for the answer
 
 _INSTALL = """\b
-Where it goes:
+Place of the script:
   bash   speck completion bash > ~/.local/share/bash-completion/completions/speck
   zsh    speck completion zsh > "${fpath[1]}/_speck"
   fish   speck completion fish > ~/.config/fish/completions/speck.fish
@@ -33,14 +33,14 @@ def completion(context: click.Context, shell: str) -> None:
     click.echo(made.source(), nl=False)
 
 
-def _offered(context: click.Context, incomplete: str, ask: Callable[[Client], Iterable[str]]) -> list[str]:
-    """The names that begin as what is typed; none when the server cannot be asked."""
+def _candidates(context: click.Context, incomplete: str, ask: Callable[[Client], Iterable[str]]) -> list[str]:
+    """The names that begin with the typed text; none when the server does not answer."""
     root = context.find_root()
-    assert root.command.callback is not None  # noqa: S101 - it makes the client, as for any command
+    assert root.command.callback is not None  # noqa: S101 - it creates the client, as for any command
     try:
         with root:
             root.invoke(root.command.callback, **root.params)
-        root.obj.patience = _PATIENCE
+        root.obj.patience = _REQUEST_TIME
         known = list(ask(root.obj))
     except SpeckError:
         return []
@@ -56,18 +56,18 @@ def _compositions(client: Client) -> list[str]:
 
 
 def job_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The jobs that the server knows."""
-    return _offered(context, incomplete, _jobs)
+    """The jobs of the server."""
+    return _candidates(context, incomplete, _jobs)
 
 
 def composition_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The compositions that the server knows."""
-    return _offered(context, incomplete, _compositions)
+    """The compositions of the server."""
+    return _candidates(context, incomplete, _compositions)
 
 
 def names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Compositions, or jobs where the command was given ``--job``."""
-    return _offered(context, incomplete, _jobs if context.params.get("job") else _compositions)
+    return _candidates(context, incomplete, _jobs if context.params.get("job") else _compositions)
 
 
 job_argument = click.argument("job", shell_complete=job_names)

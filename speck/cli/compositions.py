@@ -1,4 +1,4 @@
-"""The commands that plan and change what is wanted."""
+"""The commands that plan and change the desired state."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from speck.cli.options import (
     CHANGES,
     NOTHING_TO_DO,
     author_option,
-    carry_out,
+    change_options,
     file_argument,
-    follow,
     json_option,
     leave_behind_option,
     show_data,
     warn,
-    why_options,
 )
+from speck.cli.progress import carry_out, follow
 from speck.cli.variables import read_composition, values, variables_options
 from speck.client import Client
 
@@ -29,7 +28,7 @@ from speck.client import Client
 @click.command()
 @file_argument
 @variables_options
-@click.option("--base-revision", type=int, help="Refuse when this is not the last revision.")
+@click.option("--base-revision", type=int, help="Refuse if this is not the last revision.")
 @leave_behind_option
 @json_option
 @click.pass_obj
@@ -42,7 +41,7 @@ def plan(
     leave_behind: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Show what an apply would do.  Exits 0 when that is nothing, 2 when there are changes."""
+    """Show the plan of an apply.  Exits 0 when there is nothing to do, 2 when there are changes."""
     text = read_composition(file, values(env_files, settings, file))
     data = client.plan(text, file.stem, base_revision, leave_behind)
     warn(data["warnings"])
@@ -53,9 +52,9 @@ def plan(
 @click.command()
 @file_argument
 @variables_options
-@click.option("--base-revision", type=int, help="Refuse when this is not the last revision.")
+@click.option("--base-revision", type=int, help="Refuse if this is not the last revision.")
 @leave_behind_option
-@why_options
+@change_options
 @json_option
 @click.pass_obj
 def apply(
@@ -69,25 +68,25 @@ def apply(
     author: str,
     as_json: bool,
 ) -> None:
-    """Make what runs what the file says."""
+    """Deploy a composition: start, stop, update and move jobs as the file describes."""
     text = read_composition(file, values(env_files, settings, file))
     planned = client.plan(text, file.stem, base_revision, leave_behind)
     warn(planned["warnings"])
     if not as_json:
         show_data(planned, render.plan_lines(planned), False)
-    # What was shown is what is done: an edit in between makes the plan stale, and is refused.
+    # The shown plan is the one carried out: an edit in between makes it stale, and it is refused.
     base = planned["base_revision"]
-    why: dict[str, Any] = {"message": message, "author": author, "leave_behind": list(leave_behind)}
-    carry_out(client, lambda: client.apply(text, file.stem, base_revision=base, **why), as_json)
+    change: dict[str, Any] = {"message": message, "author": author, "leave_behind": list(leave_behind)}
+    carry_out(client, lambda: client.apply(text, file.stem, base_revision=base, **change), as_json)
 
 
 @click.command("operation")
 @click.argument("identifier")
-@click.option("--follow", "until_end", is_flag=True, help="Stay until it ends.")
+@click.option("--follow", "until_end", is_flag=True, help="Follow the operation until it ends.")
 @json_option
 @click.pass_obj
 def show_operation(client: Client, identifier: str, until_end: bool, as_json: bool) -> None:
-    """Show the progress of one apply."""
+    """Show the progress of one operation."""
     operation = follow(client, identifier, quiet=as_json) if until_end else client.operation(identifier)
     lines = [*map(render.action_line, operation["actions"]), render.operation_summary(operation)]
     show_data(operation, lines, as_json)
@@ -105,9 +104,9 @@ def compositions(client: Client, as_json: bool) -> None:
 @click.command()
 @click.argument("name", shell_complete=names)
 @click.option("--job", is_flag=True, help="NAME is a job, not a composition.")
-@click.option("--dry-run", is_flag=True, help="Show what would stop, of a composition; exits 2 if anything.")
+@click.option("--dry-run", is_flag=True, help="Show the plan only (of a composition); exits 2 with changes.")
 @leave_behind_option
-@why_options
+@change_options
 @json_option
 @click.pass_obj
 def delete(
@@ -120,16 +119,16 @@ def delete(
     author: str,
     as_json: bool,
 ) -> None:
-    """Stop and forget a composition with all of its jobs (or one job)."""
+    """Stop and delete a composition with all of its jobs (or one job)."""
     if dry_run and job:
-        raise click.UsageError("--dry-run is for compositions (expected it without --job)")
+        raise click.UsageError("--dry-run is not available with --job (expected a composition)")
     if dry_run:
         planned = client.plan_deletion(name, leave_behind)
         show_data(planned, render.plan_lines(planned), as_json)
         raise SystemExit(CHANGES if render.has_changes(planned) else NOTHING_TO_DO)
     call = client.delete_job if job else client.delete_composition
-    why: dict[str, Any] = {"message": message, "author": author, "leave_behind": list(leave_behind)}
-    carry_out(client, lambda: call(name, **why), as_json)
+    change: dict[str, Any] = {"message": message, "author": author, "leave_behind": list(leave_behind)}
+    carry_out(client, lambda: call(name, **change), as_json)
 
 
 @click.command("left-behind")
@@ -137,15 +136,15 @@ def delete(
     "--forget",
     multiple=True,
     metavar="SITE_OR_ADDRESS",
-    help="It never comes back: forget what was left there (may be repeated).",
+    help="It never comes back: delete the records of what is abandoned there (may be repeated).",
 )
 @author_option
 @json_option
 @click.pass_obj
 def left_behind(client: Client, forget: tuple[str, ...], author: str, as_json: bool) -> None:
-    """List what was left behind at engines and brokers, and is ended when they answer again.
+    """List what is abandoned at engines and brokers, to be ended when they answer again.
 
-    What is forgotten is never ended: a copy that comes back all the same reads and writes on.
+    A forgotten copy is never ended: if its engine comes back all the same, it continues to read and write.
     """
     data = client.forget_left_behind(forget, author) if forget else client.left_behind()
-    show_data(data, [render.leftovers_table(data)], as_json)
+    show_data(data, [render.abandoned_table(data)], as_json)

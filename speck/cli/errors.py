@@ -1,4 +1,4 @@
-"""How a command fails: in readable lines on standard error, and by its exit code."""
+"""Errors of commands: readable lines on standard error, and the exit code."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import Any
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from speck.cli.options import ERROR, INTERRUPTED, err, fault_data, fault_line
+from speck.cli.options import ERROR, INTERRUPTED, fault_data, fault_line
+from speck.cli.terminal import err
 from speck.client import RequestRefused
 from speck.errors import InvalidInput, SpeckError
 
 
 def report(error: Exception, *, as_json: bool = False) -> int:
-    """Say what went wrong, a line for each fault, and ``as_json`` on standard output too.
+    """Print an error, a line for each fault, with ``as_json`` on standard output too; returns the exit code.
 
-    Answers the exit code.  It is 1 for all errors, since 2 means that a plan has changes.
+    That is 1 for all errors, since 2 means that a plan has changes, and 130 for an interrupt.
     """
     if isinstance(error, click.Abort):
         err.print("interrupted")
@@ -26,7 +27,7 @@ def report(error: Exception, *, as_json: bool = False) -> int:
         err.print(error.format_message(), markup=False)
         return ERROR
     if as_json:
-        with suppress(BrokenPipeError):  # whoever read it has read enough
+        with suppress(BrokenPipeError):  # the reader of the pipe has ended
             click.echo(json.dumps(_data(error)))
     for line in lines_of(error):
         err.print(f"error: {line}", style="red", markup=False)
@@ -34,13 +35,13 @@ def report(error: Exception, *, as_json: bool = False) -> int:
 
 
 def _data(error: Exception) -> dict[str, Any]:
-    """What went wrong, for programs: in words, and the faults of a file one by one."""
+    """An error as plain data: its text, and the faults of a file one by one."""
     faults = error.faults if isinstance(error, RequestRefused | InvalidInput) else ()
     return {"error": "\n".join(lines_of(error)), "faults": list(map(fault_data, faults))}
 
 
 def lines_of(error: Exception) -> list[str]:
-    """What went wrong, for people; of faults in a file a line for each."""
+    """An error as text: one line, or one for each fault of a file."""
     if isinstance(error, click.ClickException):
         return [_usage(error)]
     if isinstance(error, RequestRefused) and error.faults:
@@ -50,7 +51,7 @@ def lines_of(error: Exception) -> list[str]:
     if isinstance(error, SpeckError):
         return [str(error)]
     if isinstance(error, OSError):
-        # A file or directory that a user named, of which nobody below knows more than the system says.
+        # Of a file or directory that the user named; the system's message is all that is known.
         return [f"{error.filename or 'the system'}: {error.strerror or error}"]
     text = " ".join(f"{type(error).__name__}: {error}".split())
     return [f"{text} (a fault inside SpecK; SPECK_DEBUG=1 shows where)"]

@@ -1,4 +1,4 @@
-"""The commands about the past: revisions, what differs between them, the way back, and the audit log."""
+"""The commands for the history: revisions and their differences, rollback, operations, the audit log."""
 
 from __future__ import annotations
 
@@ -11,23 +11,16 @@ import click
 
 from speck.cli import render
 from speck.cli.completion import composition_argument, composition_names
-from speck.cli.options import (
-    CHANGES,
-    NOTHING_TO_DO,
-    carry_out,
-    json_option,
-    limit_option,
-    show_data,
-    why_options,
-)
+from speck.cli.options import CHANGES, NOTHING_TO_DO, change_options, json_option, limit_option, show_data
+from speck.cli.progress import carry_out
 from speck.client import Client
 
 _AGO = re.compile(r"(\d+)([smhd])\Z")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-class Moment(click.ParamType[float]):
-    """A moment: how long ago, or a date and time of day (UTC, if it does not say); Unix time, s."""
+class TimeParameter(click.ParamType[float]):
+    """A Unix time (s), given as an age or as a date and time of day (UTC without an offset)."""
 
     name = "time"
 
@@ -40,7 +33,7 @@ class Moment(click.ParamType[float]):
             found = datetime.fromisoformat(text)
             return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
         except (ValueError, OverflowError):
-            self.fail(f"{text!r} is no time (expected 90s, 15m, 2h, 3d, or 2026-01-31T12:00)")
+            self.fail(f"{text!r} is not a time (expected 90s, 15m, 2h, 3d, or 2026-01-31T12:00)")
 
 
 @click.command()
@@ -48,7 +41,7 @@ class Moment(click.ParamType[float]):
 @json_option
 @click.pass_obj
 def history(client: Client, name: str, as_json: bool) -> None:
-    """List a composition's revisions: when, who, why, and what changed."""
+    """List a composition's revisions: time, author, changes and message."""
     data = client.revisions(name)
     show_data(data, [render.revisions_table(data)], as_json)
 
@@ -60,9 +53,9 @@ def history(client: Client, name: str, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def diff(client: Client, name: str, before: int | None, after: int | None, as_json: bool) -> None:
-    """Show what differs between two revisions of a composition, field by field.
+    """Show the differences between two revisions of a composition, field by field.
 
-    With one revision, from that one to the last; with none, from the one before the last.
+    With one revision: from that one to the last. With none: from the last but one to the last.
     """
     data = client.difference(name, before, after)
     show_data(data, render.difference_lines(data), as_json)
@@ -71,9 +64,9 @@ def diff(client: Client, name: str, before: int | None, after: int | None, as_js
 @click.command()
 @composition_argument
 @click.argument("revision", type=click.IntRange(1), required=False)
-@click.option("--dry-run", is_flag=True, help="Show what it would do: exits 0 for nothing, 2 for changes.")
-@click.option("--base-revision", type=int, help="Refuse when this is not the last revision.")
-@why_options
+@click.option("--dry-run", is_flag=True, help="Show the plan only; exits 0 without changes, 2 with changes.")
+@click.option("--base-revision", type=int, help="Refuse if this is not the last revision.")
+@change_options
 @json_option
 @click.pass_obj
 def rollback(
@@ -86,16 +79,16 @@ def rollback(
     author: str,
     as_json: bool,
 ) -> None:
-    """Go back to an earlier revision of a composition, by default the one before the last.
+    """Go back to an earlier revision of a composition, by default the last but one.
 
-    That makes a new revision, which is planned and carried out like any other.
+    A rollback makes a new revision, which is planned and carried out like any other.
     """
     planned = client.plan_rollback(name, revision, base_revision)
     if dry_run or not as_json:
         show_data(planned, render.plan_lines(planned), as_json)
     if dry_run:
         raise SystemExit(CHANGES if render.has_changes(planned) else NOTHING_TO_DO)
-    # What was shown is what is done, as for an apply.
+    # The shown plan is the one carried out, as for an apply.
     base, target = planned["base_revision"], planned["restored"]
     carry_out(
         client,
@@ -110,19 +103,21 @@ def rollback(
 @json_option
 @click.pass_obj
 def operations(client: Client, composition: str, limit: int, as_json: bool) -> None:
-    """List the operations that are kept (of a composition), newest first: what was done, for whom and why."""
+    """List the stored operations (of a composition), newest first, with author and reason."""
     data = client.operations(limit, composition=composition)
     if not data and composition:
-        client.composition(composition)  # a name that is mistyped is told
+        client.composition(composition)  # raises for an unknown name
     show_data(data, [render.operations_table(data)], as_json)
 
 
 @click.command()
 @limit_option(10_000, 100)
-@click.option("--composition", metavar="NAME", help="Of this composition only.")
-@click.option("--job", metavar="NAME", help="Of this job only.")
-@click.option("--operation", metavar="ID", help="Of this operation only.")
-@click.option("--since", type=Moment(), help="No older: 90s, 15m, 2h, 3d ago, or 2026-01-31T12:00 (UTC).")
+@click.option("--composition", metavar="NAME", help="Only events of this composition.")
+@click.option("--job", metavar="NAME", help="Only events of this job.")
+@click.option("--operation", metavar="ID", help="Only events of this operation.")
+@click.option(
+    "--since", type=TimeParameter(), help="Oldest time: 90s, 15m, 2h or 3d ago, or 2026-01-31T12:00 (UTC)."
+)
 @json_option
 @click.pass_obj
 def events(
@@ -134,7 +129,7 @@ def events(
     since: float | None,
     as_json: bool,
 ) -> None:
-    """Show the audit log: what was to be done, for whom and why, and what came of it."""
+    """Show the audit log: each intent and its outcome, with author and reason."""
     data = client.events(limit, composition=composition, job=job, operation=operation, since=since)
     if not data:
         _refuse_unknown(client, composition, job, operation)
@@ -142,10 +137,10 @@ def events(
 
 
 def _refuse_unknown(client: Client, composition: str | None, job: str | None, operation: str | None) -> None:
-    """Raise the server's word on names that it does not know, so that one that is mistyped is told."""
+    """Raise the server's error for a name that it does not know, as a mistyped one."""
     if composition:
         client.composition(composition)
     if operation:
         client.operation(operation)
     if job and job not in [each["job_name"] for each in client.jobs()]:
-        client.job(job)  # of one that is there, its engine would be asked
+        client.job(job)  # of a known job, this would ask its engine

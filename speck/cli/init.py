@@ -1,12 +1,19 @@
-"""The command that writes a first composition."""
+"""The command that writes a first composition: one Spark job, its test, and a site inventory."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path, PurePosixPath
 
 import click
 
-from speck.cli.options import err
+from speck.cli.terminal import err
+from speck.errors import SpeckError
+
+# Python files among the starter's are not to be run, checked or imported here.
+_SUFFIX = ".txt"
 
 
 @click.command()
@@ -14,10 +21,38 @@ from speck.cli.options import err
 def init(directory: Path) -> None:
     """Write a working composition to DIRECTORY: a Spark job, its test, and a site inventory.
 
-    Nothing is overwritten: when one of the files is there already, nothing is written.
+    If one of the files exists already, nothing is written.
     """
-    from speck.cli.starter import write
-
-    for path in write(directory):
+    for path in write_starter(directory):
         err.print(f"wrote {path}", markup=False)
     err.print(f"now: read {directory / 'README.md'}", markup=False)
+
+
+def write_starter(directory: Path) -> list[Path]:
+    """Write all files below a directory, which is created if necessary; returns their paths.
+
+    Raises :class:`~speck.errors.SpeckError`, and writes nothing, when one of them exists already.
+    """
+    written = {directory / name: content for name, content in starter_files()}
+    existing = [path for path in written if path.exists() or path.is_symlink()]
+    if existing:
+        names = ", ".join(map(str, existing))
+        raise SpeckError(f"{names} exists already, so nothing was written (expected another directory)")
+    for path, content in written.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("xb") as file:
+            file.write(content)
+    return list(written)
+
+
+def starter_files() -> Iterator[tuple[PurePosixPath, bytes]]:
+    """The files: paths below the directory, and contents."""
+    return _below(files("speck.cli") / "starter", PurePosixPath())
+
+
+def _below(source: Traversable, path: PurePosixPath) -> Iterator[tuple[PurePosixPath, bytes]]:
+    for each in sorted(source.iterdir(), key=lambda entry: entry.name):
+        if each.is_dir():
+            yield from _below(each, path / each.name)
+        else:
+            yield path / each.name.removesuffix(_SUFFIX), each.read_bytes()

@@ -1,4 +1,4 @@
-"""The commands that show what is: jobs, a composition's graph."""
+"""The commands that show jobs and the graph of a composition."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from speck.core.job import Job
 @json_option
 @click.pass_obj
 def jobs(client: Client, as_json: bool) -> None:
-    """List the jobs: wanted, and as last observed."""
+    """List the jobs: the desired state, and the last observed one."""
     data = client.jobs()
     show_data(data, [render.jobs_table(data)], as_json)
 
@@ -39,7 +39,7 @@ def jobs(client: Client, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def show(client: Client, job: str, as_json: bool) -> None:
-    """Show one job in full, asked of its engine now."""
+    """Show one job in full, as its engine reports it now."""
     data = client.job(job)
     show_data(data, render.facts(data), as_json)
 
@@ -47,7 +47,12 @@ def show(client: Client, job: str, as_json: bool) -> None:
 @click.command()
 @file_argument
 @variables_options
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="An .svg or .png file.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write an .svg or .png file (needs speck[graph]).",
+)
 @inventory_option
 @json_option
 def graph(
@@ -81,7 +86,7 @@ def graph(
 
 
 def _graph_data(jobs: Iterable[Job]) -> list[dict[str, Any]]:
-    """Each job with whom it feeds, those first that feed others."""
+    """Each job with its readers, writers before their readers."""
     graph = Graph.of(jobs)
     return [
         graph.jobs[name].to_dict() | {"feeds": graph.readers_of(graph.jobs[name])} for name in graph.order()

@@ -1,4 +1,4 @@
-"""The commands for this machine's own sites, and the demo."""
+"""The commands for sites on this machine, and the demo."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from speck.cli import render
-from speck.cli.options import DEFAULT_DIRECTORY, err, json_option, show_data
+from speck.cli.options import DEFAULT_DIRECTORY, json_option, show_data
+from speck.cli.terminal import err
 
 if TYPE_CHECKING:
     from speck.local.sites import LocalSites
@@ -34,12 +35,12 @@ _directory = click.option(
     type=click.Path(file_okay=False, path_type=Path),
     default=DEFAULT_DIRECTORY / "local",
     show_default=True,
-    help="Where they keep everything.",
+    help="Directory of all their files.",
 )
 
 
 @local.command()
-@click.option("--sites", default=4, show_default=True, help="How many; they are named A, B, C, ...")
+@click.option("--sites", default=4, show_default=True, help="Number of sites; they are named A, B, C, ...")
 @click.option(
     "--engine",
     "engines",
@@ -67,7 +68,7 @@ def up(sites: int, engines: dict[str, list[str]], heap: str, directory: Path, as
 @local.command()
 @_directory
 def down(directory: Path) -> None:
-    """Stop what `speck local up` started, also after a crash."""
+    """Stop all processes that `speck local up` started, also after a crash."""
     from speck import local as machine
 
     stopped = machine.down(directory, progress=lambda text: err.print(text, markup=False))
@@ -86,7 +87,7 @@ def status(directory: Path, as_json: bool) -> None:
 
 @local.command()
 def prepare() -> None:
-    """Make later starts of engines on this machine take half the processor time (once, a minute)."""
+    """Archive the engines' Java classes, which halves the processor time of their starts (once, a minute)."""
     from speck.local import prepare as prepare_all
 
     prepared = prepare_all(progress=lambda text: err.print(text, markup=False))
@@ -99,22 +100,27 @@ _readable = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.command()
 @click.option("--data", type=_readable, help="CityPulse readings, plain or gzip [default: a generated day].")
 @click.option("--sensors", type=_readable, help="CSV of sensors with the site of each.")
-@click.option("--limit", type=click.IntRange(1), help="Only the first so many readings.")
-@click.option("--rate", type=click.FloatRange(0), help="Readings a second; 0: as fast as possible.")
-@click.option("--speedup", type=click.FloatRange(0), default=0.0, help="Against the time in the data.")
+@click.option("--limit", type=click.IntRange(1), help="Only the first N readings.")
+@click.option("--rate", type=click.FloatRange(0), help="Readings/s; 0: as fast as possible.")
+@click.option(
+    "--speedup",
+    type=click.FloatRange(0),
+    default=0.0,
+    help="Factor to the recorded speed; 0: no bound.",
+)
 @click.option(
     "--malformed",
     type=click.FloatRange(0, 0.9),
     default=0.02,
     show_default=True,
-    help="Share of malformed lines to mix in.",
+    help="Share of malformed lines that are mixed in.",
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="Of what is random.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of random numbers.")
 @click.option("--mixed", is_flag=True, help="Sites on Spark Connect, Spark standalone and Flink.")
-@click.option("--keep", is_flag=True, help="Leave everything running, and say where.")
+@click.option("--keep", is_flag=True, help="Leave everything running, and print the addresses.")
 @json_option
 def demo(**options: Any) -> None:
-    """Road traffic over four sites: 17 jobs, an edit while data flows, counted to the last vehicle."""
+    """Run road traffic over four sites: 17 jobs, an edit while data flows, every vehicle counted."""
     from speck.cli.demo import DemoOptions, run_demo
 
     raise SystemExit(run_demo(DemoOptions(**options)))

@@ -1,4 +1,4 @@
-"""The command that shows what a job's engine has of it in its logs."""
+"""The command that shows a job's lines in the logs of its engine."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from difflib import SequenceMatcher
 import click
 
 from speck.cli.completion import job_argument
-from speck.cli.options import err, json_option, show_json
-from speck.cli.progress import passing
+from speck.cli.options import json_option, show_json
+from speck.cli.progress import transient
+from speck.cli.terminal import err
 from speck.cli.watch import interval_option
 from speck.client import Client
 from speck.errors import ServerError
 
-_FOLLOWED = 1000  # lines that are asked for each time; what comes between two times must be fewer
+_FOLLOWED = 1000  # lines of each request; between two requests there must be fewer new ones
 
 
 @click.command()
@@ -27,16 +28,17 @@ _FOLLOWED = 1000  # lines that are asked for each time; what comes between two t
     default=100,
     show_default=True,
     metavar="LINES",
-    help="How many lines, the last ones.",
+    help="Number of lines, the last ones.",
 )
-@click.option("-f", "--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Print new lines until Ctrl-C.")
 @interval_option
 @json_option
 @click.pass_obj
 def logs(client: Client, job: str, tail: int, follow: bool, interval: float, as_json: bool) -> None:
-    """Show the last lines that a job's engine has of it.
+    """Show a job's last lines in the logs of its engine.
 
-    Where they come from, and what cannot be had, is said first (on standard error).
+    The source of the lines, and which of them the engine does not give out, is printed first (on standard
+    error).
     """
     answer = client.log(job, tail)
     if as_json:
@@ -46,7 +48,7 @@ def logs(client: Client, job: str, tail: int, follow: bool, interval: float, as_
     try:
         _print(answer["lines"])
         if follow:
-            for lines in _news(client, job, answer["lines"], interval):
+            for lines in _follow(client, job, answer["lines"], interval):
                 _print(lines)
     except KeyboardInterrupt:
         return
@@ -57,28 +59,30 @@ def _print(lines: Sequence[str]) -> None:
         click.echo(line)
 
 
-def _news(client: Client, job: str, seen: list[str], interval: float) -> Iterator[list[str]]:
-    known, told = seen, ""
+def _follow(client: Client, job: str, seen: list[str], interval: float) -> Iterator[list[str]]:
+    known, problem = seen, ""
     while True:
         time.sleep(interval)
         try:
             lines: list[str] = client.log(job, _FOLLOWED)["lines"]
         except ServerError as error:
-            trouble = passing(error)
-            if not told:
-                err.print(f"{trouble}; asking again every {interval:g} s", style="yellow", markup=False)
-            told = trouble
+            text = transient(error)
+            if not problem:
+                err.print(f"{text}; retrying every {interval:g} s", style="yellow", markup=False)
+            problem = text
             continue
-        if told:
-            err.print("the log is told again", style="green")
-        told = ""
+        if problem:
+            err.print("the log is available again", style="green")
+        problem = ""
         yield new_lines(known, lines)
         known = lines
 
 
 def new_lines(known: Sequence[str], lines: Sequence[str]) -> list[str]:
-    """The lines that came since the former answer: of what comes first in this one, and was left out there
-    only because that one was shorter, none."""
+    """The lines added since the former answer.
+
+    Lines at the beginning that were missing there only because that answer was shorter do not count.
+    """
     matched = SequenceMatcher(None, known, lines, autojunk=False)
     changes = [each for each in matched.get_opcodes() if each[0] in ("insert", "replace")]
     older = bool(known) and bool(changes) and changes[0][1] == 0 and changes[0][0] == "insert"

@@ -1,4 +1,4 @@
-"""What several commands share: common options, how data are shown, how an operation is carried out."""
+"""Options, exit codes and output that several commands share."""
 
 from __future__ import annotations
 
@@ -13,15 +13,10 @@ from typing import Any, TypeVar
 import click
 from rich.console import RenderableType
 
-from speck.cli import render
-from speck.cli.progress import INTERRUPTED, follow
 from speck.cli.terminal import err, out
-from speck.client import Client
 from speck.errors import Fault
 
-__all__ = ["INTERRUPTED", "err", "follow", "out"]
-
-NOTHING_TO_DO, ERROR, CHANGES, WAITING = 0, 1, 2, 3
+NOTHING_TO_DO, ERROR, CHANGES, WAITING, INTERRUPTED = 0, 1, 2, 3, 130  # exit codes
 DEFAULT_DIRECTORY = Path(".speck")
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -37,52 +32,55 @@ inventory_option = click.option(
 
 
 def json_option(function: _Function) -> _Function:
-    """The option of every command that reads."""
+    """The option ``--json`` of every command that reads."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
 
 
 def limit_option(most: int, default: int) -> Callable[[_Function], _Function]:
-    """How many of a list that only its end is shown of."""
+    """The option for the length of a list of which only the end is shown."""
     return click.option(
         "-n",
         "--limit",
         type=click.IntRange(1, most),
         default=default,
         show_default=True,
-        help="How many, the last ones.",
+        help="Number of entries, the newest.",
     )
 
 
 def _user() -> str:
-    """Who asks, for the history: the user and the machine."""
+    """The author of a change by default, for the history: the user and the machine."""
     try:
         user = getpass.getuser()
-    except (OSError, KeyError):  # what it raises where nobody is logged in differs between versions
+    except (OSError, KeyError):  # where nobody is logged in; versions of Python raise either
         user = "unknown"
     return f"{user}@{socket.gethostname()}"
 
 
 def leave_behind_option(function: _Function) -> _Function:
-    """What is not to be asked, because it is gone."""
+    """The option that names what is gone and is not contacted."""
     return click.option(
         "--leave-behind",
         multiple=True,
         metavar="SITE_OR_ADDRESS",
-        help="Do not ask this site, engine or broker: what is there and is wanted elsewhere, or no more, is "
-        "left, and ended when it answers again (may be repeated).",
+        help="Do not contact this site, engine or broker, which is gone: jobs there that move or stop are "
+        "abandoned, and ended when it answers again (may be repeated).",
     )(function)
 
 
 def author_option(function: _Function) -> _Function:
-    """The option of who asks."""
+    """The option for the author of a change."""
     return click.option(
-        "--author", default=_user, show_default="you, at this machine", help="Who asks; kept in the history."
+        "--author",
+        default=_user,
+        show_default="you, at this machine",
+        help="Author of the change, for the history.",
     )(function)
 
 
-def why_options(function: _Function) -> _Function:
-    """The options of every command that changes what is wanted."""
-    message = click.option("-m", "--message", default="", help="Why; kept in the history.")
+def change_options(function: _Function) -> _Function:
+    """The options of every command that changes the desired state."""
+    message = click.option("-m", "--message", default="", help="Reason of the change, for the history.")
     return message(author_option(function))
 
 
@@ -101,7 +99,7 @@ def show_data(data: Any, lines: Iterable[RenderableType], as_json: bool) -> None
 
 
 def default_sites() -> Path | None:
-    """The site inventory of this machine's own sites, if there is one."""
+    """The inventory that ``speck local up`` wrote; ``None`` if there is none."""
     path = DEFAULT_DIRECTORY / "local" / "sites.yaml"
     return path if path.exists() else None
 
@@ -113,31 +111,13 @@ def warn(faults: Iterable[dict[str, Any]]) -> None:
 
 
 def fault_data(fault: Fault | Mapping[str, Any]) -> dict[str, Any]:
-    """What is wrong in a file, for programs."""
-    told = fault if isinstance(fault, Mapping) else asdict(fault)
-    return {name: told.get(name) for name in ("job", "field", "line", "message")}
+    """A fault of a file as plain data."""
+    data = fault if isinstance(fault, Mapping) else asdict(fault)
+    return {name: data.get(name) for name in ("job", "field", "line", "message")}
 
 
 def fault_line(fault: Mapping[str, Any]) -> str:
-    """What is wrong in a file, with where."""
+    """A fault of a file as text: its line, its job, its message."""
     line = f"line {fault['line']}: " if fault.get("line") else ""
     job = f"job {fault['job']!r}: " if fault.get("job") else ""
     return f"{line}{job}{fault['message']}"
-
-
-def carry_out(client: Client, begin: Callable[[], dict[str, Any]], as_json: bool) -> None:
-    """Begin an operation, follow it, and say how it ended."""
-    try:
-        operation = begin()
-    except KeyboardInterrupt:
-        err.print("\nThe server may have begun already.  Look at it with: speck compositions")
-        raise SystemExit(INTERRUPTED) from None
-    end(follow(client, operation["id"], quiet=as_json), as_json)
-
-
-def end(operation: dict[str, Any], as_json: bool) -> None:
-    """Say how an operation ended, and exit accordingly."""
-    show_data(operation, [render.operation_summary(operation)], as_json)
-    if operation["state"] == "waiting":
-        err.print("the server goes on with what waits; look at it with: speck jobs")
-    raise SystemExit({"succeeded": 0, "waiting": WAITING}.get(operation["state"], ERROR))

@@ -1,4 +1,4 @@
-"""How an operation is followed: bars on a terminal, a line for each ended action elsewhere."""
+"""Begin and follow operations: bars on a terminal, a line for each ended action elsewhere."""
 
 from __future__ import annotations
 
@@ -19,28 +19,27 @@ from rich.progress import (
 )
 
 from speck.cli import render
-from speck.cli.terminal import err, moves
+from speck.cli.options import ERROR, INTERRUPTED, WAITING, show_data
+from speck.cli.terminal import err, is_interactive
 from speck.client import Client, RequestRefused
 from speck.errors import ServerError
 
-INTERRUPTED = 130
-
-_BUSY = frozenset((429, 502, 503))  # a server that is there, and asks for patience, or waits for an engine
-_PATIENCE = 60.0  # s, for a server that has gone; what it began goes on when it is back
-_PAUSE = 0.25  # s between two looks
+_TRANSIENT = frozenset((429, 502, 503))  # too many requests, an engine without an answer, overload
+_RETRY_TIME = 60.0  # s, for an unreachable server; the operation continues once it is back
+_POLL_INTERVAL = 0.25  # s
 
 
 @dataclass
 class Bars:
-    """One bar for all actions of an operation, and below it a line for each that is at work.
+    """One bar for all actions of an operation, and below it a line for each running one.
 
-    What has ended is printed for good above, once.  ``clock`` tells seconds.
+    An ended action is printed above the bar, once.  ``clock`` returns seconds.
     """
 
     console: Console
     quiet: bool = False
     clock: Callable[[], float] = time.monotonic
-    _said: set[str] = field(default_factory=set)
+    _printed: set[str] = field(default_factory=set)
     _since: dict[str, float] = field(default_factory=dict)
     _operation: dict[str, Any] = field(default_factory=dict)
 
@@ -50,7 +49,7 @@ class Bars:
         self._all = self._bar.add_task("working", total=None)
 
     def update(self, operation: dict[str, Any]) -> None:
-        """Take up how the operation stands now."""
+        """Show the operation's current state."""
         self._operation = operation
         actions = [each for each in operation["actions"] if each["state"] != "kept"]
         ended = [each for each in actions if each["ended"] is not None]
@@ -58,67 +57,84 @@ class Bars:
             if action["state"] == "running":
                 self._since.setdefault(action["job"], self.clock())
         for action in ended:
-            self._say(action)
+            self._print(action)
         failed = sum(each["state"] == "failed" for each in ended)
         description = f"{operation['kind']} {operation['composition']}"
         if failed:
             description += f" [red]{failed} failed[/]"
         self._bar.update(self._all, description=description, total=len(actions), completed=len(ended))
 
-    def _say(self, action: dict[str, Any]) -> None:
-        if action["job"] not in self._said and not self.quiet:
+    def _print(self, action: dict[str, Any]) -> None:
+        if action["job"] not in self._printed and not self.quiet:
             self.console.print(render.action_line(action))
-        self._said.add(action["job"])
+        self._printed.add(action["job"])
 
     def __rich__(self) -> RenderableType:
         lines = render.running_lines(self._operation.get("actions", ()), self._since, self.clock())
         return Group(self._bar, *lines)
 
 
-def passing(error: ServerError) -> str:
-    """In words what may pass if one waits; raises the error that will not."""
-    if isinstance(error, RequestRefused) and error.status not in _BUSY:
+def transient(error: ServerError) -> str:
+    """The text of a transient error; raises any other."""
+    if isinstance(error, RequestRefused) and error.status not in _TRANSIENT:
         raise error
     return str(error)
 
 
-def _looks(client: Client, identifier: str) -> Iterator[dict[str, Any]]:
-    """The operation again and again, the last time when it has ended; a server may go and come back."""
-    gone_since: float | None = None
+def _poll(client: Client, identifier: str) -> Iterator[dict[str, Any]]:
+    """The operation's successive states up to its end; outages of the server are waited out."""
+    unreachable_since: float | None = None
     while True:
         try:
             operation = client.operation(identifier)
         except ServerError as error:
-            trouble, now = passing(error), time.monotonic()
-            if gone_since is None:
-                err.print(f"{trouble}; asking again for {_PATIENCE:g} s", style="yellow", markup=False)
-                gone_since = now
-            elif now - gone_since > _PATIENCE:
-                again = f"once it is back: speck operation {identifier} --follow"
-                raise ServerError(f"the server at {client.url} went away ({again})") from error
+            problem, now = transient(error), time.monotonic()
+            if unreachable_since is None:
+                err.print(f"{problem}; retrying for {_RETRY_TIME:g} s", style="yellow", markup=False)
+                unreachable_since = now
+            elif now - unreachable_since > _RETRY_TIME:
+                hint = f"once it is back: speck operation {identifier} --follow"
+                raise ServerError(f"the server at {client.url} does not answer any more ({hint})") from error
         else:
-            if gone_since is not None:
+            if unreachable_since is not None:
                 err.print("the server answers again", style="green")
-            gone_since = None
+            unreachable_since = None
             yield operation
             if operation["state"] != "running":
                 return
-        time.sleep(_PAUSE)
+        time.sleep(_POLL_INTERVAL)
 
 
 def follow(client: Client, identifier: str, *, quiet: bool) -> dict[str, Any]:
-    """Show an operation's progress until it ends; Ctrl-C leaves it running."""
+    """Show an operation's progress until it ends; Ctrl-C does not stop the operation."""
     bars = Bars(err, quiet)
     operation: dict[str, Any] = {}
     try:
-        if quiet or not moves(err):
-            for operation in _looks(client, identifier):
+        if quiet or not is_interactive(err):
+            for operation in _poll(client, identifier):
                 bars.update(operation)
             return operation
         with Live(bars, console=err, transient=True, refresh_per_second=8):
-            for operation in _looks(client, identifier):
+            for operation in _poll(client, identifier):
                 bars.update(operation)
     except KeyboardInterrupt:
-        err.print(f"\nThe operation goes on.  Look at it with: speck operation {identifier} --follow")
+        err.print(f"\nThe operation continues.  Follow it with: speck operation {identifier} --follow")
         raise SystemExit(INTERRUPTED) from None
     return operation
+
+
+def carry_out(client: Client, begin: Callable[[], dict[str, Any]], as_json: bool) -> None:
+    """Begin an operation, follow it, print its outcome, and exit accordingly."""
+    try:
+        operation = begin()
+    except KeyboardInterrupt:
+        err.print("\nThe server may have begun the operation.  List compositions with: speck compositions")
+        raise SystemExit(INTERRUPTED) from None
+    _conclude(follow(client, operation["id"], quiet=as_json), as_json)
+
+
+def _conclude(operation: dict[str, Any], as_json: bool) -> None:
+    show_data(operation, [render.operation_summary(operation)], as_json)
+    if operation["state"] == "waiting":
+        err.print("the server retries the waiting actions; list them with: speck jobs")
+    raise SystemExit({"succeeded": 0, "waiting": WAITING}.get(operation["state"], ERROR))

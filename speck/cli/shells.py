@@ -1,7 +1,8 @@
-"""What each shell is given to complete a line of ``speck``: a script, and how it asks.
+"""The completion scripts of bash, zsh and fish, in place of those of click.
 
-All three hand over the line as it is typed up to the cursor.  Bash's own words will not do: it splits them at
-``:`` and ``=``, so that ``--server http://HOST:PORT`` were five of them.
+All three pass the line as typed up to the cursor.  Click's scripts pass the shell's words, which does not
+complete a line with an address or ``--option=VALUE``: bash splits words at ``:`` and ``=``, so that
+``--server http://HOST:PORT`` becomes five, and fish is offered no value after ``--option=``.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _ZSH = """\
     local -a answer names described
     local kind value text line="${(j: :)words[1,CURRENT-1]} $PREFIX"
     answer=("${(@f)$(COMP_LINE=$line %(complete_var)s=zsh_complete $words[1] 2>/dev/null)}")
-    [[ $PREFIX == --*=* ]] && compset -P 1 '*='  # what is offered comes after the option's name
+    [[ $PREFIX == --*=* ]] && compset -P 1 '*='  # candidates come after the option's name
     for kind value text in $answer; do
         case $kind:$text in
             plain:_) names+=("$value") ;;
@@ -66,17 +67,17 @@ _FISH = """\
 function %(complete_func)s
     set -l typed (commandline -ct | string collect)
     set -l option (string match -r -- '^--[^=]*=' $typed)
-    set -l begun (string replace -r -- '^--[^=]*=' '' $typed)
+    set -l value (string replace -r -- '^--[^=]*=' '' $typed)
     set -l line (commandline -cp | string collect)
-    for offered in (COMP_LINE=$line %(complete_var)s=fish_complete %(prog_name)s 2>/dev/null)
-        set -l parts (string split -m 1 -- , $offered)
+    for candidate in (COMP_LINE=$line %(complete_var)s=fish_complete %(prog_name)s 2>/dev/null)
+        set -l parts (string split -m 1 -- , $candidate)
         switch $parts[1]
             case plain
                 echo "$option$parts[2]"
             case dir
-                __fish_complete_directories "$begun" '' | string replace -r -- '^' "$option"
+                __fish_complete_directories "$value" '' | string replace -r -- '^' "$option"
             case file
-                __fish_complete_path "$begun" '' | string replace -r -- '^' "$option"
+                __fish_complete_path "$value" '' | string replace -r -- '^' "$option"
         end
     end
 end
@@ -120,6 +121,6 @@ SHELLS: dict[str, type[ShellComplete]] = {each.name: each for each in (Bash, Zsh
 
 
 def register() -> None:
-    """Have click answer the shells by these."""
+    """Register these in place of click's own."""
     for shell in SHELLS.values():
         add_completion_class(shell)

@@ -1,4 +1,4 @@
-"""The commands about sites: which there are, and what is wrong with them."""
+"""The commands for sites: the inventory, and health checks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from speck.cli import render
-from speck.cli.options import ERROR, err, file_path, json_option, show_data
+from speck.cli.options import ERROR, file_path, json_option, show_data
+from speck.cli.terminal import err
 from speck.cli.variables import values, variables_options
 from speck.client import Client
 
@@ -18,7 +19,7 @@ from speck.client import Client
 @json_option
 @click.pass_context
 def sites(context: click.Context, as_json: bool) -> None:
-    """List the sites, and whether their engines and brokers can be reached."""
+    """List the sites, with the reachability of their engines and brokers."""
     if context.invoked_subcommand is None:
         data = context.obj.sites()
         show_data(data, [render.sites_table(data)], as_json)
@@ -31,7 +32,7 @@ def sites(context: click.Context, as_json: bool) -> None:
     "--sites",
     "inventory",
     type=file_path,
-    help="Look at the sites of this inventory, from here [default: the server looks at its own].",
+    help="Check the sites of this inventory from here [default: the server checks its own].",
 )
 @variables_options
 @json_option
@@ -43,19 +44,19 @@ def check(
     settings: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Look at each engine and each broker: reached, version, limits, clock, what is wrong, what mends it.
+    """Check each engine and each broker: reachability, version, limits, clock; lists faults with remedies.
 
-    Exits 1 when anything is wrong.
+    Exits 1 when there is a fault.
     """
     if inventory is None and (env_files or settings):
-        raise click.UsageError("--env and --set are for the file that --sites names.")
+        raise click.UsageError("--env and --set need --sites: they are for the variables of that file.")
     given = values(env_files, settings, inventory)
-    found = client.check_sites() if inventory is None else _examined(inventory, given)
+    found = client.check_sites() if inventory is None else _check_from_here(inventory, given)
     show_data(found, [render.checkup_table(found), *render.checkup_lines(found)], as_json)
     raise SystemExit(ERROR if any(each["wrong"] for each in found) else 0)
 
 
-def _examined(path: Path, variables: Mapping[str, str]) -> list[dict[str, Any]]:
+def _check_from_here(path: Path, variables: Mapping[str, str]) -> list[dict[str, Any]]:
     from speck.binder import installed
     from speck.binder.pool import BinderPool
     from speck.observe.healthcheck import examine

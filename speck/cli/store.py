@@ -1,4 +1,4 @@
-"""The commands that take care of the store."""
+"""The commands that maintain the store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import click
 
 import speck
 from speck.cli import render
-from speck.cli.options import DEFAULT_DIRECTORY, ERROR, err, json_option, out, show_data
+from speck.cli.options import DEFAULT_DIRECTORY, ERROR, json_option, show_data
+from speck.cli.terminal import err, out
 from speck.client import Client
 from speck.errors import SpeckError
 
@@ -22,18 +23,18 @@ _directory = click.option(
     type=click.Path(file_okay=False, path_type=Path),
     default=_DEFAULT,
     show_default=True,
-    help="Where the store lies; no server may have it open.",
+    help="Directory of the store, which no server may have open.",
 )
 _server_or_directory = click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where the store lies, if no server has it open [default: ask the server].",
+    help="Directory of the store, if no server has it open [default: ask the server].",
 )
 
 
 @click.group()
 def store() -> None:
-    """Back up, restore, check and repair what the server keeps."""
+    """Back up, restore, check and repair the server's store."""
 
 
 @store.command()
@@ -41,12 +42,12 @@ def store() -> None:
 @_server_or_directory
 @click.pass_obj
 def backup(client: Client, file: Path, data_dir: Path | None) -> None:
-    """Write the store as it is now, with the code of its jobs, to FILE (.tar.gz).
+    """Write a backup of the store, with the code of its jobs, to FILE (.tar.gz).
 
-    A server goes on working meanwhile.  No secret is in a backup.
+    A server continues to work meanwhile.  A backup contains no secret.
     """
     if file.exists():
-        raise SpeckError(f"{file} exists already (name another file)")
+        raise SpeckError(f"{file} exists already (expected a new file)")
     part = file.with_name(file.name + ".part")
     try:
         with part.open("xb") as target:
@@ -73,11 +74,11 @@ def _pieces(client: Client, data_dir: Path | None) -> Iterable[bytes]:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @_directory
 def restore(file: Path, data_dir: Path) -> None:
-    """Make a store of the backup in FILE, where there is none."""
-    from speck.store.maintenance.backup import restore as bring_back
+    """Create a store from the backup in FILE, in a directory without one."""
+    from speck.store.maintenance.backup import restore as restore_backup
 
     with file.open("rb") as source:
-        restored = bring_back(source, str(file), data_dir)
+        restored = restore_backup(source, str(file), data_dir)
     err.print(
         f"{data_dir}: {restored.records} records and {restored.artifacts} files of code, "
         f"as of {render.clock(restored.at)}",
@@ -90,7 +91,7 @@ def restore(file: Path, data_dir: Path) -> None:
 @json_option
 @click.pass_obj
 def check(client: Client, data_dir: Path | None, as_json: bool) -> None:
-    """Say what is wrong with the store.  Exits 1 when anything is."""
+    """List the faults of the store.  Exits 1 when there is one."""
     if data_dir is None:
         found = client.check_store()
     else:
@@ -105,16 +106,16 @@ def check(client: Client, data_dir: Path | None, as_json: bool) -> None:
 @_directory
 @json_option
 def repair(data_dir: Path, as_json: bool) -> None:
-    """Save what can be read of a damaged store, and say what cannot.
+    """Recover the readable part of a damaged store, and list what is lost.
 
     The database's files are copied first, to before-repair-1 below the store.
     """
-    from speck.store.maintenance.repair import repair as mend
+    from speck.store.maintenance.repair import repair as repair_store
 
-    copy, found = mend(data_dir)
+    copy, found = repair_store(data_dir)
     data: list[dict[str, Any]] = [
         {"what": each.what, "message": each.message, "remedy": each.remedy} for each in found
     ]
     show_data(data, render.finding_lines(data), as_json)
     if not as_json:
-        out.print(f"as it was before: {copy}", markup=False)
+        out.print(f"copy of the damaged store: {copy}", markup=False)

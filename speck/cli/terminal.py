@@ -1,7 +1,7 @@
-"""Where the command line prints: colours for terminals, plain text of any length for pipes.
+"""The consoles of the command line: colours for terminals, plain text of any length for pipes.
 
 ``NO_COLOR`` turns colours off, ``FORCE_COLOR`` turns them on where there is no terminal; with both set there
-are none.  What moves (bars, tables that are drawn again) needs a real terminal, whatever they say.
+are none.  Bars and tables that are redrawn need a real terminal in any case.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 
 from rich.console import Console
 
-_UNLIMITED = 100_000  # columns: nothing is cut where the output is piped
+_UNLIMITED = 100_000  # columns: nothing is truncated in a pipe
 
 
 def _console(*, stderr: bool) -> Console:
@@ -30,12 +30,12 @@ out = _console(stderr=False)
 err = _console(stderr=True)
 
 
-def take_any_text() -> None:
-    """Have standard output show what its encoding has no letter for as an escape, as standard error does."""
+def escape_unencodable() -> None:
+    """Print characters outside of standard output's encoding as escapes, as standard error does."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
-def moves(console: Console) -> bool:
-    """Whether a console is a terminal on which lines can be drawn again."""
+def is_interactive(console: Console) -> bool:
+    """True if a console is a terminal whose lines can be redrawn."""
     return console.file.isatty() and not console.is_dumb_terminal

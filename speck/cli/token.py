@@ -1,4 +1,4 @@
-"""The commands for a file of tokens, which a server is given with ``speck serve --tokens``."""
+"""The commands for a file of tokens, the option ``--tokens`` of ``speck serve``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from speck.cli.options import err, json_option, show_data
+from speck.cli.options import json_option, show_data
+from speck.cli.terminal import err
 from speck.server.tokens import Owner, Role, add_owner, digest, mint, read_owners, remove_owner
 
 _file = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
@@ -26,21 +27,21 @@ def token() -> None:
     type=click.Choice([role.value for role in Role]),
     default=Role.READ.value,
     show_default=True,
-    help="What it is good for: to read, or to read and write.",
+    help="Permission: to read, or to read and write.",
 )
 def add(file: Path, name: str, role: str) -> None:
-    """Make a token for NAME and print it, this once: FILE keeps its hash only."""
-    made = mint()
-    add_owner(file, Owner(name, Role(role), digest(made.encode())))
-    click.echo(made)
-    err.print(f"{file} lets {name} {role}; the token is kept nowhere else", markup=False)
+    """Create a token for NAME and print it, once: FILE stores its hash only."""
+    minted = mint()
+    add_owner(file, Owner(name, Role(role), digest(minted.encode())))
+    click.echo(minted)
+    err.print(f"{file}: {name} may {role}; the token itself is not stored", markup=False)
 
 
 @token.command("list")
 @_file
 @json_option
 def list_tokens(file: Path, as_json: bool) -> None:
-    """Who has a token, and what it is good for."""
+    """List the names and roles of the tokens."""
     data = [{"name": each.name, "role": each.role.value} for each in read_owners(file)]
     show_data(data, [f"{each['name']}  {each['role']}" for each in data], as_json)
 
@@ -49,5 +50,5 @@ def list_tokens(file: Path, as_json: bool) -> None:
 @_file
 @_name
 def remove(file: Path, name: str) -> None:
-    """Strike NAME off; its token is good for nothing at once."""
+    """Remove NAME; its token becomes invalid at once."""
     remove_owner(file, name)

@@ -1,4 +1,4 @@
-"""The command that shows what flows: rates and lag by job."""
+"""The command that shows the rates and the lag of each job."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from rich.text import Text
 
 from speck.cli import render
 from speck.cli.completion import composition_names
-from speck.cli.options import json_option, out, show_data
-from speck.cli.progress import passing
+from speck.cli.options import json_option, show_data
+from speck.cli.progress import transient
 from speck.cli.screen import Screen
-from speck.cli.terminal import moves
+from speck.cli.terminal import is_interactive, out
 from speck.cli.watch import interval_option
 from speck.client import Client
 from speck.errors import ServerError
 
-_PATIENCE = 3.0  # s, for engines that nobody has asked for their rates lately
-_PAUSE = 0.1
+_FIRST_RATES = 3.0  # s, for the first answers of engines whose rates were not requested lately
+_PAUSE = 0.1  # s
 
 
 @click.command()
@@ -33,35 +33,35 @@ _PAUSE = 0.1
     show_default=True,
     help="The column to sort by, the largest first.",
 )
-@click.option("--once", is_flag=True, help="Print and end; so it is where the output is no terminal.")
+@click.option("--once", is_flag=True, help="Print once and end; the default without a terminal.")
 @interval_option
 @json_option
 @click.pass_obj
 def top(
     client: Client, composition: str | None, sort: str, once: bool, interval: float, as_json: bool
 ) -> None:
-    """Show what each job takes in and gives out, what waits for it, and how long its work takes.
+    """Show each job's input and output rates, its waiting messages, and the duration of its work.
 
-    IN/S and OUT/S are messages/s, WAITING messages that were not worked off yet, WORK S the duration of the
-    last batch (Spark) or checkpoint (Flink).  "-" is what the engine does not tell.
+    IN/S and OUT/S are messages/s, WAITING is the number of unprocessed messages, WORK S the duration (s) of
+    the last batch (Spark) or checkpoint (Flink).  "-" stands for a value that the engine does not report.
     """
     if composition is not None:
-        client.composition(composition)  # a name that is mistyped is told at once
-    if once or as_json or not moves(out):
-        data = _told(client, composition, sort)
+        client.composition(composition)  # raises for an unknown name
+    if once or as_json or not is_interactive(out):
+        data = _complete_rates(client, composition, sort)
         show_data(data, [render.rates_table(data["jobs"])], as_json)
         return
     try:
         data = _rates(client, composition, sort)
-        with Live(_picture(data), console=out, auto_refresh=False) as live:
+        with Live(_view(data), console=out, auto_refresh=False) as live:
             while True:
                 time.sleep(interval)
-                trouble = ""
+                problem = ""
                 try:
                     data = _rates(client, composition, sort)
                 except ServerError as error:
-                    trouble = passing(error)
-                live.update(_picture(data, trouble), refresh=True)
+                    problem = transient(error)
+                live.update(_view(data, problem), refresh=True)
     except KeyboardInterrupt:
         return
 
@@ -72,9 +72,9 @@ def _rates(client: Client, composition: str | None, sort: str) -> dict[str, Any]
     return data | {"jobs": render.sorted_rates(jobs, sort)}
 
 
-def _told(client: Client, composition: str | None, sort: str) -> dict[str, Any]:
-    """The rates, asked for again while the engines, which nobody asked before, have not answered yet."""
-    until = time.monotonic() + _PATIENCE
+def _complete_rates(client: Client, composition: str | None, sort: str) -> dict[str, Any]:
+    """The rates, requested again while engines that were not asked before have not answered yet."""
+    until = time.monotonic() + _FIRST_RATES
     while True:
         data = _rates(client, composition, sort)
         missing = [each for each in data["jobs"] if each["observed"] is None and each["error"] is None]
@@ -83,9 +83,9 @@ def _told(client: Client, composition: str | None, sort: str) -> dict[str, Any]:
         time.sleep(_PAUSE)
 
 
-def _picture(data: dict[str, Any], trouble: str = "") -> RenderableType:
+def _view(data: dict[str, Any], problem: str = "") -> RenderableType:
     at = render.clock(data["observed"]) if data["observed"] else "nothing observed yet"
     head = Text(at, style="dim")
-    if trouble:
-        head.append(f"  {trouble}", style="yellow")
+    if problem:
+        head.append(f"  {problem}", style="yellow")
     return Screen([head], data["jobs"], render.rates_table)

@@ -1,4 +1,4 @@
-"""The command that reads a file as the server would, without one."""
+"""The command that checks a file as the server would, without a server."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from speck.binder import ENGINE_OF_SCHEME, Registry, installed, scheme_of
 from speck.cli.options import (
     ERROR,
     default_sites,
-    err,
     fault_data,
     fault_line,
     file_argument,
     inventory_option,
     json_option,
-    out,
     show_json,
     warn,
 )
+from speck.cli.render.checks import fault_count
+from speck.cli.terminal import err, out
 from speck.cli.variables import read_composition, values, variables_options
 from speck.core.inventory import Inventory
 from speck.errors import Fault, InvalidInput
@@ -39,7 +39,7 @@ _SITES, _JOBS = re.compile(rb"^sites\s*:", re.MULTILINE), re.compile(rb"^jobs\s*
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     multiple=True,
     default=(Path(),),
-    help="Directory under which job files lie; may be given again [default: this one].",
+    help="Directory of job files, and those below it; may be repeated [default: the current one].",
 )
 @click.option("--strict", is_flag=True, help="Exit 1 for warnings too.")
 @json_option
@@ -53,35 +53,34 @@ def validate(
     env_files: tuple[Path, ...],
     settings: tuple[str, ...],
 ) -> None:
-    """Read a composition, or a site inventory, and say everything that is wrong with it.
+    """Check a composition or a site inventory, and list all of its faults.
 
-    No server is asked, no engine and no broker: what can be seen in the file, the inventory and the job
-    files.  Exits 0 when nothing is wrong, 1 otherwise.
+    No server, engine or broker is contacted: the check covers the file, the inventory and the job files.
+    Exits 0 when there is no fault, 1 otherwise.
     """
-    said, warnings, faults = "", tuple[Fault, ...](), tuple[Fault, ...]()
+    summary, warnings, faults = "", tuple[Fault, ...](), tuple[Fault, ...]()
     inventory = inventory or default_sites()
     try:
         given = values(env_files, settings, file, inventory)
-        said, warnings = _read(file, inventory, roots, given)
+        summary, warnings = _read(file, inventory, roots, given)
     except InvalidInput as error:
         faults = error.faults
     valid = not faults and not (strict and warnings)
-    told, wrong = (list(map(fault_data, each)) for each in (warnings, faults))
-    _show(file, said, told, wrong, valid, as_json)
+    _show(file, summary, list(map(fault_data, warnings)), list(map(fault_data, faults)), valid, as_json)
     raise SystemExit(0 if valid else ERROR)
 
 
 def _read(
     file: Path, inventory: Path | None, roots: Sequence[Path], variables: Mapping[str, str]
 ) -> tuple[str, tuple[Fault, ...]]:
-    """What the file holds, in words, and what in it is worth a warning."""
+    """A summary of the file's contents, and its warnings."""
     from speck.schema import load_composition, load_inventory
     from speck.server.process import read_inventory
 
     text = file.read_bytes()
     if _is_inventory(text):
         found = load_inventory(text, variables)
-        if faults := list(_unserved(found, installed())):
+        if faults := list(_unsupported(found, installed())):
             raise InvalidInput(faults, "inventory")
         brokers = f", brokers {', '.join(found.brokers)}" if found.brokers else ""
         return f"sites {', '.join(found.sites) or '(none)'}{brokers}", ()
@@ -97,7 +96,7 @@ def _read(
 
 
 def _is_inventory(text: bytes) -> bool:
-    """Whether this is meant to be a site inventory, also where it is no YAML."""
+    """True if the text is a site inventory, valid YAML or not."""
     from speck.schema.yaml.parser import parse
 
     try:
@@ -107,8 +106,8 @@ def _is_inventory(text: bytes) -> bool:
     return isinstance(top, dict) and "sites" in top and "jobs" not in top
 
 
-def _unserved(inventory: Inventory, registry: Registry) -> Iterator[Fault]:
-    """A fault for each address that no installed binder can reach."""
+def _unsupported(inventory: Inventory, registry: Registry) -> Iterator[Fault]:
+    """A fault for each address that no installed binder supports."""
     for site in inventory.sites.values():
         for engine in site.engines:
             address = engine.spe_address
@@ -123,26 +122,26 @@ def _unserved(inventory: Inventory, registry: Registry) -> Iterator[Fault]:
 
 
 def _unknown_kind(subject: str, field: str, address: str, expected: str) -> Fault:
-    message = f"{subject}: no binder serves {field} {address!r} (expected {expected})"
+    message = f"{subject}: no binder supports {field} {address!r} (expected {expected})"
     return Fault(message, field=field, value=address)
 
 
 def _show(
     file: Path,
-    said: str,
+    summary: str,
     warnings: list[dict[str, Any]],
     faults: list[dict[str, Any]],
     valid: bool,
     as_json: bool,
 ) -> None:
     if as_json:
-        data = {"file": str(file), "valid": valid, "holds": said, "faults": faults, "warnings": warnings}
+        data = {"file": str(file), "valid": valid, "holds": summary, "faults": faults, "warnings": warnings}
         show_json(data)
         return
     warn(warnings)
     for fault in faults:
         err.print(f"error: {fault_line(fault)}", style="red", markup=False)
     if not faults:
-        out.print(f"{file}: {said}, nothing wrong", markup=False)
+        out.print(f"{file}: {summary}, no faults", markup=False)
     else:
-        err.print(f"{file}: {len(faults)} wrong", markup=False)
+        err.print(f"{file}: {fault_count(len(faults))}", markup=False)

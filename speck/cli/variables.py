@@ -1,7 +1,7 @@
-"""What stands for the variables of a file: options, files of an environment, and this process's own.
+"""The values of a file's variables.
 
-The first that has a value decides: ``--set``, then the files given by ``--env``, the last of them first,
-then the environment of the command.
+The first source with a value decides: ``--set``, then the files of ``--env``, the last of them first, then
+the environment of the command.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from dotenv.parser import parse_stream
 from speck.cli.options import warn
 from speck.errors import Fault, InvalidInput
 from speck.schema.fault_report import kind_of_value
-from speck.schema.yaml.parser import line_of, parse
-from speck.schema.yaml.variables import VARIABLE, misplaced, named_in, put_in
+from speck.schema.yaml.lines import line_of
+from speck.schema.yaml.parser import parse
+from speck.schema.yaml.variables import VARIABLE, invalid_name, names_in, substitute
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _YAML = (".yaml", ".yml", ".json")
@@ -33,57 +34,57 @@ def variables_options(function: _Function) -> _Function:
         "env_files",
         multiple=True,
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="File with values for variables, NAME=VALUE in each line, or a flat YAML mapping; may be given "
-        "again, the last one decides.",
+        help="File with values of variables, NAME=VALUE in each line, or a flat YAML mapping; may be "
+        "repeated, the last one decides.",
     )
     given = click.option(
         "--set",
         "settings",
         multiple=True,
         metavar="NAME=VALUE",
-        help="A value for a variable, before those of files and of the environment; may be given again.",
+        help="Value of a variable, in place of one in files and the environment; may be repeated.",
     )
     return env(given(function))
 
 
 def values(env_files: Iterable[Path], settings: Iterable[str], *files: Path | None) -> dict[str, str]:
-    """All values known here, by name; warns of a setting that none of the ``files`` (``None``: none) names.
+    """All values by name; prints a warning for a setting that is a variable of none of the ``files``.
 
-    Raises :class:`~speck.errors.InvalidInput` of what is no value.
+    Raises :class:`~speck.errors.InvalidInput` for a setting or a file in another form.
     """
     found = dict(os.environ)
     for path in env_files:
         found |= read_env(path)
-    given = dict(_setting(each) for each in settings)
-    if given:
-        _warn_of_unknown(given, [each for each in files if each is not None])
-    return found | given
+    assigned = dict(_setting(each) for each in settings)
+    if assigned:
+        _warn_of_unknown(assigned, [each for each in files if each is not None])
+    return found | assigned
 
 
-def _warn_of_unknown(given: Iterable[str], files: Iterable[Path]) -> None:
-    known = {name for each in files for name in named_in(each.read_text("utf-8", "replace"))}
-    for name in given:
+def _warn_of_unknown(names: Iterable[str], files: Iterable[Path]) -> None:
+    known = {name for each in files for name in names_in(each.read_text("utf-8", "replace"))}
+    for name in names:
         if name not in known:
             near = get_close_matches(name, known, n=1)
-            right = f"did you mean {near[0]}?" if near else f"there is {', '.join(sorted(known)) or 'none'}"
-            warn([{"message": f"--set {name}: no variable has this name ({right})"}])
+            hint = f"did you mean {near[0]}?" if near else f"expected {', '.join(sorted(known)) or 'none'}"
+            warn([{"message": f"--set {name}: no variable has this name ({hint})"}])
 
 
 def read_composition(file: Path, variables: Mapping[str, str]) -> bytes:
-    """The text of a composition with the values that are known here.
+    """The text of a composition with the values put in.
 
-    Raises :class:`~speck.errors.InvalidInput` of what is no variable in the text.
+    Raises :class:`~speck.errors.InvalidInput` for a malformed variable.
     """
     content = file.read_bytes()
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        return content  # for the server to refuse
-    return put_in(text, variables).encode()
+        return content  # the server refuses it
+    return substitute(text, variables).encode()
 
 
 def read_env(path: Path) -> dict[str, str]:
-    """The variables of a file.  Raises :class:`~speck.errors.InvalidInput`, which repeats no value."""
+    """The variables of a file.  Raises :class:`~speck.errors.InvalidInput`, whose text contains no value."""
     read = _of_yaml if path.suffix.lower() in _YAML else _of_lines
     faults: list[Fault] = []
     found = {}
@@ -92,9 +93,9 @@ def read_env(path: Path) -> dict[str, str]:
             if VARIABLE.match(name):
                 found[name] = value
             else:
-                faults.append(Fault(misplaced(name)))
+                faults.append(Fault(invalid_name(name)))
     except UnicodeDecodeError:
-        raise InvalidInput([Fault(f"{path}: is not UTF-8 text")], "variables") from None
+        raise InvalidInput([Fault(f"{path}: not UTF-8 text")], "variables") from None
     except InvalidInput as error:
         faults += error.faults
     if faults:
@@ -105,7 +106,7 @@ def read_env(path: Path) -> dict[str, str]:
 def _of_lines(text: str, faults: list[Fault]) -> Iterator[tuple[str, str]]:
     for binding in parse_stream(io.StringIO(text)):
         if binding.error or (binding.key is not None and binding.value is None):
-            faults.append(Fault("is not NAME=VALUE", line=binding.original.line))
+            faults.append(Fault("not in the form NAME=VALUE", line=binding.original.line))
         elif binding.key is not None and binding.value is not None:
             yield binding.key, binding.value
 
@@ -127,7 +128,7 @@ def _of_yaml(text: str, faults: list[Fault]) -> Iterator[tuple[str, str]]:
 def _setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise InvalidInput([Fault("--set is not given as NAME=VALUE")], "variables")
+        raise InvalidInput([Fault("--set is not in the form NAME=VALUE")], "variables")
     if not VARIABLE.match(name):
-        raise InvalidInput([Fault(f"--set: {misplaced(name)}")], "variables")
+        raise InvalidInput([Fault(f"--set: {invalid_name(name)}")], "variables")
     return name, value

@@ -15,10 +15,9 @@ from rich.text import Text
 
 from speck.cli import render
 from speck.cli.completion import composition_names
-from speck.cli.options import err, out
-from speck.cli.progress import passing
+from speck.cli.progress import transient
 from speck.cli.screen import Screen
-from speck.cli.terminal import moves
+from speck.cli.terminal import err, is_interactive, out
 from speck.client import Client
 from speck.errors import ServerError
 
@@ -30,16 +29,16 @@ interval_option = click.option(
     default=1.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time between two looks.",
+    help="Time between two requests to the server.",
 )
 
 
 @dataclass
-class Watched:
-    """What was seen last, of one composition or of all; ``clock`` tells Unix time, s.
+class Observation:
+    """The jobs and operations as last observed, of one composition or of all.
 
-    ``trouble`` is why the last look was in vain (empty: it was not), ``since`` when each action at work was
-    first seen to be.
+    ``problem`` is the error of the last request (empty: none), ``since`` the time at which each running
+    action was first observed; ``clock`` returns Unix time, s.
     """
 
     client: Client
@@ -48,36 +47,36 @@ class Watched:
     jobs: dict[str, Any] = field(default_factory=dict)
     operations: dict[str, Any] = field(default_factory=dict)
     since: dict[str, float] = field(default_factory=dict)
-    trouble: str = ""
+    problem: str = ""
 
-    def look(self) -> list[dict[str, Any]]:
-        """Look once more; answers what changed since the last look."""
+    def update(self) -> list[dict[str, Any]]:
+        """Observe again; returns the changes since the last observation."""
         now = self.clock()
-        seen = {each["job_name"]: each for each in self.client.jobs() if self._is_wanted(each)}
-        changes = [*self._operations(now), *render.job_changes(self.jobs, seen, now)]
-        self.jobs = seen
+        jobs = {each["job_name"]: each for each in self.client.jobs() if self._is_selected(each)}
+        changes = [*self._operations(now), *render.job_changes(self.jobs, jobs, now)]
+        self.jobs = jobs
         return changes
 
-    def look_again(self) -> list[dict[str, Any]]:
-        """Look once more, at a server that may have gone: that is noted as ``trouble``."""
+    def try_update(self) -> list[dict[str, Any]]:
+        """Observe again; a transient error is noted as ``problem``."""
         try:
-            changes = self.look()
+            changes = self.update()
         except ServerError as error:
-            self.trouble = passing(error)
+            self.problem = transient(error)
             return []
-        self.trouble = ""
+        self.problem = ""
         return changes
 
-    def _is_wanted(self, job: dict[str, Any]) -> bool:
+    def _is_selected(self, job: dict[str, Any]) -> bool:
         return self.composition in (None, job["composition"])
 
     def _operations(self, now: float) -> Iterator[dict[str, Any]]:
-        at_work = {
+        active = {
             each["operation"]
             for each in self.client.compositions()
             if each["operation"] and self.composition in (None, each["name"])
         }
-        for identifier in [*self.operations, *sorted(at_work - self.operations.keys())]:
+        for identifier in [*self.operations, *sorted(active - self.operations.keys())]:
             operation = self.client.operation(identifier)
             yield from render.operation_changes(self.operations.get(identifier), operation, now)
             self.operations[identifier] = operation
@@ -97,38 +96,38 @@ class Watched:
 @click.option("--json", "as_json", is_flag=True, help="Print each change as a line of JSON.")
 @click.pass_obj
 def watch(client: Client, composition: str | None, interval: float, as_json: bool) -> None:
-    """Show the operations at work and the jobs as they change, until Ctrl-C.
+    """Show the running operations and the jobs as they change, until Ctrl-C.
 
-    On a terminal the table is drawn again and again; elsewhere each change is a line.
+    On a terminal the table is redrawn; elsewhere each change is a line.
     """
     if composition is not None:
-        client.composition(composition)  # a name that is mistyped is told at once
-    watched = Watched(client, composition)
+        client.composition(composition)  # raises for an unknown name
+    observation = Observation(client, composition)
     try:
-        if as_json or not moves(out):
-            _lines(watched, interval, as_json)
+        if as_json or not is_interactive(out):
+            _lines(observation, interval, as_json)
         else:
-            _screen(watched, interval)
+            _screen(observation, interval)
     except KeyboardInterrupt:
         return
 
 
-def _looks(watched: Watched, interval: float) -> Iterator[list[dict[str, Any]]]:
-    """The changes of one look after the other; the first one must not be in vain."""
-    yield watched.look()
+def _poll(observation: Observation, interval: float) -> Iterator[list[dict[str, Any]]]:
+    """The changes of each observation; the error of the first one is raised."""
+    yield observation.update()
     while True:
         time.sleep(interval)
-        yield watched.look_again()
+        yield observation.try_update()
 
 
-def _lines(watched: Watched, interval: float, as_json: bool) -> None:
-    told = ""
-    for changes in _looks(watched, interval):
-        if watched.trouble and not told:
-            err.print(f"{watched.trouble}; looking again every {interval:g} s", style="yellow", markup=False)
-        elif told and not watched.trouble:
+def _lines(observation: Observation, interval: float, as_json: bool) -> None:
+    printed = ""
+    for changes in _poll(observation, interval):
+        if observation.problem and not printed:
+            err.print(f"{observation.problem}; retrying every {interval:g} s", style="yellow", markup=False)
+        elif printed and not observation.problem:
             err.print("the server answers again", style="green")
-        told = watched.trouble
+        printed = observation.problem
         for change in changes:
             if as_json:
                 click.echo(json.dumps(change))
@@ -137,22 +136,22 @@ def _lines(watched: Watched, interval: float, as_json: bool) -> None:
         out.file.flush()
 
 
-def _screen(watched: Watched, interval: float) -> None:
+def _screen(observation: Observation, interval: float) -> None:
     last: list[dict[str, Any]] = []
     with Live(console=out, auto_refresh=False) as live:
-        for number, changes in enumerate(_looks(watched, interval)):
+        for number, changes in enumerate(_poll(observation, interval)):
             last = [*last, *(changes if number else ())][-_LAST_CHANGES:]
-            live.update(picture(watched, last), refresh=True)
+            live.update(view(observation, last), refresh=True)
 
 
-def picture(watched: Watched, last: Iterable[dict[str, Any]]) -> RenderableType:
-    """The operations at work, the jobs, those first that want a look, and what changed ``last``."""
+def view(observation: Observation, last: Iterable[dict[str, Any]]) -> RenderableType:
+    """The running operations, the jobs (those with a problem first), and the ``last`` changes."""
     parts: list[RenderableType] = []
-    if watched.trouble:
-        parts.append(Text(watched.trouble, style="yellow"))
-    for operation in watched.operations.values():
+    if observation.problem:
+        parts.append(Text(observation.problem, style="yellow"))
+    for operation in observation.operations.values():
         parts.append(render.operation_summary(operation))
-        parts += render.running_lines(operation["actions"], watched.since, watched.clock())
+        parts += render.running_lines(operation["actions"], observation.since, observation.clock())
     changes = [render.change_line(change) for change in last]
-    jobs = render.troubled_first(watched.jobs.values())
-    return Screen(parts, jobs, render.scene_table, [Text(""), *changes] if changes else [])
+    jobs = render.problems_first(observation.jobs.values())
+    return Screen(parts, jobs, render.watch_table, [Text(""), *changes] if changes else [])

@@ -1,6 +1,6 @@
-"""When a job that keeps failing is tried again: exponential back-off with jitter, on the caller's clock.
+"""Delays the retries of a failing job: exponential back-off with jitter, on the caller's clock.
 
-What was tried is kept in the store, so that a coordinator which dies with each try does not begin anew.
+The tries are kept in the store, so that a coordinator which dies with each try does not begin anew.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from speck.store import RetryState, Store
 _log = logging.getLogger(__name__)
 
 FIRST, LONGEST, JITTER = 10.0, 300.0, 5.0  # s
-WELL = 300.0  # s; who ran so long without a fault begins anew
+WELL = 300.0  # s without a fault, after which the tries of a job are forgotten
 
 _STRATEGY = wait_exponential_jitter(multiplier=FIRST, max=LONGEST, jitter=JITTER)
 _NONE = RetryState()
 
 
 def exponential(tries: int) -> float:
-    """How long to wait (s) after so many tries: from 10 s doubling to 5 minutes, and up to 5 s by chance."""
+    """The delay (s) after so many tries: from 10 s doubling to 5 minutes, and up to 5 s of jitter."""
     state = RetryCallState(Retrying(), None, (), {})
     state.attempt_number = tries
     return _STRATEGY(state)
@@ -33,82 +33,82 @@ def exponential(tries: int) -> float:
 
 @dataclass
 class Backoff:
-    """What was tried of each job, by name; times are those of the caller's clock, s.
+    """The tries of each job, by name; times are those of the caller's clock, s.
 
-    Of a store that cannot be written, what is known is kept in memory.
+    While the store cannot be written, they are kept in memory.
     """
 
     wait: Callable[[int], float] = exponential
     _store: Store | None = field(default=None, init=False)
-    _tried: dict[str, RetryState] = field(default_factory=dict, init=False)
+    _entries: dict[str, RetryState] = field(default_factory=dict, init=False)
     _well_since: dict[str, float] = field(default_factory=dict, init=False)
 
     def keep_in(self, store: Store, now: float) -> None:
-        """Go on from what a store holds, and keep in it what is tried from now on."""
+        """Go on from the tries in a store, and keep later ones in it."""
         self._store = store
-        # A clock that was put back since must not hold a job up for longer than any try would.
+        # A clock that was set back since must not delay a job for longer than any try would.
         latest = now + LONGEST + JITTER
-        self._tried = {
+        self._entries = {
             name: replace(each, next_try=min(each.next_try, latest)) for name, each in store.tries().items()
         }
 
-    def tried(self, names: Iterable[str], now: float) -> None:
-        """One more try of these jobs begins: the next one is due later than the last."""
+    def record_attempt(self, names: Iterable[str], now: float) -> None:
+        """Begin one more try of these jobs: the delay to the next one grows."""
         changes: dict[str, RetryState | None] = {}
         for name in names:
-            tries = self._tried.get(name, _NONE).tries + 1
+            tries = self._entries.get(name, _NONE).tries + 1
             changes[name] = RetryState(tries, now + self.wait(tries))
             self._well_since.pop(name, None)
         self._put(changes)
 
     def ended(self, name: str, now: float) -> None:
-        """The last try has come to its end: what is to be waited begins now."""
-        entry = self._tried.get(name)
+        """End the last try of a job: the delay begins now."""
+        entry = self._entries.get(name)
         if entry is not None:
             self._put({name: replace(entry, next_try=now + self.wait(entry.tries))})
 
-    def hold(self, name: str, why: str) -> None:
-        """The job is not to be tried again before a user asks, for this reason."""
-        self._put({name: replace(self._tried.get(name, _NONE), held=why)})
+    def suspend(self, name: str, why: str) -> None:
+        """Try a job no more before a user asks, for this reason."""
+        self._put({name: replace(self._entries.get(name, _NONE), suspended=why)})
 
-    def held(self, name: str) -> str | None:
-        """Why a job is not tried again by itself; ``None`` when it is."""
-        return self._tried.get(name, _NONE).held or None
+    def suspended(self, name: str) -> str | None:
+        """The reason why a job is suspended; ``None`` if it is not."""
+        return self._entries.get(name, _NONE).suspended or None
 
     def next_try(self, name: str) -> float | None:
-        """When a job may be tried again; ``None`` when nothing was tried."""
-        entry = self._tried.get(name)
+        """The time of the next try of a job; ``None`` without a try before it."""
+        entry = self._entries.get(name)
         return entry.next_try if entry is not None and entry.tries else None
 
     def runs(self, name: str, now: float) -> None:
-        """The job was seen at work; after some time of that, its tries are forgotten."""
-        entry = self._tried.get(name)
+        """Note that a job runs; after some time of that, its tries are forgotten."""
+        entry = self._entries.get(name)
         if entry is None or not entry.tries:
             return
         if now - self._well_since.setdefault(name, now) >= WELL:
             self._well_since.pop(name, None)
-            self._put({name: RetryState(held=entry.held) if entry.held else None})
+            self._put({name: RetryState(suspended=entry.suspended) if entry.suspended else None})
 
-    def fell(self, name: str) -> None:
-        """The job was seen not to work."""
+    def stopped(self, name: str) -> None:
+        """Note that a job does not run."""
         self._well_since.pop(name, None)
 
-    def keep(self, names: Set[str]) -> None:
+    def retain(self, names: Set[str]) -> None:
         """Forget all jobs but these."""
-        self.forget(set(self._tried) - names)
+        self.forget(set(self._entries) - names)
 
     def forget(self, names: Iterable[str]) -> None:
-        """Begin anew with these jobs."""
-        for name in (known := [each for each in names if each in self._tried]):
+        """Forget the tries of these jobs."""
+        for name in (known := [each for each in names if each in self._entries]):
             self._well_since.pop(name, None)
         self._put(dict.fromkeys(known))
 
     def _put(self, changes: Mapping[str, RetryState | None]) -> None:
         if not changes:
             return
-        self._tried |= {name: tries for name, tries in changes.items() if tries is not None}
+        self._entries |= {name: tries for name, tries in changes.items() if tries is not None}
         for name in (name for name, tries in changes.items() if tries is None):
-            self._tried.pop(name, None)
+            self._entries.pop(name, None)
         if self._store is None:
             return
         try:
@@ -116,4 +116,4 @@ class Backoff:
                 for name, tries in changes.items():
                     transaction.put_tries(name, tries)
         except StoreError as error:
-            _log.error("what was tried of %s could not be stored: %s", ", ".join(changes), error)
+            _log.error("the tries of %s could not be stored: %s", ", ".join(changes), error)

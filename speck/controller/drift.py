@@ -1,14 +1,19 @@
-"""How a job as it is differs from what is wanted: a pure decision that returns data.
+"""Drift: how a job as observed differs from what is desired.  A pure decision that returns data.
 
-The worst comes first, and one is named: who heals it looks again, and meets the next.
+The plan alone decides whether a job is as it should be (:func:`speck.core.plan.make_plan`); this module names
+the drift, and adds what a plan cannot see: copies that the store does not name, and code that an engine has.
+It reports the most severe drift of each job; the next round finds the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 
-from speck.core.job import JOB_FIELDS, Change, Job, changed_fields, form_fingerprint, session_fingerprint
+from speck.core.job import JOB_FIELDS, Change, Job, form_fingerprint, session_fingerprint
+from speck.core.lifecycle import AttemptPhase
+from speck.core.plan import Action, Move, Plan, Start, Stop, Update
 from speck.core.runtime import Drift, Found, Handle, JobState, JobStatus
 from speck.store import AttemptRecord, JobRecord
 from speck.store.abandoned import AbandonedAttempt
@@ -23,39 +28,45 @@ GONE: Mapping[JobState, Drift] = {
 _UP = frozenset({JobState.RUNNING, JobState.STARTING})
 
 
-@dataclass(frozen=True, slots=True)
-class Drifted:
-    """A job's drift, and in words what was seen.
+class Verdict(Enum):
+    """The treatment of an orphan."""
 
-    ``stray`` is a copy that an engine (at ``stray_at``) runs and the store does not name; ``ours`` says
-    whether it reads through the very session of the job, so that SpecK must have started it, and no store but
-    this one is known to have it.  One that is ``older`` than the copy which the store names is to end;
-    one that is ``wanted`` runs in the very form that is wanted, and no other copy does.
-    """
-
-    drift: Drift
-    message: str
-    stray: Found | None = None
-    stray_at: str = ""
-    ours: bool = False
-    older: bool = False
-    wanted: bool = False
+    TERMINATE = auto()  # older than the running copy that the store names
+    ADOPT = auto()  # in the desired form, and no other copy runs
+    REPORT = auto()  # of another store, in another form, or not provably of the job's session
 
 
 @dataclass(frozen=True, slots=True)
 class EngineCopy:
-    """A copy that was found at an engine."""
+    """A copy that runs at the engine of an address."""
 
     address: str
     found: Found
 
 
-def sightings(
-    found: Mapping[str, Sequence[Found]], left: Sequence[AbandonedAttempt] = ()
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """A copy, started by some SpecK, that the store does not name."""
+
+    copy: EngineCopy
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Drifted:
+    """A job's drift, its observation in words, and the orphan that is the cause, if one is."""
+
+    drift: Drift
+    message: str
+    orphan: Orphan | None = None
+
+
+def copies_by_job(
+    found: Mapping[str, Sequence[Found]], abandoned: Sequence[AbandonedAttempt] = ()
 ) -> dict[str, list[EngineCopy]]:
-    """What engines run, by job name, but for copies that were left behind, which are seen to apart."""
-    ids = {each.key for each in left}
-    handles = {(each.address, text) for each in left if each.handle for text in _texts(each.handle)}
+    """The copies that engines run, by job name, but for abandoned ones, which the reaper ends."""
+    ids = {each.key for each in abandoned}
+    handles = {(each.address, text) for each in abandoned if each.handle for text in _texts(each.handle)}
     named: dict[str, list[EngineCopy]] = {}
     for address, jobs in found.items():
         for each in jobs:
@@ -64,38 +75,48 @@ def sightings(
     return named
 
 
-def drifts(
+def find_drifts(
+    plan: Plan,
     snapshot: Snapshot,
     statuses: Mapping[str, JobStatus],
-    seen: Mapping[str, Sequence[EngineCopy]],
+    copies: Mapping[str, Sequence[EngineCopy]],
     owner: str,
 ) -> dict[str, Drifted]:
-    """The jobs of a composition that are not as wanted, by name; ``owner`` is the store's identity."""
+    """The jobs of a composition that are not as desired, by name; ``owner`` is the store's identity.
+
+    ``plan`` leads from the snapshot and the statuses to the desired jobs.
+    """
     found: dict[str, Drifted] = {}
-    for name in snapshot.records.keys() | snapshot.wanted.keys():
-        drift = _drift(name, snapshot, statuses.get(name), seen.get(name, ()), owner)
+    for action in plan.actions:
+        name = action.job.job_name
+        drift = _drift(action, snapshot, statuses.get(name), copies.get(name, ()), owner)
         if drift is not None:
             found[name] = drift
     return found
 
 
 def _drift(
-    name: str, snapshot: Snapshot, status: JobStatus | None, seen: Sequence[EngineCopy], owner: str
+    action: Action,
+    snapshot: Snapshot,
+    status: JobStatus | None,
+    copies: Sequence[EngineCopy],
+    owner: str,
 ) -> Drifted | None:
-    wanted, attempt, record = snapshot.wanted.get(name), snapshot.attempt(name), snapshot.records.get(name)
-    if wanted is None:
+    name = action.job.job_name
+    attempt, record = snapshot.attempt(name), snapshot.records.get(name)
+    if isinstance(action, Stop):
         return Drifted(Drift.NOT_STOPPED, (record and record.error) or "its end was not carried out yet")
-    own, others = _sorted_out(snapshot.attempts.get(name, ()), seen)
+    own, others = _partition(snapshot.attempts.get(name, ()), copies)
     return (
-        _strayed(wanted, attempt, status, record, others, owner)
-        or _not_there(attempt, record, status)
-        or _older(wanted, snapshot.forms[name], own)
+        _orphaned(action.job, attempt, status, record, others, owner)
+        or _planned(action, attempt, record, status)
+        or _old_code(snapshot.forms.get(name), own)
         or _foreign(others)
     )
 
 
-def _sorted_out(
-    attempts: Iterable[AttemptRecord], seen: Iterable[EngineCopy]
+def _partition(
+    attempts: Iterable[AttemptRecord], copies: Iterable[EngineCopy]
 ) -> tuple[list[EngineCopy], list[EngineCopy]]:
     """The copies that the store names, and the others."""
     known: set[tuple[str, str]] = set()
@@ -106,73 +127,75 @@ def _sorted_out(
             known.update((each.handle.address, text) for text in _texts(each.handle))
     own: list[EngineCopy] = []
     others: list[EngineCopy] = []
-    for sighting in seen:
-        found = sighting.found
-        ours = (sighting.address, found.engine_id) in known or found.attempt in ids
-        (own if ours else others).append(sighting)
+    for copy in copies:
+        ours = (copy.address, copy.found.engine_id) in known or copy.found.attempt in ids
+        (own if ours else others).append(copy)
     return own, others
 
 
 def _texts(handle: Handle) -> Iterable[str]:
-    """Among which is what the engine shows of the copy."""
+    """The texts of a handle, one of which is the engine's own name of the copy."""
     yield handle.engine_id
     yield from handle.details.values()
 
 
-def _strayed(
-    wanted: Job,
+def _orphaned(
+    desired: Job,
     attempt: AttemptRecord | None,
     status: JobStatus | None,
     record: JobRecord | None,
     others: Iterable[EngineCopy],
     owner: str,
 ) -> Drifted | None:
-    reads = {session_fingerprint(each.broker, each.name) for each in (record.sessions if record else ())}
-    for address, stray in ((each.address, each.found) for each in others if each.found.attempt is not None):
-        up = status is not None and status.state in _UP
-        told = "the store does not name" if stray.owner in ("", owner) else "another SpecK has started"
-        message = f"attempt {stray.attempt} of it runs at {address}, which {told}"
-        ours = bool(stray.reads) and stray.reads in reads and stray.owner in ("", owner)
-        newer = attempt is not None and stray.number > attempt.attempt.number
-        same = stray.form == form_fingerprint(wanted) and stray.number > 0 and bool(stray.owner)
-        return Drifted(
-            Drift.TWICE if up else Drift.OLD_CODE,
-            message,
-            stray,
-            address,
-            ours,
-            older=ours and up and not newer,
-            wanted=ours and same and _is_gone(attempt, status),
-        )
-    return None
+    copy = next((each for each in others if each.found.attempt is not None), None)
+    if copy is None:
+        return None
+    up = status is not None and status.state in _UP
+    origin = "the store does not name" if copy.found.owner in ("", owner) else "another SpecK has started"
+    message = f"attempt {copy.found.attempt} of it runs at {copy.address}, which {origin}"
+    sessions = {session_fingerprint(each.broker, each.name) for each in (record.sessions if record else ())}
+    ours = copy.found.reads in sessions and copy.found.owner in ("", owner)
+    verdict = _verdict(desired, attempt, status, copy.found) if ours else Verdict.REPORT
+    return Drifted(Drift.TWICE if up else Drift.OLD_CODE, message, Orphan(copy, verdict))
+
+
+def _verdict(desired: Job, attempt: AttemptRecord | None, status: JobStatus | None, found: Found) -> Verdict:
+    """The treatment of a copy that reads through the job's own session."""
+    newer = attempt is not None and found.number > attempt.attempt.number
+    if status is not None and status.state in _UP:
+        return Verdict.REPORT if newer else Verdict.TERMINATE
+    same = found.form == form_fingerprint(desired) and found.number > 0 and bool(found.owner)
+    return Verdict.ADOPT if same and _is_gone(attempt, status) else Verdict.REPORT
 
 
 def _is_gone(attempt: AttemptRecord | None, status: JobStatus | None) -> bool:
-    """Whether the copy that the store names, if any, is known to run no more."""
+    """True if the copy that the store names, if any, is known to run no more."""
     if attempt is None:
         return True
-    return attempt.phase == "running" and status is not None and status.state in GONE
+    return attempt.phase is AttemptPhase.RUNNING and status is not None and status.state in GONE
 
 
-def _not_there(
-    attempt: AttemptRecord | None, record: JobRecord | None, status: JobStatus | None
+def _planned(
+    action: Action, attempt: AttemptRecord | None, record: JobRecord | None, status: JobStatus | None
 ) -> Drifted | None:
-    if attempt is None:
-        return Drifted(Drift.NOT_STARTED, (record and record.error) or "accepted, and not started yet")
-    if attempt.phase != "running":
-        said = (record and record.error) or f"attempt {attempt.attempt.number} is {attempt.phase}"
-        return Drifted(Drift.NOT_STARTED, said)
-    if status is not None and status.state in GONE:
-        return Drifted(GONE[status.state], status.message)
+    """The drift that a plan's action stands for."""
+    match action:
+        case Start() if attempt is None:
+            return Drifted(Drift.NOT_STARTED, (record and record.error) or "accepted, and not started yet")
+        case Start() if attempt is not None and attempt.phase is not AttemptPhase.RUNNING:
+            pending = f"attempt {attempt.attempt.number} is {attempt.phase}"
+            return Drifted(Drift.NOT_STARTED, (record and record.error) or pending)
+        case Start() if status is not None:
+            return Drifted(GONE[status.state], status.message)
+        case Update() | Move():
+            names = [each.field for each in action.changes if JOB_FIELDS[each.field] > Change.NOTE]
+            return Drifted(Drift.NOT_UPDATED, f"it runs as before: {', '.join(names)} changed")
     return None
 
 
-def _older(wanted: Job, form: Job, own: Iterable[EngineCopy]) -> Drifted | None:
-    names = [each.field for each in changed_fields(form, wanted) if JOB_FIELDS[each.field] > Change.NOTE]
-    if names:
-        return Drifted(Drift.NOT_UPDATED, f"it runs as before: {', '.join(names)} changed")
+def _old_code(form: Job | None, own: Iterable[EngineCopy]) -> Drifted | None:
     for each in own:
-        if each.found.code and form.code_hash and each.found.code != form.code_hash:
+        if form is not None and each.found.code and form.code_hash and each.found.code != form.code_hash:
             message = f"its code there is {each.found.code[:12]}, and {form.code_hash[:12]} was asked for"
             return Drifted(Drift.OLD_CODE, message)
     return None

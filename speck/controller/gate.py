@@ -1,7 +1,7 @@
-"""Which actions of a plan may be taken now, and what the others wait for: a pure decision.
+"""Gates the actions of a plan: those to take now, and the reasons of those that wait.  A pure decision.
 
-An action waits while an engine or a broker that it needs is silent, while its own turn has not come, and
-while it would lose messages that a job keeps which waits itself.
+An action waits while an engine or a broker that it needs is silent, while its own next try is not due, and
+while a job that waits itself would lose messages by it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _SOURCE = frozenset({"source_broker", "source_topic"})
 
 @dataclass(frozen=True, slots=True)
 class GatedPlan:
-    """``due`` are the actions to take now; ``waits`` says of the others, by job name, what for."""
+    """``due`` are the actions to take now; ``waits`` has the reasons of the others, by job name."""
 
     due: tuple[Action, ...]
     waits: Mapping[str, str]
 
 
 def engines_of(action: Action) -> set[EngineKey]:
-    """The engines that an action asks, besides those of attempts that it finds unfinished."""
+    """The engines that an action asks, besides those of unfinished attempts."""
     jobs = [action.job, action.previous] if isinstance(action, Update | Move) else [action.job]
     return {(job.engine, job.spe_address) for job in jobs}
 
@@ -41,37 +41,37 @@ def brokers_of(action: Action) -> set[str]:
 
 def gate_actions(
     plan: Plan,
-    wanted: Mapping[str, Job],
+    desired: Mapping[str, Job],
     engines: Mapping[str, Set[EngineKey]],
     begun: Set[str],
-    held: Mapping[str, str],
+    delayed: Mapping[str, str],
     silent: Mapping[str, str],
 ) -> GatedPlan:
     """Divide a plan's actions.
 
     ``engines`` are those that each action asks, by job name; ``begun`` the jobs that had an attempt once;
-    ``held`` the jobs that are to wait for a reason of their own; ``silent`` the engines and brokers that do
+    ``delayed`` the reasons of jobs that wait by themselves; ``silent`` the engines and brokers that do
     not answer, by address, with their reasons.
     """
     actions = {each.job.job_name: each for each in plan.actions if not isinstance(each, Keep)}
-    waits = {name: held[name] for name in actions if name in held}
+    waits = {name: delayed[name] for name in actions if name in delayed}
     for name, action in actions.items():
         addresses = {address for _, address in engines[name]} | brokers_of(action)
         reasons = [f"waits for {address}: {silent[address]}" for address in sorted(addresses & silent.keys())]
         if reasons and name not in waits:
             waits[name] = reasons[0]
-    _spread(actions, Graph.of(wanted.values()), begun, waits)
+    _propagate(actions, Graph.of(desired.values()), begun, waits)
     return GatedPlan(tuple(action for name, action in actions.items() if name not in waits), waits)
 
 
-def _spread(actions: Mapping[str, Action], wanted: Graph, begun: Set[str], waits: dict[str, str]) -> None:
-    """Let those wait too whose turn comes after one that waits."""
+def _propagate(actions: Mapping[str, Action], desired: Graph, begun: Set[str], waits: dict[str, str]) -> None:
+    """Let the actions wait too that are ordered after one that waits."""
     behind: dict[str, list[str]] = {}
-    rewired = rewirings(actions, all_goes=not wanted.jobs)
+    rewired = rewirings(actions, delete_all=not desired.jobs)
     for name, action in actions.items():
-        # It leaves what it reads when nobody there writes to it any more.
+        # It leaves its source when no writer is left there.
         former = rewired[name].writers if name in rewired else frozenset()
-        for other in (*former, *_unkept(action, actions, wanted, begun)):
+        for other in (*former, *_readers_without_session(action, actions, desired, begun)):
             behind.setdefault(other, []).append(name)
     reached = list(waits)
     while reached:
@@ -82,18 +82,20 @@ def _spread(actions: Mapping[str, Action], wanted: Graph, begun: Set[str], waits
                 reached.append(name)
 
 
-def _unkept(action: Action, actions: Mapping[str, Action], wanted: Graph, begun: Set[str]) -> Iterable[str]:
-    """The readers of a job that is to start which have no session yet to keep what it writes."""
+def _readers_without_session(
+    action: Action, actions: Mapping[str, Action], desired: Graph, begun: Set[str]
+) -> Iterable[str]:
+    """The readers of a job that is to start which have no session yet for its output."""
     if isinstance(action, Stop):
         return
-    for reader in wanted.readers_of(action.job):
+    for reader in desired.readers_of(action.job):
         other = actions.get(reader)
         if other is not None and reader != action.job.job_name and not _has_session(other, begun):
             yield reader
 
 
 def _has_session(action: Action, begun: Set[str]) -> bool:
-    """Whether the session that the job is to read through stands already."""
+    """True if the session that the job is to read through stands already."""
     if action.job.job_name not in begun:
         return False
     return not any(each.field in _SOURCE for each in action.changes)

@@ -1,102 +1,101 @@
-"""Copies of jobs that engines run and the store does not name, as after an old backup was brought back.
+"""Orphans: copies that engines run and the store does not name, as after the restore of an old backup.
 
-Only those of this very store are touched, which each attempt carries with it.  Beside a newer copy that the
-store names, one is ended.  In place of one that runs no more it is taken up, if it runs in the form that is
-wanted: that is what was asked for, and what it has done is not lost.  All others are told.
+Only those of this very store are touched, whose identity each attempt carries.  A copy beside a newer one
+that the store names is terminated.  A copy in the desired form in place of one that has ended is adopted: it
+is what was asked for, and its work is not lost.  All others are reported.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from speck.apply import job_state
+from speck.apply.job_state import JobLifecycle, OrphanAdopted
+from speck.apply.operations import Operations
 from speck.binder.pool import BinderPool
-from speck.controller.drift import Drifted, EngineCopy
+from speck.controller.drift import EngineCopy, Orphan, Verdict
 from speck.core.job import session_fingerprint
+from speck.core.lifecycle import EventKind
 from speck.core.runtime import Attempt
-from speck.store import AttemptRecord, Event, Store, Transaction
+from speck.store import Event, Store
 from speck.store.deployments import Snapshot
 
-_ROUNDS = 2  # in which a copy must be seen: one may have been started or stopped while it was looked for
+_ROUNDS = 2  # in which a copy must be found: one may be started or stopped during an observation
 
 
 @dataclass
 class Orphans:
-    """``quietly`` writes while nothing is at work; ``event`` makes one of a kind, a job and a message."""
+    """``clock`` answers Unix time, s."""
 
     store: Store
     pool: BinderPool
-    quietly: Callable[[str, int, Callable[[Transaction], None]], bool]
-    event: Callable[[str, str, str], Event]
+    operations: Operations
+    clock: Callable[[], float]
     _unknown: Counter[str] = field(default_factory=Counter, init=False)
 
-    def end(self, snapshot: Snapshot, name: str, drifted: Drifted) -> None:
-        """Stop a second copy."""
-        attempt = _attempt_of(snapshot, name, drifted)
-        engine = self.pool.engine_at(snapshot.forms[name].engine, drifted.stray_at)
+    def handle(self, snapshot: Snapshot, name: str, orphan: Orphan, generation: int) -> None:
+        """Terminate or adopt an orphan of a job, unless an operation changes its composition meanwhile."""
+        if orphan.verdict is Verdict.TERMINATE:
+            self._terminate(snapshot, name, orphan.copy)
+        elif orphan.verdict is Verdict.ADOPT:
+            self._adopt(snapshot, name, orphan.copy, generation)
+
+    def _terminate(self, snapshot: Snapshot, name: str, copy: EngineCopy) -> None:
+        attempt = _attempt_of(snapshot, name, copy)
+        engine = self.pool.engine_at(snapshot.forms[name].engine, copy.address)
         handle = engine.find(attempt)
         if handle is not None:
             engine.stop(handle, keep_state=False)
-            message = f"job {name!r}: second copy (attempt {attempt.id}) stopped at {drifted.stray_at}"
-            self._tell(self._event(snapshot, "stopped", name, message))
+            message = f"job {name!r}: second copy (attempt {attempt.id}) stopped at {copy.address}"
+            self._report(self._event(EventKind.STOPPED, name, message, snapshot.head.name))
 
-    def take_up(self, snapshot: Snapshot, name: str, drifted: Drifted, turn: int) -> None:
-        """Make a copy the one that the store names."""
-        attempt = _attempt_of(snapshot, name, drifted)
-        job = snapshot.wanted[name]
-        handle = self.pool.engine_at(job.engine, drifted.stray_at).find(attempt)
+    def _adopt(self, snapshot: Snapshot, name: str, copy: EngineCopy, generation: int) -> None:
+        attempt = _attempt_of(snapshot, name, copy)
+        handle = self.pool.engine_at(snapshot.desired[name].engine, copy.address).find(attempt)
         if handle is None or not attempt.session:
             return
-        record = snapshot.records[name]
-        number = max(record.attempts, attempt.number)
-        # What it began from, if anything, its engine knows; what the store has is of another copy.
-        known = replace(record, attempts=number, error="", state=None, former=0, begun=None)
-        taken = AttemptRecord(attempt, snapshot.head.revision, "running", handle)
-        message = f"job {name!r}: attempt {attempt.number} was found at {drifted.stray_at}, and taken up"
+        stored = JobLifecycle(snapshot.records[name], tuple(snapshot.attempts.get(name, ())))
+        message = f"job {name!r}: attempt {attempt.number} was found at {copy.address}, and adopted"
+        with self.operations.idle_transaction(snapshot.head.name, generation) as transaction:
+            if transaction is not None:
+                job_state.write(transaction, stored, OrphanAdopted(attempt, snapshot.head.revision, handle))
+                transaction.add_event(self._event(EventKind.STARTED, name, message, snapshot.head.name))
 
-        def write(transaction: Transaction) -> None:
-            for each in snapshot.attempts.get(name, ()):
-                transaction.delete_attempt(each.attempt)
-            transaction.put_job(known)
-            transaction.put_attempt(taken)
-            transaction.add_event(self._event(snapshot, "started", name, message))
-
-        self.quietly(snapshot.head.name, turn, write)
-
-    def tell_unknown(self, seen: Mapping[str, Sequence[EngineCopy]]) -> None:
-        """Tell once of each copy of this store whose job is in no composition."""
+    def report_unknown(self, copies: Mapping[str, Sequence[EngineCopy]]) -> None:
+        """Report each copy of this store whose job is in no composition, once."""
         unknown = {
             each.found.attempt: each
-            for name, sightings in seen.items()
-            for each in sightings
-            if each.found.attempt and each.found.owner == self.store.identity and self._knows_nothing(name)
+            for name, found in copies.items()
+            for each in found
+            if each.found.attempt and each.found.owner == self.store.identity and self._is_unknown(name)
         }
         self._unknown = Counter({key: self._unknown[key] + 1 for key in unknown})
-        for key, sighting in unknown.items():
+        for key, copy in unknown.items():
             if self._unknown[key] == _ROUNDS:
-                name = sighting.found.job_name
-                what = f"is in no composition, and attempt {key} of it runs at {sighting.address}"
+                name = copy.found.job_name
+                what = f"is in no composition, and attempt {key} of it runs at {copy.address}"
                 advice = "apply a composition that has it, or stop it there"
-                self._tell(self.event("stray", name, f"job {name!r} {what} ({advice})"))
+                self._report(self._event(EventKind.ORPHAN, name, f"job {name!r} {what} ({advice})"))
 
-    def _knows_nothing(self, job: str) -> bool:
-        left = (each.attempt.job_name for each in self.store.abandoned_attempts())
-        return self.store.job(job) is None and job not in left
+    def _is_unknown(self, job: str) -> bool:
+        abandoned = (each.attempt.job_name for each in self.store.abandoned_attempts())
+        return self.store.job(job) is None and job not in abandoned
 
-    def _event(self, snapshot: Snapshot, kind: str, job: str, message: str) -> Event:
-        return replace(self.event(kind, job, message), composition=snapshot.head.name)
+    def _event(self, kind: EventKind, job: str, message: str, composition: str = "") -> Event:
+        return Event(self.clock(), kind, message, composition, job, by_loop=True)
 
-    def _tell(self, event: Event) -> None:
+    def _report(self, event: Event) -> None:
         with self.store.transaction() as transaction:
             transaction.add_event(event)
 
 
-def _attempt_of(snapshot: Snapshot, name: str, drifted: Drifted) -> Attempt:
-    stray = drifted.stray
-    assert stray is not None and stray.attempt is not None  # noqa: S101 - so found
+def _attempt_of(snapshot: Snapshot, name: str, copy: EngineCopy) -> Attempt:
+    found = copy.found
+    assert found.attempt is not None  # noqa: S101 - only such a copy is an orphan
     sessions = {session_fingerprint(each.broker, each.name): each for each in snapshot.records[name].sessions}
-    session = sessions.get(stray.reads)
+    session = sessions.get(found.reads)
     return Attempt(
-        id=stray.attempt, job_name=name, number=stray.number, session=session.name if session else ""
+        id=found.attempt, job_name=name, number=found.number, session=session.name if session else ""
     )

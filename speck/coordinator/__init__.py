@@ -1,7 +1,10 @@
-"""Accepts compositions, has them applied, and answers queries; the one place where the parts are wired."""
+"""The coordinator: accepts compositions and has them applied; :func:`build` wires it with its queries."""
 
 from __future__ import annotations
 
+from speck.coordinator.build import Services, build
 from speck.coordinator.coordinator import Coordinator
+from speck.coordinator.queries import Queries
+from speck.coordinator.site_queries import SiteQueries
 
-__all__ = ["Coordinator"]
+__all__ = ["Coordinator", "Queries", "Services", "SiteQueries", "build"]

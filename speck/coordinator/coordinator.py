@@ -7,164 +7,103 @@ It decides nothing about single jobs (:mod:`speck.core.plan` does) and calls no 
 
 from __future__ import annotations
 
-import logging
-import time
-import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
-import speck
+from speck.apply import job_state
 from speck.apply.abandon import addresses_of, refuse_use
-from speck.apply.applier import PlanApplier
-from speck.apply.drain import BOUND
+from speck.apply.job_state import RevisionNoted, lifecycle_of
 from speck.apply.operation import Operation
-from speck.apply.operations import HEAL_PATIENCE, Operations
-from speck.apply.state_transfer import STATE_LIMIT
+from speck.apply.operations import Operations
 from speck.binder import Registry
 from speck.binder.pool import BinderPool
 from speck.controller.backoff import Backoff
 from speck.controller.reaper import Reaper
-from speck.controller.reconciler import PERIOD, Reconciler
-from speck.coordinator.admission import refuse_taken
-from speck.coordinator.queries import Queries
+from speck.controller.reconciler import Reconciler
+from speck.coordinator.admission import refuse_claimed
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
+from speck.core.lifecycle import ActionState
 from speck.core.plan import Action, Keep, Plan, Start, make_plan, stranded_state
-from speck.core.quotas import Limits
+from speck.core.settings import Settings
 from speck.errors import Conflict, InvalidInput, StaleRevision
 from speck.observe.metrics import Metrics
 from speck.observe.observer import Observer
 from speck.observe.sampler import Sampler
-from speck.store import Head, JobRecord, Revision, Store, auditlog
-from speck.store.artifacts import Artifacts, ServedFiles, clear_scratch
+from speck.store import Head, JobRecord, Revision, Store
+from speck.store.artifacts import Artifacts, clear_scratch
 from speck.store.deployments import Deployments, Snapshot
 from speck.store.history import History, count, differences
-from speck.store.maintenance.backup import archive
-from speck.store.maintenance.repair import check
 from speck.store.retention import Retention
-from speck.store.store import sizes
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass
 class Coordinator:
-    """One per store.  Safe to use from several threads.
+    """Writes, and starts and shuts down its parts (:func:`speck.coordinator.build` wires them).
 
-    ``roots`` are the directories under which job files may lie.  ``mint`` makes ids, ``clock`` tells
-    Unix time (s), ``period`` is the time between two rounds of the loop (s; 0: it does not go round by
-    itself).  ``advertise`` is the URL at which engines reach this coordinator (empty: they do not).
-    ``drain`` is how long (s) a job that is to read elsewhere may take to work off what waits for it,
-    ``heal_patience`` for how long (s) a user's request waits for a healing that is at work.  ``state_limit``
-    is the size up to which a job's state is carried between engines that share no storage, bytes.
-    ``limits`` say how much is taken on.
+    One per store.  Safe to use from several threads.  ``mint`` makes ids, ``clock`` gives Unix time, s.
     """
 
     store: Store
     registry: Registry
-    inventory: Inventory = field(default_factory=Inventory)
-    roots: Sequence[Path] = ()
-    mint: Callable[[], str] = field(default=lambda: uuid.uuid4().hex)
-    clock: Callable[[], float] = time.time
-    period: float = PERIOD
-    advertise: str = ""
-    drain: float = BOUND
-    backoff: Backoff = field(default_factory=Backoff)
-    heal_patience: float = HEAL_PATIENCE
-    state_limit: int = STATE_LIMIT
-    limits: Limits = field(default_factory=Limits)
-
-    def __post_init__(self) -> None:
-        self._recovered = False
-        self.artifacts = Artifacts(self.store.directory / "artifacts", self.roots)
-        self.files = ServedFiles(self.store.directory, self.advertise) if self.advertise else None
-        self.gauges = Metrics(self.clock)
-        self.pool = BinderPool(self.registry, self.inventory, self.files, self.gauges.called)
-        self.history = History(self.store)
-        self.deployments = Deployments(self.store, self.history)
-        self.observer = Observer(self.pool, self.clock)
-        self.retention = Retention(self.store, self.artifacts, self.history)
-        self.operations = Operations(
-            self.store,
-            self.retention,
-            self.deployments,
-            self.observer,
-            self._carry_out,
-            self._ended,
-            self.mint,
-            self.clock,
-            self.heal_patience,
-            self.limits,
-        )
-        self.leftovers = Reaper(self.store, self.pool, self.clock)
-        self.loop = Reconciler(
-            self.deployments,
-            self.observer,
-            self.pool,
-            self.operations,
-            self.leftovers,
-            self.clock,
-            self.backoff,
-            self.gauges,
-        )
-        self.telemetry = Sampler(self.deployments, self.pool)
-        self.views = Queries(
-            self.deployments,
-            self.observer,
-            self.loop,
-            self.pool,
-            self.inventory,
-            self.history,
-            self.clock,
-            self.operations.at_work,
-            self.telemetry,
-        )
-
-    def _ended(self, operation: Operation, plan: Plan, outcome: str) -> None:
-        self.gauges.operation_ended(operation.to_dict(), outcome)
-        self.loop.ended(operation, plan)
+    inventory: Inventory
+    settings: Settings
+    mint: Callable[[], str]
+    clock: Callable[[], float]
+    pool: BinderPool
+    artifacts: Artifacts
+    retention: Retention
+    history: History
+    deployments: Deployments
+    observer: Observer
+    sampler: Sampler
+    operations: Operations
+    reaper: Reaper
+    reconciler: Reconciler
+    backoff: Backoff
+    metrics: Metrics
+    _recovered: bool = field(default=False, init=False)
 
     def start(self) -> None:
-        """Go on with what a crash or a stop interrupted, and begin to observe."""
+        """Resume the operations that a crash or a stop interrupted, and begin to reconcile."""
         self.backoff.keep_in(self.store, self.clock())
         clear_scratch(self.store.directory)
-        self.retention.sweep_code()  # code that was brought, and not accepted
+        self.retention.sweep_code()  # code that was stored, but not accepted
         for data in self.operations.interrupted():
             self._resume(data)
-        if self.period:
-            self.loop.start(self.period)
+        if self.settings.period:
+            self.reconciler.start(self.settings.period)
         self._recovered = True
 
     def close(self) -> None:
-        """Take nothing new, wait for the operations at work, and let go of engines and brokers."""
-        self.settle()
-        self.telemetry.close()
+        """Accept nothing new, wait for the running operations, and disconnect from engines and brokers."""
+        self.finish_operations()
+        self.sampler.close()
         self.observer.close()
         self.pool.close()
 
-    def settle(self) -> None:
-        """Take nothing new, and wait for the operations at work."""
-        self.operations.take_nothing_new()
-        self.loop.close()
+    def finish_operations(self) -> None:
+        """Accept nothing new, and wait for the running operations."""
+        self.operations.refuse_new()
+        self.reconciler.close()
         self.operations.join()
 
     # --- health
 
     def faults(self) -> list[str]:
-        """What only a restart could mend, one sentence each."""
-        return [each for each in (self.loop.fault(),) if each]
+        """The faults that only a restart can repair, one sentence each."""
+        return [each for each in (self.reconciler.fault(),) if each]
 
-    def waits_for(self) -> list[str]:
-        """What keeps this coordinator from knowing and doing all that it should, one sentence each."""
+    def unready_reasons(self) -> list[str]:
+        """The reasons why this coordinator cannot do all of its work now, one sentence each."""
         reasons = {
-            "what was interrupted is not taken up again yet": not self._recovered,
-            "the engines were not looked at yet": not self.loop.has_looked,
+            "interrupted operations are not resumed yet": not self._recovered,
+            "the engines are not observed yet": not self.reconciler.has_observed,
             "the server is shutting down": self.operations.is_closing,
             "the store cannot be written (GET /healthz says why)": self.store.failure is not None,
         }
-        return [reason for reason, holds in reasons.items() if holds]
+        return [reason for reason, applies in reasons.items() if applies]
 
     # --- planning
 
@@ -176,29 +115,29 @@ class Coordinator:
     ) -> Plan:
         """The plan from what runs to this composition.  Nothing is changed."""
         head = self.deployments.head(composition.name)
-        return self._planned(head, composition, base_revision, self._left(head, leave_behind))
+        return self._planned(head, composition, base_revision, self._left_behind(head, leave_behind))
 
     def _planned(
-        self, head: Head, composition: Composition, base_revision: int | None, left: frozenset[str]
+        self, head: Head, composition: Composition, base_revision: int | None, left_behind: frozenset[str]
     ) -> Plan:
         _refuse_stale(head, base_revision)
-        refuse_taken(self.store, self.limits, composition)
-        refuse_use(composition.name, composition.jobs.values(), left)
+        refuse_claimed(self.store, self.settings.quotas, composition)
+        refuse_use(composition.name, composition.jobs.values(), left_behind)
         snapshot = self.deployments.snapshot(head)
         if faults := stranded_state(composition.jobs, snapshot.stored()):
             raise InvalidInput(faults, f"composition {composition.name!r}")
-        return self._plan(snapshot, composition.jobs, left)
+        return self._plan(snapshot, composition.jobs, left_behind)
 
     def _plan(
-        self, snapshot: Snapshot, desired: Mapping[str, Job], left: Collection[str] = frozenset()
+        self, snapshot: Snapshot, desired: Mapping[str, Job], left_behind: Collection[str] = frozenset()
     ) -> Plan:
-        """A plan; what is at engines that are left behind is taken to be as the store has it."""
-        asked = (each for each in snapshot.deployed() if each[0].spe_address not in left)
+        """A plan; jobs at engines that are left behind are not observed, their stored records stand."""
+        asked = (each for each in snapshot.deployed() if each[0].spe_address not in left_behind)
         head, observed = snapshot.head, self.observer.observe(asked)
         return make_plan(head.name, head.revision, desired, snapshot.stored(), observed)
 
-    def _left(self, head: Head, names: Iterable[str]) -> frozenset[str]:
-        """The addresses that are to be left behind."""
+    def _left_behind(self, head: Head, names: Iterable[str]) -> frozenset[str]:
+        """The addresses of the sites, engines and brokers that are to be left behind."""
         used = self.deployments.snapshot(head).addresses() if names else ()
         return addresses_of(names, self.inventory, used)
 
@@ -215,27 +154,27 @@ class Coordinator:
         restored: int = 0,
         leave_behind: Iterable[str] = (),
     ) -> tuple[Operation, Plan]:
-        """Accept a composition as its next revision, and have it carried out in the background.
+        """Accept a composition as its next revision, and carry it out in the background.
 
-        A composition that is as it is wanted already makes no revision.  ``author`` asks for it, ``message``
-        is why, ``restored`` the number of the revision that it brings back.  ``leave_behind`` names sites, or
-        addresses of engines and brokers, that are not to be waited for: what jobs have there that are wanted
-        elsewhere, or no more, is left instead of stopped and deleted (:mod:`speck.apply.abandon`).  Raises
+        One that is equal to the last revision makes no new one.  ``author`` and ``message`` are for the
+        history, ``restored`` is the number of the revision that a rollback restores.  ``leave_behind`` names
+        sites, or addresses of engines and brokers, that are not asked: copies and sessions there of jobs that
+        leave are abandoned instead of stopped and deleted (:mod:`speck.apply.abandon`).  Raises
         :class:`~speck.errors.StaleRevision`, :class:`~speck.errors.Busy`,
         :class:`~speck.errors.InvalidInput`.
         """
         name = composition.name
-        with self.operations.turn(name):
-            head = self._not_deleting(name)
-            left = self._left(head, leave_behind)
-            plan = self._planned(head, composition, base_revision, left)
-            found = differences(self._wanted(name), composition.jobs)
+        with self.operations.exclusive(name):
+            head = self._changeable_head(name)
+            left_behind = self._left_behind(head, leave_behind)
+            plan = self._planned(head, composition, base_revision, left_behind)
+            found = differences(self._desired(name), composition.jobs)
             same = bool(head.revision) and not found
             number = head.revision if same else head.revision + 1
             operation = self.operations.new(
                 name, number, "rollback" if restored else "apply", author, message, warnings
             )
-            operation.left_behind = tuple(sorted(left))
+            operation.left_behind = tuple(sorted(left_behind))
             operation.plan(plan)
             added, removed, changed = count(found).values()
             revision = Revision(
@@ -248,20 +187,18 @@ class Coordinator:
                 restored,
                 (added, removed, changed),
             )
-            with self.operations.lock:
-                self.operations.refuse_busy(name)
-                # Again, for another composition may have come meanwhile.
-                refuse_taken(self.store, self.limits, composition)
+            with self.operations.admission(name):
+                # Again: another composition may have been accepted since.
+                refuse_claimed(self.store, self.settings.quotas, composition)
                 self.artifacts.keep(composition.jobs.values())
-                self.loop.begins(composition.jobs)
-                self._accept(operation, plan, None if same else revision)
-                self.operations.begin(operation, composition.jobs, plan)
+                self.backoff.forget(composition.jobs)
+                self._accept(operation, plan, composition.jobs, None if same else revision)
         return operation, plan
 
     def plan_rollback(
         self, name: str, number: int | None = None, base_revision: int | None = None
     ) -> tuple[Plan, int]:
-        """The plan of :meth:`rollback`, and the revision that it brings back.  Nothing is changed."""
+        """The plan of :meth:`rollback`, and the number of the revision to restore.  Nothing is changed."""
         former, restored = self._former(name, number)
         return self.plan(former, base_revision), restored
 
@@ -276,11 +213,11 @@ class Coordinator:
     ) -> tuple[Operation, Plan]:
         """Accept an earlier revision (the one before the last, when none is named) as the next one.
 
-        It is planned, refused and carried out like any other.  Raises besides what :meth:`apply` does
+        It is planned, refused and carried out like any other.  Besides the errors of :meth:`apply`, raises
         :class:`~speck.errors.NotFound` when there is no such revision, and
-        :class:`~speck.errors.InvalidInput` when code that it names is kept no more.
+        :class:`~speck.errors.InvalidInput` when its code is no longer stored.
         """
-        with self.operations.turn(name):
+        with self.operations.exclusive(name):
             former, restored = self._former(name, number)
             return self.apply(
                 former,
@@ -291,7 +228,7 @@ class Coordinator:
             )
 
     def _former(self, name: str, number: int | None) -> tuple[Composition, int]:
-        """The composition as an earlier revision has it, and that one's number."""
+        """The composition of an earlier revision, and its number."""
         head = self.deployments.known_head(name)
         number = self.history.before(name, head.revision) if number is None else number
         jobs = self.store.revision_once(name, number).jobs
@@ -299,16 +236,18 @@ class Coordinator:
             raise InvalidInput(faults, f"composition {name!r}")
         return Composition(name, jobs), number
 
-    def _not_deleting(self, name: str) -> Head:
+    def _changeable_head(self, name: str) -> Head:
+        """The head of a composition.  Raises :class:`~speck.errors.Conflict` while it is being deleted."""
         head = self.deployments.head(name)
         if head.deleting:
             raise Conflict(f"composition {name!r} is being deleted (delete it again, or wait)")
         return head
 
-    def _accept(self, operation: Operation, plan: Plan, revision: Revision | None) -> None:
-        """The intent, in one write: the revision, its jobs that are new, and the operation."""
-        attempts = {each.attempt.job_name: each for each in self.store.attempts()}
-        with self.store.transaction() as transaction:
+    def _accept(
+        self, operation: Operation, plan: Plan, desired: Mapping[str, Job], revision: Revision | None
+    ) -> None:
+        """Write the intent at once: the revision, its new jobs, and the operation; then begin."""
+        with self.operations.accepting(operation, desired, plan) as transaction:
             if revision is not None:
                 transaction.put_revision(revision)
                 transaction.put_head(Head(revision.composition, revision.number))
@@ -317,8 +256,8 @@ class Coordinator:
                 if isinstance(action, Start) and self.store.job(name) is None:
                     transaction.put_job(JobRecord(name, plan.composition, self.store.first_attempt))
                 if isinstance(action, Keep) and action.changes and revision is not None:
-                    transaction.put_attempt(replace(attempts[name], revision=revision.number))
-            self.operations.put_intent(transaction, operation, plan)
+                    stored = lifecycle_of(self.store, name, plan.composition)
+                    job_state.write(transaction, stored, RevisionNoted(revision.number))
 
     def plan_deletion(
         self, name: str, base_revision: int | None = None, leave_behind: Iterable[str] = ()
@@ -326,7 +265,7 @@ class Coordinator:
         """The plan of :meth:`delete_composition`.  Nothing is changed."""
         head = self.deployments.known_head(name)
         _refuse_stale(head, base_revision)
-        return self._plan(self.deployments.snapshot(head), {}, self._left(head, leave_behind))
+        return self._plan(self.deployments.snapshot(head), {}, self._left_behind(head, leave_behind))
 
     def delete_composition(
         self,
@@ -337,153 +276,75 @@ class Coordinator:
         base_revision: int | None = None,
         leave_behind: Iterable[str] = (),
     ) -> Operation:
-        """Stop all of a composition's jobs, then forget it; refused when it has another revision by now.
+        """Stop all of a composition's jobs, then forget it; refused when ``base_revision`` is stale.
 
         ``leave_behind`` is as in :meth:`apply`.
         """
-        with self.operations.turn(name):
+        with self.operations.exclusive(name):
             head = self.deployments.known_head(name)
             _refuse_stale(head, base_revision)
-            left = self._left(head, leave_behind)
-            plan = self._plan(self.deployments.snapshot(head), {}, left)
+            left_behind = self._left_behind(head, leave_behind)
+            plan = self._plan(self.deployments.snapshot(head), {}, left_behind)
             operation = self.operations.new(name, head.revision, "delete", author, message)
-            operation.left_behind = tuple(sorted(left))
+            operation.left_behind = tuple(sorted(left_behind))
             operation.plan(plan)
-            with self.operations.lock:
-                self.operations.refuse_busy(name)
-                self.loop.begins(each.job.job_name for each in plan.actions)
-                with self.store.transaction() as transaction:
+            with self.operations.admission(name):
+                self.backoff.forget(each.job.job_name for each in plan.actions)
+                with self.operations.accepting(operation, {}, plan) as transaction:
                     transaction.put_head(replace(head, deleting=True))
-                    self.operations.put_intent(transaction, operation, plan)
-                self.operations.begin(operation, {}, plan)
         return operation
 
     def apply_job(
         self, job: Job, composition: str, author: str = "", message: str = ""
     ) -> tuple[Operation, Plan]:
-        """Deploy one job: a revision of its composition with this job put in, the others as they are."""
-        with self.operations.turn(composition):
-            wanted = Composition(composition, {**self._wanted(composition), job.job_name: job})
-            return self.apply(wanted, author=author, message=message)
+        """Deploy one job: a revision of its composition with this job added, the others as they are."""
+        with self.operations.exclusive(composition):
+            desired = Composition(composition, {**self._desired(composition), job.job_name: job})
+            return self.apply(desired, author=author, message=message)
 
     def delete_job(
         self, name: str, author: str = "", message: str = "", leave_behind: Iterable[str] = ()
     ) -> Operation:
         """Stop and forget one job: a revision of its composition without it."""
         composition = self.deployments.known_job(name).composition
-        with self.operations.turn(composition):
-            jobs = {key: job for key, job in self._wanted(composition).items() if key != name}
-            wanted = Composition(composition, jobs)
-            return self.apply(wanted, author=author, message=message, leave_behind=leave_behind)[0]
+        with self.operations.exclusive(composition):
+            jobs = {key: job for key, job in self._desired(composition).items() if key != name}
+            desired = Composition(composition, jobs)
+            return self.apply(desired, author=author, message=message, leave_behind=leave_behind)[0]
 
-    def _wanted(self, composition: str) -> Mapping[str, Job]:
+    def _desired(self, composition: str) -> Mapping[str, Job]:
         head = self.deployments.head(composition)
         return self.store.revision(composition, head.revision).jobs if head.revision else {}
 
     def _resume(self, data: Mapping[str, Any]) -> None:
-        """Go on with an operation that did not end: plan again from what the store and the engines say.
+        """Resume an operation that did not end: plan again from the store and the engines.
 
-        What was tried just before is left to the loop, which waits: a coordinator that dies of what it asks
-        an engine for must not ask again and again.
+        Actions that were tried just before are left to the reconciler, which waits: a coordinator that dies
+        of a request to an engine must not repeat it again and again.
         """
         head = self.store.head(data["composition"])
-        operation = self.operations.again(data)
+        operation = self.operations.restored(data)
         if head is None:
             self.operations.end_at_once(operation)
             return
         snapshot = self.deployments.snapshot(head)
-        plan = self._plan(snapshot, snapshot.wanted, operation.left_behind)
-        if operation.kind == "heal":  # the others had their reasons to wait
+        plan = self._plan(snapshot, snapshot.desired, operation.left_behind)
+        if operation.kind == "heal":  # the other jobs were not due
             names = {each["job"] for each in data["actions"]}
             plan = replace(plan, actions=tuple(each for each in plan.actions if each.job.job_name in names))
         operation.plan(plan)
         waiting = self._waiting(plan)
         for name in waiting:
-            operation.finish(name, "waiting", "was broken off, and waits for its next try")
+            operation.finish(name, ActionState.WAITING, "was broken off, and waits for its next try")
         plan = replace(plan, actions=tuple(each for each in plan.actions if each.job.job_name not in waiting))
-        self.backoff.tried([each.job.job_name for each in _acting(plan)], self.clock())
-        self.operations.begin(operation, snapshot.wanted, plan)
+        self.backoff.record_attempt([each.job.job_name for each in _acting(plan)], self.clock())
+        self.operations.begin(operation, snapshot.desired, plan)
 
     def _waiting(self, plan: Plan) -> list[str]:
-        """The jobs to act on whose next try is not due yet."""
+        """The names of the jobs to act on whose next try is not due yet."""
         now = self.clock()
         due = {each.job.job_name: self.backoff.next_try(each.job.job_name) or now for each in _acting(plan)}
         return [name for name, when in due.items() if when > now]
-
-    def _carry_out(self, operation: Operation, wanted: Mapping[str, Job], plan: Plan) -> None:
-        runner = PlanApplier(
-            self.store,
-            self.pool,
-            operation,
-            wanted,
-            self.artifacts.placed,
-            self.mint,
-            self.clock,
-            self.drain,
-            self.state_limit,
-            left_behind=frozenset(operation.left_behind),
-        )
-        runner.run(plan)
-        self.leftovers.settle_after(operation)
-
-    # --- looking
-
-    def operation(self, identifier: str) -> dict[str, Any]:
-        """An operation as plain data."""
-        return self.operations.data(identifier)
-
-    def live_operation(self, identifier: str) -> Operation | None:
-        """An operation that is, or lately was, at work in this process."""
-        return self.operations.live(identifier)
-
-    def recent_operations(self) -> list[Operation]:
-        """The operations that are, or lately were, at work in this process, oldest first."""
-        return self.operations.recent()
-
-    def revisions(self, name: str) -> list[dict[str, Any]]:
-        """A composition's revisions, oldest first, without their jobs."""
-        self.deployments.known_head(name)
-        return self.history.revisions(name)
-
-    def revision(self, name: str, number: int) -> dict[str, Any]:
-        """One revision with its jobs."""
-        self.deployments.known_head(name)
-        return self.history.revision(name, number)
-
-    def difference(self, name: str, before: int | None = None, after: int | None = None) -> dict[str, Any]:
-        """What differs between two revisions; by default between the last one and the one before it."""
-        head = self.deployments.known_head(name)
-        after = head.revision if after is None else after
-        return self.history.difference(
-            name, self.history.before(name, after) if before is None else before, after
-        )
-
-    def events(self, limit: int = 100, **filters: Any) -> list[dict[str, Any]]:
-        """The audit log's last entries, oldest first; ``filters`` are those of :class:`audit.Filter`."""
-        return auditlog.entries(self.store, limit, auditlog.Filter(**filters))
-
-    # --- the store itself
-
-    def backup(self) -> Iterator[bytes]:
-        """The store as it is now, with its code, as the pieces of one file."""
-        pieces = self._backup()
-        next(pieces)  # what goes wrong at the beginning is raised here
-        return pieces
-
-    def _backup(self) -> Iterator[bytes]:
-        with self.retention.code_kept():
-            records = self.store.records()
-            yield b""
-            yield from archive(records, self.store.directory, self.clock(), speck.__version__)
-
-    def store_size(self) -> dict[str, int]:
-        """See :func:`speck.store.store.sizes`."""
-        return sizes(self.store.directory)
-
-    def check_store(self) -> list[dict[str, str]]:
-        """What is wrong with the store as it is now."""
-        found = check(self.store.records(), self.store.directory)
-        return [{"what": each.what, "message": each.message} for each in found]
 
 
 def _refuse_stale(head: Head, base_revision: int | None) -> None:

@@ -1,52 +1,56 @@
-"""What the coordinator answers to who looks: wanted and real, as plain data.  Nothing is changed in here."""
+"""Queries about compositions, jobs, their history and the store: desired and observed, as plain data."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from speck.binder import ENGINE_OF_SCHEME, LogReader, scheme_of
+import speck
+from speck.apply.operations import Operations
+from speck.binder import LogReader
 from speck.binder.pool import BinderPool
 from speck.controller.reconciler import Reconciler
-from speck.core.inventory import Broker, Inventory, Site
+from speck.core.inventory import Inventory
 from speck.core.runtime import JobMetrics, JobState, JobStatus
-from speck.errors import BinderError, NotFound, SpeckError
-from speck.observe.healthcheck import examine
+from speck.errors import BinderError, NotFound
 from speck.observe.observer import Observer
 from speck.observe.rates import Rates
-from speck.observe.sampler import NOT_TOLD, Reading, Sampler
-from speck.schema.logins import broker_concerns, engine_concerns
-from speck.store import AttemptRecord, Head, JobRecord
+from speck.observe.sampler import NO_READING, Reading, Sampler
+from speck.store import AttemptRecord, Head, JobRecord, auditlog
 from speck.store.abandoned import AbandonedAttempt
 from speck.store.deployments import Deployments, Snapshot
 from speck.store.history import History
+from speck.store.maintenance.backup import archive
+from speck.store.maintenance.repair import check
+from speck.store.retention import Retention
+from speck.store.store import sizes
 
 
 @dataclass(frozen=True)
 class Queries:
-    """``clock`` tells Unix time, s; ``at_work`` the id of the operation at work on a composition."""
+    """Nothing is changed in here.  ``clock`` gives Unix time, s."""
 
     deployments: Deployments
+    history: History
+    retention: Retention
+    operations: Operations
     observer: Observer
-    loop: Reconciler
+    reconciler: Reconciler
+    sampler: Sampler
     pool: BinderPool
     inventory: Inventory
-    history: History
     clock: Callable[[], float]
-    at_work: Callable[[str], str | None]
-    telemetry: Sampler
 
     # --- compositions
 
     def compositions(self) -> list[dict[str, Any]]:
-        """Each composition: name, last revision, number of wanted jobs, whether one is at work on it."""
+        """Each composition: name, last revision, number of desired jobs, the operation at work on it."""
         found = []
         for head in self.deployments.store.heads():
-            with suppress(NotFound):  # it was deleted since
+            with suppress(NotFound):  # deleted since
                 found.append(self._summary(head))
         return found
 
@@ -54,39 +58,39 @@ class Queries:
         return {
             "name": head.name,
             "revision": head.revision,
-            "jobs": len(self.deployments.wanted(head)),
+            "jobs": len(self.deployments.desired(head)),
             "deleting": head.deleting,
-            "operation": self.at_work(head.name),
+            "operation": self.operations.at_work(head.name),
         }
 
     def composition(self, name: str) -> dict[str, Any]:
-        """One composition with its jobs, wanted and real, and its revisions."""
+        """One composition with its jobs, desired and observed, and its revisions."""
         head = self.deployments.known_head(name)
-        jobs = self._jobs_of(self.deployments.snapshot(head), self._left())
+        jobs = self._jobs_of(self.deployments.snapshot(head), self._abandoned())
         return self._summary(head) | {"jobs": jobs, "revisions": self.history.revisions(name)}
 
     # --- jobs
 
     def jobs(self, snapshots: Iterable[Snapshot] | None = None) -> list[dict[str, Any]]:
-        """Every job, wanted and as last observed, by name; of these snapshots, if they are there already."""
-        left = self._left()
+        """Every job, desired and as last observed, by name; of ``snapshots`` where the caller has them."""
+        abandoned = self._abandoned()
         found = self.deployments.snapshots() if snapshots is None else snapshots
-        jobs = [job for each in found for job in self._jobs_of(each, left)]
+        jobs = [job for each in found for job in self._jobs_of(each, abandoned)]
         return sorted(jobs, key=lambda job: str(job["job_name"]))
 
     def job(self, name: str) -> dict[str, Any]:
-        """One job: wanted and real, its attempt, and its metrics when its engine tells them."""
+        """One job, observed now: its attempt, and its metrics where its engine has them."""
         head = self.deployments.head(self.deployments.known_job(name).composition)
         snapshot = self.deployments.snapshot(head)
         self.observer.observe(each for each in snapshot.deployed() if each[0].job_name == name)
-        data = self._job_data(snapshot, name, self.observer.seen(), self._left())
+        data = self._job_data(snapshot, name, self.observer.seen(), self._abandoned())
         attempt = snapshot.attempt(name)
         return data if attempt is None else data | {"metrics": self._metrics(snapshot, attempt)}
 
     def log(self, name: str, lines: int) -> dict[str, Any]:
-        """The last lines that the engine of a job has of it, and where they come from.
+        """The last lines that the engine of a job has of it, and their source.
 
-        Raises the :class:`~speck.errors.BinderError` of an engine that cannot be asked.
+        Raises :class:`~speck.errors.BinderError` when the engine does not answer.
         """
         snapshot = self.deployments.snapshot(
             self.deployments.head(self.deployments.known_job(name).composition)
@@ -104,61 +108,61 @@ class Queries:
             "attempt": attempt.attempt.number,
         }
 
-    def _left(self) -> Mapping[str, Sequence[AbandonedAttempt]]:
+    def _abandoned(self) -> Mapping[str, Sequence[AbandonedAttempt]]:
         found: dict[str, list[AbandonedAttempt]] = defaultdict(list)
         for copy in self.deployments.store.abandoned_attempts():
             found[copy.attempt.job_name].append(copy)
         return found
 
     def _jobs_of(
-        self, snapshot: Snapshot, left: Mapping[str, Sequence[AbandonedAttempt]]
+        self, snapshot: Snapshot, abandoned: Mapping[str, Sequence[AbandonedAttempt]]
     ) -> list[dict[str, Any]]:
         seen = self.observer.seen()
-        return [self._job_data(snapshot, name, seen, left) for name in sorted(snapshot.records)]
+        return [self._job_data(snapshot, name, seen, abandoned) for name in sorted(snapshot.records)]
 
     def _job_data(
         self,
         snapshot: Snapshot,
         name: str,
         seen: dict[str, JobStatus],
-        left: Mapping[str, Sequence[AbandonedAttempt]],
+        abandoned: Mapping[str, Sequence[AbandonedAttempt]],
     ) -> dict[str, Any]:
         record, attempt = snapshot.records[name], snapshot.attempt(name)
-        wanted, form = snapshot.wanted.get(name), snapshot.forms[name]
+        desired, form = snapshot.desired.get(name), snapshot.forms[name]
         status = self._status(record, attempt, seen)
         return {
             "job_name": name,
             "composition": record.composition,
-            "wanted": "stopped" if wanted is None else "running",
+            "wanted": "stopped" if desired is None else "running",
             "state": status.state.value,
             "observed_at": status.observed_at,
             "message": status.message,
             "error": record.error,
-            "up_to_date": form == wanted and attempt is not None and attempt.phase == "running",
+            "up_to_date": form == desired and attempt is not None and attempt.phase == "running",
             **self._drift_data(name),
             "attempt": None if attempt is None else attempt.attempt.number,
             "job": form.to_dict(),
             "sessions": [asdict(each) for each in record.sessions],
             "left_behind": [
-                {"address": each.address, "attempt": each.attempt.number} for each in left.get(name, ())
+                {"address": each.address, "attempt": each.attempt.number} for each in abandoned.get(name, ())
             ],
         }
 
     def _drift_data(self, name: str) -> dict[str, Any]:
-        note = self.loop.note(name)
+        note = self.reconciler.note(name)
         return {
             "drift": None if note is None else note.drifted.drift.value,
             "drift_message": "" if note is None else note.drifted.message,
             "drift_since": None if note is None else note.since,
             "waits": "" if note is None else note.waits,
-            "next_try": self.loop.next_try(name),
+            "next_try": self.reconciler.next_try(name),
         }
 
     def _status(
         self, record: JobRecord, attempt: AttemptRecord | None, seen: dict[str, JobStatus]
     ) -> JobStatus:
         now = self.clock()
-        if attempt is None and self.loop.next_try(record.name) is not None:
+        if attempt is None and self.reconciler.next_try(record.name) is not None:
             return JobStatus(JobState.FAILED, now, record.error)
         if attempt is None:
             return JobStatus(JobState.PENDING, now, "not started")
@@ -179,8 +183,8 @@ class Queries:
     # --- rates
 
     def rates(self, snapshots: Iterable[Snapshot] | None = None) -> dict[str, Any]:
-        """What each job does now, as its engine last told; asks nobody, and has the engines asked."""
-        readings = self.telemetry.readings()
+        """The rates of each job as last sampled; sampling goes on for some time after this call."""
+        readings = self.sampler.readings()
         found = self.deployments.snapshots() if snapshots is None else snapshots
         jobs = [
             self._rates_data(snapshot, name, readings.get(name))
@@ -197,7 +201,7 @@ class Queries:
         form, attempt = snapshot.forms[name], snapshot.attempt(name)
         handle = None if attempt is None else attempt.handle
         if reading is None or handle is None or reading.engine_id != handle.engine_id:
-            reading = NOT_TOLD  # or told of a copy that was replaced since
+            reading = NO_READING  # or it is of an attempt that was replaced since
         rates, site = reading.rates or Rates(), self.inventory.site_of_engine(form.spe_address)
         return {
             "job_name": name,
@@ -209,83 +213,50 @@ class Queries:
             "error": reading.error or None,
         }
 
-    # --- sites
+    # --- history
 
-    def sites(self) -> list[dict[str, Any]]:
-        """The inventory, and whether each engine and broker can be reached now.
+    def revisions(self, name: str) -> list[dict[str, Any]]:
+        """A composition's revisions, oldest first, without their jobs."""
+        self.deployments.known_head(name)
+        return self.history.revisions(name)
 
-        Brokers that belong to no site come last, as sites without engines.
-        """
-        sites = self.inventory.places()
-        if not sites:
-            return []
-        with ThreadPoolExecutor(min(16, len(sites))) as threads:
-            return list(threads.map(self._site_data, sites))
+    def revision(self, name: str, number: int) -> dict[str, Any]:
+        """One revision with its jobs."""
+        self.deployments.known_head(name)
+        return self.history.revision(name, number)
 
-    def checkups(self) -> list[dict[str, Any]]:
-        """What each engine and each broker of the inventory tells of itself now, and what is wrong."""
-        return [each.to_dict() for each in examine(self.inventory, self.pool)]
+    def difference(self, name: str, before: int | None = None, after: int | None = None) -> dict[str, Any]:
+        """The differences between two revisions; by default between the last one and the one before it."""
+        head = self.deployments.known_head(name)
+        after = head.revision if after is None else after
+        before = self.history.before(name, after) if before is None else before
+        return self.history.difference(name, before, after)
 
-    def _site_data(self, site: Site) -> dict[str, Any]:
-        return {
-            "name": site.name,
-            "engines": [
-                self._engine_data(each.spe_address) | {"warnings": engine_concerns(each)}
-                for each in site.engines
-            ],
-            "broker": self._broker_data(site),
-            "uplink": asdict(site.uplink),
-        }
+    def events(self, limit: int = 100, **filters: Any) -> list[dict[str, Any]]:
+        """The audit log's last entries, oldest first; ``filters`` are those of :class:`auditlog.Filter`."""
+        return auditlog.entries(self.deployments.store, limit, auditlog.Filter(**filters))
 
-    def site_at(self, address: str) -> str:
-        """The site, or the broker of no site, that is at this address; of none, the address."""
-        for site in self.inventory.places():
-            if address in (site.broker_address, *(each.spe_address for each in site.engines)):
-                return site.name
-        return address
+    # --- the store itself
 
-    def left_behind(self) -> list[dict[str, Any]]:
-        """Every copy and every session that was left behind, by job name."""
+    def backup(self) -> Iterator[bytes]:
+        """The store as it is now, with its code, as the pieces of one file."""
+        pieces = self._backup()
+        next(pieces)  # an error at the beginning is raised here
+        return pieces
+
+    def _backup(self) -> Iterator[bytes]:
         store = self.deployments.store
-        sessions = store.abandoned_sessions()
-        waiting = {(each.broker, each.name) for each in sessions if not each.fenced}
-        found = [
-            self._left_data("copy", each.attempt.job_name, each.composition, each.address)
-            | {"attempt": each.attempt.number, "session": each.attempt.session}
-            | {"fenced": each.session not in waiting}
-            for each in store.abandoned_attempts()
-        ]
-        found += [
-            self._left_data("session", each.job, each.composition, each.broker)
-            | {"attempt": None, "session": each.name, "fenced": each.fenced}
-            for each in sessions
-        ]
-        return sorted(found, key=lambda each: (each["job_name"], each["kind"], each["address"]))
+        with self.retention.code_kept():
+            records = store.records()
+            yield b""
+            yield from archive(records, store.directory, self.clock(), speck.__version__)
 
-    def _left_data(self, kind: str, job: str, composition: str, address: str) -> dict[str, Any]:
-        site = self.site_at(address)
-        return {
-            "kind": kind,
-            "job_name": job,
-            "composition": composition,
-            "address": address,
-            "site": site,
-        }
+    def store_size(self) -> dict[str, int]:
+        """See :func:`speck.store.store.sizes`."""
+        return sizes(self.deployments.store.directory)
 
-    def _engine_data(self, address: str) -> dict[str, Any]:
-        data: dict[str, Any] = {"address": address, "reached": True, "error": "", "capacity": None}
-        try:
-            engine = self.pool.engine_at(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address)
-            return data | {"capacity": asdict(engine.capacity())}
-        except SpeckError as error:
-            return data | {"reached": False, "error": str(error)}
-
-    def _broker_data(self, known: Broker) -> dict[str, Any]:
-        address, concerns = known.broker_address, broker_concerns(known)
-        data: dict[str, Any] = {"address": address, "reached": True, "error": "", "warnings": concerns}
-        try:
-            broker = self.pool.broker(address)
-            broker.check()
-            return data | {"warnings": [*concerns, *broker.warnings()]}
-        except SpeckError as error:
-            return data | {"reached": False, "error": str(error)}
+    def check_store(self) -> list[dict[str, str]]:
+        """The faults of the store as it is now."""
+        store = self.deployments.store
+        found = check(store.records(), store.directory)
+        return [{"what": each.what, "message": each.message} for each in found]

@@ -1,45 +1,41 @@
-"""How much a coordinator takes on, so that no user, by mistake or not, takes all of it."""
+"""Rejection of work beyond the quotas, so that one user cannot exhaust a coordinator."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
+from speck.core.settings import Quotas
 from speck.errors import Conflict, Overloaded
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """``operations`` of users at work at once, and ``jobs`` and ``compositions`` that there are in all."""
+def refuse_operation(quotas: Quotas, running: int) -> None:
+    """Raise :class:`~speck.errors.Overloaded` if no further operation is allowed beside those running."""
+    if running >= quotas.operations:
+        raise Overloaded(
+            f"{running} operations are running (at most {quotas.operations}; retry when one has ended)"
+        )
 
-    operations: int = 100
-    jobs: int = 20_000
-    compositions: int = 2_000
 
-    def refuse_operation(self, at_work: int) -> None:
-        """Raise :class:`~speck.errors.Overloaded` when so many are enough."""
-        if at_work >= self.operations:
-            raise Overloaded(
-                f"{at_work} operations are at work (at most {self.operations}; try again when one has ended)"
-            )
+def refuse_jobs(
+    quotas: Quotas, composition: str, desired: Collection[str], owners: Mapping[str, str]
+) -> None:
+    """Raise :class:`~speck.errors.Conflict` if a composition with these jobs exceeds the quota.
 
-    def refuse_jobs(self, composition: str, wanted: Collection[str], owners: Mapping[str, str]) -> None:
-        """Raise :class:`~speck.errors.Conflict` when a composition wants more jobs than there may be.
+    ``owners`` are the compositions of all existing jobs, by job name.
+    """
+    others = {job: owner for job, owner in owners.items() if owner != composition}
+    growing = len(desired) > len(owners) - len(others)
+    if growing and len(others) + len(desired) > quotas.jobs:
+        raise Conflict(
+            f"composition {composition!r}: its {len(desired):,} jobs and {len(others):,} others exceed "
+            f"this server's limit of {quotas.jobs:,} jobs (speck serve --max-jobs)"
+        )
 
-        ``owners`` are the compositions of all jobs that there are.
-        """
-        others = {job: owner for job, owner in owners.items() if owner != composition}
-        growing = len(wanted) > len(owners) - len(others)
-        if growing and len(others) + len(wanted) > self.jobs:
-            raise Conflict(
-                f"composition {composition!r}: {len(wanted):,} jobs beside {len(others):,} others are more "
-                f"than this server takes ({self.jobs:,}; speck serve --max-jobs)"
-            )
 
-    def refuse_composition(self, there: Collection[str], name: str) -> None:
-        """Raise :class:`~speck.errors.Conflict` when a composition is one more than there may be."""
-        if name not in there and len(there) >= self.compositions:
-            raise Conflict(
-                f"composition {name!r} would be one more than this server takes "
-                f"({self.compositions:,}; speck serve --max-compositions)"
-            )
+def refuse_composition(quotas: Quotas, known: Collection[str], name: str) -> None:
+    """Raise :class:`~speck.errors.Conflict` if a new composition exceeds the quota."""
+    if name not in known and len(known) >= quotas.compositions:
+        raise Conflict(
+            f"composition {name!r} exceeds this server's limit of {quotas.compositions:,} compositions "
+            "(speck serve --max-compositions)"
+        )

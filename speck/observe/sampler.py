@@ -1,8 +1,11 @@
-"""Asks the engines what their jobs do, again and again, for as long as somebody wants to know.
+"""Samples the metrics of jobs and the stored messages of brokers, for as long as they are read.
 
-An engine is asked for all of its jobs by one thread at a time, and is left alone for a multiple of the time
-that it took.  So asking takes a small share of an engine's work, however many jobs it runs, and who is slow
-holds up nobody else.
+An engine is asked for all of its jobs by one thread at a time, and then not again for a multiple of the time
+that its answer took.  So sampling takes a small share of an engine's work, however many jobs it runs, and a
+slow one delays no other.
+
+Apart from :mod:`speck.observe.observer`, which polls statuses at the pace of the reconciler: a call for
+metrics may take long, and must not take the threads by which a death is detected.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +22,7 @@ from speck.binder import BatchMetrics, CountsStored, EngineBinder
 from speck.binder.pool import BinderPool
 from speck.core.runtime import Handle, JobMetrics
 from speck.errors import BinderError, OutcomeUnknown, SpeckError, Unreachable
+from speck.observe.observer import until_silent
 from speck.observe.rates import Rates, Track, rates_of
 from speck.store.deployments import Deployment, Deployments, EngineKey, by_engine
 
@@ -27,24 +31,24 @@ _log = logging.getLogger(__name__)
 PERIOD = 5.0  # s between two questions to an engine, at least
 BROKER_PERIOD = 30.0  # s, likewise to a broker
 SHARE = 5  # an engine that took a second to answer is asked again after so many seconds
-ATTENTION = 60.0  # s, for which who looked once is taken to look on
+ATTENTION = 60.0  # s, for which sampling goes on after the readings were read
 THREADS = 16  # engines that are asked at a time
 
-Told = Mapping[str, JobMetrics | SpeckError]  # by the engine's id of the job
+Measured = Mapping[str, JobMetrics | SpeckError]  # by the engine's id of the job
 
-NOTHING = SpeckError("its engine's binder told nothing of it")
+MISSING = SpeckError("the answer of its engine's binder does not include it")
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is known of a job's work: its rates (``None``: never told), and why there are no newer ones."""
+    """The rates of a job (``None``: not known yet), and the error that kept newer ones away."""
 
     engine_id: str
     rates: Rates | None
     error: str = ""
 
 
-NOT_TOLD = Reading("", None)
+NO_READING = Reading("", None)
 
 
 @dataclass
@@ -62,7 +66,7 @@ class _Asking:
 
 @dataclass
 class Sampler:
-    """``period`` is the time between two looks, ``attention`` how long one look keeps it going, s."""
+    """``period`` is the time between two samples, ``attention`` how long one reading keeps it going, s."""
 
     deployments: Deployments
     pool: BinderPool
@@ -73,23 +77,25 @@ class Sampler:
     _tracks: dict[str, Track] = field(default_factory=dict, init=False)
     _errors: dict[str, tuple[str, str]] = field(default_factory=dict, init=False)
     _asked: dict[EngineKey, _Asking] = field(default_factory=dict, init=False)
-    _threads: ThreadPoolExecutor | None = field(default=None, init=False)
+    _threads: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(THREADS, thread_name_prefix="sampler"), init=False
+    )
     _thread: threading.Thread | None = field(default=None, init=False)
-    _looked: float = field(default=0.0, init=False)
+    _read_at: float = field(default=0.0, init=False)
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
-    # --- what others ask
+    # --- readings
 
     def readings(self) -> dict[str, Reading]:
-        """What is known by job name; has the engines asked from now on."""
-        self._attend()
+        """The last reading of each job by name; sampling begins, or goes on for ``attention`` seconds."""
+        self._keep_sampling()
         with self._lock:
             names = self._tracks.keys() | self._errors.keys()
             return {name: self._reading(name) for name in names}
 
     def stored(self) -> dict[str, int]:
-        """How many messages the brokers keep, by address, of those that say so and did lately."""
+        """The number of messages that each broker stores, by address, where it was counted lately."""
         oldest = self.now() - 3 * BROKER_PERIOD
         with self._lock:
             return {address: count for address, (when, count) in self._stored.items() if when >= oldest}
@@ -101,50 +107,49 @@ class Sampler:
         return Reading(track.engine_id, rates_of(track), error)
 
     def close(self) -> None:
-        """Ask no more; what is asked is waited for."""
+        """Ask no more, and wait for the calls that are under way."""
         self._stop.set()
         with self._lock:
-            thread, threads = self._thread, self._threads
+            thread = self._thread
         if thread is not None:
             thread.join()
-        if threads is not None:
-            threads.shutdown(cancel_futures=True)
+        self._threads.shutdown(cancel_futures=True)
 
     # --- the thread
 
-    def _attend(self) -> None:
+    def _keep_sampling(self) -> None:
         with self._lock:
-            self._looked = self.now()
+            self._read_at = self.now()
             if self._thread is None and not self._stop.is_set():
-                self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
+                self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
                 self._thread.start()
 
     def _run(self) -> None:
         while self._goes_on():
             begun = self.now()
             try:
-                self.turn()
+                self.sample()
             except Exception:
-                _log.exception("the jobs' rates could not be asked for")
+                _log.exception("sampling of the jobs' rates failed")
             self._stop.wait(max(0.0, self.period - (self.now() - begun)))
 
     def _goes_on(self) -> bool:
         with self._lock:
-            if self._stop.is_set() or self.now() - self._looked > self.attention:
+            if self._stop.is_set() or self.now() - self._read_at > self.attention:
                 self._thread = None
                 self._stored.clear()
-                self._tracks.clear()  # too old for who looks next
+                self._tracks.clear()  # too old for the next reader
                 self._errors.clear()
                 return False
             return True
 
     # --- asking
 
-    def turn(self) -> None:
-        """Have each engine asked that is not being asked, and was left alone for long enough."""
+    def sample(self) -> None:
+        """Begin to ask each engine and broker that is due and not being asked."""
         snapshots = self.deployments.snapshots()
         deployed = [each for snapshot in snapshots for each in snapshot.deployed()]
-        self._keep({job.job_name: handle.engine_id for job, handle in deployed})
+        self._forget_others({job.job_name: handle.engine_id for job, handle in deployed})
         grouped = by_engine(deployed)
         brokers = {("", form.source_broker) for each in snapshots for form in each.forms.values()}
         asked = self._asked.items()
@@ -155,23 +160,17 @@ class Sampler:
         for key in brokers:
             self._begin(key, BROKER_PERIOD, partial(self._ask_broker, key[1]))
 
-    def settle(self) -> None:
-        """Wait until all who were asked have answered."""
+    def await_answers(self) -> None:
+        """Wait until the calls under way have ended."""
         wait([each.answer for each in self._asked.values()])
 
     def _begin(self, key: EngineKey, period: float, ask: Callable[[], float]) -> None:
         now = self.now()
         if key not in self._asked or self._asked[key].is_due(now, period):
-            self._asked[key] = _Asking(now, self._workers().submit(ask))
+            self._asked[key] = _Asking(now, self._threads.submit(ask))
 
-    def _workers(self) -> ThreadPoolExecutor:
-        with self._lock:
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="telemetry")
-            return self._threads
-
-    def _keep(self, copies: Mapping[str, str]) -> None:
-        """Forget what was told of copies that run no more."""
+    def _forget_others(self, copies: Mapping[str, str]) -> None:
+        """Forget the readings of all but these ``copies``: the engine's id of each job by its name."""
         with self._lock:
             for name, track in list(self._tracks.items()):
                 if copies.get(name) != track.engine_id:
@@ -181,22 +180,22 @@ class Sampler:
                     del self._errors[name]
 
     def _ask(self, key: EngineKey, jobs: Sequence[Deployment]) -> float:
-        """Ask an engine for its jobs; answers how long that took, s."""
+        """Ask an engine for its jobs' metrics; returns how long that took, s."""
         begun = self.now()
         try:
-            told, fault = _told(self.pool.engine_at(*key), [handle for _, handle in jobs]), NOTHING
+            measured, fault = _measured(self.pool.engine_at(*key), [handle for _, handle in jobs]), MISSING
         except SpeckError as error:
-            told, fault = {}, error
+            measured, fault = {}, error
         except Exception as error:
-            _log.exception("%s could not be asked for the rates of its jobs", key[1])
-            told, fault = {}, SpeckError(f"internal error: {error!r}")
+            _log.exception("the request to %s for the rates of its jobs failed", key[1])
+            measured, fault = {}, SpeckError(f"internal error: {error!r}")
         with self._lock:
             for job, handle in jobs:
-                self._note(job.job_name, handle.engine_id, told.get(handle.engine_id, fault))
+                self._note(job.job_name, handle.engine_id, measured.get(handle.engine_id, fault))
         return self.now() - begun
 
     def _ask_broker(self, address: str) -> float:
-        """Ask a broker how much it keeps; answers how long that took, s."""
+        """Count the messages stored at a broker; returns how long that took, s."""
         begun = self.now()
         try:
             broker = self.pool.broker(address)
@@ -204,48 +203,41 @@ class Sampler:
         except SpeckError:
             count = None
         except Exception:
-            _log.exception("%s could not be asked how much it keeps", address)
+            _log.exception("the request to %s for its stored messages failed", address)
             count = None
         if count is not None:
             with self._lock:
                 self._stored[address] = (self.now(), count)
         return self.now() - begun
 
-    def _note(self, name: str, engine_id: str, told: JobMetrics | SpeckError) -> None:
-        if isinstance(told, SpeckError):
-            self._errors[name] = (engine_id, _one_line(told))
+    def _note(self, name: str, engine_id: str, measured: JobMetrics | SpeckError) -> None:
+        if isinstance(measured, SpeckError):
+            self._errors[name] = (engine_id, _one_line(measured))
             return
         self._errors.pop(name, None)
         track = self._tracks.get(name)
         if track is None or track.engine_id != engine_id:
-            self._tracks[name] = Track.of(engine_id, told)
+            self._tracks[name] = Track.of(engine_id, measured)
         else:
-            self._tracks[name] = track.with_next(told)
+            self._tracks[name] = track.with_next(measured)
 
 
-def _told(binder: EngineBinder, handles: Iterable[Handle]) -> Told:
-    asked = list(handles)
+def _measured(binder: EngineBinder, handles: Sequence[Handle]) -> Measured:
     if isinstance(binder, BatchMetrics):
-        return binder.measure(asked)
-    return _one_by_one(binder, asked)
+        return binder.measure(handles)
+    return until_silent(
+        {each.engine_id: each for each in handles},
+        lambda handle: _metrics(binder, handle),
+        lambda answer: isinstance(answer, Unreachable | OutcomeUnknown),
+    )
 
 
-def _one_by_one(binder: EngineBinder, handles: Iterable[Handle]) -> Told:
-    """An engine that does not answer costs one question."""
-    found: dict[str, JobMetrics | SpeckError] = {}
-    silent: SpeckError | None = None
-    for handle in handles:
-        if silent is None:
-            try:
-                found[handle.engine_id] = binder.metrics(handle)
-                continue
-            except (Unreachable, OutcomeUnknown) as error:
-                silent = error
-            except BinderError as error:
-                found[handle.engine_id] = error
-                continue
-        found[handle.engine_id] = silent
-    return found
+def _metrics(binder: EngineBinder, handle: Handle) -> JobMetrics | SpeckError:
+    try:
+        metrics: JobMetrics = binder.metrics(handle)
+        return metrics
+    except BinderError as error:
+        return error
 
 
 def _one_line(error: SpeckError) -> str:

@@ -1,8 +1,8 @@
-"""Addresses of engines and brokers in one canonical form, so that equal places compare equal.
+"""Addresses of engines and brokers in a canonical form, so that equal places compare equal.
 
-Scheme and host are in lower case, MQTT's and Spark Connect's default ports are written out, and one of two
-names of the same scheme is used (``tcp`` for ``mqtt``, ``mqtts`` for ``ssl``).  HTTP addresses end in a slash
-(RFC 3986, section 6.2.3: an empty path is ``/``) and no other does.  A host is never looked up.
+Scheme and host are in lower case, the default ports of MQTT and Spark are written out, and of two names of
+the same scheme one is used (``tcp`` for ``mqtt``, ``mqtts`` for ``ssl``).  HTTP addresses end in a slash
+(RFC 3986, section 6.2.3: an empty path is ``/``), others do not.  Host names are not resolved.
 """
 
 from __future__ import annotations
@@ -13,17 +13,30 @@ from functools import lru_cache
 from urllib.parse import SplitResult, urlsplit
 
 SAME_SCHEME = {"mqtt": "tcp", "ssl": "mqtts"}
-_PORT_MADE_EXPLICIT = {"tcp": 1883, "mqtts": 8883, "sc": 15002, "spark": 7077}
-_PORT_LEFT_OUT = {"http": 80, "https": 443}
+_DEFAULT_PORT = {"tcp": 1883, "mqtts": 8883, "sc": 15002, "spark": 7077}
+_OMITTED_PORT = {"http": 80, "https": 443}
 # Names as DNS has them (RFC 1035, section 2.3.4: 63 octets a label, 255 in all), and underscores.
 _LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
 _HOST = re.compile(rf"{_LABEL}(\.{_LABEL})*\.?\Z")
 _LONGEST_HOST = 253
 _MAX_LENGTH = 2048
 
+NOT_AN_ADDRESS = "is not an address"
+
 
 class BadAddress(ValueError):
-    """What is wrong with an address, as the end of a sentence; it never repeats the address."""
+    """The fault of an address, as a predicate without the address, which may contain a password.
+
+    ``right`` describes the right form where that is not simply the form of the address.
+    """
+
+    def __init__(self, fault: str, right: str = "") -> None:
+        super().__init__(fault)
+        self.right = right
+
+    def predicate(self, form: str) -> str:
+        """The fault with the right form, which is ``form`` unless the fault names another."""
+        return f"{self} ({self.right or f'expected {form}'})"
 
 
 @lru_cache(maxsize=4096)
@@ -35,26 +48,28 @@ def canonical(address: str) -> str:
 
 
 def redacted(address: str) -> str:
-    """The address as it may be shown: without a user name, a password or a token written into it."""
+    """The address without the user name, password or token in it, to be shown."""
     shown = re.sub(r"//[^/\s]*@", "//***@", address)
     return re.sub(r"(?i)((?:token|password|secret|key)=)[^;&\s]*", r"\1***", shown)
 
 
 def _split(address: str) -> SplitResult:
+    if len(address) > _MAX_LENGTH:
+        raise BadAddress(f"is longer than {_MAX_LENGTH:,} characters")
     # urlsplit would silently drop tabs and line breaks.
-    if len(address) > _MAX_LENGTH or not address.isprintable() or " " in address:
-        raise BadAddress("is no address: it is too long, or holds a space or a control character")
+    if not address.isprintable() or " " in address:
+        raise BadAddress("contains a space or a control character")
     try:
         parts = urlsplit(address)
     except ValueError as error:
-        raise BadAddress("is not an address") from error
+        raise BadAddress(NOT_AN_ADDRESS) from error
     if not parts.scheme or not address[len(parts.scheme) :].startswith("://"):
-        raise BadAddress("is not an address")
+        raise BadAddress(NOT_AN_ADDRESS)
     if "@" in parts.netloc:
-        raise BadAddress("holds a user name or password (log in through the site inventory instead)")
+        raise BadAddress("contains a user name or password", "logins belong in the site inventory")
     if "," in parts.netloc:
         raise BadAddress(
-            "names several hosts (expected one: of a group, a name that leads to whichever leads)"
+            "names several hosts", "expected one; for a group, a name that resolves to its leader"
         )
     if parts.query or parts.fragment or address.endswith(("?", "#")):
         raise BadAddress("has a query or a fragment")
@@ -79,39 +94,39 @@ def _check_ipv4(host: str) -> None:
     try:
         ipaddress.IPv4Address(host)
     except ValueError as error:
-        raise BadAddress("has no valid IPv4 address (expected four numbers from 0 to 255)") from error
+        raise BadAddress("has no valid IPv4 address", "expected four numbers from 0 to 255") from error
 
 
 def _port(parts: SplitResult, scheme: str) -> str:
     try:
         port = parts.port
     except ValueError as error:
-        raise BadAddress("has a bad port (expected 1 to 65535)") from error
+        raise BadAddress("has an invalid port", "expected 1 to 65535") from error
     if port == 0:
-        raise BadAddress("has port 0 (expected 1 to 65535)")
+        raise BadAddress("has port 0", "expected 1 to 65535")
     if port is None:
-        port = _PORT_MADE_EXPLICIT.get(scheme)
-    return "" if port is None or port == _PORT_LEFT_OUT.get(scheme) else f":{port}"
+        port = _DEFAULT_PORT.get(scheme)
+    return "" if port is None or port == _OMITTED_PORT.get(scheme) else f":{port}"
 
 
 def _path(parts: SplitResult, scheme: str) -> str:
     path = parts.path.rstrip("/")
-    if scheme in _PORT_LEFT_OUT:
+    if scheme in _OMITTED_PORT:
         return f"{path}/"
     if scheme == "sc":
         return _spark_parameters(path)
-    if path and scheme in _PORT_MADE_EXPLICIT:
+    if path and scheme in _DEFAULT_PORT:
         raise BadAddress("has a path")
     return path
 
 
 def _spark_parameters(path: str) -> str:
-    """The parameters of a Spark Connect connection string; what SpecK sets itself is refused."""
+    """The parameters of a Spark Connect connection string; rejects those that SpecK sets itself."""
     pairs = [each for each in path.removeprefix("/").split(";") if each]
     if path and not path.startswith("/;"):
-        raise BadAddress("has a path (expected sc://HOST:PORT or sc://HOST:PORT/;use_ssl=true)")
+        raise BadAddress("has a path", "expected sc://HOST:PORT or sc://HOST:PORT/;use_ssl=true")
     for pair in pairs:
         if pair not in ("use_ssl=true", "use_ssl=false"):
             name = pair.partition("=")[0]
-            raise BadAddress(f"has the parameter {name!r} (only use_ssl may be given here)")
+            raise BadAddress(f"has the parameter {name!r}", "only use_ssl is accepted")
     return "/;use_ssl=true" if "use_ssl=true" in pairs else ""

@@ -1,26 +1,42 @@
-"""How faults are worded and gathered while a user's text is read."""
+"""Faults of a user's text: how they are worded and collected.
+
+A message is the name of a field, its value as written, and a predicate that states the fault and the right
+form: ``source_topic 'a/#/b' has a misplaced '#' (expected it alone at the end, as in 'a/#')``.
+"""
 
 from __future__ import annotations
 
 import datetime
 import json
-import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from speck.errors import Fault
-from speck.schema.faults import SHOWN_LENGTH, named, quoted
-from speck.schema.yaml.parser import line_of
+from speck.errors import Fault, InvalidInput
+from speck.schema.yaml.lines import line_of
 
-_UNREADABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-# A suggestion is worth this many comparisons of names in one document, no more.
+MAX_FAULTS = 1000
+SHOWN_LENGTH = 100  # characters of a name or value in a message
+# The most comparisons of names for suggestions in one document.
 SUGGESTION_BUDGET = 20_000
 
 
-class Report:
-    """Gathers the faults of one mapping: of a job (``job``), or of something named by ``subject``."""
+class Faults(list[Fault]):
+    """The faults of one text; raises :class:`InvalidInput` when there are :data:`MAX_FAULTS` of them."""
+
+    def append(self, fault: Fault) -> None:
+        super().append(fault)
+        if len(self) >= MAX_FAULTS:
+            raise InvalidInput([*self, Fault(f"stopped after {MAX_FAULTS:,} faults")], "document")
+
+    def __iadd__(self, faults: Iterable[Fault]) -> Faults:  # type: ignore[override,misc]
+        for fault in faults:
+            self.append(fault)
+        return self
+
+
+class FaultReport:
+    """Collects the faults of one mapping: of a job (``job``), or of another thing named by ``subject``."""
 
     def __init__(
         self, faults: list[Fault], data: Mapping[str, Any], *, job: str | None = None, subject: str = ""
@@ -33,29 +49,29 @@ class Report:
 
     @property
     def sound(self) -> bool:
-        """Whether no fault was found since this report was begun."""
+        """True if no fault was added since the report was made."""
         return len(self.faults) == self._before
 
     def add(self, path: str | Sequence[str | int], predicate: str, *, shown: str | None = None) -> None:
-        """Record that the value at ``path`` (a field, or a field and keys in it) is wrong, and how.
+        """Add a fault of the value at ``path``: a field, or a field and the keys inside of it.
 
-        The value is part of the message, unless ``shown`` replaces it (a secret: by nothing).
+        The message contains the value, or ``shown`` in its place (empty for a secret).
         """
         steps: Sequence[str | int] = (path,) if isinstance(path, str) else path
         value, present, line = _walk(self.data, steps)
         text = shown if shown is not None else show(value) if present else ""
         words = [".".join(map(named, steps)), text, predicate]
         message = self.subject + " ".join(word for word in words if word)
-        kept = value if shown is None else (shown or None)
-        self.faults.append(Fault(message, job=self.job, field=str(steps[0]), value=kept, line=line))
+        reported = value if shown is None else (shown or None)
+        self.faults.append(Fault(message, job=self.job, field=str(steps[0]), value=reported, line=line))
 
-    def say(self, field: str, sentence: str) -> None:
-        """Record a fault that is worded already, of a field."""
+    def add_sentence(self, field: str, sentence: str) -> None:
+        """Add a fault of a field that is already a whole sentence."""
         value, _, line = _walk(self.data, (field,))
         self.faults.append(Fault(f"{self.subject}{sentence}", self.job, field, value, line))
 
-    def unknown(self, path: Sequence[str | int], known: Iterable[str]) -> None:
-        """Record a field that does not exist; its value is not repeated, for it may be a secret."""
+    def add_unknown(self, path: Sequence[str | int], known: Iterable[str]) -> None:
+        """Add the fault of a field that does not exist; its value may be a secret and is not repeated."""
         *_, name = path
         names = sorted(known)
         near = get_close_matches(str(name)[:SHOWN_LENGTH], names, n=1)
@@ -66,59 +82,38 @@ class Report:
 
 
 def _walk(data: object, steps: Sequence[str | int]) -> tuple[Any, bool, int | None]:
-    """The value at a path, whether it is there, and the nearest line that is known."""
+    """The value at a path, True if there is one, and the nearest known line."""
     line = line_of(data)
     for step in steps:
-        there = isinstance(data, Mapping) and step in data
-        there |= isinstance(data, list) and isinstance(step, int) and step < len(data)
-        if not there:
+        present = isinstance(data, Mapping) and step in data
+        present |= isinstance(data, list) and isinstance(step, int) and step < len(data)
+        if not present:
             return None, False, line
         line = line_of(data, step) or line
-        data = data[step]  # type: ignore[index]  # just seen to be there
+        data = data[step]  # type: ignore[index]  # checked above
     return data, True, line
 
 
+def quoted(text: str) -> str:
+    """Text in quotes, on one line, shortened to :data:`SHOWN_LENGTH`."""
+    shown = repr(text[: 2 * SHOWN_LENGTH])
+    return shown if len(shown) <= SHOWN_LENGTH else shown[: SHOWN_LENGTH - 3] + "..."
+
+
+def named(name: str | int) -> str:
+    """A name as it is; quoted and shortened if it is long or not printable."""
+    text = str(name)
+    return text if len(text) <= SHOWN_LENGTH and text.isprintable() else quoted(text)
+
+
 def show(value: object) -> str:
-    """A value as the user wrote it, or nearly, and never long."""
+    """A value about as the user wrote it, shortened to :data:`SHOWN_LENGTH`."""
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     if isinstance(value, str):
         return quoted(value)
     text = value.isoformat() if isinstance(value, datetime.date) else repr(value)
     return text if len(text) <= SHOWN_LENGTH else text[: SHOWN_LENGTH - 3] + "..."
-
-
-def not_text(value: object) -> str | None:
-    """Why a value is not text, as the end of a sentence; ``None`` when it is."""
-    if isinstance(value, str):
-        return None
-    if isinstance(value, bool):
-        return "is true or false, not text (YAML reads yes, no, on and off so: put it in quotes)"
-    if isinstance(value, datetime.date):
-        return "is a date, not text (put it in quotes)"
-    if isinstance(value, int | float):
-        return "is a number, not text (put it in quotes)"
-    return f"is {kind_of_value(value)}, not text"
-
-
-def not_scalar(value: object) -> str | None:
-    """Why a value is not text, a finite number, true or false; ``None`` when it is."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "is not a finite number"
-    if isinstance(value, str):
-        return unreadable(value, "\n\r\t")
-    if isinstance(value, bool | int | float):
-        return None
-    if isinstance(value, datetime.date):
-        return "is a date (put it in quotes)"
-    return f"is {kind_of_value(value)} (expected text, a number, true or false)"
-
-
-def unreadable(text: str, allowed: str = "") -> str | None:
-    """What keeps text from being stored and shown as UTF-8 (control characters, half a surrogate pair)."""
-    if all(found in allowed for found in _UNREADABLE.findall(text)):
-        return None
-    return "holds a control character, or one that is not Unicode text"
 
 
 _KINDS: Mapping[type, str] = {
@@ -133,7 +128,7 @@ _KINDS: Mapping[type, str] = {
 
 
 def kind_of_value(value: object) -> str:
-    """What a value is, for people."""
+    """The kind of a value in a user's words, such as ``a list``."""
     if value is None:
         return "empty"
     known = (_KINDS[kind] for kind in type(value).__mro__ if kind in _KINDS)
@@ -141,14 +136,14 @@ def kind_of_value(value: object) -> str:
 
 
 class Suggestions:
-    """Near names, for as long as looking for them is cheap."""
+    """Similar names, as long as the budget of comparisons lasts."""
 
     def __init__(self, names: Iterable[str], budget: int = SUGGESTION_BUDGET) -> None:
         self._names = list(names)
         self._budget = budget
 
     def near(self, name: str) -> list[str]:
-        """At most three names that look like this one, this one excluded."""
+        """At most three names similar to this one, without the name itself."""
         self._budget -= len(self._names)
         if self._budget < 0:
             return []

@@ -1,11 +1,15 @@
-"""marshmallow fields whose messages are ends of sentences: the name and value come before them.
+"""Kinds of fields of the documents, over marshmallow.
 
-``source_topic 'a/#/b'`` + ``has a misplaced '#' (expected it alone at the end, as in 'a/#')``
+Their messages are predicates, before which :class:`~speck.schema.fault_report.FaultReport` sets the field's
+name and value: ``source_topic 'a/#/b'`` + ``has a misplaced '#' (expected ...)``.
 """
 
 from __future__ import annotations
 
+import datetime
 import keyword
+import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,16 +17,16 @@ from marshmallow import Schema, ValidationError, fields, pre_load
 
 from speck.core.inventory import Secret
 from speck.errors import InvalidInput
-from speck.schema.fault_report import not_scalar, not_text, show, unreadable
+from speck.schema.fault_report import kind_of_value, show
 from speck.schema.secret_detection import secret_fault
 from speck.schema.units import Unit
 
 NO_REFERENCE = (
-    "is not a reference (expected ${NAME} of the server's environment, or file:PATH; "
-    "the secret itself is never written here)"
+    "is not a reference to a secret (expected ${NAME}, a variable of the server's environment, or "
+    "file:PATH; never write the secret itself here)"
 )
 MAX_TEXT = 4096
-MAX_CHECKED = 200_000  # characters that are looked at; a topic, the longest of all, has 65,535 bytes
+MAX_CHECKED = 200_000  # characters; a topic, the longest of all values, has at most 65,535 bytes
 MAX_MAPPING_TEXT = 64 * 1024
 
 
@@ -31,20 +35,20 @@ def _metadata(**metadata: Any) -> dict[str, Any]:
 
 
 class StrictSchema(Schema):
-    """A schema that refuses fields it does not know, and reads an empty field as one left out."""
+    """A schema that rejects unknown fields, and treats an empty field as absent."""
 
     error_messages = {"unknown": "is unknown", "type": "is not a mapping"}  # noqa: RUF012 - marshmallow's way
 
     @pre_load
     def drop_empty(self, data: Any, **_: Any) -> Any:
-        """An empty YAML value (``site:``) is null, and means the default."""
+        """Remove known fields with an empty YAML value (``site:``, which is null): they mean the default."""
         if not isinstance(data, Mapping) or None not in data.values():
             return data
         return {key: value for key, value in data.items() if value is not None or key not in self.load_fields}
 
 
 class Text(fields.String):
-    """Text without control characters.  ``check`` says what else is wrong with it, or ``None``."""
+    """Text without control characters.  ``check`` returns a further fault as a predicate, or ``None``."""
 
     def __init__(
         self,
@@ -63,7 +67,7 @@ class Text(fields.String):
         self.check = check
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> str:
-        fault = not_text(value) or self._fault(value)
+        fault = _text_fault(value) or self._fault(value)
         if fault is not None:
             raise ValidationError(fault)
         return str(value)
@@ -77,11 +81,11 @@ class Text(fields.String):
             return f"is empty (expected {self.expected})"
         if len(value) > MAX_TEXT:
             return f"is too long (expected at most {MAX_TEXT:,} characters)"
-        return unreadable(value)
+        return _character_fault(value)
 
 
 class Choice(Text):
-    """One of a few words."""
+    """One of several words."""
 
     def __init__(self, description: str, choices: list[str], **kwargs: Any) -> None:
         expected = " or ".join(choices)
@@ -93,7 +97,7 @@ class Choice(Text):
 
 
 class WholeNumber(fields.Integer):
-    """A whole number of at least one; text and fractions are not taken for one."""
+    """A whole number from 1 to ``at_most``; text and fractions are faults."""
 
     def __init__(self, description: str, *, at_most: int, example: int, **kwargs: Any) -> None:
         metadata = _metadata(description=description, example=example, minimum=1, maximum=at_most)
@@ -108,7 +112,7 @@ class WholeNumber(fields.Integer):
 
 
 class _FlatMapping(fields.Dict):
-    """A mapping of text to single values."""
+    """A mapping of text to scalar values."""
 
     _of = "text"
 
@@ -117,7 +121,7 @@ class _FlatMapping(fields.Dict):
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> dict[str, Any]:
         if not isinstance(value, Mapping):
-            raise ValidationError(f"is not a flat mapping (expected names to {self._of})")
+            raise ValidationError(f"is not a flat mapping (expected a mapping of names to {self._of})")
         faults = {key: [fault] for key, inner in value.items() if (fault := self._entry_fault(key, inner))}
         if faults:
             raise ValidationError(faults)
@@ -131,27 +135,27 @@ class _FlatMapping(fields.Dict):
 
 
 class Arguments(_FlatMapping):
-    """What is handed to a job: identifiers to text, numbers, true or false."""
+    """Arguments of a job: identifiers to text, finite numbers, true or false."""
 
     _of = "text, numbers, true or false"
 
     def _entry_fault(self, key: str, value: object) -> str | None:
         if not (key.isascii() and key.isidentifier()) or keyword.iskeyword(key):
-            return "has a bad name (expected letters, digits and '_', and no Python keyword)"
-        return not_scalar(value) or secret_fault(key, value)
+            return "has an invalid name (expected letters, digits and '_', and no Python keyword)"
+        return _scalar_fault(value) or secret_fault(key, value)
 
 
 class Labels(_FlatMapping):
-    """Free text for people, by name."""
+    """Free text by name."""
 
     def _entry_fault(self, key: str, value: object) -> str | None:
-        if not key.strip() or unreadable(key):
-            return "has a bad name (expected text)"
-        return not_text(value) or unreadable(str(value), "\n\r\t") or secret_fault(key, value)
+        if not key.strip() or _character_fault(key):
+            return "has an invalid name (expected text)"
+        return _text_fault(value) or _character_fault(str(value), "\n\r\t") or secret_fault(key, value)
 
 
 class Quantity(fields.Field[Any]):
-    """A number with a unit, or a bare number in the base unit; ``convert`` makes the value of it."""
+    """A number with a unit, or a bare number in the base unit; ``convert`` makes the field's value."""
 
     def __init__(
         self, description: str, unit: Unit, convert: Callable[[Any], Any] = float, **kwargs: Any
@@ -173,7 +177,7 @@ class Quantity(fields.Field[Any]):
 
 
 class SecretReference(fields.String):
-    """A reference to a secret; a message never repeats what was written instead."""
+    """A reference to a secret; messages never repeat an invalid value, which may be the secret."""
 
     def __init__(self, description: str) -> None:
         super().__init__(metadata=_metadata(description=description, example="${BROKER_PASSWORD}"))
@@ -186,3 +190,39 @@ class SecretReference(fields.String):
 
     def _serialize(self, value: Any, attr: str | None, obj: Any, **kwargs: Any) -> str | None:
         return value.reference if isinstance(value, Secret) else None
+
+
+_UNREADABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def _character_fault(text: str, allowed: str = "") -> str | None:
+    """A fault of text that cannot be stored and shown as UTF-8: control characters, lone surrogates."""
+    if all(found in allowed for found in _UNREADABLE.findall(text)):
+        return None
+    return "contains a control character or invalid Unicode"
+
+
+def _text_fault(value: object) -> str | None:
+    """A fault of a value that is not text."""
+    if isinstance(value, str):
+        return None
+    if isinstance(value, bool):
+        return "is true or false, not text (YAML reads yes, no, on and off as booleans: put it in quotes)"
+    if isinstance(value, datetime.date):
+        return "is a date, not text (put it in quotes)"
+    if isinstance(value, int | float):
+        return "is a number, not text (put it in quotes)"
+    return f"is {kind_of_value(value)}, not text"
+
+
+def _scalar_fault(value: object) -> str | None:
+    """A fault of a value that is not text, a finite number, true or false."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "is not a finite number"
+    if isinstance(value, str):
+        return _character_fault(value, "\n\r\t")
+    if isinstance(value, bool | int | float):
+        return None
+    if isinstance(value, datetime.date):
+        return "is a date (put it in quotes)"
+    return f"is {kind_of_value(value)} (expected text, a number, true or false)"

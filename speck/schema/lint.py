@@ -1,4 +1,4 @@
-"""What in a composition is allowed and looks like a slip: topics that nothing writes or nothing reads."""
+"""Warnings about a composition: valid, but probably mistakes, such as topics that no job writes or reads."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from speck.core.graph import Endpoint, Graph, Members
 from speck.core.job import client_id, fence_topic
 from speck.core.topic import is_filter, matches
 from speck.errors import Fault
-from speck.schema.fault_report import Report, Suggestions
+from speck.schema.fault_report import FaultReport, Suggestions
 
 
-def advice(graph: Graph, texts: Mapping[str, Mapping[str, Any]]) -> list[Fault]:
-    """The warnings of a composition; ``texts`` holds each job as written, for the lines."""
+def lint(graph: Graph, sources: Mapping[str, Mapping[str, Any]]) -> list[Fault]:
+    """The warnings about a composition by line; ``sources`` are the jobs' data, by job name."""
     faults: list[Fault] = []
     brokers_written, brokers_read = _brokers(graph.writers), _brokers(graph.readers)
     written = Suggestions(dict.fromkeys(each.topic for each in graph.writers))
@@ -21,15 +21,15 @@ def advice(graph: Graph, texts: Mapping[str, Mapping[str, Any]]) -> list[Fault]:
     unwritten = _by_topic(graph.sources, lambda each: _unwritten(each, brokers_written, written))
     unread = _by_topic(graph.sinks, lambda each: _unread(each, brokers_read, read))
     for message, readers in unwritten:
-        _add(faults, texts, readers, "source_topic", message, "read")
+        _add(faults, sources, readers, "source_topic", message, "read")
     for message, writers in unread:
-        _add(faults, texts, writers, "sink_topic", message, "written")
-    faults.extend(_reads_fences(graph, texts))
+        _add(faults, sources, writers, "sink_topic", message, "written")
+    faults.extend(_fence_readers(graph, sources))
     return sorted(faults, key=lambda fault: fault.line or 0)
 
 
 def _brokers(endpoints: Iterable[Endpoint]) -> dict[str, list[str]]:
-    """The brokers at which each topic is found."""
+    """The brokers of each topic."""
     found: dict[str, list[str]] = {}
     for endpoint in endpoints:
         found.setdefault(endpoint.topic, []).append(endpoint.broker)
@@ -38,14 +38,14 @@ def _brokers(endpoints: Iterable[Endpoint]) -> dict[str, list[str]]:
 
 def _unwritten(endpoint: Endpoint, elsewhere: Mapping[str, list[str]], names: Suggestions) -> str:
     if brokers := elsewhere.get(endpoint.topic):
-        return f"is written at {_listed(brokers)} and read at {endpoint.broker}: no data crosses over"
-    return f"is written by no job here: a source of the composition, or a slip{_near(names, endpoint.topic)}"
+        return f"is written at {_listed(brokers)} but read at {endpoint.broker}: no data flows between them"
+    return f"is written by no job here: an external source, or a mistake{_near(names, endpoint.topic)}"
 
 
 def _unread(endpoint: Endpoint, elsewhere: Mapping[str, list[str]], names: Suggestions) -> str:
     if brokers := elsewhere.get(endpoint.topic):
-        return f"is read at {_listed(brokers)} and written at {endpoint.broker}: no data crosses over"
-    return f"is read by no job here: a sink of the composition, or a slip{_near(names, endpoint.topic)}"
+        return f"is read at {_listed(brokers)} but written at {endpoint.broker}: no data flows between them"
+    return f"is read by no job here: an external sink, or a mistake{_near(names, endpoint.topic)}"
 
 
 def _listed(brokers: list[str]) -> str:
@@ -54,11 +54,11 @@ def _listed(brokers: list[str]) -> str:
 
 def _near(names: Suggestions, topic: str) -> str:
     near = [] if is_filter(topic) else names.near(topic)
-    return f" for {' or '.join(repr(each) for each in near)}?" if near else ""
+    return f" (did you mean {' or '.join(repr(each) for each in near)}?)" if near else ""
 
 
 def _by_topic(ends: Members, worded: Callable[[Endpoint], str]) -> Iterator[tuple[str, list[str]]]:
-    """The messages with their jobs, the same one of the same topic at several brokers once."""
+    """The messages with the names of their jobs; equal messages about one topic at several brokers once."""
     found: dict[tuple[str, str], list[str]] = {}
     for endpoint, names in ends.items():
         found.setdefault((endpoint.topic, worded(endpoint)), []).extend(names)
@@ -68,7 +68,7 @@ def _by_topic(ends: Members, worded: Callable[[Endpoint], str]) -> Iterator[tupl
 
 def _add(
     faults: list[Fault],
-    texts: Mapping[str, Mapping[str, Any]],
+    sources: Mapping[str, Mapping[str, Any]],
     names: list[str],
     field: str,
     message: str,
@@ -76,15 +76,13 @@ def _add(
 ) -> None:
     more = len(names) - 1
     others = f" ({verb} by {more} more job{'s' if more > 1 else ''})" if more else ""
-    Report(faults, texts[names[0]], job=names[0]).add(field, message + others)
+    FaultReport(faults, sources[names[0]], job=names[0]).add(field, message + others)
 
 
-def _reads_fences(graph: Graph, texts: Mapping[str, Mapping[str, Any]]) -> Iterator[Fault]:
+def _fence_readers(graph: Graph, sources: Mapping[str, Mapping[str, Any]]) -> Iterator[Fault]:
     for name, job in graph.jobs.items():
         if is_filter(job.source_topic) and matches(job.source_topic, fence_topic(client_id(name))):
             found: list[Fault] = []
-            message = (
-                "takes in SpecK's own fence messages too (expected a filter that leaves out speck/fence/)"
-            )
-            Report(found, texts[name], job=name).add("source_topic", message)
+            message = "matches SpecK's own fence messages (expected a filter that excludes speck/fence/)"
+            FaultReport(found, sources[name], job=name).add("source_topic", message)
             yield from found

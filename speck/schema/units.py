@@ -1,4 +1,4 @@
-"""Quantities with units as people write them: bytes, bits a second, milliseconds, intervals."""
+"""Quantities with units: bytes, bits per second, milliseconds, intervals."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ _NUMBER = re.compile(r"(?P<number>\d{1,15}(?:\.\d{1,9})?)\s*(?P<unit>[A-Za-z/]*)
 
 @dataclass(frozen=True)
 class Unit:
-    """A kind of quantity: its units' sizes in the base unit, and an example that is right."""
+    """A kind of quantity: the sizes of its units in the base unit, and a valid example."""
 
     sizes: Mapping[str, Fraction]
     example: str
 
     def parse(self, value: str | int | float) -> Fraction:
-        """The quantity in the base unit; a bare number is one already.  Raises ``ValueError``."""
+        """The quantity in the base unit, which a bare number is in already.  Raises ``ValueError``."""
         if isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value)):
-            raise ValueError(self._wrong())
+            raise ValueError(self._fault())
         if isinstance(value, int | float):
-            return self._positive(Fraction(value))
+            return self._in_range(Fraction(value))
         match = _NUMBER.match(value.strip())
         if match is None or match["unit"] not in self.sizes:
-            raise ValueError(self._wrong())
-        return self._positive(Fraction(match["number"]) * self.sizes[match["unit"]])
+            raise ValueError(self._fault())
+        return self._in_range(Fraction(match["number"]) * self.sizes[match["unit"]])
 
-    def _positive(self, quantity: Fraction) -> Fraction:
+    def _in_range(self, quantity: Fraction) -> Fraction:
         if quantity < 0 or quantity >= 2**63:
-            raise ValueError(self._wrong())
+            raise ValueError(self._fault())
         return quantity
 
-    def _wrong(self) -> str:
-        return f"is not a quantity that fits here (expected, for example, {self.example})"
+    def _fault(self) -> str:
+        return f"is not a valid quantity (expected, for example, {self.example})"
 
 
 def _decimal(name: str) -> dict[str, Fraction]:
@@ -61,16 +61,17 @@ MILLISECONDS = Unit(
 
 
 def spark_interval(text: str) -> str:
-    """An interval in the one form that Spark's parser takes, equal for equal times.  Raises ``ValueError``.
+    """An interval in the one form that Spark's parser accepts, equal for equal times.
 
-    ``500 ms`` is ``500 milliseconds`` (Spark knows no ``ms``), ``2000 ms`` and ``2s`` are ``2 seconds``.
+    ``500 ms`` becomes ``500 milliseconds`` (Spark has no unit ``ms``), ``2000 ms`` and ``2s`` become
+    ``2 seconds``.  Raises ``ValueError``.
     """
-    wrong = "is not an interval (expected, for example, '2 seconds' or '500 ms')"
+    fault = "is not an interval (expected, for example, '2 seconds' or '500 ms')"
     try:
         span = MILLISECONDS.parse(text)
     except ValueError as error:
-        raise ValueError(wrong) from error
+        raise ValueError(fault) from error
     if text.strip().replace(".", "").isdigit() or span < 1 or span.denominator != 1:
-        raise ValueError(f"{wrong[:-1]}, of at least 1 ms; leave it out for as fast as possible)")
+        raise ValueError(f"{fault[:-1]}, at least 1 ms; omit it to run as fast as possible)")
     whole = int(span)
     return f"{whole // 1000} seconds" if whole % 1000 == 0 else f"{whole} milliseconds"

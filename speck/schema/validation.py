@@ -1,4 +1,4 @@
-"""From plain data to fields that are right by themselves; each fault is reported with its line."""
+"""From plain data to fields that are valid by themselves; each fault is reported with its line."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from typing import Any
 from marshmallow import ValidationError
 
 from speck.errors import Fault, InvalidInput
-from speck.schema.fault_report import Report, kind_of_value
+from speck.schema.fault_report import FaultReport, kind_of_value
 from speck.schema.fields import StrictSchema
-from speck.schema.secret_detection import WRITTEN_OUT
-from speck.schema.yaml.parser import line_of
+from speck.schema.secret_detection import PLAIN_TEXT
+from speck.schema.yaml.lines import line_of
 
 _HIDDEN = frozenset(("engine_login", "broker_login", "job_login"))
 
 
-def mapping_or_refuse(data: object, what: str, field: str) -> Mapping[str, Any]:
-    """The data, or :class:`InvalidInput` when they are no mapping; ``field`` is one that it has."""
+def require_mapping(data: object, subject: str, field: str) -> Mapping[str, Any]:
+    """The data of a document, which must have ``field``.  Raises :class:`InvalidInput` for no mapping."""
     if isinstance(data, Mapping):
         return data
-    message = f"the {what} is {kind_of_value(data)} (expected a mapping with '{field}:')"
-    raise InvalidInput([Fault(message, line=line_of(data))], what)
+    message = f"the {subject} is {kind_of_value(data)} (expected a mapping with '{field}:')"
+    raise InvalidInput([Fault(message, line=line_of(data))], subject)
 
 
-def refuse_shape(report: Report, field: str, expected: str) -> None:
-    """Report that a field is not what is ``expected``, without its value."""
+def report_wrong_shape(report: FaultReport, field: str, expected: str) -> None:
+    """Report a field that is missing or of another kind than ``expected``, without its value."""
     value = report.data.get(field)
     predicate = "is missing" if field not in report.data else f"is {kind_of_value(value)}"
     report.add(field, f"{predicate} (expected {expected})", shown="")
 
 
-def unknown_beside(data: Mapping[str, Any], schema: StrictSchema, report: Report) -> None:
-    """Report the fields that a schema does not know."""
+def report_unknown_fields(data: Mapping[str, Any], schema: StrictSchema, report: FaultReport) -> None:
+    """Report the fields that a schema does not have."""
     for key in data:
         if key not in schema.load_fields:
-            report.unknown((key,), schema.load_fields)
+            report.add_unknown((key,), schema.load_fields)
 
 
-def checked(schema: StrictSchema, data: Mapping[str, Any], report: Report) -> dict[str, Any]:
-    """The fields that are right by themselves; the others are reported."""
+def validate_fields(schema: StrictSchema, data: Mapping[str, Any], report: FaultReport) -> dict[str, Any]:
+    """The fields that are valid by themselves; the faults of the others are added to ``report``."""
     try:
         return dict(schema.load(data))
     except ValidationError as error:
@@ -50,7 +50,7 @@ def checked(schema: StrictSchema, data: Mapping[str, Any], report: Report) -> di
 
 
 def _flat(messages: Mapping[Any, Any], path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], str]]:
-    """The messages of marshmallow, nested as the data are, one by one with their paths."""
+    """Each message of marshmallow's nested messages, with its path in the data."""
     for key, inner in messages.items():
         here = path if key in ("_schema", "value", "key") and path else (*path, key)
         if isinstance(inner, Mapping):
@@ -59,19 +59,19 @@ def _flat(messages: Mapping[Any, Any], path: tuple[Any, ...] = ()) -> Iterator[t
             yield from ((here, str(message)) for message in inner)
 
 
-def _record(schema: StrictSchema, path: tuple[Any, ...], predicate: str, report: Report) -> None:
+def _record(schema: StrictSchema, path: tuple[Any, ...], predicate: str, report: FaultReport) -> None:
     if predicate == schema.error_messages["unknown"]:
         nested: Any = schema
         for step in path[:-1]:
-            if not isinstance(step, int):  # a list has one schema for all of its places
+            if not isinstance(step, int):  # all items of a list have one schema
                 field = nested.load_fields[step]
                 nested = getattr(field, "inner", field).schema
-        report.unknown(path, nested.load_fields)
+        report.add_unknown(path, nested.load_fields)
     else:
-        secret = predicate.startswith(WRITTEN_OUT) or not _HIDDEN.isdisjoint(path)
+        secret = predicate.startswith(PLAIN_TEXT) or not _HIDDEN.isdisjoint(path)
         report.add(path, predicate, shown="" if secret else None)
 
 
-def in_order(faults: Iterable[Fault]) -> list[Fault]:
-    """In the order of the text, as far as it is known."""
+def by_line(faults: Iterable[Fault]) -> list[Fault]:
+    """The faults in the order of their lines, those without a line first."""
     return sorted(faults, key=lambda fault: fault.line or 0)

@@ -4,95 +4,59 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from speck.apply.drain import BOUND
-from speck.apply.state_transfer import STATE_LIMIT
 from speck.binder import installed
-from speck.controller.reconciler import PERIOD
-from speck.coordinator import Coordinator
+from speck.coordinator import Coordinator, build
 from speck.core.inventory import Inventory, is_loopback
-from speck.core.quotas import Limits
+from speck.core.settings import CLIENT_RATE, ServerSettings
 from speck.errors import Fault, InvalidInput, SpeckError
 from speck.schema import NO_VARIABLES, load_inventory
-from speck.schema.logins import inventory_concerns
+from speck.schema.logins import inventory_warnings
 from speck.server.api import Protection, create_app
 from speck.server.middleware.origin import host_of
-from speck.server.middleware.rate_limit import RATE
-from speck.server.signals import Signals, _say
+from speck.server.signals import Signals, print_error
 from speck.server.tls import Certificate
-from speck.server.tokens import Tokens
+from speck.server.tokens import TokenFile, Tokens, token_of
 from speck.server.wsgi import WebServer
-from speck.store import Bounds, Store
+from speck.store import Store
 
 _log = logging.getLogger(__name__)
 
 
 def serve(
-    *,
-    data_dir: Path,
-    sites: Path | None,
-    roots: Sequence[Path],
-    host: str,
-    port: int,
-    ready: Callable[[str], None],
-    tokens: Tokens | None = None,
-    certificate: Certificate | None = None,
-    allowed_hosts: Iterable[str] = (),
-    rate: float | None = None,
-    limits: Limits | None = None,
-    advertise: str | None = None,
-    state_limit: int = STATE_LIMIT,
-    drain: float = BOUND,
-    period: float | None = None,
-    bounds: Bounds | None = None,
-    variables: Mapping[str, str] = NO_VARIABLES,
+    settings: ServerSettings, *, ready: Callable[[str], None], variables: Mapping[str, str] = NO_VARIABLES
 ) -> None:
     """Serve until SIGINT, SIGTERM or SIGHUP.  ``ready`` is called with the address once it answers.
 
-    ``advertise`` is the URL at which engines fetch files from here; by default the address listened on.
-    ``drain`` is how long (s) a job that is to read elsewhere may take to work off what waits for it,
-    ``period`` the time (s) between two rounds of the loop (0: none).
-    ``variables`` are the values of the inventory's; ``bounds`` says how much history the store keeps.
-    ``state_limit`` is the size up to which a job's state is carried between sites, bytes.
-    ``tokens`` are those that let in (none: everybody, on loopback), ``certificate`` makes it speak TLS,
-    ``allowed_hosts`` are names under which it is reached besides its own, ``rate`` is how many requests/s one
-    client may make (by default as many as it likes on loopback; 0: so anywhere), ``limits`` say how much is
-    taken on.
-
-    Port 0 takes a free one.  Raises :class:`~speck.errors.SpeckError` when it cannot begin.
+    ``variables`` are the values of the inventory's variables.  Without any token every request is accepted,
+    on loopback only.  Port 0 takes a free one.  Raises :class:`~speck.errors.SpeckError` when the server
+    cannot start.
     """
+    host, sites = settings.host, settings.sites
+    tokens, certificate = _tokens(settings), _certificate(settings)
     _refuse_open_door(host, tokens, certificate)
     scheme = "http" if certificate is None else "https"
     inventory = read_inventory(sites, variables) if sites is not None else Inventory()
-    for concern in inventory_concerns(inventory):
+    for concern in inventory_warnings(inventory):
         _log.warning("%s: %s", sites, concern)
     with (
         Signals() as signals,
-        Store(data_dir, bounds or Bounds()) as store,
-        _listen(host, port) as listener,
+        Store(settings.data_dir, settings.coordinator.history) as store,
+        _listen(host, settings.port) as listener,
     ):
         port = listener.getsockname()[1]
-        coordinator = Coordinator(
-            store,
-            installed(),
-            inventory,
-            list(roots),
-            advertise=advertise or _reached_at(host, port, scheme),
-            drain=drain,
-            period=PERIOD if period is None else period,
-            state_limit=state_limit,
-            limits=limits or Limits(),
-        )
+        advertise = settings.coordinator.advertise or _reached_at(host, port, scheme)
+        services = build(store, installed(), inventory, replace(settings.coordinator, advertise=advertise))
+        coordinator = services.coordinator
         protection = Protection(
-            tokens,
-            _names(host, [coordinator.advertise, *allowed_hosts]),
-            rate if rate is not None else 0.0 if is_loopback(host) else RATE,
+            tokens, _names(host, [advertise, *settings.allowed_hosts]), _client_rate(settings)
         )
-        server = WebServer(create_app(coordinator, protection), listener, certificate=certificate)
+        server = WebServer(create_app(services, protection), listener, certificate=certificate)
         try:
             coordinator.start()
             signals.on_first = lambda: _end(coordinator, server)
@@ -102,10 +66,30 @@ def serve(
             coordinator.close()
 
 
+def _tokens(settings: ServerSettings) -> Tokens | None:
+    """The tokens of ``--tokens``, or the one of ``--token-file`` or the environment, if any."""
+    if settings.tokens is not None:
+        return TokenFile(settings.tokens)
+    token = token_of(os.environ, settings.token_file)
+    return Tokens.single(token) if token else None
+
+
+def _certificate(settings: ServerSettings) -> Certificate | None:
+    if settings.tls_cert is None or settings.tls_key is None:
+        return None
+    return Certificate(settings.tls_cert, settings.tls_key)
+
+
+def _client_rate(settings: ServerSettings) -> float:
+    if settings.rate is not None:
+        return settings.rate
+    return 0.0 if is_loopback(settings.host) else CLIENT_RATE
+
+
 def _end(coordinator: Coordinator, server: WebServer) -> None:
-    """Whoever follows an operation is served until it ends."""
+    """End the server after the running operations, so that those who follow one see its end."""
     try:
-        coordinator.settle()
+        coordinator.finish_operations()
     finally:
         server.end()
 
@@ -144,7 +128,7 @@ def _refuse_open_door(host: str, tokens: Tokens | None, certificate: Certificate
     if tokens is None:
         raise InvalidInput([Fault(f"host {host!r} is open to others: {_HOW_TO_CLOSE}")], "host")
     if certificate is None:
-        _say(f"warning: tokens travel in the clear from and to host {host!r} ({_HOW_TO_SECURE})")
+        print_error(f"warning: tokens travel in the clear from and to host {host!r} ({_HOW_TO_SECURE})")
 
 
 _HOW_TO_CLOSE = (
@@ -163,7 +147,7 @@ def _names(host: str, others: Iterable[str]) -> frozenset[str]:
 
 
 def _reached_at(host: str, port: int, scheme: str = "http") -> str:
-    """The URL under which others reach a listener on this host, as far as can be told from here."""
+    """The URL under which others reach a listener on this host, as far as this machine knows it."""
     everywhere = host in ("", "0.0.0.0", "::")  # noqa: S104 - compared, not bound
     return f"{scheme}://{_url_host(socket.gethostname() if everywhere else host)}:{port}"
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from speck.store.records import (
     AttemptRecord,
-    Bounds,
     Event,
     Head,
     Intent,
@@ -23,7 +22,6 @@ from speck.store.transaction import Transaction
 
 __all__ = [
     "AttemptRecord",
-    "Bounds",
     "Event",
     "Head",
     "Intent",

@@ -12,7 +12,7 @@ from speck.core.runtime import Attempt, Handle, State
 
 @dataclass(frozen=True, slots=True)
 class AbandonedAttempt:
-    """A copy that may run at an engine which nobody asked; ``handle`` is missing when it was never told."""
+    """A copy that may run at an engine out of reach; ``handle`` is ``None`` if none was ever answered."""
 
     composition: str
     engine: str
@@ -23,7 +23,7 @@ class AbandonedAttempt:
 
     @property
     def key(self) -> str:
-        """What the store keeps it under."""
+        """Its key in the store."""
         return self.attempt.id
 
     @property
@@ -46,9 +46,9 @@ class AbandonedAttempt:
 
 @dataclass(frozen=True, slots=True)
 class AbandonedSession:
-    """A session that is to be deleted at a broker which nobody asked.
+    """A session that is to be deleted at a broker out of reach.
 
-    ``fenced`` says that its fence was raised above the copies that were left to read through it.
+    ``fenced``: its fence was raised above the abandoned copies that read through it.
     """
 
     composition: str
@@ -60,7 +60,7 @@ class AbandonedSession:
 
     @property
     def key(self) -> str:
-        """What the store keeps it under."""
+        """Its key in the store."""
         return session_fingerprint(self.broker, self.name)
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""The code of accepted jobs, kept by content; and what engines may fetch of the coordinator.
+"""The code of accepted jobs, stored by content; and the files that engines fetch from the coordinator.
 
-A job runs the code that was accepted, however its file has changed since: a job that is started again, put
-back after an update that failed, or rolled back, finds the very bytes it ran before.
+A job runs the code that was accepted, even if its file has changed since: a job that is restarted, or rolled
+back after a failed update, runs exactly the same bytes as before.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from pathlib import Path
 from speck.binder import Artifact
 from speck.core.job import Job
 from speck.errors import Fault, InvalidInput, StoreError, StoreFull
-from speck.store.jobfile import BadFile, content_hash, locate, open_located
+from speck.store.jobfile import BadFile, content_hash, locate, open_located, sha256_of
 
 _SCRATCH = ".speck-scratch-"
 
 
 def clear_scratch(directory: Path) -> None:
-    """Delete what a crash left of files that were being made in a store's directory."""
+    """Delete the partial files that a crash left in a store's directory."""
     for place in ("", "artifacts/*/", "served/*/"):
-        for left in directory.glob(f"{place}{_SCRATCH}*"):
-            if left.is_dir():
-                shutil.rmtree(left, ignore_errors=True)
+        for partial in directory.glob(f"{place}{_SCRATCH}*"):
+            if partial.is_dir():
+                shutil.rmtree(partial, ignore_errors=True)
             else:
-                left.unlink(missing_ok=True)
+                partial.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
 class Artifacts:
-    """Files below ``directory``, as ``HASH/NAME``; ``roots`` are where job files are taken from."""
+    """Files below ``directory``, as ``HASH/NAME``; ``roots`` are the directories of job files."""
 
     directory: Path
     roots: Sequence[Path]
 
     def keep(self, jobs: Iterable[Job]) -> None:
-        """Take a copy of the code of each job that is not kept yet.
+        """Copy the code of each job that is not stored yet.
 
-        Raises :class:`~speck.errors.InvalidInput` for a file that changed after it was read, and
-        :class:`~speck.errors.StoreError` when it cannot be kept.
+        Raises :class:`~speck.errors.InvalidInput` for a file that changed after it was hashed, and
+        :class:`~speck.errors.StoreError` if it cannot be stored.
         """
         missing = {self._place(job): job for job in jobs}
         for place, job in missing.items():
@@ -56,11 +56,11 @@ class Artifacts:
                 self._copy(job, place)
 
     def placed(self, job: Job) -> Job:
-        """The job with the path of its kept code in place of the path that was written."""
+        """The job with the path of its stored code in place of its own path."""
         return replace(job, job_path=str(self._place(job)))
 
     def lost(self, jobs: Collection[Job]) -> list[Fault]:
-        """A fault for each job whose code is neither kept any more nor where it once was taken from."""
+        """A fault for each job whose code is neither stored intact nor still at its own path."""
         intact: dict[Path, bool] = {}
         for job in jobs:
             place = self._place(job)
@@ -78,15 +78,15 @@ class Artifacts:
 
     def _lost(self, job: Job) -> Fault:
         message = (
-            f"the code that job_path {job.job_path!r} held then ({job.code_hash[:12]}) is kept no more, "
-            "or its copy was changed (apply a file that names code which is there)"
+            f"the code of job_path {job.job_path!r} in that revision ({job.code_hash[:12]}) is no longer "
+            "stored, or its stored copy was changed (apply a composition whose code exists)"
         )
         return Fault(message, job=job.job_name, field="job_path", value=job.job_path)
 
-    def forget_all_but(self, wanted: Collection[str]) -> None:
+    def forget_all_but(self, hashes: Collection[str]) -> None:
         """Delete the code with any other hash than these."""
         for folder in self.directory.iterdir() if self.directory.is_dir() else ():
-            if folder.name not in wanted:
+            if folder.name not in hashes:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _place(self, job: Job) -> Path:
@@ -101,28 +101,28 @@ class Artifacts:
                 with open_located(source, self.roots) as code, copy.open("wb") as file:
                     shutil.copyfileobj(code, file)
                 if hash_of(copy) != job.code_hash:
-                    message = f"job_path {job.job_path!r} was changed while it was read (apply again)"
+                    message = f"job_path {job.job_path!r} was changed while it was being read (apply again)"
                     raise InvalidInput([Fault(message, job=job.job_name, field="job_path")], "job")
                 copy.rename(place)
         except BadFile as error:
             message = f"job_path {job.job_path!r} {error}"
             raise InvalidInput([Fault(message, job=job.job_name, field="job_path")], "job") from error
         except OSError as error:
-            message = f"the code of job {job.job_name!r} cannot be kept at {place}: {error}"
-            raise no_room(error, message) from error
+            message = f"the code of job {job.job_name!r} cannot be stored at {place}: {error}"
+            raise write_error(error, message) from error
 
 
 def hash_of(path: Path) -> str | None:
-    """The SHA-256 of a file, in hexadecimal; ``None`` when it cannot be read."""
+    """The SHA-256 of a file, in hexadecimal; ``None`` if it cannot be read."""
     try:
         with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+            return sha256_of(file)
     except OSError:
         return None
 
 
-def no_room(error: OSError, message: str) -> StoreError:
-    """The error for something that could not be kept: whether it is room that lacks is told apart."""
+def write_error(error: OSError, message: str) -> StoreError:
+    """The error of a failed write: :class:`~speck.errors.StoreFull` if there is no space left."""
     kind = StoreFull if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else StoreError
     return kind(message)
 
@@ -132,10 +132,10 @@ _HASH = re.compile(r"[0-9a-f]{64}\Z")
 
 @dataclass(frozen=True)
 class ServedFiles:
-    """What engines may fetch, as ``HASH/NAME`` below ``served`` in the store's directory.
+    """The files that engines fetch, as ``HASH/NAME`` below ``served`` in the store's directory.
 
-    See :class:`speck.binder.ArtifactServer`.  ``base`` is the URL of the coordinator as engines reach it.
-    The secret behind all tokens lies beside, readable for nobody else.
+    See :class:`speck.binder.ArtifactServer`.  ``base`` is the coordinator's URL as engines reach it.  All
+    tokens derive from ``secret`` in the store's directory, which only its owner can read.
     """
 
     directory: Path
@@ -151,12 +151,12 @@ class ServedFiles:
                 with _scratch_file(place.parent, content) as scratch:
                     scratch.replace(place)
         except OSError as error:
-            raise no_room(error, f"{name} cannot be kept at {place}: {error}") from error
+            raise write_error(error, f"{name} cannot be stored at {place}: {error}") from error
         url = f"{self.base.rstrip('/')}/artifacts/{sha256}/{self._token_of(sha256)}/{name}"
         return Artifact(name, sha256, url)
 
     def find(self, sha256: str, token: str, name: str) -> Path | None:
-        """The file that may be fetched with this token, if there is one."""
+        """The file that this token gives access to; ``None`` if there is none."""
         if not _HASH.match(sha256) or name in (".", "..") or "/" in name:
             return None
         allowed = hmac.compare_digest(token.encode(), self._token_of(sha256).encode())
@@ -181,7 +181,7 @@ class ServedFiles:
                     _scratch_file(self.directory, secrets.token_bytes(32)) as scratch,
                     contextlib.suppress(FileExistsError),
                 ):
-                    os.link(scratch, path)  # the first one stays
+                    os.link(scratch, path)  # of two processes, the first one's stays
             return path.read_bytes()
         except OSError as error:
             raise StoreError(f"the secret {path} cannot be read: {error}") from error
@@ -189,7 +189,7 @@ class ServedFiles:
 
 @contextlib.contextmanager
 def _scratch_file(directory: Path, content: bytes) -> Iterator[Path]:
-    """A whole file that nobody else can read, to be moved or linked to its place."""
+    """A complete file that only its owner can read, to be moved or linked to its place."""
     descriptor, name = tempfile.mkstemp(dir=directory, prefix=_SCRATCH)
     try:
         with os.fdopen(descriptor, "wb") as file:

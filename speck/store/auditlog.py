@@ -1,7 +1,6 @@
 """The audit log, as it is read: every intent and every outcome on a line of its own, with who and why.
 
-It is written once: an operation's event tells who asked for it, why, and all that it is about to do; the
-others name the operation.
+An operation's first event has its author, its reason and all of its intents; later ones name the operation.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from speck.store import Event, Store
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What to look for; ``None`` is anything.  ``since`` is Unix time, s."""
+    """The events to select; ``None`` selects any.  ``since`` is Unix time, s."""
 
     composition: str | None = None
     job: str | None = None
@@ -23,7 +22,7 @@ class Filter:
     since: float | None = None
 
     def accepts(self, event: Event) -> bool:
-        """Whether an event, or an intent in it, is looked for."""
+        """True if an event, or an intent in it, is selected."""
         jobs = {event.job, *(each.job for each in event.intents)}
         return (
             self.composition in (None, event.composition)
@@ -43,21 +42,21 @@ def lines(event: Event, job: str | None = None) -> Iterator[Event]:
             yield replace(event, kind="intended", message=message, job=each.job, intents=())
 
 
-def entries(store: Store, limit: int, wanted: Filter) -> list[dict[str, Any]]:
+def entries(store: Store, limit: int, selected: Filter) -> list[dict[str, Any]]:
     """The log's last lines that are looked for, oldest first, as plain data."""
-    found = [line for event in store.events(limit, wanted.accepts) for line in lines(event, wanted.job)]
-    told: dict[str, tuple[str, str]] = {}
-    return [_data(each, _who_and_why(store, each, told)) for each in found[-limit:]]
+    found = [line for event in store.events(limit, selected.accepts) for line in lines(event, selected.job)]
+    known: dict[str, tuple[str, str]] = {}
+    return [_data(each, _who_and_why(store, each, known)) for each in found[-limit:]]
 
 
-def _who_and_why(store: Store, event: Event, told: dict[str, tuple[str, str]]) -> tuple[str, str]:
+def _who_and_why(store: Store, event: Event, known: dict[str, tuple[str, str]]) -> tuple[str, str]:
     """Of the operation that the event belongs to, as long as that is kept."""
     if event.author or event.cause or not event.operation:
         return event.author, event.cause
-    if event.operation not in told:
+    if event.operation not in known:
         data: Mapping[str, Any] = store.operation(event.operation) or {}
-        told[event.operation] = data.get("author", ""), data.get("message", "")
-    return told[event.operation]
+        known[event.operation] = data.get("author", ""), data.get("message", "")
+    return known[event.operation]
 
 
 def _data(event: Event, who_and_why: tuple[str, str]) -> dict[str, Any]:

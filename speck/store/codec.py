@@ -1,4 +1,4 @@
-"""How records become keys and bytes, and back.
+"""Encodes records as keys and bytes, and decodes them.
 
 Key layout (text, parts divided by ``/``; numbers with leading zeros, so that they sort)::
 
@@ -6,12 +6,12 @@ Key layout (text, parts divided by ``/``; numbers with leading zeros, so that th
     meta/identity                   16 letters and digits of this store alone, which its attempts carry
     meta/first                      the number after which the attempts at a new job begin (none: 0)
     composition/NAME                head: last revision, and whether it is being deleted
-    revision/NAME/NUMBER            the wanted jobs of a revision, with who, when and why (compressed)
+    revision/NAME/NUMBER            the jobs of a revision, with author, time and reason (compressed)
     job/NAME                        composition, number of its last attempt, sessions, state, error
     attempt/JOB/NUMBER              one try on an engine, written before the engine hears of it; names
                                     the revision that holds the form of the job which it runs
-    left/ID                         a copy that was left behind at an engine out of reach, by its attempt
-    left-session/ID                 a session that was left behind at a broker out of reach
+    left/ID                         an attempt that was abandoned at an engine out of reach
+    left-session/ID                 a session that was abandoned at a broker out of reach
     tries/JOB                       how often a job that does not come up was tried, and when it is again
     operation/ID                    one apply: its plan, how it ended (compressed)
     healing/ID                      the same of what the loop did by itself, with a bound of its own
@@ -34,6 +34,7 @@ from dataclasses import astuple, replace
 from typing import Any
 
 from speck.core.job import Job, client_id
+from speck.core.lifecycle import AttemptPhase
 from speck.core.runtime import Attempt, Handle, State
 from speck.store.records import (
     AttemptRecord,
@@ -151,16 +152,16 @@ def encode_job(record: JobRecord) -> bytes:
         "s": [_session_data(each, record.name) for each in record.sessions],
         "state": _state_data(record.state) if record.state else None,
         "error": record.error,
-        "left": [_state_data(each) for each in record.left],
-        "f": record.former,
-        "k": [_state_data(each) for each in record.saved],
-        "b": record.begun,
+        "left": [_state_data(each) for each in record.garbage_states],
+        "f": record.rollback_revision,
+        "k": [_state_data(each) for each in record.retained_states],
+        "b": record.restart_lineage,
     }
     return _pack({"c": record.composition} | {key: value for key, value in optional.items() if value})
 
 
 def decode_job(name: str, value: bytes) -> JobRecord:
-    """What is kept of a job; ``name`` is the last part of its key."""
+    """The record of a job; ``name`` is the last part of its key."""
     data = _unpack(value)
     return JobRecord(
         name,
@@ -204,7 +205,7 @@ def decode_attempt(path: str, value: bytes) -> AttemptRecord:
         lineage=data.get("l", ""),
     )
     handle = Handle(*data["h"]) if "h" in data else None
-    return AttemptRecord(attempt, data["r"], data["p"], handle)
+    return AttemptRecord(attempt, data["r"], AttemptPhase(data["p"]), handle)
 
 
 def _state_data(state: State) -> list[str]:
@@ -229,11 +230,11 @@ def _session(data: list[str], job: str) -> SessionRecord:
 
 def encode_tries(tries: RetryState) -> bytes:
     """The inverse of :func:`decode_tries`."""
-    return _pack([tries.tries, round(tries.next_try, 3), tries.held])
+    return _pack([tries.tries, round(tries.next_try, 3), tries.suspended])
 
 
 def decode_tries(value: bytes) -> RetryState:
-    """What was tried of a job."""
+    """The tries of a job."""
     return RetryState(*_unpack(value))
 
 

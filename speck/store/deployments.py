@@ -1,4 +1,4 @@
-"""Compositions as the store holds them at a moment: what is wanted, what was asked for, and in which form."""
+"""Compositions as the store holds them at one moment: desired jobs, records, attempts and their forms."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from speck.core.job import Job
+from speck.core.lifecycle import AttemptPhase
 from speck.core.plan import Deployed
 from speck.core.runtime import Handle
 from speck.errors import NotFound
@@ -23,11 +24,11 @@ EngineKey = tuple[str, str]  # kind and address
 class Snapshot:
     """One composition.  All by job name: ``attempts`` the oldest first, ``forms`` what runs or ran last.
 
-    ``wanted`` is empty of a composition that is being deleted.
+    ``desired`` is empty of a composition that is being deleted.
     """
 
     head: Head
-    wanted: Mapping[str, Job]
+    desired: Mapping[str, Job]
     records: Mapping[str, JobRecord]
     attempts: Mapping[str, Sequence[AttemptRecord]]
     forms: Mapping[str, Job]
@@ -60,15 +61,15 @@ class Snapshot:
 
     def _started(self, name: str) -> bool:
         attempt = self.attempt(name)
-        return attempt is not None and attempt.phase == "running"
+        return attempt is not None and attempt.phase is AttemptPhase.RUNNING
 
     def deployed(self) -> list[Deployment]:
-        """What is thought to run, and by which handle."""
+        """The jobs that run as far as the store has it, each with its handle."""
         last = ((name, self.attempt(name)) for name in self.records)
         return [
             (self.forms[name], attempt.handle)
             for name, attempt in last
-            if attempt is not None and attempt.handle is not None and attempt.phase == "running"
+            if attempt is not None and attempt.handle is not None and attempt.phase is AttemptPhase.RUNNING
         ]
 
 
@@ -92,14 +93,14 @@ class Deployments:
         return head
 
     def known_job(self, name: str) -> JobRecord:
-        """What the store holds of a job.  Raises :class:`~speck.errors.NotFound`."""
+        """The record of a job.  Raises :class:`~speck.errors.NotFound`."""
         record = self.store.job(name)
         if record is None:
             near = nearest(name, (each.name for each in self.store.jobs()))
             raise NotFound(f"there is no job {name!r}{near}")
         return record
 
-    def wanted(self, head: Head) -> Mapping[str, Job]:
+    def desired(self, head: Head) -> Mapping[str, Job]:
         """The jobs of a composition's last revision, also while it is being deleted."""
         return self.store.revision(head.name, head.revision).jobs if head.revision else {}
 
@@ -126,26 +127,26 @@ class Deployments:
     def _snapshot(
         self, head: Head, records: Iterable[JobRecord], attempts: Mapping[str, Sequence[AttemptRecord]]
     ) -> Snapshot:
-        wanted = self.wanted(head)
+        desired = self.desired(head)
         named = {each.name: each for each in records}
         forms = {}
         for name in named:
             tries = attempts.get(name)
-            form = wanted.get(name) if not tries else self.form(head.name, tries[-1])
+            form = desired.get(name) if not tries else self.form(head.name, tries[-1])
             # It went in an earlier revision, and its end was not carried out yet.
             forms[name] = form or self.history.last_form(head.name, name)[1]
         own = {name: attempts[name] for name in named if name in attempts}
-        return Snapshot(head, {} if head.deleting else wanted, named, own, forms)
+        return Snapshot(head, {} if head.deleting else desired, named, own, forms)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """What may have been meant by a name that is not known, as the end of a sentence; often nothing."""
+    """Known names that resemble an unknown one, as the end of a sentence; empty without one."""
     near = get_close_matches(name, known, n=3)
     return f" (did you mean {' or '.join(repr(each) for each in near)}?)" if near else ""
 
 
 def by_engine(deployed: Iterable[Deployment]) -> dict[EngineKey, list[Deployment]]:
-    """What is deployed, by the engine that runs it."""
+    """Deployed jobs by the engine that runs them."""
     grouped: dict[EngineKey, list[Deployment]] = defaultdict(list)
     for job, handle in deployed:
         grouped[job.engine, handle.address].append((job, handle))

@@ -42,7 +42,7 @@ def _difference(name: str, before: Job | None, after: Job | None) -> Difference:
 
 
 def count(found: Sequence[Difference]) -> dict[str, int]:
-    """How many jobs were added, removed and changed."""
+    """The numbers of jobs that were added, removed and changed."""
     counted = Counter(each.kind for each in found)
     return {kind: counted[kind] for kind in KINDS}
 
@@ -54,7 +54,7 @@ def surplus(numbers: Sequence[int], bound: int, needed: Collection[int]) -> list
 
 @dataclass(frozen=True)
 class History:
-    """What the store holds of the past, as plain data."""
+    """The past of compositions as plain data."""
 
     store: Store
     _summaries: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class History:
         return _summary_data(revision) | {"jobs": jobs}
 
     def difference(self, name: str, before: int, after: int) -> dict[str, Any]:
-        """What differs between two revisions, job by job and field by field (0: before there was any)."""
+        """The differences between two revisions, job by job and field by field (0: before the first)."""
         old = self.store.revision_once(name, before).jobs if before else {}
         found = differences(old, self.store.revision_once(name, after).jobs)
         return {

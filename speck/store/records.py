@@ -1,4 +1,4 @@
-"""What the store holds: small frozen values, as the coordinator reads and writes them."""
+"""The records of the store: small frozen values, as the coordinator reads and writes them."""
 
 from __future__ import annotations
 
@@ -6,22 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from speck.core.job import Job
+from speck.core.lifecycle import AttemptPhase
 from speck.core.runtime import Attempt, Handle, State
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """How much history is kept: revisions of each composition, operations and events of all together.
-
-    What the loop does by itself (``healings``, and ``loop_events`` of the log) is counted apart, so that a
-    job that keeps dying does not push what users did out of the history.
-    """
-
-    revisions: int = 100
-    operations: int = 500
-    events: int = 10_000
-    healings: int = 100
-    loop_events: int = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +48,14 @@ class SessionRecord:
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """What SpecK keeps of a job besides its attempts.
+    """A job besides its attempts.
 
     ``attempts`` is the number of the last attempt; ``sessions`` holds the current one last; ``state`` is
-    where its last stopped attempt left its state; ``error`` what went wrong last.  ``left`` holds copies of
-    its state that nothing starts from any more, and that are to be deleted.  ``former`` is the revision of
-    the form that was stopped to make place for another (0: none), until that one is up.  ``saved`` are the
-    states that its attempts have left, each by itself, the newest last.  ``begun`` is of a last attempt that
-    ended before it had kept anything: its lineage, and its form's fingerprint.
+    where its last stopped attempt left its state; ``error`` is that of the last action.  Nothing starts from
+    ``garbage_states`` any more; they are to be deleted.  ``rollback_revision`` is that of the form which was
+    stopped for another (0: none), until that one has come up.  ``retained_states`` are those that its
+    attempts have left, each a place of its own, the newest last.  ``restart_lineage`` is of a last attempt
+    that ended before it had kept anything: its lineage, and its form's fingerprint.
     """
 
     name: str
@@ -78,41 +64,38 @@ class JobRecord:
     sessions: tuple[SessionRecord, ...] = ()
     state: State | None = None
     error: str = ""
-    left: tuple[State, ...] = ()
-    former: int = 0
-    saved: tuple[State, ...] = ()
-    begun: tuple[str, str] | None = None
+    garbage_states: tuple[State, ...] = ()
+    rollback_revision: int = 0
+    retained_states: tuple[State, ...] = ()
+    restart_lineage: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptRecord:
-    """An attempt that an engine runs or may run: ``phase`` is ``intended``, ``running`` or ``stopping``.
-
-    ``revision`` is the one that holds the form of the job which it runs.
-    """
+    """An attempt that an engine runs or may run.  ``revision`` is the one that holds its form."""
 
     attempt: Attempt
     revision: int
-    phase: str = "intended"
+    phase: AttemptPhase = AttemptPhase.INTENDED
     handle: Handle | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RetryState:
-    """What was tried of a job that does not come up, for who tries again, also after a restart.
+    """The tries of a job that does not come up, kept over a restart of the coordinator.
 
-    So many ``tries``, and when the next one is due (Unix time, s).  ``held`` says why there is to be none
-    before a user asks (empty: there is).
+    ``tries`` is their number, ``next_try`` the time of the next one (Unix time, s).  ``suspended`` is the
+    reason why there is none before a user asks (empty: there is one).
     """
 
     tries: int = 0
     next_try: float = 0.0
-    held: str = ""
+    suspended: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What an operation is about to do with one job, and why."""
+    """The action that an operation is about to carry out on one job, and its reason."""
 
     job: str
     kind: str
@@ -123,9 +106,8 @@ class Intent:
 class Event:
     """One line of the audit log.  ``at`` is Unix time, s.
 
-    The event with which an operation is accepted names who asked for it (``author``) and why (``cause``),
-    and holds all that it is about to do (``intents``); those that follow name the operation.  ``by_loop`` is
-    true of what the loop does by itself.
+    The event with which an operation is accepted has its ``author``, its reason (``cause``) and its actions
+    (``intents``); later ones name the operation.  ``by_loop`` is true for those of the reconciler.
     """
 
     at: float

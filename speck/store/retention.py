@@ -1,4 +1,4 @@
-"""What of the past is kept: revisions, operations and code, within the store's bounds."""
+"""Retention of revisions, operations and code within the store's bounds."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ class Retention:
     def _needed(self, head: Head) -> set[int]:
         """The last one, those that hold a form which runs, and that of a job whose end is not done yet."""
         needed = {head.revision}
-        wanted = self.store.revision(head.name, head.revision).jobs if head.revision else {}
+        desired = self.store.revision(head.name, head.revision).jobs if head.revision else {}
         runs = {each.attempt.job_name: each.revision for each in self.store.attempts()}
         for record in self.store.jobs(head.name):
-            if record.former:
-                needed.add(record.former)
+            if record.rollback_revision:
+                needed.add(record.rollback_revision)
             if record.name in runs:
                 needed.add(runs[record.name])
-            elif record.name not in wanted:
+            elif record.name not in desired:
                 needed.add(self.history.last_form(head.name, record.name)[0])
         return needed

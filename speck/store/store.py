@@ -1,4 +1,4 @@
-"""What the coordinator asks of the store: records by name, and changes in transactions."""
+"""The store as the coordinator uses it: records by name, and changes in transactions."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
+from speck.core.settings import HistoryBounds
 from speck.errors import NotFound, StoreDamaged, StoreError
 from speck.store import codec
 from speck.store.abandoned import AbandonedAttempt, AbandonedSession
 from speck.store.codec import FIRST_KEY, FORMAT, FORMAT_KEY, IDENTITY_KEY, key_of, number_part
 from speck.store.leveldb.database import Database
 from speck.store.maintenance.integrity import artifacts_directory
-from speck.store.records import AttemptRecord, Bounds, Event, Head, JobRecord, RetryState, Revision
+from speck.store.records import AttemptRecord, Event, Head, JobRecord, RetryState, Revision
 from speck.store.transaction import OPERATION_KINDS, Change, Record, Transaction
 
 _log = logging.getLogger("speck.audit")
@@ -57,7 +58,7 @@ class Store:
     """
 
     directory: Path
-    bounds: Bounds = field(default_factory=Bounds)
+    bounds: HistoryBounds = field(default_factory=HistoryBounds)
     _cache: dict[tuple[str, int], Revision] = field(default_factory=dict, init=False, repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
 
@@ -80,13 +81,13 @@ class Store:
                 f"store {str(self.directory)!r} has format {there!r}, this SpecK reads {FORMAT!r}"
             )
         with self._database.scan() as records:
-            for _ in records:  # what is damaged is told now, not when it is needed
+            for _ in records:  # damage is reported now, not at the first use
                 pass
         if found is None:
             self._database.write([(FORMAT_KEY, FORMAT.encode())])
 
     def _own_identity(self) -> str:
-        """What tells the attempts of this store from those of others; a copy out of a backup has the same."""
+        """The identity by which attempts name this store; a copy restored from a backup has the same."""
         found = self._database.get(IDENTITY_KEY)
         if found is None:
             found = secrets.token_hex(8).encode()
@@ -104,13 +105,15 @@ class Store:
     def transaction(self) -> Iterator[Transaction]:
         """Everything put inside is written when the block ends without an error; then it is on disk.
 
-        Blocks exclude each other; their writes do not, and several go to disk at once.  So what one thread
-        reads in its block, no other may be about to change: each job is one thread's at a time.
+        Blocks exclude each other; their writes do not, and several go to disk at once.  So a record that one
+        thread reads in its block may not be changed by another: each job is one thread's at a time.
         """
         with self._lock:
             transaction = Transaction(self._database.keys)
             yield transaction
             changes = [*transaction.changes(), *self._events_of(transaction)]
+        if not changes:
+            return
         self._database.write(changes)
         self._forget_cached(changes)
         for event in transaction.events:
@@ -203,13 +206,13 @@ class Store:
         return [int(key.rsplit(b"/", 1)[1]) for key in found]
 
     def job(self, name: str) -> JobRecord | None:
-        """What is deployed of a job."""
+        """The record of a job."""
         key = key_of("job", name)
         value = self._database.get(key)
         return None if value is None else self._decoded(key, codec.decode_job, name, value)
 
     def jobs(self, composition: str | None = None) -> list[JobRecord]:
-        """What is deployed of each job (of one composition), by name."""
+        """The records of all jobs (of one composition), by name."""
         records = self._scan(b"job/", codec.decode_job)
         return [each for each in records if composition is None or each.composition == composition]
 
@@ -283,7 +286,7 @@ class Store:
             return list(islice((data for data in older if accept is None or accept(data)), max(limit, 1)))
 
     def tries(self) -> dict[str, RetryState]:
-        """What was tried of the jobs that do not come up, by job name."""
+        """The tries of the jobs that do not come up, by job name."""
         return dict(self._scan(b"tries/", lambda name, value: (name, codec.decode_tries(value))))
 
     def events(self, limit: int = 100, accept: Callable[[Event], bool] | None = None) -> list[Event]:
@@ -317,7 +320,7 @@ class Store:
 
     @property
     def failure(self) -> StoreError | None:
-        """What kept the last change from the disk, until one succeeds or :meth:`retry` finds room again."""
+        """The error of the last change, until one succeeds or :meth:`retry` finds room again."""
         return self._database.failure
 
     def retry(self) -> None:

@@ -26,7 +26,7 @@ class Transaction:
         self._changes: dict[bytes, bytes | None] = {}
 
     def changes(self) -> list[Change]:
-        """What was gathered, but for the events, whose numbers are given when they are written."""
+        """The changes so far, but for events, which get their numbers when they are written."""
         return list(self._changes.items())
 
     def put_head(self, head: Head) -> None:

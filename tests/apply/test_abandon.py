@@ -8,11 +8,17 @@ from dataclasses import replace
 import pytest
 
 from speck.apply.operation import Operation
-from speck.coordinator import Coordinator
+from speck.coordinator import Coordinator, Queries, Services
 from speck.core.job import Composition
 from speck.core.runtime import State
 from speck.errors import InvalidInput, SpeckError
-from tests.support.coordinator_bench import begin_fixture, coordinator_fixture, world_fixture  # noqa: F401
+from tests.support.coordinator_bench import (  # noqa: F401
+    begin_fixture,
+    coordinator_fixture,
+    queries_fixture,
+    services_fixture,
+    world_fixture,
+)
 from tests.support.doubles import World
 from tests.support.jobs_by_hand import chain, composition
 from tests.support.rest_server import RestServer, rest_fixture, yaml_of  # noqa: F401
@@ -37,7 +43,7 @@ def test_without_the_word_nothing_leaves_a_silent_site(coordinator: Coordinator,
 
 
 def test_a_copy_is_left_and_fenced_and_stopped_when_its_engine_answers(
-    coordinator: Coordinator, world: World
+    coordinator: Coordinator, queries: Queries, world: World
 ) -> None:
     carry_out(coordinator, composition(A, B))
     (old,) = world.running("b")
@@ -48,7 +54,7 @@ def test_a_copy_is_left_and_fenced_and_stopped_when_its_engine_answers(
     assert (new.attempt.number, new.attempt.session) == (2, old.attempt.session)
     assert new.attempt.state is not None
     assert old.message == "taken over by attempt 2"
-    assert coordinator.views.job("b")["left_behind"] == [{"address": ENGINE, "attempt": 1}]
+    assert queries.job("b")["left_behind"] == [{"address": ENGINE, "attempt": 1}]
     assert world.where()["b"] == OTHER
 
     carry_out(coordinator, composition(A, MOVED))  # it does not answer yet
@@ -60,18 +66,20 @@ def test_a_copy_is_left_and_fenced_and_stopped_when_its_engine_answers(
     assert [running.attempt.id for running in world.running("b")] == [new.attempt.id]
 
 
-def test_the_loop_stops_a_copy_when_its_engine_answers(coordinator: Coordinator, world: World) -> None:
+def test_the_loop_stops_a_copy_when_its_engine_answers(
+    coordinator: Coordinator, queries: Queries, world: World
+) -> None:
     carry_out(coordinator, composition(A, B))
     world.down(ENGINE)
     assert carry_out(coordinator, composition(A, MOVED), ENGINE).actions["b"].state == "done"
-    coordinator.loop.round()
+    coordinator.reconciler.round()
     assert len(coordinator.store.abandoned_attempts()) == 1  # it does not answer yet
     world.up(ENGINE)
-    coordinator.loop.round()
+    coordinator.reconciler.round()
     assert coordinator.store.abandoned_attempts() == []
     assert [address for name, address in world.where().items() if name == "b"] == [OTHER]
-    last = coordinator.events(1)[0]
-    assert (last["kind"], last["composition"]) == ("stopped", coordinator.views.compositions()[0]["name"])
+    last = queries.events(1)[0]
+    assert (last["kind"], last["composition"]) == ("stopped", queries.compositions()[0]["name"])
 
 
 def test_its_broker_must_be_reached(coordinator: Coordinator, world: World) -> None:
@@ -119,9 +127,9 @@ def test_a_job_that_goes_leaves_a_fence_until_its_copy_has_ended(
 
 
 def test_a_crash_in_between_forgets_nothing(
-    begin: Callable[[], Coordinator], world: World, monkeypatch: pytest.MonkeyPatch
+    begin: Callable[[], Services], world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    coordinator = begin()
+    coordinator = begin().coordinator
     carry_out(coordinator, composition(A, B))
     world.down(ENGINE)
     hold = world.hold("submit", "b")
@@ -131,7 +139,7 @@ def test_a_crash_in_between_forgets_nothing(
     assert [copy.address for copy in coordinator.store.abandoned_attempts()] == [ENGINE]
     hold.release()
     assert operation.wait(30)
-    coordinator = begin()
+    coordinator = begin().coordinator
     assert [copy.address for copy in coordinator.store.abandoned_attempts()] == [ENGINE]
 
 

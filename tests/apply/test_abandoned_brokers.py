@@ -14,14 +14,21 @@ import pytest
 from speck.apply.abandon import addresses_of
 from speck.apply.operation import Operation
 from speck.controller import reaper
-from speck.coordinator import Coordinator
+from speck.coordinator import Coordinator, Queries, build
 from speck.core.inventory import Broker, Engine, Inventory, Site
 from speck.core.runtime import JobState
+from speck.core.settings import Settings
 from speck.errors import InvalidInput, Rejected, SpeckError
 from speck.store import Store
 from speck.store.abandoned import AbandonedSession
 from tests.apply.test_abandon import carry_out
-from tests.support.coordinator_bench import begin_fixture, coordinator_fixture, world_fixture  # noqa: F401
+from tests.support.coordinator_bench import (  # noqa: F401
+    begin_fixture,
+    coordinator_fixture,
+    queries_fixture,
+    services_fixture,
+    world_fixture,
+)
 from tests.support.doubles import World, double_kinds
 from tests.support.jobs_by_hand import chain, composition, make_job, write_code
 from tests.support.killed_coordinator import ShortLife
@@ -76,7 +83,9 @@ def leave(coordinator: Coordinator, world: World) -> Operation:
 # --- leaving
 
 
-def test_a_job_moves_off_a_site_that_is_gone_with_its_broker(coordinator: Coordinator, world: World) -> None:
+def test_a_job_moves_off_a_site_that_is_gone_with_its_broker(
+    coordinator: Coordinator, queries: Queries, world: World
+) -> None:
     carry_out(coordinator, composition(ALONE))
     before = gone(world)
     operation = carry_out(coordinator, composition(MOVED), *SITE)
@@ -87,19 +96,19 @@ def test_a_job_moves_off_a_site_that_is_gone_with_its_broker(coordinator: Coordi
     (new,) = (each for each in world.running("b") if each.job.spe_address == OTHER)
     assert (new.attempt.number, new.attempt.session) == (2, "speck-b.2")
     assert new.attempt.state is not None
-    coordinator.loop.round()
-    assert coordinator.views.job("b")["drift"] is None
+    coordinator.reconciler.round()
+    assert queries.job("b")["drift"] is None
 
 
-def test_what_is_lost_is_said(coordinator: Coordinator, world: World) -> None:
+def test_what_is_lost_is_said(coordinator: Coordinator, queries: Queries, world: World) -> None:
     note = leave(coordinator, world).actions["b"].note
     assert "what waited at 't1' of tcp://b1:1883, which was left behind" in note
-    said = [each["message"] for each in coordinator.events() if each["kind"] == "given up"]
+    said = [each["message"] for each in queries.events() if each["kind"] == "given up"]
     assert said == [f"job 'b': {note}"]
     back(world)
     world.broker(BROKER).backlog["speck-b"] = 7
-    coordinator.loop.round()
-    last = [each["message"] for each in coordinator.events() if each["kind"] == "given up"][-1]
+    coordinator.reconciler.round()
+    last = [each["message"] for each in queries.events() if each["kind"] == "given up"][-1]
     assert "at most 7 messages that waited at 't1' of tcp://b1:1883" in last
 
 
@@ -117,7 +126,7 @@ def test_a_job_on_it_can_be_deleted(coordinator: Coordinator, world: World, whol
     assert asked(world, before) == []
     assert coordinator.store.job("b") is None
     back(world)
-    coordinator.loop.round()
+    coordinator.reconciler.round()
     assert nothing_left(coordinator)
     assert "b" not in world.where()
     assert (world.broker(BROKER).sessions, world.broker(BROKER).fences) == ({}, {})
@@ -130,7 +139,7 @@ def test_a_whole_composition_moves(coordinator: Coordinator, world: World) -> No
     assert carry_out(coordinator, composition(*moved), *SITE).state == "succeeded"
     assert asked(world, before) == []
     back(world)
-    coordinator.loop.round()
+    coordinator.reconciler.round()
     assert nothing_left(coordinator)
     assert world.where() == {"a": OTHER, "b": OTHER}
     assert (world.broker(BROKER).sessions, world.broker(BROKER).fences) == ({}, {})
@@ -145,7 +154,7 @@ def test_an_engine_that_is_there_is_asked_to_stop_the_copy(coordinator: Coordina
     assert coordinator.store.abandoned_attempts() == []
     assert coordinator.store.abandoned_sessions() == [SESSION]
     world.up(BROKER)
-    coordinator.loop.round()
+    coordinator.reconciler.round()
     assert nothing_left(coordinator)
     assert (world.broker(BROKER).sessions, world.broker(BROKER).fences) == ({}, {})
 
@@ -203,56 +212,58 @@ def test_the_broker_alone_comes_back(coordinator: Coordinator, world: World) -> 
     leave(coordinator, world)
     old = next(each for each in world.running("b") if each.attempt.number == 1)
     world.up(BROKER)
-    coordinator.loop.round()
+    coordinator.reconciler.round()
     assert (old.state, old.message) == (JobState.FAILED, "taken over by attempt 2")
     assert coordinator.store.abandoned_sessions() == [replace(SESSION, fenced=True)]
     assert world.broker(BROKER).sessions == {"speck-b": "t1"}  # until the copy has had the time to look
-    coordinator.loop.round()
+    coordinator.reconciler.round()
     assert coordinator.store.abandoned_sessions() == []
     assert (world.broker(BROKER).sessions, world.broker(BROKER).fences) == ({}, {"speck-b": 2})
     world.up(ENGINE)
-    coordinator.loop.round()
+    coordinator.reconciler.round()
     assert_clean(coordinator, world)
 
 
 def test_the_engine_alone_comes_back(coordinator: Coordinator, world: World) -> None:
     leave(coordinator, world)
     world.up(ENGINE)
-    coordinator.loop.round()
+    coordinator.reconciler.round()
     assert coordinator.store.abandoned_attempts() == []
     assert world.where() == {"b": OTHER}
     assert coordinator.store.abandoned_sessions() == [SESSION]
     world.up(BROKER)
-    coordinator.loop.round()
+    coordinator.reconciler.round()
     assert_clean(coordinator, world)
 
 
 @pytest.mark.parametrize("empty", [False, True])
-def test_both_come_back_and_the_fence_is_first(coordinator: Coordinator, world: World, empty: bool) -> None:
+def test_both_come_back_and_the_fence_is_first(
+    coordinator: Coordinator, queries: Queries, world: World, empty: bool
+) -> None:
     leave(coordinator, world)
     if empty:
         world.broker(BROKER).sessions.clear()
         world.broker(BROKER).fences.clear()
     back(world)
     since = len(world.calls)
-    coordinator.loop.round()
+    coordinator.reconciler.round()
     methods = [method for method, _, _ in asked(world, since) if method not in ("status", "statuses")]
     assert methods == ["fence", "ensure_session", "stop", "waiting", "delete_session"]
     assert_clean(coordinator, world)
-    assert [each["kind"] for each in coordinator.events()].count("drift") == 0
+    assert [each["kind"] for each in queries.events()].count("drift") == 0
 
 
-def test_a_copy_that_comes_back_is_no_drift(coordinator: Coordinator, world: World) -> None:
+def test_a_copy_that_comes_back_is_no_drift(coordinator: Coordinator, queries: Queries, world: World) -> None:
     other = make_job("c", source_broker=FAR, sink_broker=FAR)  # which keeps its place at that engine
     carry_out(coordinator, composition(ALONE, other))
     gone(world)
     carry_out(coordinator, composition(MOVED, other), *SITE)
     back(world)
-    coordinator.loop.round()
-    coordinator.loop.round()
+    coordinator.reconciler.round()
+    coordinator.reconciler.round()
     assert nothing_left(coordinator)
     assert world.where() == {"b": OTHER, "c": ENGINE}
-    assert [each["kind"] for each in coordinator.events()].count("drift") == 0
+    assert [each["kind"] for each in queries.events()].count("drift") == 0
 
 
 def test_the_next_apply_ends_it_too(coordinator: Coordinator, world: World) -> None:
@@ -272,7 +283,7 @@ def test_the_job_comes_back_before_its_former_copy_was_told(coordinator: Coordin
     assert running.attempt.session != "speck-b"
     assert nothing_left(coordinator)
     assert world.broker(BROKER).sessions == {running.attempt.session: "t1"}
-    coordinator.loop.round()
+    coordinator.reconciler.round()
     assert running.state is JobState.RUNNING
 
 
@@ -288,11 +299,11 @@ def test_a_job_made_anew_is_not_kept_out_by_a_fence_of_before(
     world.up(BROKER)
     carry_out(coordinator, composition(replace(ALONE, spe_address=OTHER)))
     (running,) = world.running("b")
-    coordinator.loop.round()
-    coordinator.loop.round()
+    coordinator.reconciler.round()
+    coordinator.reconciler.round()
     assert running.state is JobState.RUNNING
     world.up(ENGINE)
-    coordinator.loop.round()
+    coordinator.reconciler.round()
     assert nothing_left(coordinator)
     assert world.broker(BROKER).sessions == {running.attempt.session: "t1"}
     assert world.broker(BROKER).fences == {running.attempt.session: 1}
@@ -307,7 +318,7 @@ def test_a_source_that_is_left_later_keeps_the_fence_for_a_copy_of_before(
     carry_out(coordinator, composition(MOVED))
     assert (world.broker(BROKER).sessions, world.broker(BROKER).fences) == ({}, {"speck-b": 2})
     world.up(ENGINE)
-    coordinator.loop.round()
+    coordinator.reconciler.round()
     assert_clean(coordinator, world)
 
 
@@ -320,7 +331,7 @@ def test_what_is_silent_for_long_is_asked_less_often(
     counts = []
     for _ in range(10):
         since = len(world.calls)
-        coordinator.loop.round()
+        coordinator.reconciler.round()
         counts.append(len(asked(world, since)))
     assert counts == [2, 2, 0, 0, 2, 0, 0, 0, 0, 2]
     since = len(world.calls)
@@ -348,14 +359,11 @@ class Lives:
         self.life = ShortLife(self.world, self._store)
         store = Store(self._store)
         self.life.writes(store._database)
-        self._open = Coordinator(
-            store,
-            double_kinds(self.life),
-            roots=[self.directory],
-            period=0,  # type: ignore[arg-type]
-        )
+        self._open = build(
+            store, double_kinds(self.life), settings=Settings(roots=(self.directory,), period=0)
+        ).coordinator
         self._open.start()
-        for operation in self._open.recent_operations():
+        for operation in self._open.operations.recent():
             assert operation.wait(30)
         return self._open
 
@@ -402,7 +410,7 @@ def test_killed_at_any_moment_while_it_leaves(lives: Callable[[], Lives]) -> Non
         assert coordinator.store.abandoned_sessions() == [SESSION], moment
         assert [each.attempt.number for each in coordinator.store.abandoned_attempts()] == [1]
         back(one.world)
-        coordinator.loop.round()
+        coordinator.reconciler.round()
         assert_clean(coordinator, one.world)
         moment += 1
     assert moment > 20
@@ -429,12 +437,12 @@ def test_killed_at_any_moment_while_the_site_comes_back(
         one.life.moments = moment
         for _ in range(2):
             if not one.life.dead:
-                coordinator.loop.round()
+                coordinator.reconciler.round()
         died = one.life.dead
         coordinator = one.begin()
         back(one.world)
-        coordinator.loop.round()
-        coordinator.loop.round()
+        coordinator.reconciler.round()
+        coordinator.reconciler.round()
         assert_clean(coordinator, one.world)
         moment += 1
     assert moment > 5
@@ -443,18 +451,18 @@ def test_killed_at_any_moment_while_the_site_comes_back(
 # --- for good
 
 
-def test_what_never_comes_back_is_forgotten(coordinator: Coordinator, world: World) -> None:
+def test_what_never_comes_back_is_forgotten(coordinator: Coordinator, queries: Queries, world: World) -> None:
     leave(coordinator, world)
     with pytest.raises(InvalidInput, match="'sc://e2:1' is no site"):
-        coordinator.leftovers.forget([OTHER])
-    assert coordinator.leftovers.forget([ENGINE], "somebody") == 1
+        coordinator.reaper.forget([OTHER])
+    assert coordinator.reaper.forget([ENGINE], "somebody") == 1
     assert coordinator.store.abandoned_sessions() == [SESSION]
-    assert coordinator.leftovers.forget([BROKER], "somebody") == 1
+    assert coordinator.reaper.forget([BROKER], "somebody") == 1
     assert nothing_left(coordinator)
-    told = [each for each in coordinator.events() if each["kind"] == "forgotten"]
+    told = [each for each in queries.events() if each["kind"] == "forgotten"]
     assert [each["author"] for each in told] == ["somebody", "somebody"]
     since = len(world.calls)
-    coordinator.loop.round()
+    coordinator.reconciler.round()
     assert asked(world, since) == []
 
 
@@ -463,8 +471,8 @@ def test_a_fence_goes_with_a_copy_that_is_forgotten(coordinator: Coordinator, wo
     world.down(ENGINE)
     assert coordinator.delete_composition("traffic", leave_behind=[ENGINE]).wait(30)
     assert world.broker(BROKER).fences == {"speck-b": 2}
-    coordinator.leftovers.forget([ENGINE])
-    coordinator.loop.round()
+    coordinator.reaper.forget([ENGINE])
+    coordinator.reconciler.round()
     assert nothing_left(coordinator)
     assert world.broker(BROKER).fences == {}
 

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from speck.apply.attempts import KEPT_STATES
+from speck.apply.job_state import RETAINED_STATES
 from speck.apply.operation import Operation
 from speck.binder import DisposableState, EngineBinder, ProgressAware, Registry
-from speck.coordinator import Coordinator
+from speck.coordinator import Coordinator, build
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.runtime import Handle, JobState, JobStatus, State
+from speck.core.settings import Settings
 from speck.errors import OutcomeUnknown, Rejected
 from speck.store import JobRecord, Store
 from tests.support.doubles import InMemoryEngine, World, double_kinds
@@ -71,7 +72,9 @@ def world() -> Iterator[World]:
 @pytest.fixture
 def coordinator(tmp_path: Path, world: World) -> Iterator[Coordinator]:
     with Store(tmp_path / "store") as store:
-        coordinator = Coordinator(store, kinds(world), roots=[write_code(tmp_path)], period=0)
+        coordinator = build(
+            store, kinds(world), settings=Settings(roots=(write_code(tmp_path),), period=0)
+        ).coordinator
         coordinator.start()
         yield coordinator
         coordinator.close()
@@ -111,7 +114,7 @@ def test_all_but_the_last_states_are_deleted(coordinator: Coordinator, world: Wo
     for number in range(1, 6):
         places.append(f"memory:/a/savepoint-{world.running('a')[0].attempt.id}")
         update(coordinator, number)
-        assert saved(world) == set(places[-KEPT_STATES:])
+        assert saved(world) == set(places[-RETAINED_STATES:])
         (running,) = world.running("a")
         assert running.attempt.state is not None
         assert running.attempt.state.location == places[-1]
@@ -130,11 +133,11 @@ def test_a_state_that_could_not_be_deleted_is_later(coordinator: Coordinator, wo
     world.fail("dispose_state", OutcomeUnknown("silence", address=ENGINE), times=1)
     for number in range(1, 4):
         update(coordinator, number)
-    assert len(saved(world)) == KEPT_STATES + 1
-    assert len(kept(coordinator).left) == 1
+    assert len(saved(world)) == RETAINED_STATES + 1
+    assert len(kept(coordinator).garbage_states) == 1
     update(coordinator, 4)
-    assert len(saved(world)) == KEPT_STATES
-    assert kept(coordinator).left == ()
+    assert len(saved(world)) == RETAINED_STATES
+    assert kept(coordinator).garbage_states == ()
 
 
 def test_a_state_that_could_not_be_deleted_with_its_job_is_told(
@@ -170,7 +173,7 @@ def leave_behind(coordinator: Coordinator, world: World) -> str:
 
 def test_what_a_copy_left_behind_leaves_in_the_end_is_deleted(coordinator: Coordinator, world: World) -> None:
     place = leave_behind(coordinator, world)
-    coordinator.loop.round()
+    coordinator.reconciler.round()
     assert coordinator.store.abandoned_attempts() == []
     assert ("dispose_state", ENGINE, place) in world.calls
     assert saved(world) == set()
@@ -183,7 +186,7 @@ def test_what_a_copy_left_behind_leaves_is_deleted_when_its_job_has_gone(
     world.down(ENGINE)
     assert coordinator.delete_composition("traffic").wait(30)
     world.up(ENGINE)
-    coordinator.loop.round()
+    coordinator.reconciler.round()
     assert coordinator.store.abandoned_attempts() == []
     assert saved(world) == set()
 
@@ -193,10 +196,10 @@ def test_a_state_that_gave_no_answer_is_deleted_with_the_next_look(
 ) -> None:
     place = leave_behind(coordinator, world)
     world.fail("dispose_state", OutcomeUnknown("silence", address=ENGINE), times=1)
-    coordinator.loop.round()
+    coordinator.reconciler.round()
     assert [copy.address for copy in coordinator.store.abandoned_attempts()] == [ENGINE]
     assert saved(world) == {place}
-    coordinator.loop.round()
+    coordinator.reconciler.round()
     assert coordinator.store.abandoned_attempts() == []
     assert saved(world) == set()
 
@@ -206,7 +209,7 @@ def test_a_state_that_cannot_be_deleted_is_left_and_the_copy_has_ended(
 ) -> None:
     place = leave_behind(coordinator, world)
     world.fail("dispose_state", Rejected("no right to", address=ENGINE), times=None)
-    coordinator.loop.round()
+    coordinator.reconciler.round()
     assert coordinator.store.abandoned_attempts() == []
     assert saved(world) == {place}
 
@@ -217,7 +220,7 @@ def test_what_the_new_copy_began_from_is_not_deleted_with_the_old_one(
     """As on Flink, where a copy that has ended answers its last checkpoint."""
     monkeypatch.setattr(SavingEngine, "stop", InMemoryEngine.stop)
     leave_behind(coordinator, world)
-    coordinator.loop.round()
+    coordinator.reconciler.round()
     assert coordinator.store.abandoned_attempts() == []
     (running,) = world.running("a")
     assert running.attempt.state is not None

@@ -13,9 +13,10 @@ from typing import cast
 import pytest
 
 from speck.apply.operation import Operation
-from speck.coordinator import Coordinator
+from speck.coordinator import Coordinator, build
 from speck.core.job import Composition, Job
 from speck.core.runtime import Attempt, Handle
+from speck.core.settings import Settings
 from speck.errors import OutcomeUnknown, Rejected
 from speck.store import Store
 from tests.support.doubles import InMemoryEngine, World, double_kinds
@@ -52,7 +53,9 @@ def begin(tmp_path: Path, world: World) -> Iterator[Begin]:
         world.heal()
         arrange()
         root = write_code(tmp_path)
-        coordinator = Coordinator(Store(tmp_path / "store"), double_kinds(world), roots=[root], period=0)
+        coordinator = build(
+            Store(tmp_path / "store"), double_kinds(world), settings=Settings(roots=(root,), period=0)
+        ).coordinator
         running.append(coordinator)
         coordinator.start()
         return coordinator
@@ -90,7 +93,7 @@ def resumed(coordinator: Coordinator) -> Operation:
     (operation,) = (
         live
         for data in coordinator.store.operations()
-        if (live := coordinator.live_operation(data["id"])) is not None
+        if (live := coordinator.operations.live(data["id"])) is not None
     )
     assert operation.wait(30)
     return operation
@@ -236,7 +239,9 @@ class Watched:
 
     def _begin(self, world: World, place: Path) -> Coordinator:
         self.close()
-        self._open = Coordinator(Store(place), double_kinds(world, settle=0.1), roots=[self.root], period=0)
+        self._open = build(
+            Store(place), double_kinds(world, settle=0.1), settings=Settings(roots=(self.root,), period=0)
+        ).coordinator
         self._open.start()
         return self._open
 
@@ -261,12 +266,12 @@ def assert_put_back(watched: Watched, coordinator: Coordinator, operation: Opera
     assert (running.job.trigger, running.attempt.state is not None) == (A.trigger, True)
     assert watched.before in running.attempt.state.location  # type: ignore[union-attr]
     before = watched.world.changes()
-    coordinator.loop.round()
-    assert coordinator.operations.free("traffic")
+    coordinator.reconciler.round()
+    assert coordinator.operations.is_idle("traffic")
     assert watched.world.changes() == before  # what was refused is not tried again by itself
     record = coordinator.store.job("a")
     assert record is not None
-    assert record.former == 0
+    assert record.rollback_revision == 0
 
 
 @pytest.mark.parametrize("watched", [True], indirect=True)
@@ -296,7 +301,7 @@ def test_a_copy_that_lives_is_kept_and_has_no_former_any_more(watched: Watched, 
     assert world.changes() == before
     record = coordinator.store.job("a")
     assert record is not None
-    assert record.former == 0
+    assert record.rollback_revision == 0
 
 
 def test_session_that_could_not_be_deleted_goes_with_the_next_apply(begin: Begin, world: World) -> None:

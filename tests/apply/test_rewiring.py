@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from speck.apply.operation import Operation
-from speck.coordinator import Coordinator
+from speck.coordinator import Coordinator, build
 from speck.core.job import Composition, Job
 from speck.core.plan import Deployed, make_plan
 from speck.core.rewiring import rewirings
+from speck.core.settings import Settings
 from speck.errors import Rejected
-from speck.store import Store
+from speck.store import Store, auditlog
 from tests.support.doubles import World, double_kinds
 from tests.support.jobs_by_hand import chain, composition, make_job, write_code
 
@@ -30,7 +31,7 @@ def waits(former: list[Job], wanted: list[Job]) -> dict[str, set[str]]:
     stored = {job.job_name: Deployed(job) for job in former}
     plan = make_plan("traffic", 1, {job.job_name: job for job in wanted}, stored)
     actions = {each.job.job_name: each for each in plan.actions}
-    found = rewirings(actions, all_goes=not wanted)
+    found = rewirings(actions, delete_all=not wanted)
     return {name: set(each.writers) for name, each in found.items()}
 
 
@@ -86,7 +87,9 @@ def begin(tmp_path: Path, world: World) -> Iterator[Begin]:
             last.close()
             store = last.enter_context(Store(tmp_path / "store"))
             kinds = double_kinds(world, settle=settle)
-            made = Coordinator(store, kinds, roots=[write_code(tmp_path)], period=0, drain=drain)
+            made = build(
+                store, kinds, settings=Settings(roots=(write_code(tmp_path),), period=0, drain=drain)
+            ).coordinator
             last.callback(made.close)
             made.start()
             return made
@@ -162,9 +165,7 @@ def test_job_that_does_not_drain_in_time_goes_on_and_loses_nothing(begin: Begin,
     edited = composition(A_ELSEWHERE, B_ELSEWHERE)
     operation = carry_out(coordinator, edited)
     assert states(operation) == {"a": "done", "b": "waiting"}
-    assert "what waits for it at 't1' of tcp://b1:1883 was not worked off in 0.3 s" in (
-        operation.actions["b"].error
-    )
+    assert "the messages at 't1' of tcp://b1:1883 were not drained in 0.3 s" in (operation.actions["b"].error)
     assert world.broker(BROKER).sessions == {"speck-a": "t0", "speck-b": "t1", "speck-b.2": "x1"}
     assert [each.attempt.session for each in world.running("b")] == ["speck-b"]
     world.broker(BROKER).backlog.clear()
@@ -182,7 +183,9 @@ def test_job_that_is_not_waited_for_tells_what_was_given_up(begin: Begin, world:
     told = "given up: at most 7 messages that waited at 't1' of tcp://b1:1883"
     assert operation.actions["b"].note == told
     assert operation.to_dict()["actions"][1]["note"] == told
-    assert f"job 'b': {told}" in [each["message"] for each in coordinator.events()]
+    assert f"job 'b': {told}" in [
+        each["message"] for each in auditlog.entries(coordinator.store, 100, auditlog.Filter())
+    ]
 
 
 def test_job_that_cannot_tell_is_let_go_when_it_reads_no_more(begin: Begin, world: World) -> None:
@@ -224,7 +227,7 @@ def test_copy_that_died_before_it_had_drained_runs_once_more_to_do_so(begin: Beg
     world.restart(ENGINE)
     again = carry_out(coordinator, edited)
     assert states(again) == {"a": "done", "b": "waiting"}
-    assert "was not worked off in 0.3 s" in again.actions["b"].error
+    assert "were not drained in 0.3 s" in again.actions["b"].error
     (running,) = world.running("b")
     assert (running.attempt.session, running.attempt.state is not None) == ("speck-b", True)
     world.crash("b")

@@ -14,7 +14,7 @@ from tests.support.examples import job
 ADDRESS = "http://edge:8081/"
 
 
-def test_copies_at_one_engine_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copies_at_one_engine_are_observed_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(startup_probe, "_FRESH", 1000.0)
     world = World()
     engine = InMemoryEngine(world, ADDRESS, "flink")

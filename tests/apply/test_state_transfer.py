@@ -11,10 +11,11 @@ import pytest
 
 from speck.apply.operation import Operation
 from speck.binder import EngineBinder, Registry, Snapshot, StateLocator, StateTransferable
-from speck.coordinator import Coordinator
+from speck.coordinator import Coordinator, build
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.runtime import Attempt, Handle, State
+from speck.core.settings import Settings
 from speck.errors import BinderError, OutcomeUnknown, Rejected
 from speck.store import Store
 from tests.support.doubles import InMemoryEngine, World, checkpoint, double_kinds
@@ -134,7 +135,9 @@ class Begin:
         self.life = Life(self._world, place)
         registry = kinds(cast(World, self.life), self._disks, engine)
         roots = [write_code(self._directory)]
-        self.coordinator = Coordinator(self._open, registry, roots=roots, period=0, state_limit=state_limit)
+        self.coordinator = build(
+            self._open, registry, settings=Settings(roots=roots, period=0, state_limit=state_limit)
+        ).coordinator
         self.coordinator.start()
         return self.coordinator
 
@@ -290,7 +293,7 @@ def test_a_coordinator_that_is_killed_amid_the_move_goes_on(
     operation, _ = coordinator.apply(composition(MOVED))
     assert operation.wait(30)
     assert begin.life.dead
-    resumed = begin().live_operation(operation.id)
+    resumed = begin().operations.live(operation.id)
     assert resumed is not None
     assert resumed.wait(30)
     assert resumed.state == "succeeded"

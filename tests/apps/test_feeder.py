@@ -266,7 +266,7 @@ def test_what_a_broker_did_not_acknowledge_is_sent_again(
     os.kill(mosquitto.pid, signal.SIGSTOP)
     for number in numbers:
         sender.publish("sensors/1", number)
-    sender.turn(0.0)
+    sender.exchange(0.0)
     os.kill(mosquitto.pid, signal.SIGTERM)  # It comes before anything that has not been read.
     os.kill(mosquitto.pid, signal.SIGCONT)
     mosquitto.stop()
@@ -344,7 +344,7 @@ def test_a_broker_that_refuses_is_named(day: Path, tmp_path: Path, settings: str
 def test_a_broker_that_does_not_come_is_named(publisher: ModuleType) -> None:
     address = f"tcp://127.0.0.1:{free_port()}"
     with pytest.raises(publisher.PublishError, match=f"broker '{address}' cannot be reached: .*refused"):
-        publisher.Publisher(address, patience=0.1).publish("sensors/1", b"")
+        publisher.Publisher(address, outage=0.1).publish("sensors/1", b"")
 
 
 def test_a_server_that_is_no_broker_is_named(publisher: ModuleType) -> None:
@@ -353,7 +353,7 @@ def test_a_server_that_is_no_broker_is_named(publisher: ModuleType) -> None:
         address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
         words = f"broker '{address}' cannot be reached: the broker closed the connection"
         with pytest.raises(publisher.PublishError, match=words):
-            publisher.Publisher(address, patience=0.1).publish("sensors/1", b"")
+            publisher.Publisher(address, outage=0.1).publish("sensors/1", b"")
 
 
 def _hang_up(server: socket.socket) -> None:
@@ -371,7 +371,7 @@ def _hang_up(server: socket.socket) -> None:
         (["--broker", "A=tcp:/x"], "'tcp:/x' is not a broker address (expected tcp://HOST:PORT"),
         (["--broker", "A=tcp://127.0.0.1:99999"], "'tcp://127.0.0.1:99999' is not a broker address"),
         (["--broker", "E=tcp://127.0.0.1:1"], "no broker for site"),
-        (["--broker", "A"], "'A' is not NAME=VALUE"),
+        (["--broker", "A"], "'A' has no name or value (expected NAME=VALUE)"),
         (["--broker", "A=tcp://127.0.0.1:1", "--only", "E/1"], "'E/1' is not a stream (expected SITE/NUMBER"),
         (["--broker", "A=tcp://127.0.0.1:1", "--part", "3/2"], "'3/2' is not a part (expected K/N"),
         (["--broker", "A=tcp://127.0.0.1:1", "--malformed", "1"], "'1' is not a share (expected 0 up to 1"),

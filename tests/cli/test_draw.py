@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -11,7 +12,7 @@ from speck.cli.draw.picture import lay_out
 from speck.core.graph import Graph
 from speck.core.inventory import Inventory
 from speck.core.job import Job
-from speck.errors import InvalidInput
+from speck.errors import InvalidInput, SpeckError
 from tests.support.examples import job, one_site
 
 INVENTORY = Inventory({name: one_site(name, f"sc://{name}:15002", f"tcp://{name}:1883") for name in "ABCD"})
@@ -122,8 +123,16 @@ def test_edges_into_the_middle_of_a_site_get_a_lane() -> None:
 
 
 def test_another_suffix_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match=r"is of no known kind \(expected .svg or .png\)"):
+    with pytest.raises(InvalidInput, match=r"has an unknown suffix \(expected .svg or .png\)"):
         draw_image([], INVENTORY, tmp_path / "picture.gif")
+
+
+def test_a_picture_without_the_extra_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "speck.cli.draw.picture")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(SpeckError, match=r"package matplotlib.*\(pip install 'speck\[graph\]'\)"):
+        draw_image([job("a")], INVENTORY, tmp_path / "picture.svg")
+    assert "a" in draw_text([job("a")], INVENTORY)
 
 
 def test_a_path_that_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a person sees of plain data."""
+"""Lines and tables from plain data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.text import Text
 
 from speck.cli import render
 from speck.cli.render.checks import clock_ahead, limit
-from speck.cli.render.words import LONGEST, shown, shown_pair
+from speck.cli.render.values import MAX_LENGTH, shown, shown_pair
 
 LONG = "s3://bucket/" + "a" * 80
 
@@ -66,7 +66,7 @@ def test_long_values_are_shown_where_they_differ() -> None:
 @pytest.mark.parametrize("before", ["x" * 500, "short", None])
 def test_no_value_is_longer_than_can_be_read(before: str | None) -> None:
     old, new = shown_pair(before, "y" * 500 + "z")
-    assert max(len(old), len(new)) <= LONGEST
+    assert max(len(old), len(new)) <= MAX_LENGTH
     assert new.endswith("z")
 
 
@@ -103,11 +103,11 @@ def action(job: str, state: str, kind: str = "start") -> dict[str, Any]:
     return {"job": job, "kind": kind, "state": state, "error": ""}
 
 
-def test_only_so_many_actions_at_work_are_shown() -> None:
+def test_running_actions_beyond_the_maximum_are_counted() -> None:
     actions = [action(f"j{number}", "running") for number in range(10)] + [action("done", "done")]
     lines = [line.plain for line in render.running_lines(actions, {"j0": 5.0}, 12.0)]
     assert lines[0] == "  start   j0 … 7 s"
-    assert lines[-1] == "  and 2 more at work"
+    assert lines[-1] == "  and 2 more running"
     assert len(lines) == 9
 
 
@@ -123,7 +123,7 @@ RATES = [
     ("sort", "order"),
     [("waiting", "cdab"), ("input", "bdac"), ("output", "bcda"), ("work", "cadb"), ("name", "abcd")],
 )
-def test_rates_are_sorted_by_a_column_and_what_is_not_told_comes_last(sort: str, order: str) -> None:
+def test_rates_are_sorted_by_a_column_and_unknown_values_come_last(sort: str, order: str) -> None:
     assert "".join(each["job_name"] for each in render.sorted_rates(RATES, sort)) == order
 
 
@@ -131,7 +131,7 @@ def job(state: str, drift: str | None = None, says: str = "") -> dict[str, Any]:
     return {"composition": "c", "state": state, "drift": drift, "waits": says, "error": "", "message": ""}
 
 
-def test_what_changed_of_jobs() -> None:
+def test_changes_of_jobs() -> None:
     before = {"a": job("running"), "b": job("running"), "c": job("starting")}
     after = {"a": job("running"), "b": job("failed", "died", "no street"), "d": job("pending")}
     lines = [render.change_line(each).plain for each in render.job_changes(before, after, 0)]
@@ -142,7 +142,7 @@ def test_what_changed_of_jobs() -> None:
     ]
 
 
-def test_what_changed_of_an_operation() -> None:
+def test_changes_of_an_operation() -> None:
     begun = {
         "id": "op",
         "kind": "apply",
@@ -177,23 +177,23 @@ def test_limits_are_readable() -> None:
     assert limit("session_timeout", "60m") == "session timeout 60m"
 
 
-def test_a_complaint_is_shown_with_what_mends_it() -> None:
+def test_a_fault_is_shown_with_its_remedy() -> None:
     found = [
         {"site": "A", "role": "engine", "address": "sc://a:1", "wrong": [{"message": "m", "remedy": "r"}]},
         {"site": "A", "role": "broker", "address": "tcp://a:1", "wrong": [{"message": "n", "remedy": ""}]},
     ]
     assert [line.plain for line in render.checkup_lines(found)] == [
         "A, engine sc://a:1: m",
-        "    to mend it: r",
+        "    remedy: r",
         "A, broker tcp://a:1: n",
-        "2 wrong",
+        "2 faults",
     ]
-    assert [line.plain for line in render.checkup_lines([])] == ["all well"]
+    assert [line.plain for line in render.checkup_lines([])] == ["no faults"]
 
 
 def test_names_are_not_read_as_markup() -> None:
     console = Console(width=200, record=True, file=StringIO())
-    table = render.scene_table([{"job_name": "[red]x", "wanted": "running", **job("running", None, "[/]")}])
+    table = render.watch_table([{"job_name": "[red]x", "wanted": "running", **job("running", None, "[/]")}])
     console.print(table)
     assert "[red]x" in console.export_text()
     assert isinstance(render.change_line(next(render.job_changes({}, {"[b]": job("lost")}, 0))), Text)
@@ -275,8 +275,8 @@ def test_a_table_in_a_pipe_has_all_columns_whatever_is_in_them() -> None:
     assert drawn(render.sites_table([]), 20) == ["SITE"]
 
 
-def test_one_thing_in_full_is_told_in_words_and_what_matters_first() -> None:
-    told = [
+def test_an_object_is_shown_in_full_with_the_important_fields_first() -> None:
+    lines = [
         line.plain
         for line in render.facts(
             {
@@ -290,7 +290,7 @@ def test_one_thing_in_full_is_told_in_words_and_what_matters_first() -> None:
             }
         )
     ]
-    assert told == [
+    assert lines == [
         "job_name: a",
         "state: running",
         "attempt: 2",

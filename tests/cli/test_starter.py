@@ -1,4 +1,4 @@
-"""``speck init``: what it writes is sound, passes its own test, and runs on a real engine and broker."""
+"""``speck init``: the files are valid, pass their own test, and run on a real engine and broker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from binders.common.java import java
 from binders.spark.local.commands import CONNECTOR
 from speck.cli import cli
-from speck.cli.starter import contents, write
+from speck.cli.init import starter_files, write_starter
 from speck.errors import LocalError, SpeckError
 from tests.support.binder_contract import eventually
 from tests.support.mosquitto_server import PROGRAM, MosquittoServer
@@ -34,27 +34,27 @@ def files_of(directory: Path) -> list[str]:
 
 @pytest.fixture
 def started(tmp_path: Path) -> Path:
-    """A directory as the command writes it."""
+    """A directory written by the command."""
     said = piped(NOWHERE, "init", "first", cwd=tmp_path)
     assert said.returncode == 0, said.stderr
     assert "now: read first/README.md" in said.stderr
     return tmp_path / "first"
 
 
-def test_what_is_written_is_valid(started: Path) -> None:
+def test_the_files_are_valid(started: Path) -> None:
     assert files_of(started) == FILES
     said = piped(NOWHERE, "validate", "composition.yaml", "--sites", "sites.yaml", cwd=started)
-    assert said.stdout == "composition.yaml: composition hot-readings, jobs pick-hot, nothing wrong\n"
+    assert said.stdout == "composition.yaml: composition hot-readings, jobs pick-hot, no faults\n"
     assert piped(NOWHERE, "validate", "sites.yaml", cwd=started).returncode == 0
     drawn = piped(NOWHERE, "graph", "composition.yaml", "--sites", "sites.yaml", cwd=started).stdout
     assert "readings --> pick-hot --> hot" in drawn
 
 
 def test_every_command_of_its_readme_is_one() -> None:
-    readme = next(content.decode() for name, content in contents() if name.name == "README.md")
-    told = set(re.findall(r"\bspeck ([a-z]+)", readme))
-    assert len(told) >= 8
-    assert told <= cli.commands.keys()
+    readme = next(content.decode() for name, content in starter_files() if name.name == "README.md")
+    named = set(re.findall(r"\bspeck ([a-z]+)", readme))
+    assert len(named) >= 8
+    assert named <= cli.commands.keys()
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
@@ -68,10 +68,10 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "sites.yaml").unlink()
     (tmp_path / "README.md").symlink_to(tmp_path / "nowhere")
     with pytest.raises(SpeckError, match=r"README\.md exists already"):
-        write(tmp_path)
+        write_starter(tmp_path)
 
 
-def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     said = piped(NOWHERE, "init", "file/below", cwd=tmp_path)
     assert (said.returncode, said.stderr) == (1, "error: file/below: Not a directory\n")
@@ -125,7 +125,7 @@ def test_it_runs_on_spark_and_mosquitto(
     sites.write_text(text.replace("tcp://127.0.0.1:1883", mosquitto.address) + checkpoints)
     with serving(started) as url:
         checked = piped(url, "sites", "check")
-        assert (checked.returncode, checked.stdout.splitlines()[-1]) == (0, "all well"), checked.stdout
+        assert (checked.returncode, checked.stdout.splitlines()[-1]) == (0, "no faults"), checked.stdout
         applied = piped(url, "apply", "composition.yaml", cwd=started)
         assert applied.returncode == 0, applied.stderr
         friend = MqttFriend(mosquitto.port, "hot")

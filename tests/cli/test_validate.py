@@ -1,4 +1,4 @@
-"""``speck validate``: what the server would say of a file, said without one."""
+"""``speck validate``: the checks of the server, without a server."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SITES = "sites:\n  A:\n    spe_address: sc://a:15002\n    broker_address: tcp://
 
 def test_a_sound_composition(validate: Validate) -> None:
     said = validate(yaml_of("a t0 t1", "b t1 t2"))
-    assert (said.code, said.out) == (0, "file.yaml: composition file, jobs a, b, nothing wrong\n")
+    assert (said.code, said.out) == (0, "file.yaml: composition file, jobs a, b, no faults\n")
     assert said.err.splitlines()[0].startswith("warning: line 3: job 'a': source_topic 't0' is written by no")
     assert validate(yaml_of("a t0 t1"), "--strict").code == 1
 
@@ -60,12 +60,12 @@ def test_variables_are_filled_in(validate: Validate) -> None:
     assert validate(text, "--set", "FROM=t0").code == 0
 
 
-def test_every_fault_is_told(validate: Validate) -> None:
+def test_every_fault_is_reported(validate: Validate) -> None:
     said = validate(yaml_of("a t0 t1 upgrade: maybe; colour: red", "a t1 t2"))
     assert (said.code, said.out) == (1, "")
     lines = said.err.splitlines()
     assert [line.split(":")[0] for line in lines[:-1]] == ["error"] * 3
-    assert lines[-1] == "file.yaml: 3 wrong"
+    assert lines[-1] == "file.yaml: 3 faults"
 
 
 def test_faults_as_json(validate: Validate) -> None:
@@ -93,12 +93,12 @@ def test_job_files_lie_under_the_roots(validate: Validate, tmp_path: Path) -> No
 
 def test_an_inventory_is_read_too(validate: Validate) -> None:
     said = validate(SITES)
-    assert (said.code, said.out, said.err) == (0, "file.yaml: sites A, nothing wrong\n", "")
+    assert (said.code, said.out, said.err) == (0, "file.yaml: sites A, no faults\n", "")
     assert "broker_address" in validate(SITES.replace("tcp:", "smoke:")).err
 
 
 @pytest.mark.parametrize("text", ["", "- a", "jobs: [", "jobs: 7", "other: 1"])
-def test_what_is_no_composition(validate: Validate, text: str) -> None:
+def test_files_that_are_not_compositions(validate: Validate, text: str) -> None:
     said = validate(text)
     assert (said.code, said.out) == (1, "")
     assert said.err.startswith("error: ")
@@ -113,12 +113,12 @@ SLIPS = {
     "too far left": (
         SITED.replace("  site:", " site:"),
         "line 4: not valid YAML: while parsing a block mapping did not find expected key "
-        "(expected each key as deep as the first one beside it)",
+        "(indent each key like the first key of its mapping)",
     ),
     "too far right": (
         SITED.replace("  source_topic", "    source_topic"),
         "line 5: not valid YAML: mapping values are not allowed in this context "
-        "(expected each key as deep as the first one beside it, and text with ': ' in quotes)",
+        "(indent each key like the first key of its mapping, and put text that contains ': ' in quotes)",
     ),
     "no space after the colon": (
         SITED.replace("job_path: ", "job_path:"),
@@ -128,7 +128,7 @@ SLIPS = {
     "a quote that is open": (
         SITED.replace("t0", '"t0'),
         "line 5: not valid YAML: while scanning a quoted scalar found unexpected end of stream "
-        "(expected the closing quote or bracket of what begins in this line)",
+        "(close the quote or bracket that opens in this line)",
     ),
     "an argument too many": (
         SITED + "  arguments: {limit: 8}\n",
@@ -136,17 +136,17 @@ SLIPS = {
     ),
     "a directory for a file": (
         SITED.replace("work.py", "folder.py"),
-        "line 8: job 'a': job_path 'folder.py' is not an ordinary file",
+        "line 8: job 'a': job_path 'folder.py' is not a regular file",
     ),
 }
 
 
 @pytest.mark.parametrize("slip", SLIPS)
-def test_a_slip_is_told_with_what_is_right(validate: Validate, tmp_path: Path, slip: str) -> None:
+def test_a_slip_is_reported_with_the_right_form(validate: Validate, tmp_path: Path, slip: str) -> None:
     (tmp_path / "sites.yaml").write_text(SITES)
     (tmp_path / "folder.py").mkdir()
-    text, told = SLIPS[slip]
-    assert f"error: {told}" in validate(text, "--sites", "sites.yaml").err.splitlines()
+    text, error = SLIPS[slip]
+    assert f"error: {error}" in validate(text, "--sites", "sites.yaml").err.splitlines()
 
 
 def test_files_of_other_systems(validate: Validate) -> None:

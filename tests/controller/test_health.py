@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from speck.coordinator import Coordinator
+from speck.coordinator import Coordinator, Services, build
+from speck.core.settings import Settings
 from speck.server.api import create_app
 from speck.store import Store
 from tests.support.binder_contract import eventually
@@ -23,13 +24,19 @@ class Bench:
 
     world: World
     directory: Path
-    coordinator: Coordinator
+    services: Services
     store: Store
 
+    @property
+    def coordinator(self) -> Coordinator:
+        return self.services.coordinator
+
     @staticmethod
-    def _made(world: World, directory: Path) -> tuple[Coordinator, Store]:
+    def _made(world: World, directory: Path) -> tuple[Services, Store]:
         store = Store(directory / "store")
-        return Coordinator(store, double_kinds(world), roots=[write_code(directory)], period=0.05), store
+        return build(
+            store, double_kinds(world), settings=Settings(roots=(write_code(directory),), period=0.05)
+        ), store
 
     @classmethod
     def begin(cls, directory: Path) -> Bench:
@@ -39,14 +46,14 @@ class Bench:
     def restart(self) -> None:
         """A new coordinator that is not started yet."""
         self.close()
-        self.coordinator, self.store = self._made(self.world, self.directory)
+        self.services, self.store = self._made(self.world, self.directory)
 
     def close(self) -> None:
         self.coordinator.close()
         self.store.close()
 
     def get(self, path: str) -> tuple[int, Any]:
-        answer = create_app(self.coordinator).test_client().get(path)
+        answer = create_app(self.services).test_client().get(path)
         return answer.status_code, answer.get_json(force=True)
 
 
@@ -63,12 +70,12 @@ def test_ready_when_recovered_and_looked_at(bench: Bench) -> None:
     assert operation.wait(30)
     bench.restart()
     status, problem = bench.get("/readyz")
-    assert (status, problem["detail"]) == (503, "what was interrupted is not taken up again yet")
+    assert (status, problem["detail"]) == (503, "interrupted operations are not resumed yet")
     hold = bench.world.hold("statuses")
     bench.coordinator.start()
     assert hold.reached.wait(30)
     status, problem = bench.get("/readyz")
-    assert (status, problem["detail"]) == (503, "the engines were not looked at yet")
+    assert (status, problem["detail"]) == (503, "the engines are not observed yet")
     assert bench.get("/healthz") == (200, {"status": "ok"})
     hold.release()
     eventually(lambda: bench.get("/readyz"), lambda answer: answer == (200, {"status": "ok"}))
@@ -77,7 +84,7 @@ def test_ready_when_recovered_and_looked_at(bench: Bench) -> None:
 def test_not_ready_while_it_shuts_down(bench: Bench) -> None:
     bench.coordinator.start()
     eventually(lambda: bench.get("/readyz")[0], lambda status: status == 200)
-    bench.coordinator.settle()
+    bench.coordinator.finish_operations()
     status, problem = bench.get("/readyz")
     assert (status, problem["detail"]) == (503, "the server is shutting down")
     assert bench.get("/healthz")[0] == 200
@@ -85,9 +92,9 @@ def test_not_ready_while_it_shuts_down(bench: Bench) -> None:
 
 def test_a_coordinator_without_a_loop_is_ready_at_once(tmp_path: Path) -> None:
     with Store(tmp_path / "store") as store:
-        coordinator = Coordinator(store, double_kinds(World()), period=0)
+        coordinator = build(store, double_kinds(World()), settings=Settings(period=0)).coordinator
         coordinator.start()
-        assert coordinator.waits_for() == []
+        assert coordinator.unready_reasons() == []
         coordinator.close()
 
 
@@ -98,27 +105,27 @@ def test_not_alive_when_a_round_takes_for_ever(bench: Bench) -> None:
     bench.coordinator.observer.patience = 60.0  # so long a round waits for its engines
     hold = bench.world.hold("statuses")
     assert hold.reached.wait(30)
-    bench.coordinator.loop.patience = 0.0
+    bench.coordinator.reconciler.patience = 0.0
     try:
         _, problem = eventually(lambda: bench.get("/healthz"), lambda answer: answer[0] == 503)
         assert problem["detail"].startswith("the loop is stuck in a round for ")
         assert bench.get("/readyz")[0] == 503
     finally:
         hold.release()
-        bench.coordinator.loop.patience = 300.0
+        bench.coordinator.reconciler.patience = 300.0
     eventually(lambda: bench.get("/healthz")[0], lambda status: status == 200)
 
 
 def test_not_alive_when_the_loop_has_ended(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench.coordinator.loop, "_run", lambda period: None)
+    monkeypatch.setattr(bench.coordinator.reconciler, "_run", lambda period: None)
     bench.coordinator.start()
     _, problem = eventually(lambda: bench.get("/healthz"), lambda answer: answer[0] == 503)
     assert problem["detail"] == "the loop has ended"
 
 
 def test_a_failed_look_makes_nobody_ready(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench.coordinator.loop, "deployments", None)  # a defect, whatever it is
+    monkeypatch.setattr(bench.coordinator.reconciler, "deployments", None)  # a defect, whatever it is
     bench.coordinator.start()
-    failures = bench.coordinator.gauges.registry.get_sample_value
+    failures = bench.services.metrics.registry.get_sample_value
     eventually(lambda: failures("speck_round_failures_total"), lambda count: (count or 0) > 1)
-    assert bench.coordinator.waits_for() == ["the engines were not looked at yet"]
+    assert bench.coordinator.unready_reasons() == ["the engines are not observed yet"]

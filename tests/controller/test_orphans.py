@@ -51,7 +51,7 @@ def test_a_second_copy_of_ours_is_stopped(bench: Bench, world: World) -> None:
     world.intrude(ENGINE, A, copy_of(A, world, 1))
     bench.round()
     assert numbers(world, "a") == [1]
-    events = [(each["kind"], each["message"]) for each in bench.coordinator.events()]
+    events = [(each["kind"], each["message"]) for each in bench.queries.events()]
     assert events[-2][1].startswith("job 'a': running twice: attempt")
     assert events[-1] == ("stopped", f"job 'a': second copy (attempt {1:032x}) stopped at {ENGINE}")
     bench.round()
@@ -114,8 +114,8 @@ def test_a_copy_in_the_wanted_form_is_taken_up_when_no_other_runs(bench: Bench, 
     (record,) = bench.store.attempts("a")
     assert (record.attempt.id, record.attempt.session, record.phase) == (stray.id, "speck-a", "running")
     assert (bench.job("a")["state"], bench.job("a")["drift"]) == ("running", None)
-    said = [each["message"] for each in bench.coordinator.events() if each["kind"] == "started"]
-    assert said[-1] == f"job 'a': attempt 9 was found at {ENGINE}, and taken up"
+    said = [each["message"] for each in bench.queries.events() if each["kind"] == "started"]
+    assert said[-1] == f"job 'a': attempt 9 was found at {ENGINE}, and adopted"
     world.crash("a")
     bench.round()
     assert numbers(world, "a") == [10]
@@ -156,7 +156,7 @@ def test_a_user_goes_before_what_was_found_out(bench: Bench, world: World) -> No
     world.restart(ENGINE)
     intrude(bench)
     hold = world.hold("find", "a")
-    loop = threading.Thread(target=bench.coordinator.loop.round)
+    loop = threading.Thread(target=bench.coordinator.reconciler.round)
     loop.start()
     assert hold.reached.wait(30)
     assert bench.apply(A, B).actions["b"].state == "done"
@@ -171,7 +171,7 @@ def test_a_user_goes_before_what_was_found_out(bench: Bench, world: World) -> No
 
 def test_after_an_old_backup_the_copy_of_later_is_taken_up(bench: Bench, world: World) -> None:
     bench.apply(A, B)
-    pieces = b"".join(bench.coordinator.backup())
+    pieces = b"".join(bench.queries.backup())
     for job in (FASTER, A):
         bench.apply(job, B)
     before = world.changes()
@@ -185,13 +185,13 @@ def test_after_an_old_backup_the_copy_of_later_is_taken_up(bench: Bench, world: 
 
 def test_after_an_old_backup_a_job_of_later_is_told_and_gives_way(bench: Bench, world: World) -> None:
     bench.apply(A)
-    pieces = b"".join(bench.coordinator.backup())
+    pieces = b"".join(bench.queries.backup())
     bench.apply(A, B)
     (stray,) = world.running("b")
     bring_back(bench, pieces)
     bench.round(3)
     assert numbers(world, "b") == [1]
-    (said,) = [each["message"] for each in bench.coordinator.events() if each["kind"] == "stray"]
+    (said,) = [each["message"] for each in bench.queries.events() if each["kind"] == "stray"]
     assert said.startswith(f"job 'b' is in no composition, and attempt {stray.attempt.id} of it runs at")
     bench.apply(A, B)
     world.take_over(BROKER, "speck-b")
@@ -207,7 +207,7 @@ def test_what_runs_while_it_is_deleted_is_no_stray(bench: Bench, world: World) -
     bench.round(3)
     world.heal()
     bench.round(5)
-    assert "stray" not in [each["kind"] for each in bench.coordinator.events()]
+    assert "stray" not in [each["kind"] for each in bench.queries.events()]
     assert world.where() == {"a": ENGINE}
 
 

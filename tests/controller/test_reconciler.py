@@ -12,8 +12,9 @@ import pytest
 from speck.apply.operation import Operation
 from speck.controller.backoff import FIRST, JITTER, LONGEST, WELL, exponential
 from speck.controller.reconciler import NEVER
-from speck.coordinator import Coordinator
+from speck.coordinator import build
 from speck.core.runtime import Drift, JobState
+from speck.core.settings import Settings
 from speck.errors import Busy, NoCapacity, OutcomeUnknown, Rejected, SpeckError
 from speck.store import Store
 from tests.support.binder_contract import eventually
@@ -47,7 +48,7 @@ def test_what_ended_is_named_and_started_again_from_its_state(
     assert (running.attempt.number, running.attempt.state is not None) == (2, True)
     bench.round()
     assert bench.told() == [("drift", "a"), ("healed", "a")]
-    event = next(each for each in bench.coordinator.events() if each["kind"] == "drift")
+    event = next(each for each in bench.queries.events() if each["kind"] == "drift")
     assert event["message"] == f"job 'a': {drift.value}: no such street"
     assert bench.job("a")["drift"] is None
     assert bench.heals() == 1
@@ -248,7 +249,7 @@ def test_what_was_asked_for_while_a_site_was_away_is_done_on_its_return(bench: B
     world.up(OTHER)
     bench.round(2)
     assert world.where() == {"a": ENGINE, "here": ENGINE, "new": OTHER}
-    assert sorted(each["job_name"] for each in bench.coordinator.views.jobs()) == ["a", "here", "new"]
+    assert sorted(each["job_name"] for each in bench.queries.jobs()) == ["a", "here", "new"]
 
 
 def test_a_broker_out_of_reach_is_waited_for(bench: Bench, world: World) -> None:
@@ -273,7 +274,7 @@ def test_a_deletion_is_carried_to_its_end(bench: Bench, world: World) -> None:
     bench.restart()
     world.up(OTHER)
     bench.round()
-    assert (bench.coordinator.views.compositions(), bench.coordinator.views.jobs(), world.running()) == (
+    assert (bench.queries.compositions(), bench.queries.jobs(), world.running()) == (
         [],
         [],
         [],
@@ -313,7 +314,7 @@ def test_a_writer_is_healed_while_its_reader_that_has_a_session_waits(bench: Ben
     bench.apply(A, replace(B, spe_address=OTHER))
     world.crash("a")
     world.crash("b")
-    bench.coordinator.backoff.tried("b", bench.clock.now + 1000)
+    bench.coordinator.backoff.record_attempt("b", bench.clock.now + 1000)
     bench.round()
     assert sorted(world.where()) == ["a"]
 
@@ -361,7 +362,7 @@ def test_an_apply_waits_for_a_healing_at_work(bench: Bench, world: World) -> Non
     bench.apply(A, B)
     world.crash("a")
     hold = world.hold("submit", "a")
-    bench.coordinator.loop.round()
+    bench.coordinator.reconciler.round()
     assert hold.reached.wait(30)
     done: list[Operation] = []
     thread = threading.Thread(target=lambda: done.append(bench.apply(A, B, C)))
@@ -378,9 +379,10 @@ def test_an_apply_is_refused_when_a_healing_takes_too_long(bench: Bench, world: 
     bench.apply(A)
     world.crash("a")
     hold = world.hold("submit", "a")
-    bench.coordinator.loop.round()
+    bench.coordinator.reconciler.round()
     assert hold.reached.wait(30)
-    bench.coordinator.operations.heal_patience = 0.1
+    operations = bench.coordinator.operations
+    operations.settings = replace(operations.settings, heal_patience=0.1)
     with pytest.raises(Busy, match="heal"):
         bench.coordinator.apply(composition(A, B))
     hold.release()
@@ -394,7 +396,7 @@ def test_nothing_is_healed_while_a_user_is_at_work(bench: Bench, world: World) -
     operation, _ = bench.coordinator.apply(composition(A, B))
     assert hold.reached.wait(30)
     world.crash("a")
-    bench.coordinator.loop.round()
+    bench.coordinator.reconciler.round()
     assert bench.heals() == 0
     hold.release()
     assert operation.wait(30)
@@ -411,7 +413,9 @@ def test_after_a_restart_the_first_round_comes_at_once(tmp_path: Path, world: Wo
     bench.close()
     world.crash("a")
     with Store(tmp_path / "store") as store:
-        coordinator = Coordinator(store, double_kinds(world), roots=[tmp_path], period=3600)
+        coordinator = build(
+            store, double_kinds(world), settings=Settings(roots=(tmp_path,), period=3600)
+        ).coordinator
         coordinator.start()
         eventually(lambda: len(world.running("a")), lambda count: count == 1)
         coordinator.close()
@@ -423,7 +427,7 @@ def test_a_healing_that_a_crash_broke_off_leaves_the_others_alone(bench: Bench, 
     world.crash("a")
     world.crash("c")
     hold = world.hold("submit", "a")
-    bench.coordinator.loop.round()
+    bench.coordinator.reconciler.round()
     assert hold.reached.wait(30)
     (heal,) = [each for each in bench.store.operations() if each["kind"] == "heal"]
     hold.release()
@@ -443,7 +447,7 @@ def test_a_round_that_fails_is_not_the_last(
 ) -> None:
     bench.apply(A)
     world.fail("statuses", SpeckError("unheard of"), times=None)  # type: ignore[arg-type]
-    bench.coordinator.loop.start(0.05)
+    bench.coordinator.reconciler.start(0.05)
     world.crash("a")
     eventually(lambda: world.counts()["statuses"], lambda count: count >= 2)
     world.heal()

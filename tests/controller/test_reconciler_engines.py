@@ -13,10 +13,11 @@ import pytest
 from binders.spark.connect.grpc_client import ConnectClient, Query, endpoint_of
 from speck.binder import installed
 from speck.controller.backoff import Backoff
-from speck.coordinator import Coordinator
+from speck.coordinator import Services, build
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
 from speck.core.runtime import Handle
+from speck.core.settings import Settings
 from speck.store import Store
 from tests.support.binder_contract import eventually
 from tests.support.examples import one_site
@@ -32,44 +33,53 @@ PATIENCE = 120.0
 
 
 @contextmanager
-def looping(job: Job, inventory: Inventory, directory: Path, root: Path) -> Iterator[Coordinator]:
+def looping(job: Job, inventory: Inventory, directory: Path, root: Path) -> Iterator[Services]:
     """A coordinator whose loop goes round quickly, with the job deployed; deletes it in the end."""
     accepted = replace(job, code_hash=hashlib.sha256(Path(job.job_path).read_bytes()).hexdigest())
     with Store(directory / "store") as store:
-        coordinator = Coordinator(
-            store, installed(), inventory, [root], period=0.5, backoff=Backoff(lambda tries: 0.5)
+        services = build(
+            store,
+            installed(),
+            inventory,
+            Settings(roots=(root,), period=0.5),
+            backoff=Backoff(lambda tries: 0.5),
         )
+        coordinator = services.coordinator
         coordinator.start()
         try:
             operation, _ = coordinator.apply(Composition("one", {job.job_name: accepted}))
             assert operation.wait(PATIENCE)
             assert operation.state == "succeeded", operation.actions
-            yield coordinator
+            yield services
             assert coordinator.delete_composition("one").wait(PATIENCE)
         finally:
             coordinator.close()
 
 
-def handle_of(coordinator: Coordinator, job: Job) -> Handle:
+def handle_of(services: Services, job: Job) -> Handle:
     """The handle of the attempt that the store names."""
-    (record,) = coordinator.store.attempts(job.job_name)
+    (record,) = services.coordinator.store.attempts(job.job_name)
     assert record.handle is not None
     return record.handle
 
 
-def await_healed(coordinator: Coordinator, job: Job, times: int) -> None:
+def await_healed(services: Services, job: Job, times: int) -> None:
     """Wait until the loop has seen the job at work again after so many drifts."""
 
     def told(kind: str) -> int:
-        return sum(each["kind"] == kind and each["job"] == job.job_name for each in coordinator.events(1000))
+        return sum(
+            each["kind"] == kind and each["job"] == job.job_name for each in services.queries.events(1000)
+        )
 
     eventually(lambda: (told("drift"), told("healed")), lambda seen: seen[1] >= times, PATIENCE)
-    assert coordinator.views.job(job.job_name)["drift"] is None
+    assert services.queries.job(job.job_name)["drift"] is None
 
 
-def drifts(coordinator: Coordinator) -> list[str]:
+def drifts(services: Services) -> list[str]:
     """What the loop has named, in order."""
-    return [each["message"].split(": ")[1] for each in coordinator.events(1000) if each["kind"] == "drift"]
+    return [
+        each["message"].split(": ")[1] for each in services.queries.events(1000) if each["kind"] == "drift"
+    ]
 
 
 def test_flink_job_that_was_cancelled_and_its_cluster_that_was_restarted(
@@ -94,24 +104,24 @@ def test_flink_job_that_was_cancelled_and_its_cluster_that_was_restarted(
         eventually(completed, lambda count: count > 0, PATIENCE)
 
     try:
-        with looping(job, inventory, tmp_path, flink_jobs.parent) as coordinator:
-            first = handle_of(coordinator, job).engine_id
+        with looping(job, inventory, tmp_path, flink_jobs.parent) as services:
+            first = handle_of(services, job).engine_id
             await_checkpoint(first)
             bench.rest.cancel(first)
-            await_healed(coordinator, job, 1)
-            second = handle_of(coordinator, job).engine_id
+            await_healed(services, job, 1)
+            second = handle_of(services, job).engine_id
             assert second != first
             await_checkpoint(second)
             flink_server.kill()
             eventually(
-                lambda: coordinator.views.jobs()[0]["state"], lambda state: state == "unknown", PATIENCE
+                lambda: services.queries.jobs()[0]["state"], lambda state: state == "unknown", PATIENCE
             )
             flink_server.start()
-            await_healed(coordinator, job, 2)
+            await_healed(services, job, 2)
             assert bench.running(job.job_name) == 1
             seen = len(counts())
             eventually(lambda: len(counts()), lambda now: now > seen, PATIENCE)
-            assert drifts(coordinator) == ["stopped by hand", "missing"]
+            assert drifts(services) == ["stopped by hand", "missing"]
     finally:
         bench.close()
     assert counts().count(1) == 1  # it went on from its state each time, and began only once
@@ -130,21 +140,21 @@ def test_spark_query_that_was_stopped_and_its_server_that_was_restarted(
         eventually(lambda: bench.mqtt.got(job), lambda got: f"a {count}" in got, PATIENCE)
 
     try:
-        with looping(job, bench.inventory, tmp_path, JOBS) as coordinator:
+        with looping(job, bench.inventory, tmp_path, JOBS) as services:
             sent(1)
-            handle = handle_of(coordinator, job)
+            handle = handle_of(services, job)
             client.stop_query(handle.engine_id, Query(handle.details["query"], handle.details["run"]))
-            await_healed(coordinator, job, 1)
+            await_healed(services, job, 1)
             sent(2)
             spark_server.kill()
             eventually(
-                lambda: coordinator.views.jobs()[0]["state"], lambda state: state == "unknown", PATIENCE
+                lambda: services.queries.jobs()[0]["state"], lambda state: state == "unknown", PATIENCE
             )
             spark_server.start()
-            await_healed(coordinator, job, 2)
+            await_healed(services, job, 2)
             sent(3)
             assert bench.running(job.job_name) == 1
-            assert drifts(coordinator) == ["stopped by hand", "missing"]
+            assert drifts(services) == ["stopped by hand", "missing"]
     finally:
         client.close()
         bench.close()

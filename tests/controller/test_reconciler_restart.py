@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from speck.controller.backoff import JITTER, LONGEST, Backoff
+from speck.core.settings import HistoryBounds
 from speck.errors import OutcomeUnknown, Rejected, StoreError
-from speck.store import Bounds, RetryState, Store
+from speck.store import RetryState, Store
 from tests.support.coordinator_bench import world_fixture  # noqa: F401
 from tests.support.doubles import World
 from tests.support.jobs_by_hand import chain, code_hash
@@ -118,7 +119,7 @@ def test_what_cannot_be_stored_is_kept_in_memory(tmp_path: Path, monkeypatch: py
         backoff = Backoff(lambda tries: WAITS)
         backoff.keep_in(store, 0)
         monkeypatch.setattr(Store, "transaction", full)
-        backoff.tried(["a"], 5)
+        backoff.record_attempt(["a"], 5)
         assert backoff.next_try("a") == 5 + WAITS
 
 
@@ -127,7 +128,7 @@ def test_what_cannot_be_stored_is_kept_in_memory(tmp_path: Path, monkeypatch: py
 
 @pytest.fixture
 def small(tmp_path: Path, world: World) -> Iterator[Bench]:
-    bench = Bench.begin(world, tmp_path, Bounds(operations=3, events=20, healings=2, loop_events=4))
+    bench = Bench.begin(world, tmp_path, HistoryBounds(operations=3, events=20, healings=2, loop_events=4))
     yield bench
     bench.close()
 
@@ -136,19 +137,19 @@ def test_a_job_that_keeps_dying_pushes_no_user_out_of_history(small: Bench, worl
     for job in (A, replace(A, trigger="1 second"), A):
         assert small.apply(job).state == "succeeded"
     users = [each["id"] for each in small.store.operations()]
-    said = small.coordinator.events()
+    said = small.queries.events()
     for _ in range(8):
         world.crash("a")
         small.round(1, seconds=LONGEST * 9)
     kinds = [each["kind"] for each in small.store.operations()]
     assert kinds == ["apply", "apply", "apply", "heal", "heal"]
     assert [each["id"] for each in small.store.operations()][:3] == users
-    events = small.coordinator.events()
+    events = small.queries.events()
     assert events[: len(said)] == said
     healing = ["accepted", "intended", "stopped", "started", "succeeded"]  # the last of eight
     assert [each["kind"] for each in events[len(said) :]] == healing
     last = small.store.operations()[-1]
-    assert small.coordinator.operation(last["id"])["kind"] == "heal"
+    assert small.coordinator.operations.data(last["id"])["kind"] == "heal"
 
 
 def test_events_of_users_and_of_the_loop_are_told_in_their_order(small: Bench, world: World) -> None:
@@ -158,11 +159,11 @@ def test_events_of_users_and_of_the_loop_are_told_in_their_order(small: Bench, w
     small.clock.now += 1
     small.apply(A, B)
     operations = [
-        each["operation"] for each in small.coordinator.events() if each["kind"] in ("accepted", "succeeded")
+        each["operation"] for each in small.queries.events() if each["kind"] in ("accepted", "succeeded")
     ]
     ids = [each["id"] for each in small.store.operations()]
     assert operations == [each for each in ids for _ in range(2)]
     small.restart()
     world.crash("a")
     small.round()
-    assert [each["kind"] for each in small.coordinator.events(3)] == ["stopped", "started", "succeeded"]
+    assert [each["kind"] for each in small.queries.events(3)] == ["stopped", "started", "succeeded"]

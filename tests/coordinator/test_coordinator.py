@@ -9,11 +9,18 @@ from pathlib import Path
 import pytest
 
 from speck.apply.operation import Operation
-from speck.coordinator import Coordinator
+from speck.coordinator import Coordinator, Queries, Services, build
 from speck.core.job import Composition
+from speck.core.settings import Settings
 from speck.errors import Busy, InvalidInput, NotFound, OutcomeUnknown, Rejected, StaleRevision
 from speck.store import Store
-from tests.support.coordinator_bench import begin_fixture, coordinator_fixture, world_fixture  # noqa: F401
+from tests.support.coordinator_bench import (  # noqa: F401
+    begin_fixture,
+    coordinator_fixture,
+    queries_fixture,
+    services_fixture,
+    world_fixture,
+)
 from tests.support.doubles import World, double_kinds
 from tests.support.jobs_by_hand import CODE, chain, code_hash, composition, make_job, write_code
 
@@ -40,13 +47,15 @@ def test_first_apply_starts_every_job_once(coordinator: Coordinator, world: Worl
     assert operation.calls == {"check": 3, "submit": 3}
 
 
-def test_same_composition_again_touches_nothing(coordinator: Coordinator, world: World) -> None:
+def test_same_composition_again_touches_nothing(
+    coordinator: Coordinator, queries: Queries, world: World
+) -> None:
     carry_out(coordinator, composition(A, B))
     before = world.changes()
     operation = carry_out(coordinator, composition(B, A))
     assert outcome(operation) == {"a": ("keep", "kept"), "b": ("keep", "kept")}
     assert world.changes() == before
-    assert [each["number"] for each in coordinator.revisions("traffic")] == [1]
+    assert [each["number"] for each in queries.revisions("traffic")] == [1]
 
 
 def test_update_move_stop_and_start_touch_only_what_changed(coordinator: Coordinator, world: World) -> None:
@@ -86,14 +95,16 @@ def test_state_is_carried_unless_stateless(coordinator: Coordinator, world: Worl
     assert renewed.attempt.state is None
 
 
-def test_labels_and_policies_touch_no_engine_and_are_kept(coordinator: Coordinator, world: World) -> None:
+def test_labels_and_policies_touch_no_engine_and_are_kept(
+    coordinator: Coordinator, queries: Queries, world: World
+) -> None:
     carry_out(coordinator, composition(A))
     before = world.changes()
     noted = composition(replace(A, labels={"team": "roads"}, restart="never"))
     assert carry_out(coordinator, noted).state == "succeeded"
     assert world.changes() == before
-    assert coordinator.views.job("a")["job"]["labels"] == {"team": "roads"}
-    assert coordinator.views.job("a")["up_to_date"]
+    assert queries.job("a")["job"]["labels"] == {"team": "roads"}
+    assert queries.job("a")["up_to_date"]
     assert coordinator.plan(noted).changes == ()
 
 
@@ -196,12 +207,14 @@ def test_lost_answer_to_a_submit_starts_nothing_twice(coordinator: Coordinator, 
     assert len(world.running("a")) == 1
 
 
-def test_unknown_outcome_is_settled_by_the_next_apply(coordinator: Coordinator, world: World) -> None:
+def test_unknown_outcome_is_settled_by_the_next_apply(
+    coordinator: Coordinator, queries: Queries, world: World
+) -> None:
     world.fail("submit", OutcomeUnknown("timed out", address=ENGINE), name="a", times=None, after=True)
     world.fail("find", OutcomeUnknown("timed out", address=ENGINE), name="a", times=None)
     operation = carry_out(coordinator, composition(A))
     assert "whether it started is not known" in operation.actions["a"].error
-    assert coordinator.views.job("a")["state"] == "starting"
+    assert queries.job("a")["state"] == "starting"
     world.heal()
     submits = world.counts()["submit"]
     assert carry_out(coordinator, composition(A)).state == "succeeded"
@@ -209,7 +222,9 @@ def test_unknown_outcome_is_settled_by_the_next_apply(coordinator: Coordinator, 
     assert world.counts()["submit"] == submits
 
 
-def test_a_stateful_job_does_not_go_to_another_kind_of_engine(coordinator: Coordinator, world: World) -> None:
+def test_a_stateful_job_does_not_go_to_another_kind_of_engine(
+    coordinator: Coordinator, queries: Queries, world: World
+) -> None:
     carry_out(coordinator, composition(A))
     before = world.changes()
     moved = replace(A, engine="flink", spe_address="http://e3:1/")
@@ -217,7 +232,7 @@ def test_a_stateful_job_does_not_go_to_another_kind_of_engine(coordinator: Coord
         with pytest.raises(InvalidInput, match=r"engine .flink. cannot read .* on .spark. .*stateless"):
             refused(composition(moved))
     assert world.changes() == before
-    assert coordinator.views.job("a")["up_to_date"]
+    assert queries.job("a")["up_to_date"]
 
 
 def test_a_stateless_job_goes_to_another_kind_of_engine_and_back(
@@ -250,18 +265,18 @@ def test_job_lost_by_its_engine_is_started_again_from_its_state(
 
 
 def test_engine_that_is_down_is_unknown_and_nothing_is_started_elsewhere(
-    coordinator: Coordinator, world: World
+    coordinator: Coordinator, queries: Queries, world: World
 ) -> None:
     carry_out(coordinator, composition(A))
     world.down(ENGINE)
     plan = coordinator.plan(composition(A))
     assert plan.changes == ()
     assert "does not answer" in plan.actions[0].reason
-    assert coordinator.views.job("a")["state"] == "unknown"
+    assert queries.job("a")["state"] == "unknown"
 
 
-def test_restart_in_the_midst_of_a_first_deployment(begin: Callable[[], Coordinator], world: World) -> None:
-    coordinator = begin()
+def test_restart_in_the_midst_of_a_first_deployment(begin: Callable[[], Services], world: World) -> None:
+    coordinator = begin().coordinator
     hold = world.hold("submit", "b")
     operation, _ = coordinator.apply(composition(A, B, C))
     assert hold.reached.wait(30)
@@ -270,15 +285,15 @@ def test_restart_in_the_midst_of_a_first_deployment(begin: Callable[[], Coordina
     assert attempts["b"] == "intended"
     hold.release()
     assert operation.wait(30)
-    assert begin().operation(operation.id)["state"] == "succeeded"
+    assert begin().coordinator.operations.data(operation.id)["state"] == "succeeded"
 
 
 @pytest.mark.parametrize("heard", [True, False], ids=["engine heard of it", "engine never heard of it"])
 def test_intended_attempt_of_a_dead_coordinator_is_settled(
-    begin: Callable[[], Coordinator], world: World, heard: bool
+    begin: Callable[[], Services], world: World, heard: bool
 ) -> None:
     """The store is as a SIGKILL during a submit leaves it."""
-    coordinator = begin()
+    coordinator = begin().coordinator
     error = OutcomeUnknown("killed", address=ENGINE)
     world.fail("submit", error, name="a", times=None, after=heard)
     world.fail("find", error, name="a", times=None)
@@ -289,7 +304,7 @@ def test_intended_attempt_of_a_dead_coordinator_is_settled(
     assert stored is not None
     with coordinator.store.transaction() as transaction:
         transaction.put_operation(operation.id, stored | {"state": "running"})
-    resumed = begin().live_operation(operation.id)
+    resumed = begin().coordinator.operations.live(operation.id)
     assert resumed is not None
     assert resumed.wait(30)
     assert resumed.state == "succeeded"
@@ -327,35 +342,41 @@ def test_job_name_of_another_composition_is_refused(coordinator: Coordinator) ->
     assert "to change that composition, give this one its name: 'name: traffic'" in fault.message
 
 
-def test_delete_stops_everything_and_forgets_it(coordinator: Coordinator, world: World) -> None:
+def test_delete_stops_everything_and_forgets_it(
+    coordinator: Coordinator, queries: Queries, world: World
+) -> None:
     carry_out(coordinator, composition(A, B, C))
     operation = coordinator.delete_composition("traffic")
     assert operation.wait(30)
     assert operation.state == "succeeded"
     assert world.running() == []
     assert world.broker(BROKER).sessions == {}
-    assert coordinator.views.compositions() == []
-    assert coordinator.views.jobs() == []
+    assert queries.compositions() == []
+    assert queries.jobs() == []
     with pytest.raises(NotFound):
-        coordinator.views.composition("traffic")
+        queries.composition("traffic")
     assert carry_out(coordinator, composition(A)).state == "succeeded"
 
 
-def test_delete_with_an_engine_down_keeps_what_is_not_stopped(coordinator: Coordinator, world: World) -> None:
+def test_delete_with_an_engine_down_keeps_what_is_not_stopped(
+    coordinator: Coordinator, queries: Queries, world: World
+) -> None:
     carry_out(coordinator, composition(A, replace(B, spe_address=OTHER)))
     world.down(OTHER)
     operation = coordinator.delete_composition("traffic")
     assert operation.wait(30)
     assert outcome(operation) == {"a": ("stop", "done"), "b": ("stop", "waiting")}
     assert operation.state == "waiting"
-    assert [(each["job_name"], each["wanted"]) for each in coordinator.views.jobs()] == [("b", "stopped")]
+    assert [(each["job_name"], each["wanted"]) for each in queries.jobs()] == [("b", "stopped")]
     world.up(OTHER)
     again = coordinator.delete_composition("traffic")
     assert again.wait(30)
-    assert (coordinator.views.compositions(), world.running()) == ([], [])
+    assert (queries.compositions(), world.running()) == ([], [])
 
 
-def test_single_jobs_join_and_leave_a_composition(coordinator: Coordinator, world: World) -> None:
+def test_single_jobs_join_and_leave_a_composition(
+    coordinator: Coordinator, queries: Queries, world: World
+) -> None:
     for job in (A, B):
         operation, _ = coordinator.apply_job(job, "jobs")
         assert operation.wait(30)
@@ -363,12 +384,14 @@ def test_single_jobs_join_and_leave_a_composition(coordinator: Coordinator, worl
     assert coordinator.delete_job("a").wait(30)
     assert sorted(world.where()) == ["b"]
     with pytest.raises(NotFound, match="there is no job 'a'"):
-        coordinator.views.job("a")
+        queries.job("a")
 
 
 def test_actions_on_one_engine_are_bounded(tmp_path: Path, world: World) -> None:
     with Store(tmp_path / "bounded") as store:
-        coordinator = Coordinator(store, double_kinds(world, bound=2), roots=[write_code(tmp_path)], period=0)
+        coordinator = build(
+            store, double_kinds(world, bound=2), settings=Settings(roots=(write_code(tmp_path),), period=0)
+        ).coordinator
         hold = world.hold("submit")
         jobs = [make_job(f"j{number}", f"in{number}", f"out{number}") for number in range(6)]
         operation, _ = coordinator.apply(composition(*jobs))
@@ -388,16 +411,16 @@ def test_jobs_run_the_code_that_was_accepted(coordinator: Coordinator, world: Wo
     (running,) = world.running("a")
     assert Path(running.job.job_path).read_text() == CODE["jobs.py"]
     assert Path(running.job.job_path).name == "jobs.py"
-    with pytest.raises(InvalidInput, match="was changed while it was read"):
+    with pytest.raises(InvalidInput, match="was changed while it was being read"):
         coordinator.apply(composition(replace(A, code_hash="00" * 32)))
     assert coordinator.delete_composition("traffic").wait(30)
     assert not Path(running.job.job_path).exists()
 
 
-def test_audit_log_tells_what_was_done(coordinator: Coordinator) -> None:
+def test_audit_log_tells_what_was_done(coordinator: Coordinator, queries: Queries) -> None:
     carry_out(coordinator, composition(A))
     carry_out(coordinator, composition())
-    assert [(each["kind"], each["job"]) for each in coordinator.events()] == [
+    assert [(each["kind"], each["job"]) for each in queries.events()] == [
         ("accepted", ""),
         ("intended", "a"),
         ("started", "a"),
@@ -415,13 +438,13 @@ def test_what_is_asked_for_of_no_composition_leaves_nothing_in_memory(coordinato
             coordinator.rollback(f"none-{number}")
         with pytest.raises(NotFound):
             coordinator.delete_composition(f"none-{number}")
-    assert not coordinator.operations._turns
+    assert not coordinator.operations._planning
     assert not coordinator.operations._users
 
 
-def test_what_was_started_is_seen_at_once(coordinator: Coordinator) -> None:
+def test_what_was_started_is_seen_at_once(coordinator: Coordinator, queries: Queries) -> None:
     assert carry_out(coordinator, composition(A, B)).state == "succeeded"
-    assert {job["job_name"]: job["state"] for job in coordinator.views.jobs()} == {
+    assert {job["job_name"]: job["state"] for job in queries.jobs()} == {
         "a": "running",
         "b": "running",
     }

@@ -44,7 +44,7 @@ def test_nothing_is_wrong(speck: Speck) -> None:
     assert lines[1].split("  ")[-1].strip() == "nothing"
     assert "cores 2, slots 8, slots free 8" in lines[1]
     assert len(lines) == 6
-    assert lines[-1] == "all well"
+    assert lines[-1] == "no faults"
 
 
 def test_what_is_wrong_is_told_with_what_mends_it(rest: RestServer, speck: Speck) -> None:
@@ -60,15 +60,15 @@ def test_what_is_wrong_is_told_with_what_mends_it(rest: RestServer, speck: Speck
     assert said.code == 1
     assert said.out.splitlines()[5:] == [
         f"near, engine {NEAR}: it is too old",
-        "    to mend it: install another",
+        "    remedy: install another",
         f"near, engine {NEAR}: its clock is at least 61 s ahead of this machine's",
-        "    to mend it: set both by NTP (timedatectl shows how)",
+        "    remedy: synchronize both clocks by NTP (check with timedatectl)",
         "near, broker tcp://near:1883: it drops messages (raise max_queued_messages)",
         f"far, engine {FAR}: {FAR} cannot be reached: connection refused",
-        "    to mend it: start it, open its port to this machine, or correct spe_address in the inventory",
+        "    remedy: start it, open its port to this machine, or correct spe_address in the inventory",
         "far, broker tcp://far:1883: tcp://far:1883 did not answer",
-        "    to mend it: see its own log; the address may be of something else",
-        "5 wrong",
+        "    remedy: check its log; another program may be listening at this address",
+        "5 faults",
     ]
 
 
@@ -85,7 +85,7 @@ def test_brokers_of_no_site_are_seen(tmp_path: Path) -> None:
         assert found[1]["broker"]["reached"] is False
         last = rest.client.check_sites()[-1]
         assert (last["site"], last["role"], last["reached"]) == ("cloud", "broker", False)
-        assert rest.coordinator.views.site_at("tcp://cloud:1883") == "cloud"
+        assert rest.services.sites.site_at("tcp://cloud:1883") == "cloud"
 
 
 def test_a_checkup_as_json(rest: RestServer, speck: Speck) -> None:
@@ -133,7 +133,7 @@ def test_an_inventory_is_looked_at_without_a_server(
     assert f"A, engine http://127.0.0.1:{nobody}/: " in lines[3]
     assert "cannot be reached" in lines[3]
     assert "mosquitto version 2" in lines[2]
-    assert lines[-1] == "1 wrong"
+    assert lines[-1] == "1 fault"
 
 
 def test_who_does_not_answer_keeps_nobody_waiting(rest: RestServer) -> None:

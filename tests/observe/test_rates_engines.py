@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from speck.binder import installed
-from speck.coordinator import Coordinator
+from speck.coordinator import build
 from speck.core.inventory import Inventory
+from speck.core.settings import Settings
 from speck.schema import load_composition
 from speck.store import Store
 from tests.support import ROOT
@@ -97,12 +98,13 @@ def test_rates_of_jobs_on_spark_and_flink(
         JOBS, inventory=inventory, registry=installed(), root=[tmp_path, PROGRAMS], default_name="rates"
     )
     with Store(tmp_path / "store") as store:
-        coordinator = Coordinator(store, installed(), inventory, [tmp_path, PROGRAMS], period=0)
-        coordinator.telemetry.period = 0.5
+        services = build(store, installed(), inventory, Settings(roots=(tmp_path, PROGRAMS), period=0))
+        coordinator = services.coordinator
+        coordinator.sampler.period = 0.5
         coordinator.start()
 
         def told() -> dict[str, dict[str, Any]]:
-            return {each["job_name"]: each for each in coordinator.views.rates()["jobs"]}
+            return {each["job_name"]: each for each in services.queries.rates()["jobs"]}
 
         def as_fed(found: dict[str, dict[str, Any]], fed: float) -> bool:
             rates = [
@@ -125,6 +127,6 @@ def test_rates_of_jobs_on_spark_and_flink(
                 assert 0 < each["work_seconds"] < 60
             eventually(told, lambda found: all(each["waiting"] == 0 for each in found.values()), PATIENCE)
             assert coordinator.delete_composition("rates").wait(PATIENCE)
-            eventually(lambda: coordinator.telemetry.readings(), lambda readings: readings == {}, PATIENCE)
+            eventually(lambda: coordinator.sampler.readings(), lambda readings: readings == {}, PATIENCE)
         finally:
             coordinator.close()

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from speck.coordinator import Coordinator
+from speck.coordinator import Coordinator, Services, build
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.runtime import Handle, JobMetrics
+from speck.core.settings import Settings
 from speck.errors import BinderError, OutcomeUnknown, Rejected
 from speck.observe.sampler import Sampler
 from speck.store import Store
@@ -33,17 +34,24 @@ class Bench:
     """A coordinator whose engines are asked when the test says so; ``now`` is the telemetry's clock, s."""
 
     world: World
-    coordinator: Coordinator
-    telemetry: Sampler
+    services: Services
     now: float = 0.0
+
+    @property
+    def coordinator(self) -> Coordinator:
+        return self.services.coordinator
+
+    @property
+    def telemetry(self) -> Sampler:
+        return self.coordinator.sampler
 
     def turn(self, seconds: float = 5.0) -> None:
         """Let time pass, and have the engines asked; those that answer have done so."""
         self.now += seconds
-        self.telemetry.turn()
+        self.telemetry.sample()
 
     def rates(self) -> dict[str, dict[str, Any]]:
-        return {each["job_name"]: each for each in self.coordinator.views.rates()["jobs"]}
+        return {each["job_name"]: each for each in self.services.queries.rates()["jobs"]}
 
     def told(self, *names: str) -> dict[str, dict[str, Any]]:
         """The rates, as soon as these jobs' engines have told or failed to."""
@@ -64,17 +72,18 @@ class Bench:
 def bench_fixture(tmp_path: Path) -> Iterator[Bench]:
     world = World()
     with Store(tmp_path / "store") as store:
-        coordinator = Coordinator(store, double_kinds(world), SITES, [write_code(tmp_path)], period=0)
-        bench = Bench(world, coordinator, coordinator.telemetry)
-        coordinator.telemetry.now = lambda: bench.now
-        coordinator.telemetry.period = 5.0
+        settings = Settings(roots=(write_code(tmp_path),), period=0)
+        bench = Bench(world, build(store, double_kinds(world), SITES, settings))
+        coordinator = bench.coordinator
+        coordinator.sampler.now = lambda: bench.now
+        coordinator.sampler.period = 5.0
         yield bench
         coordinator.close()
 
 
 def quiet(bench: Bench) -> None:
     """From now on nobody asks but the test."""
-    bench.telemetry._attend = lambda: None  # type: ignore[method-assign]
+    bench.telemetry._keep_sampling = lambda: None  # type: ignore[method-assign]
 
 
 def test_rates_are_told_as_the_engine_has_them(bench: Bench) -> None:
@@ -98,7 +107,7 @@ def test_rates_are_told_as_the_engine_has_them(bench: Bench) -> None:
         "work_seconds": 0.2,
         "error": None,
     }
-    assert bench.coordinator.views.rates()["observed"] == bench.rates()["b"]["observed"]  # the newer one
+    assert bench.services.queries.rates()["observed"] == bench.rates()["b"]["observed"]  # the newer one
 
 
 def test_a_slow_engine_holds_up_no_other(bench: Bench) -> None:
@@ -124,11 +133,11 @@ def test_an_engine_is_left_alone_for_a_multiple_of_the_time_that_it_took(bench: 
     assert hold.reached.wait(30)
     bench.now += 4.0  # so long it takes
     hold.release()
-    bench.telemetry.settle()
+    bench.telemetry.await_answers()
     asked = []
     for _ in range(4):
         bench.turn()
-        bench.telemetry.settle()
+        bench.telemetry.await_answers()
         asked.append(bench.questions(FAR))
     assert asked == [1, 1, 1, 2]  # at 9, 14, 19 and 24 s after it was asked: due after 20
 
@@ -186,17 +195,16 @@ def test_one_question_for_many_jobs(tmp_path: Path) -> None:
         kinds, engines=(replace(kinds.engines[0], connect=lambda address, _: Measuring(world, address)),)
     )
     with Store(tmp_path / "store") as store:
-        coordinator = Coordinator(store, registry, SITES, [write_code(tmp_path)], period=0)
-        bench = Bench(world, coordinator, coordinator.telemetry)
+        bench = Bench(world, build(store, registry, SITES, Settings(roots=(write_code(tmp_path),), period=0)))
         quiet(bench)
         bench.apply(*chain("a", "b", "c"))
         world.metrics = {name: JobMetrics(7.0, input_rate=5.0) for name in ("a", "b")}
         bench.turn()
         found = bench.told("a", "b", "c")
         assert [found[name]["input_rate"] for name in ("a", "b", "c")] == [5.0, 5.0, None]
-        assert found["c"]["error"] == "its engine's binder told nothing of it"
+        assert found["c"]["error"] == "the answer of its engine's binder does not include it"
         assert (world.counts()["measure"], world.counts()["metrics"]) == (1, 0)
-        coordinator.close()
+        bench.coordinator.close()
 
 
 def test_brokers_tell_what_they_keep(bench: Bench) -> None:
@@ -236,7 +244,7 @@ def test_engines_are_asked_only_while_somebody_looks(bench: Bench) -> None:
     bench.now += 6
     eventually(lambda: bench.questions(NEAR), lambda count: count > first)
     bench.now += 61
-    eventually(lambda: [each.name for each in threading.enumerate()], lambda names: "telemetry" not in names)
+    eventually(lambda: [each.name for each in threading.enumerate()], lambda names: "sampler" not in names)
     count = bench.questions(NEAR)
     assert bench.rates()["a"]["observed"] is None  # what was told then is too old now
     eventually(lambda: bench.questions(NEAR), lambda later: later > count)
@@ -251,5 +259,5 @@ def test_closing_ends_the_asking(bench: Bench) -> None:
     bench.telemetry.close()
     count = bench.questions(NEAR)
     bench.rates()
-    assert not [each for each in threading.enumerate() if each.name.startswith("telemetry")]
+    assert not [each for each in threading.enumerate() if each.name.startswith("sampler")]
     assert bench.questions(NEAR) == count

@@ -72,8 +72,8 @@ def _feed(brokers: dict[str, str], directory: Path) -> dict[str, int]:
     feeder = Feeder("feeder", generate(directory, 1), options, directory)
     try:
         eventually(feeder.ended, bool)
-        assert feeder.accounts is not None
-        sent: dict[str, int] = feeder.accounts["sent"]
+        assert feeder.report is not None
+        sent: dict[str, int] = feeder.report["sent"]
         return sent
     finally:
         feeder.stop()

@@ -13,8 +13,9 @@ import pytest
 from binders.spark.local.commands import CONNECTOR
 from speck.apply.operation import Operation
 from speck.binder import installed
-from speck.coordinator import Coordinator
+from speck.coordinator import build
 from speck.core.inventory import Inventory, Site
+from speck.core.settings import Settings
 from speck.schema import load_composition
 from speck.store import Store
 from tests.support import ROOT as PROJECT
@@ -83,7 +84,7 @@ def coordinator_on(directory: Path, site: Site) -> Iterator[Callable[[], Operati
     """A coordinator; what is given applies the chain and awaits the operation's end."""
     inventory = Inventory({"A": site})
     with Store(directory / "store") as store:
-        coordinator = Coordinator(store, installed(), inventory, [ROOT], period=0)
+        coordinator = build(store, installed(), inventory, Settings(roots=(ROOT,), period=0)).coordinator
         coordinator.start()
 
         def apply() -> Operation:

@@ -15,7 +15,8 @@ from benchmarks.promises.flow import Listener, Sender, client
 from speck import local
 from speck.apply.operation import Operation
 from speck.binder import installed
-from speck.coordinator import Coordinator
+from speck.coordinator import Coordinator, build
+from speck.core.settings import Settings
 from speck.schema import load_composition, load_inventory
 from speck.store import Store
 from tests.support import ROOT
@@ -54,7 +55,7 @@ def running(address: str) -> dict[str, str]:
 def coordinator_on(sites: local.LocalSites, directory: Path) -> Iterator[Coordinator]:
     inventory = load_inventory(sites.inventory.read_bytes())
     with Store(directory / "store") as store:
-        coordinator = Coordinator(store, installed(), inventory, [ROOT], period=0)
+        coordinator = build(store, installed(), inventory, Settings(roots=(ROOT,), period=0)).coordinator
         coordinator.start()
         try:
             yield coordinator

@@ -21,7 +21,7 @@ from speck import cli
 from speck.core.inventory import Inventory
 from speck.errors import InvalidInput
 from speck.schema import load_composition, load_inventory
-from speck.schema.faults import MOST
+from speck.schema.fault_report import MAX_FAULTS
 from speck.schema.schemas import JobSchema
 from speck.server.api.problems import fault_data
 from tests.support.doubles import World, double_kinds
@@ -197,35 +197,41 @@ LAUGHS = b"a0: &a0 [x]\n" + b"".join(
         (b"a: 0x" + b"f" * MANY, "a number has"),
         (b"a: !!float " + b"1:" * MANY + b"1.0", "a number has"),
         (b"a: !!int '" + b"1:" * MANY + b"1'", "a number has"),
-        (b"jobs:\n" + b"- {}\n" * MANY, f"reading ends here, at {MOST:,} faults"),
-        (b"jobs:\n" + b"- x\n" * MANY, f"reading ends here, at {MOST:,} faults"),
-        (b"a: 1\n" * MANY, f"reading ends here, at {MOST:,} faults"),
-        (b"1: 1\n" * MANY, f"reading ends here, at {MOST:,} faults"),
-        (b"jobs:\n- {" + b"".join(b"a%d: 1, " % n for n in range(60_000)) + b"}", "reading ends here"),
-        (b"jobs: []\n" + b"".join(b"a%d: 1\n" % n for n in range(60_000)), "reading ends here"),
-        (b"jobs:\n- arguments: {" + b"".join(b"a-%d: 1, " % n for n in range(60_000)) + b"}", "ends here"),
+        (b"jobs:\n" + b"- {}\n" * MANY, f"stopped after {MAX_FAULTS:,} faults"),
+        (b"jobs:\n" + b"- x\n" * MANY, f"stopped after {MAX_FAULTS:,} faults"),
+        (b"a: 1\n" * MANY, f"stopped after {MAX_FAULTS:,} faults"),
+        (b"1: 1\n" * MANY, f"stopped after {MAX_FAULTS:,} faults"),
+        (b"jobs:\n- {" + b"".join(b"a%d: 1, " % n for n in range(60_000)) + b"}", "stopped after"),
+        (b"jobs: []\n" + b"".join(b"a%d: 1\n" % n for n in range(60_000)), "stopped after"),
+        (
+            b"jobs:\n- arguments: {" + b"".join(b"a-%d: 1, " % n for n in range(60_000)) + b"}",
+            "stopped after",
+        ),
         (b"a: &s " + b"x" * (20 * MANY) + b"\njobs:\n" + b"- {source_topic: *s}\n" * 20_000, "is too long"),
         (b"jobs:\n- job_name: " + b"x" * (4 * MANY), "job_name"),
         (b"jobs:\n- {" + b"x" * 1000 + b": 1}", "unknown field"),
         (b"jobs:\n- ? " + b"x" * MANY + b"\n  : 1", "unknown field"),
-        (b"jobs:\n- arguments:\n    ? " + b"x-" * MANY + b"\n    : 1", "has a bad name"),
-        (b'jobs:\n- labels:\n    ? "a\\e[2J"\n    : 1', "has a bad name"),
+        (b"jobs:\n- arguments:\n    ? " + b"x-" * MANY + b"\n    : 1", "has an invalid name"),
+        (b'jobs:\n- labels:\n    ? "a\\e[2J"\n    : 1', "has an invalid name"),
         (b"jobs:\n- entry_class: " + b"a." * MANY, "is too long"),
         (b"jobs:\n- trigger: " + b"1" * MANY + b" seconds", "is too long"),
         (b"jobs:\n- spe_address: http://" + b"a" * MANY, "is too long"),
         (b"[" * MANY, "nested too deeply"),
         (b"- " * MANY, "nested too deeply"),
         (b"{a: " * MANY, "nested too deeply"),
-        (LAUGHS, "blow"),
-        (b"a: &a {a: 1}\n" + b"".join(b"b%d: {<<: [%s]}\n" % (n, b"*a," * 100) for n in range(2000)), "blow"),
-        (b"a: &a [*a]", "lies inside of it"),
+        (LAUGHS, "expand the document too far"),
+        (
+            b"a: &a {a: 1}\n" + b"".join(b"b%d: {<<: [%s]}\n" % (n, b"*a," * 100) for n in range(2000)),
+            "expand the document too far",
+        ),
+        (b"a: &a [*a]", "is inside of it"),
         (b"# " + b"x" * (30 * MANY), "at most 5,242,880"),
         (b"\t" * MANY, "is empty"),
         (b"? " * MANY, ""),
         (b"'" + b"a\n" * MANY, "not valid YAML"),
         (b"a: |\n" + b" \n" * MANY, ""),
         (b"%TAG ! x\n" * 1000, "not valid YAML"),
-        (b"--- a\n" * MANY, "a second document follows"),
+        (b"--- a\n" * MANY, "a second document begins here"),
         (b"&a " * 1000 + b"x", "not valid YAML"),
     ],
     ids=lambda value: value[:20].decode() if isinstance(value, bytes) else None,
@@ -233,14 +239,14 @@ LAUGHS = b"a0: &a0 [x]\n" + b"".join(
 def test_texts_that_blow_up(text: bytes, said: str) -> None:
     messages = read_or_refused(composition, text)
     assert any(said in message for message in messages), messages[:3]
-    assert len(messages) <= MOST + 1
+    assert len(messages) <= MAX_FAULTS + 1
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (b'{"jobs": [' + b"{}," * MANY + b"{}]}", "reading ends here"),
-        (b"{" + b'"a":1,' * 150_000 + b'"a":1}', "reading ends here"),
+        (b'{"jobs": [' + b"{}," * MANY + b"{}]}", "stopped after"),
+        (b"{" + b'"a":1,' * 150_000 + b'"a":1}', "stopped after"),
         (b"[" * MANY, "nested too deeply"),
         (b'{"a":' * MANY, "nested too deeply"),
         (b'{"jobs": [{"parallelism": ' + b"9" * 4000 + b"}]}", "is not a whole number"),
@@ -263,7 +269,7 @@ def test_json_that_blows_up(text: bytes, said: str) -> None:
         (b"\xff\xfe", "not UTF-8"),
         (b"\xed\xa0\x80", "not UTF-8"),
         (b"jobs: {", "not valid YAML"),
-        (b"jobs:\n- {}\n" + b"- {}\n" * 100_000, "reading ends here"),
+        (b"jobs:\n- {}\n" + b"- {}\n" * 100_000, "stopped after"),
         (b"# " + b"x" * 6_000_000, "the body is too large (at most 5,242,880 bytes are accepted)"),
         (b"# " + b"x" * 60_000_000, "5,242,880 bytes"),
         (b'jobs:\n- job_name: "\\e[2J"', "is not a name"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from speck.core.inventory import Broker, Engine, Inventory, JobLogin, Login, Secret
-from speck.schema.logins import broker_concerns, engine_concerns, inventory_concerns
+from speck.schema.logins import broker_warnings, engine_warnings, inventory_warnings
 from speck.schema.secret_detection import names_secret, secret_fault
 from tests.support.examples import one_site
 
@@ -71,30 +71,30 @@ def test_values_that_are_secrets(value: object, refused: bool) -> None:
 def test_a_login_in_good_order_is_no_concern(tmp_path: Path) -> None:
     (file := tmp_path / "password").write_text("hunter2")
     file.chmod(0o640)
-    assert broker_concerns(Broker(broker_address="mqtts://b:8883", broker_login=WITH_PASSWORD)) == []
-    assert broker_concerns(Broker(broker_address="tcp://127.0.0.1:1883", broker_login=WITH_PASSWORD)) == []
-    assert engine_concerns(Engine(spe_address="tcp://e:1", engine_login=Login(username="me"))) == []
+    assert broker_warnings(Broker(broker_address="mqtts://b:8883", broker_login=WITH_PASSWORD)) == []
+    assert broker_warnings(Broker(broker_address="tcp://127.0.0.1:1883", broker_login=WITH_PASSWORD)) == []
+    assert engine_warnings(Engine(spe_address="tcp://e:1", engine_login=Login(username="me"))) == []
     from_file = Login(username="me", password=Secret(f"file:{file}"), key_file=str(file))
-    assert engine_concerns(Engine(spe_address="https://e/", engine_login=from_file)) == []
+    assert engine_warnings(Engine(spe_address="https://e/", engine_login=from_file)) == []
 
 
 def test_a_secret_that_everybody_can_read(tmp_path: Path) -> None:
     (file := tmp_path / "password").write_text("hunter2")
     file.chmod(0o644)
     login = Login(username="me", password=Secret(f"file:{file}"), ca_file=str(file), key_file=str(file))
-    found = engine_concerns(Engine(spe_address="https://e/", engine_login=login))
+    found = engine_warnings(Engine(spe_address="https://e/", engine_login=login))
     assert [each.split()[0] for each in found] == ["engine_login.password", "engine_login.key_file"]
-    assert f"everybody on this machine can read (expected chmod o= {file})" in found[0]
+    assert f"every user of this machine can read (run chmod o= {file})" in found[0]
     assert "hunter2" not in "".join(found)
 
 
 def test_what_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BROKER_PASSWORD")
     login = Login(username="speck", password=Secret("${BROKER_PASSWORD}"), ca_file=str(tmp_path / "none.pem"))
-    (variable, file) = broker_concerns(Broker(broker_address="mqtts://b:8883", broker_login=login))
-    assert variable == "broker_login.password is ${BROKER_PASSWORD}, which is not set"
+    (variable, file) = broker_warnings(Broker(broker_address="mqtts://b:8883", broker_login=login))
+    assert variable == "broker_login.password is ${BROKER_PASSWORD}, an environment variable that is not set"
     assert file.startswith("broker_login.ca_file is '")
-    assert file.endswith("which cannot be looked at (No such file or directory)")
+    assert file.endswith("which cannot be accessed (No such file or directory)")
 
 
 @pytest.mark.parametrize(
@@ -106,15 +106,13 @@ def test_what_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_a_password_in_the_clear(own: Login, jobs: JobLogin | None, named: str) -> None:
-    (found,) = broker_concerns(Broker(broker_address="tcp://b:1883", broker_login=own, job_login=jobs))
-    assert (
-        found == f"{named} is sent to tcp://b:1883 in the clear (expected TLS, or a network that is trusted)"
-    )
+    (found,) = broker_warnings(Broker(broker_address="tcp://b:1883", broker_login=own, job_login=jobs))
+    assert found == f"{named} is sent to tcp://b:1883 unencrypted (expected TLS, or a trusted network)"
 
 
 def test_concerns_name_the_site() -> None:
     token = Login(token=Secret("${NO_SUCH_TOKEN}"))
     site = one_site("A", "sc://a:15002", "tcp://a:1883", login=WITH_PASSWORD, engine_login=token)
     broker = Broker(broker_address="tcp://c:1883", broker_login=WITH_PASSWORD)
-    found = inventory_concerns(Inventory({"A": site}, {"cloud": broker}))
+    found = inventory_warnings(Inventory({"A": site}, {"cloud": broker}))
     assert [each.split(": ")[0] for each in found] == ["site 'A'", "'A'", "'cloud'"]

@@ -136,7 +136,7 @@ def test_a_site_with_several_engines(root: Path) -> None:
         load(root, written | {"engine": "flink"}).composition.jobs["A"].spe_address == "http://10.0.0.5:8081/"
     )
     assert load(root, FLINK | {"spe_address": "M", "engine": "flink"}).composition.jobs["A"].site == "M"
-    several = "has several engines: http://10.0.0.5:8081/ and sc://10.0.0.5:1 and sc://10.0.0.5:2 (say which"
+    several = "has several engines: http://10.0.0.5:8081/ and sc://10.0.0.5:1 and sc://10.0.0.5:2 (choose one"
     (fault,) = faults_of(root, written)
     assert f"job 'A': site 'M' {several}" in fault
     (fault,) = faults_of(root, without(CLEAN, "spe_address") | {"site": "M", "engine": "spark"})
@@ -253,7 +253,7 @@ def test_one_job(root: Path) -> None:
 
 # --- what is wrong with a field ---------------------------------------------------------------------
 
-TEXT = "not text (YAML reads yes, no, on and off so: put it in quotes)"
+TEXT = "not text (YAML reads yes, no, on and off as booleans: put it in quotes)"
 BROKER = "(expected tcp://HOST:PORT or mqtts://HOST:PORT)"
 ENGINE = "(expected sc://HOST:PORT or http://HOST:PORT or https://HOST:PORT)"
 SITES = "(expected tcp://HOST:PORT or mqtts://HOST:PORT; known: A, D, M)"
@@ -269,15 +269,15 @@ CLASS = "expected the dotted name of a class or function"
         (FLINK, "job_name", "-a", "job_name '-a' is not a name"),
         (FLINK, "job_name", "a" * 101, "is not a name"),
         (FLINK, "source_broker", "tcp:/x", f"source_broker 'tcp:/x' is not a broker address {BROKER}"),
-        (FLINK, "source_broker", "E", f"source_broker 'E' is not a broker address, nor a site {SITES}"),
-        (FLINK, "sink_broker", "amqp://x:1", "is at no kind of broker that a binder serves"),
-        (FLINK, "sink_broker", "tcp://x:99999", "has a bad port (expected 1 to 65535)"),
+        (FLINK, "source_broker", "E", f"source_broker 'E' is neither a broker address nor a site {SITES}"),
+        (FLINK, "sink_broker", "amqp://x:1", "is served by no installed binder"),
+        (FLINK, "sink_broker", "tcp://x:99999", "has an invalid port (expected 1 to 65535)"),
         (FLINK, "sink_broker", "tcp://x:0", "has port 0"),
         (FLINK, "sink_broker", "tcp://:1883", "has no host"),
         (FLINK, "sink_broker", "tcp://a..b:1883", "has no valid host name"),
         (FLINK, "sink_broker", f"tcp://{'a' * 64}.b:1883", "has no valid host name"),
         (FLINK, "sink_broker", f"tcp://{'a.' * 127}b:1883", "has no valid host name"),
-        (CLEAN, "spe_address", "spark://a:7077,b:7077", "names several hosts (expected one: of a group,"),
+        (CLEAN, "spe_address", "spark://a:7077,b:7077", "names several hosts (expected one; for a group,"),
         (FLINK, "sink_broker", "tcp://256.1.1.1", "has no valid IPv4 address"),
         (FLINK, "sink_broker", "tcp://[::z]:1", "sink_broker 'tcp://[::z]:1'"),
         (FLINK, "sink_broker", "tcp://x:1/path", "has a path"),
@@ -296,18 +296,18 @@ CLASS = "expected the dotted name of a class or function"
         (FLINK, "sink_topic", "speck/fence/x", "starts with 'speck/fence/'"),
         (FLINK, "sink_topic", "a\0", "holds NUL"),
         (FLINK, "sink_topic", "x" * 65_536, "is too long (expected at most 65,535 bytes of UTF-8)"),
-        (FLINK, "entry_class", "1.x", f"entry_class '1.x' is no name of code ({CLASS})"),
+        (FLINK, "entry_class", "1.x", f"entry_class '1.x' is not a name of code ({CLASS})"),
         (FLINK, "entry_class", "package.None", "entry_class 'package.None' is not in test-1.jar"),
         (CLEAN, "entry_class", "clen", "entry_class 'clen' is not in clean.py"),
-        (FLINK, "job_path", "no.jar", "job_path 'no.jar' does not exist (looked for it under "),
-        (FLINK, "job_path", "clean.zip", "is no file type for flink (expected .jar or .py)"),
-        (CLEAN, "job_path", "x.jar", "is no file type for spark (expected .py or .zip or .whl)"),
-        (CLEAN, "job_path", "../outside.py", "lies outside of the directories"),
-        (CLEAN, "job_path", "/etc/speck.py", "lies outside of the directories"),
-        (CLEAN, "job_path", "link.py", "lies outside of the directories"),
-        (CLEAN, "job_path", "loop.py", "cannot be followed to a file"),
-        (CLEAN, "job_path", "directory.py", "is not an ordinary file"),
-        (CLEAN, "job_path", "a\0.py", "holds a control character"),
+        (FLINK, "job_path", "no.jar", "job_path 'no.jar' does not exist (searched in "),
+        (FLINK, "job_path", "clean.zip", "has the wrong type for flink (expected .jar or .py)"),
+        (CLEAN, "job_path", "x.jar", "has the wrong type for spark (expected .py or .zip or .whl)"),
+        (CLEAN, "job_path", "../outside.py", "is outside of the directories"),
+        (CLEAN, "job_path", "/etc/speck.py", "is outside of the directories"),
+        (CLEAN, "job_path", "link.py", "is outside of the directories"),
+        (CLEAN, "job_path", "loop.py", "cannot be resolved"),
+        (CLEAN, "job_path", "directory.py", "is not a regular file"),
+        (CLEAN, "job_path", "a\0.py", "contains a control character"),
         (
             FLINK,
             "engine",
@@ -315,7 +315,7 @@ CLASS = "expected the dotted name of a class or function"
             "engine 'storm' is served by no installed binder (installed: flink, spark)",
         ),
         (FLINK, "engine", "spark", "engine 'spark' does not fit spe_address 'http://172.16.39.7:8081/'"),
-        (FLINK, "site", "E", "site 'E' is no site of the inventory (known: A, D, M)"),
+        (FLINK, "site", "E", "site 'E' is not a site of the inventory (known: A, D, M)"),
         (FLINK, "parallelism", 0, "parallelism 0 is not a whole number from 1 to 32,768"),
         (FLINK, "parallelism", True, "parallelism true is not a whole number"),
         (FLINK, "parallelism", 2.0, "parallelism 2.0 is not a whole number"),
@@ -328,8 +328,8 @@ CLASS = "expected the dotted name of a class or function"
         (CLEAN, "trigger", "0 seconds", "trigger '0 seconds' is not an interval"),
         (FLINK, "trigger", "2 seconds", "trigger '2 seconds' does not fit engine 'flink'"),
         (FLINK, "arguments", ["a"], "arguments ['a'] is not a flat mapping"),
-        (FLINK, "arguments", {"a-b": 1}, "arguments.a-b 1 has a bad name"),
-        (FLINK, "arguments", {"class": 1}, "arguments.class 1 has a bad name"),
+        (FLINK, "arguments", {"a-b": 1}, "arguments.a-b 1 has an invalid name"),
+        (FLINK, "arguments", {"class": 1}, "arguments.class 1 has an invalid name"),
         (
             FLINK,
             "arguments",
@@ -367,7 +367,7 @@ def test_a_login_written_into_an_address_is_not_repeated(root: Path) -> None:
     with pytest.raises(InvalidInput) as caught:
         load(root, FLINK | {"sink_broker": "tcp://me:hunter2@edge:1883"})
     assert "hunter2" not in repr(caught.value.faults)
-    assert "holds a user name or password" in str(caught.value)
+    assert "contains a user name or password" in str(caught.value)
 
 
 def test_the_value_of_an_unknown_field_is_not_repeated(root: Path) -> None:
@@ -456,7 +456,7 @@ def test_a_cycle_names_its_jobs_in_order(root: Path) -> None:
         ("jobs: [\n", "line 2: not valid YAML: "),
         ("jobs: *x\n", "line 1: the alias '*x' has no anchor '&x' before it"),
         ("jobs: &x [*x]\n", "line 1: the alias '*x' has no anchor"),
-        ("jobs: []\n---\njobs: []\n", "line 2: a second document follows"),
+        ("jobs: []\n---\njobs: []\n", "line 2: a second document begins here"),
         ("jobs: !!python/object:os.system {}\n", "line 1: the tag "),
         ("jobs: " + "[" * 50 + "]" * 50, "line 1: the document is nested too deeply"),
         ("jobs: [\x07]", "line 1: not valid YAML: control characters are not allowed"),
@@ -489,7 +489,7 @@ def test_bad_json(root: Path, text: str, message: str) -> None:
 def test_aliases_that_blow_up_are_not_expanded(root: Path) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 30)]
-    with pytest.raises(InvalidInput, match="the aliases blow the document up"):
+    with pytest.raises(InvalidInput, match="the aliases expand the document too far"):
         read(root, "\n".join(lines))
 
 
@@ -524,8 +524,8 @@ def test_a_topic_misspelt_is_told_with_the_near_name(root: Path) -> None:
     }
     warnings = warnings_of(root, first, second)
     assert (
-        "job 'C': source_topic 'T-C-fliter' is written by no job here: a source of the composition, "
-        "or a slip for 'T-C-filter'?"
+        "job 'C': source_topic 'T-C-fliter' is written by no job here: an external source, "
+        "or a mistake (did you mean 'T-C-filter'?)"
     ) in warnings
     assert any("sink_topic 'T-C-filter' is read by no job here" in each for each in warnings)
     assert len(warnings) == 4
@@ -540,8 +540,8 @@ def test_a_topic_written_at_one_broker_and_read_at_another(root: Path) -> None:
     }
     warnings = warnings_of(root, FLINK, second)
     assert (
-        "job 'C': source_topic 'T-C-filter' is written at tcp://172.16.192.18:1883 and read at "
-        "tcp://10.0.0.1:1883: no data crosses over"
+        "job 'C': source_topic 'T-C-filter' is written at tcp://172.16.192.18:1883 but read at "
+        "tcp://10.0.0.1:1883: no data flows between them"
     ) in warnings
 
 

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from speck.cli.variables import read_composition, read_env, values
 from speck.client import Client
 from speck.errors import InvalidInput
-from speck.schema import load_composition
-from speck.schema.yaml.document import read_document
-from speck.schema.yaml.variables import complete, put_in
+from speck.schema import load_composition, read_document
+from speck.schema.yaml.variables import expand, substitute
 from tests.support.examples import REGISTRY, property_test
 from tests.support.rest_server import RestServer, rest_fixture, yaml_of  # noqa: F401
 from tests.support.served_process import served
@@ -36,7 +35,7 @@ jobs:
 
 
 def expanded(text: str, **variables: str) -> str:
-    return complete(put_in(text, variables))
+    return expand(substitute(text, variables))
 
 
 def read(text: str, **variables: str) -> object:
@@ -98,7 +97,7 @@ def test_a_value_is_a_value_and_no_structure(written: str, value: str, meant: ob
 )
 def test_any_value_comes_through(value: str, form: str) -> None:
     text = f"é: ü\na: {form.format('${X}')}\nb: [1]\n"
-    found = read_document(put_in(text, {"X": value})).value
+    found = read_document(substitute(text, {"X": value})).value
     expected = value + ("\n" if form.startswith("|") else "")
     assert (found["a"], found["b"], found.lines["b"]) == (expected, [1], text.count("\n"))
 
@@ -113,12 +112,12 @@ def test_any_value_comes_through(value: str, form: str) -> None:
                 "line 3: variable 'Y' has no value",
             ],
         ),
-        ("a: 1\nb: ${\n", ["line 2: '${' is not the start of a variable (expected ${NAME}"]),
-        ("a: ${1X}", ["line 1: '${' is not the start"]),
-        ("a: ${X:?must}", ["line 1: '${' is not the start"]),
-        ("a: ${BROKER_PASSWORD}", ["line 1: variable 'BROKER_PASSWORD' is a secret by its name"]),
-        ("a: ${api_token:-hunter2}", ["line 1: variable 'api_token' is a secret by its name"]),
-        ("a: [b, ${X}]", ["line 1: a variable inside of { } or [ ] has to be in quotes"]),
+        ("a: 1\nb: ${\n", ["line 2: '${' does not start a variable (expected ${NAME}"]),
+        ("a: ${1X}", ["line 1: '${' does not start"]),
+        ("a: ${X:?must}", ["line 1: '${' does not start"]),
+        ("a: ${BROKER_PASSWORD}", ["line 1: variable 'BROKER_PASSWORD' has the name of a secret"]),
+        ("a: ${api_token:-hunter2}", ["line 1: variable 'api_token' has the name of a secret"]),
+        ("a: [b, ${X}]", ["line 1: a variable inside { } or [ ] must be in quotes"]),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(text: str, faults: list[str]) -> None:
@@ -175,13 +174,13 @@ def test_the_nearest_value_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("a.env", "A=1\nhunter2 and more\n", r"a\.env: line 2: is not NAME=VALUE"),
-        ("a.env", "A=1\nB\n", r"a\.env: line 2: is not NAME=VALUE"),
+        ("a.env", "A=1\nhunter2 and more\n", r"a\.env: line 2: not in the form NAME=VALUE"),
+        ("a.env", "A=1\nB\n", r"a\.env: line 2: not in the form NAME=VALUE"),
         ("a.env", "A-B=hunter2\n", r"'A-B' is not the name of a variable"),
         ("a.yaml", "A: [hunter2]\n", r"a\.yaml: line 1: A is a list \(expected text, a number"),
         ("a.yaml", "- hunter2\n", r"a\.yaml: is a list \(expected a mapping"),
         ("a.yml", "A: }\n", r"a\.yml: line 1: not valid YAML"),
-        ("a.env", b"A=\xff", r"a\.env: is not UTF-8 text"),
+        ("a.env", b"A=\xff", r"a\.env: not UTF-8 text"),
     ],
 )
 def test_a_file_that_is_none_of_variables(
@@ -301,4 +300,4 @@ def test_every_command_that_reads_an_inventory_takes_values(
     )
     assert "A, broker tcp://127.0.0.1:1: " in said.out
     assert "cloud, broker" in said.out
-    assert "are for the file that --sites names" in speck("sites", "check", "--env", "prod.env").err
+    assert "--env and --set need --sites" in speck("sites", "check", "--env", "prod.env").err

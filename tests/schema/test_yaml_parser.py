@@ -11,7 +11,8 @@ from hypothesis import strategies as some
 
 from speck.errors import InvalidInput
 from speck.schema.yaml import parser
-from speck.schema.yaml.parser import LinedDict, line_of, parse
+from speck.schema.yaml.lines import LinedDict, line_of
+from speck.schema.yaml.parser import parse
 from tests.support.examples import property_test
 
 scalars = (

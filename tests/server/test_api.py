@@ -65,7 +65,7 @@ def test_apply_answers_at_once_and_works_on_in_the_background(rest: RestServer) 
     busy = post(rest, TWO)
     assert (busy.status_code, busy.headers["Content-Type"]) == (409, "application/problem+json")
     hold.release()
-    assert rest.coordinator.live_operation(answer.json()["id"]).wait(30)  # type: ignore[union-attr]
+    assert rest.coordinator.operations.live(answer.json()["id"]).wait(30)  # type: ignore[union-attr]
 
 
 def test_events_of_an_operation_end_with_its_end(rest: RestServer) -> None:
@@ -208,7 +208,7 @@ def test_other_content_types_are_refused(rest: RestServer) -> None:
         f"{rest.url}/compositions", data="x", headers={"Content-Type": "image/png"}, timeout=30
     )
     assert answer.status_code == 415
-    assert "'image/png' is not understood" in answer.json()["detail"]
+    assert "'image/png' is not supported" in answer.json()["detail"]
 
 
 def test_openapi_describes_every_route_and_the_fields_of_a_job(rest: RestServer) -> None:

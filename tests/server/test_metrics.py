@@ -76,7 +76,7 @@ def post(rest: RestServer, text: str) -> dict[str, Any]:
 
 def look_round(rest: RestServer) -> None:
     """One round of the loop, and the end of what it began."""
-    rest.coordinator.loop.round()
+    rest.coordinator.reconciler.round()
     eventually(rest.coordinator.operations.running, lambda running: not running)
 
 
@@ -261,18 +261,18 @@ def test_a_site_is_seen_when_it_answers(tmp_path: Path) -> None:
     """Not when it was asked, and not when its own binder says that it is silent."""
     with rest_server(tmp_path, Inventory({"north": one_site("north", ENGINE, BROKER)})) as rest:
         now = [1000.0]
-        rest.coordinator.gauges._clock = lambda: now[0]
+        rest.services.metrics._clock = lambda: now[0]
         post(rest, TWO)
         for address in (ENGINE, BROKER):
             assert value(rest, "speck_seen_timestamp_seconds", site="north", address=address) == 1000
         now[0] = 2000.0
         rest.world.down(ENGINE)
-        rest.coordinator.loop.round()
+        rest.coordinator.reconciler.round()
         assert value(rest, "speck_seen_timestamp_seconds", address=ENGINE) == 1000
         errors = {"binder": "spark-connect", "call": "statuses", "error": "NoAnswer"}
         assert value(rest, "speck_call_errors_total", **errors) >= 1
         rest.world.up(ENGINE)
-        rest.coordinator.loop.round()
+        rest.coordinator.reconciler.round()
         assert value(rest, "speck_seen_timestamp_seconds", address=ENGINE) == 2000
 
 
@@ -296,9 +296,9 @@ def test_a_round_that_fails_is_counted(tmp_path: Path) -> None:
     with rest_server(tmp_path) as rest:
         rest.coordinator.deployments.store.close()
         with pytest.raises(Exception, match="closed"):
-            rest.coordinator.loop.round()
-        assert rest.coordinator.gauges.registry.get_sample_value("speck_round_failures_total") == 1
-        assert rest.coordinator.gauges.registry.get_sample_value("speck_round_timestamp_seconds") == 0
+            rest.coordinator.reconciler.round()
+        assert rest.services.metrics.registry.get_sample_value("speck_round_failures_total") == 1
+        assert rest.services.metrics.registry.get_sample_value("speck_round_timestamp_seconds") == 0
 
 
 def test_a_call_that_gives_no_answer_is_counted_each_time(tmp_path: Path) -> None:

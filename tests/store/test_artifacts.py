@@ -16,7 +16,7 @@ from tests.support.rest_server import rest_server
 
 def test_an_engine_fetches_with_the_url_alone(tmp_path: Path) -> None:
     with rest_server(tmp_path, token="of-the-api") as rest:
-        files = rest.coordinator.files
+        files = rest.services.files
         assert files is not None
         artifact = files.offer("job.py", b"content")
         answer = requests.get(artifact.url, timeout=30)
@@ -62,7 +62,7 @@ def test_the_secret_is_for_its_owner_alone(tmp_path: Path) -> None:
 
 def test_what_cannot_be_kept_is_named(tmp_path: Path) -> None:
     (tmp_path / "served").write_text("a file where a folder belongs")
-    with pytest.raises(StoreError, match=r"job\.py cannot be kept"):
+    with pytest.raises(StoreError, match=r"job\.py cannot be stored"):
         ServedFiles(tmp_path, "http://here").offer("job.py", b"content")
 
 

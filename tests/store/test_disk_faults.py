@@ -20,7 +20,8 @@ import requests
 from speck import cli
 from speck.apply.operation import Operation
 from speck.client import RequestRefused
-from speck.coordinator import Coordinator
+from speck.coordinator import build
+from speck.core.settings import Settings
 from speck.errors import StoreDamaged, StoreFull
 from speck.store import Head, JobRecord, Revision, Store
 from speck.store.maintenance.contents import Contents
@@ -230,11 +231,11 @@ def test_server_with_a_full_disk_answers_reads_and_refuses_the_rest(rest: RestSe
         assert [each["state"] for each in rest.client.jobs()] == ["running", "running"]
         alive = requests.get(f"{rest.url}/healthz", timeout=30)
         assert (alive.status_code, "the disk is full" in alive.json()["store"]) == (200, True)
-        rest.coordinator.loop.round()
+        rest.coordinator.reconciler.round()
         ready = requests.get(f"{rest.url}/readyz", timeout=30)
         assert (ready.status_code, "the store cannot be written" in ready.json()["detail"]) == (503, True)
         assert len(rest.client.revisions("demo")) == 1
-    rest.coordinator.loop.round()  # which finds that there is room again, before anybody asks for a change
+    rest.coordinator.reconciler.round()  # which finds that there is room again before any change
     assert requests.get(f"{rest.url}/readyz", timeout=30).json() == {"status": "ok"}
     operation = rest.client.apply(yaml_of("a t0 t9").encode(), "demo", wait=30)
     assert (operation["state"], operation["revision"]) == ("succeeded", 2)
@@ -257,7 +258,9 @@ def test_disk_that_fills_during_an_operation_ends_it_and_blocks_nothing(rest: Re
     rest.coordinator.store.close()
     with Store(rest.coordinator.store.directory) as store:  # nothing is taken for being at work for ever
         assert [each["state"] for each in store.operations()] == ["running", "succeeded"]
-        restarted = Coordinator(store, double_kinds(rest.world), roots=[rest.root], period=0)
+        restarted = build(
+            store, double_kinds(rest.world), settings=Settings(roots=(rest.root,), period=0)
+        ).coordinator
         restarted.start()
         restarted.close()
         assert "running" not in [each["state"] for each in store.operations()]
@@ -278,7 +281,9 @@ def test_of_two_operations_whose_end_was_not_stored_the_last_is_gone_on_with(tmp
                 transaction.put_operation(operation.id, operation.to_dict())
             transaction.put_head(Head("traffic", 2))
             transaction.put_job(JobRecord("a", "traffic"))
-        coordinator = Coordinator(store, double_kinds(world), roots=[tmp_path], period=0)
+        coordinator = build(
+            store, double_kinds(world), settings=Settings(roots=(tmp_path,), period=0)
+        ).coordinator
         coordinator.artifacts.keep(wanted.values())
         coordinator.start()
         coordinator.close()
@@ -291,7 +296,7 @@ def test_of_two_operations_whose_end_was_not_stored_the_last_is_gone_on_with(tmp
 
 def test_code_that_finds_no_room_is_told_and_leaves_nothing(rest: RestServer) -> None:
     (rest.root / "work.py").write_text("def work(messages):\n    return messages  # " + "and so on " * 20)
-    with full_disk(64), pytest.raises(RequestRefused, match="code of job 'a' cannot be kept") as told:
+    with full_disk(64), pytest.raises(RequestRefused, match="code of job 'a' cannot be stored") as told:
         rest.client.apply(yaml_of("a t0 t1").encode(), "demo", wait=30)
     assert told.value.status == 507
     assert not list((rest.coordinator.store.directory / "artifacts").glob("*/*"))

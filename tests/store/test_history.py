@@ -13,10 +13,11 @@ import pytest
 
 from speck.apply.operation import Operation
 from speck.client import RequestRefused
-from speck.coordinator import Coordinator
+from speck.coordinator import Coordinator, Queries, Services, build
 from speck.core.job import Composition
+from speck.core.settings import HistoryBounds, Settings
 from speck.errors import Busy, InvalidInput, NotFound, Rejected, StaleRevision
-from speck.store import Bounds, Store
+from speck.store import Store
 from speck.store.history import count, differences, surplus
 from tests.support.doubles import World, double_kinds
 from tests.support.jobs_by_hand import CODE, chain, code_hash, composition, make_job, write_code
@@ -34,7 +35,7 @@ def world() -> Iterator[World]:
 
 
 @pytest.fixture
-def begin(tmp_path: Path, world: World) -> Iterator[Callable[..., Coordinator]]:
+def begin(tmp_path: Path, world: World) -> Iterator[Callable[..., Services]]:
     """Starts a coordinator on the same store; the one before is closed, as at a restart."""
     running: list[Coordinator] = []
 
@@ -44,21 +45,32 @@ def begin(tmp_path: Path, world: World) -> Iterator[Callable[..., Coordinator]]:
             coordinator.close()
             coordinator.store.close()
 
-    def start(bounds: Bounds | None = None) -> Coordinator:
+    def start(bounds: HistoryBounds | None = None) -> Services:
         end()
-        store = Store(tmp_path / "store", bounds or Bounds())
-        coordinator = Coordinator(store, double_kinds(world), roots=[write_code(tmp_path)], period=0)
-        running.append(coordinator)
-        coordinator.start()
-        return coordinator
+        store = Store(tmp_path / "store", bounds or HistoryBounds())
+        settings = Settings(roots=(write_code(tmp_path),), period=0)
+        services = build(store, double_kinds(world), settings=settings)
+        running.append(services.coordinator)
+        services.coordinator.start()
+        return services
 
     yield start
     end()
 
 
 @pytest.fixture
-def coordinator(begin: Callable[..., Coordinator]) -> Coordinator:
+def services(begin: Callable[..., Services]) -> Services:
     return begin()
+
+
+@pytest.fixture
+def coordinator(services: Services) -> Coordinator:
+    return services.coordinator
+
+
+@pytest.fixture
+def queries(services: Services) -> Queries:
+    return services.queries
 
 
 def carry_out(coordinator: Coordinator, wanted: Composition, **why: str) -> Operation:
@@ -108,10 +120,10 @@ def test_surplus_is_the_oldest_but_for_what_is_needed(
 # --- revisions
 
 
-def test_revisions_tell_who_when_why_and_what_changed(coordinator: Coordinator) -> None:
+def test_revisions_tell_who_when_why_and_what_changed(coordinator: Coordinator, queries: Queries) -> None:
     carry_out(coordinator, composition(A, B), author="ann@edge", message="the first")
     carry_out(coordinator, composition(A, FASTER, C), author="bob", message="faster\nby far")
-    first, second = coordinator.revisions("traffic")
+    first, second = queries.revisions("traffic")
     assert (first["number"], first["author"], first["message"], first["jobs"]) == (
         1,
         "ann@edge",
@@ -121,49 +133,55 @@ def test_revisions_tell_who_when_why_and_what_changed(coordinator: Coordinator) 
     assert first["changes"] == {"added": 2, "removed": 0, "changed": 0}
     assert second["changes"] == {"added": 1, "removed": 0, "changed": 1}
     assert second["at"] >= first["at"]
-    assert [each["job_name"] for each in coordinator.revision("traffic", 1)["jobs"]] == ["a", "b"]
+    assert [each["job_name"] for each in queries.revision("traffic", 1)["jobs"]] == ["a", "b"]
     with pytest.raises(NotFound, match="has no revision 7"):
-        coordinator.revision("traffic", 7)
+        queries.revision("traffic", 7)
 
 
-def test_argument_of_another_kind_is_another_revision(coordinator: Coordinator, world: World) -> None:
+def test_argument_of_another_kind_is_another_revision(
+    coordinator: Coordinator, queries: Queries, world: World
+) -> None:
     carry_out(coordinator, composition(replace(A, arguments={"k": 1})))
     carry_out(coordinator, composition(replace(A, arguments={"k": 1.0})))
-    assert [each["number"] for each in coordinator.revisions("traffic")] == [1, 2]
+    assert [each["number"] for each in queries.revisions("traffic")] == [1, 2]
     before = world.changes()
     carry_out(coordinator, composition(replace(A, arguments={"k": 1.0})))
     assert world.changes() == before
 
 
-def test_difference_is_by_default_of_the_last_two(coordinator: Coordinator) -> None:
+def test_difference_is_by_default_of_the_last_two(coordinator: Coordinator, queries: Queries) -> None:
     carry_out(coordinator, composition(A))
     with pytest.raises(NotFound, match="no revision before 1"):
-        coordinator.difference("traffic")
+        queries.difference("traffic")
     carry_out(coordinator, composition(A, B))
     carry_out(coordinator, composition(A, FASTER))
-    assert coordinator.difference("traffic")["jobs"] == [
+    assert queries.difference("traffic")["jobs"] == [
         {
             "job": "b",
             "kind": "changed",
             "changes": [{"field": "trigger", "before": None, "after": "1 second"}],
         }
     ]
-    assert coordinator.difference("traffic", 3, 1)["counts"] == {"added": 0, "removed": 1, "changed": 0}
-    assert coordinator.difference("traffic", 0, 1)["counts"] == {"added": 1, "removed": 0, "changed": 0}
+    assert queries.difference("traffic", 3, 1)["counts"] == {"added": 0, "removed": 1, "changed": 0}
+    assert queries.difference("traffic", 0, 1)["counts"] == {"added": 1, "removed": 0, "changed": 0}
 
 
-def test_name_of_a_deleted_composition_begins_a_new_history(coordinator: Coordinator) -> None:
+def test_name_of_a_deleted_composition_begins_a_new_history(
+    coordinator: Coordinator, queries: Queries
+) -> None:
     carry_out(coordinator, composition(A), message="old")
-    assert [each["message"] for each in coordinator.revisions("traffic")] == ["old"]
+    assert [each["message"] for each in queries.revisions("traffic")] == ["old"]
     assert coordinator.delete_composition("traffic").wait(30)
     carry_out(coordinator, composition(B), message="new")
-    assert [(each["number"], each["message"]) for each in coordinator.revisions("traffic")] == [(1, "new")]
+    assert [(each["number"], each["message"]) for each in queries.revisions("traffic")] == [(1, "new")]
 
 
 # --- the way back
 
 
-def test_rollback_is_a_new_revision_with_the_state_carried(coordinator: Coordinator, world: World) -> None:
+def test_rollback_is_a_new_revision_with_the_state_carried(
+    coordinator: Coordinator, queries: Queries, world: World
+) -> None:
     carry_out(coordinator, composition(A, B))
     carry_out(coordinator, composition(A, FASTER, C))
     before = len(world.changes())
@@ -177,19 +195,19 @@ def test_rollback_is_a_new_revision_with_the_state_carried(coordinator: Coordina
     assert sorted(method for method, _, _ in world.changes()[before:]) == ["stop", "stop", "submit"]
     (back,) = world.running("b")
     assert (back.job.trigger, back.attempt.state is not None) == (None, True)
-    last = coordinator.revisions("traffic")[-1]
+    last = queries.revisions("traffic")[-1]
     assert (last["restored"], last["message"]) == (1, "rollback to revision 1")
     assert last["changes"] == {"added": 0, "removed": 1, "changed": 1}
-    assert coordinator.revision("traffic", 3)["jobs"] == coordinator.revision("traffic", 1)["jobs"]
+    assert queries.revision("traffic", 3)["jobs"] == queries.revision("traffic", 1)["jobs"]
 
 
-def test_rollback_can_itself_be_taken_back(coordinator: Coordinator) -> None:
+def test_rollback_can_itself_be_taken_back(coordinator: Coordinator, queries: Queries) -> None:
     carry_out(coordinator, composition(A))
     carry_out(coordinator, composition(A, B))
     roll_back(coordinator)
     roll_back(coordinator)
-    assert [each["restored"] for each in coordinator.revisions("traffic")] == [None, None, 1, 2]
-    assert sorted(each["job_name"] for each in coordinator.views.jobs()) == ["a", "b"]
+    assert [each["restored"] for each in queries.revisions("traffic")] == [None, None, 1, 2]
+    assert sorted(each["job_name"] for each in queries.jobs()) == ["a", "b"]
 
 
 def test_rollback_brings_back_the_very_code(coordinator: Coordinator, world: World, tmp_path: Path) -> None:
@@ -204,7 +222,7 @@ def test_rollback_brings_back_the_very_code(coordinator: Coordinator, world: Wor
 
 @pytest.mark.parametrize("harm", ["gone", "changed"])
 def test_rollback_to_code_that_is_kept_no_more_is_refused(
-    coordinator: Coordinator, world: World, tmp_path: Path, harm: str
+    coordinator: Coordinator, queries: Queries, world: World, tmp_path: Path, harm: str
 ) -> None:
     carry_out(coordinator, composition(A, B))
     (running, _) = world.running()
@@ -214,9 +232,9 @@ def test_rollback_to_code_that_is_kept_no_more_is_refused(
     kept.unlink() if harm == "gone" else kept.write_text("harmed")
     calls = world.changes()
     for call in (coordinator.plan_rollback, coordinator.rollback):
-        with pytest.raises(InvalidInput, match=r"the code that job_path 'jobs.py' held then \(\w{12}\) is"):
+        with pytest.raises(InvalidInput, match=r"the code of job_path 'jobs.py' in that revision \(\w{12}\)"):
             call("traffic", 1)
-    assert (world.changes(), len(coordinator.revisions("traffic"))) == (calls, 2)
+    assert (world.changes(), len(queries.revisions("traffic"))) == (calls, 2)
     if harm == "gone":  # found again where it was taken from
         (tmp_path / "jobs.py").write_text(CODE["jobs.py"])
         assert roll_back(coordinator, 1).state == "succeeded"
@@ -246,8 +264,9 @@ def test_rollback_with_nothing_before_is_refused(coordinator: Coordinator) -> No
 # --- bounds
 
 
-def test_history_is_bounded_and_keeps_what_runs(begin: Callable[..., Coordinator], world: World) -> None:
-    coordinator = begin(Bounds(revisions=3, operations=4, events=10))
+def test_history_is_bounded_and_keeps_what_runs(begin: Callable[..., Services], world: World) -> None:
+    services = begin(HistoryBounds(revisions=3, operations=4, events=10))
+    coordinator, queries = services.coordinator, services.queries
     other = make_job("o", "x", "y", job_path="other.py", code_hash=code_hash("other.py"))
     carry_out(coordinator, composition(A, other))
     (kept,) = (Path(each.job.job_path) for each in world.running("o"))
@@ -255,10 +274,10 @@ def test_history_is_bounded_and_keeps_what_runs(begin: Callable[..., Coordinator
         wanted = [replace(B, arguments={"k": number})] + [other] * (number < 4)
         carry_out(coordinator, composition(A, *wanted))
     # A runs the form of the first revision, so that one stays; of the others the last three.
-    assert [each["number"] for each in coordinator.revisions("traffic")] == [1, 5, 6, 7]
+    assert [each["number"] for each in queries.revisions("traffic")] == [1, 5, 6, 7]
     assert kept.exists()
     carry_out(coordinator, composition(replace(A, trigger="1 second")))
-    assert [each["number"] for each in coordinator.revisions("traffic")] == [6, 7, 8]
+    assert [each["number"] for each in queries.revisions("traffic")] == [6, 7, 8]
     assert not kept.parent.exists()
     assert len(coordinator.store.operations()) == 4
     assert len(coordinator.store.events(100)) == 10
@@ -269,31 +288,33 @@ def test_history_is_bounded_and_keeps_what_runs(begin: Callable[..., Coordinator
 # --- the audit log
 
 
-def test_audit_log_tells_intent_outcome_and_cause(coordinator: Coordinator, world: World) -> None:
+def test_audit_log_tells_intent_outcome_and_cause(
+    coordinator: Coordinator, queries: Queries, world: World
+) -> None:
     world.fail("check", Rejected("no such function"), name="b")
     carry_out(coordinator, composition(A, B, C), author="ann", message="the first")
-    said = [(each["kind"], each["job"]) for each in coordinator.events()]
+    said = [(each["kind"], each["job"]) for each in queries.events()]
     assert said[:4] == [("accepted", ""), ("intended", "a"), ("intended", "b"), ("intended", "c")]
     assert sorted(said[4:-1]) == [("failed", "b"), ("skipped", "a"), ("started", "c")]
     assert said[-1] == ("failed", "")
-    assert {(each["author"], each["cause"]) for each in coordinator.events()} == {("ann", "the first")}
-    (intended, failed) = coordinator.events(job="b")
+    assert {(each["author"], each["cause"]) for each in queries.events()} == {("ann", "the first")}
+    (intended, failed) = queries.events(job="b")
     assert intended["message"] == "job 'b' to start: new in the composition"
     assert "no such function" in failed["message"]
-    (skipped,) = coordinator.events(job="a")[1:]
+    (skipped,) = queries.events(job="a")[1:]
     assert "depends on job 'b', which failed" in skipped["message"]
 
 
-def test_audit_log_is_filtered(coordinator: Coordinator) -> None:
+def test_audit_log_is_filtered(coordinator: Coordinator, queries: Queries) -> None:
     first = carry_out(coordinator, composition(A))
     second = carry_out(coordinator, composition(make_job("z", "x", "y"), name="other"))
-    both = coordinator.events()
-    assert {each["operation"] for each in coordinator.events(composition="other")} == {second.id}
-    assert {each["composition"] for each in coordinator.events(operation=first.id)} == {"traffic"}
-    assert [each["kind"] for each in coordinator.events(job="z")] == ["intended", "started"]
-    assert coordinator.events(since=both[-1]["at"] + 1) == []
-    assert coordinator.events(since=both[0]["at"]) == both
-    assert coordinator.events(2) == both[-2:]
+    both = queries.events()
+    assert {each["operation"] for each in queries.events(composition="other")} == {second.id}
+    assert {each["composition"] for each in queries.events(operation=first.id)} == {"traffic"}
+    assert [each["kind"] for each in queries.events(job="z")] == ["intended", "started"]
+    assert queries.events(since=both[-1]["at"] + 1) == []
+    assert queries.events(since=both[0]["at"]) == both
+    assert queries.events(2) == both[-2:]
 
 
 # --- several at once

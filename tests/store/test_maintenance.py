@@ -49,7 +49,7 @@ def test_backup_of_a_running_server_is_restored_to_the_same(
 ) -> None:
     rest.client.apply(TWO, "demo", wait=30, message="first")
     rest.client.apply(yaml_of("a t0 t1", "b t1 t3").encode(), "demo", wait=30, message="second")
-    secret = rest.coordinator.files
+    secret = rest.services.files
     assert secret is not None
     secret.token("x")  # makes the server's secret
     file, place = tmp_path / "backup.tar.gz", tmp_path / "restored" / "store"
@@ -85,7 +85,8 @@ def _members(file: Path) -> list[bytes]:
 
 def test_coordinator_goes_on_from_a_backup(rest: RestServer, tmp_path: Path) -> None:
     """What was started after it gives way to what is started next; nothing runs twice."""
-    from speck.coordinator import Coordinator
+    from speck.coordinator import build
+    from speck.core.settings import Settings
     from tests.support.doubles import double_kinds
 
     rest.client.apply(TWO, "demo", wait=30)
@@ -94,7 +95,9 @@ def test_coordinator_goes_on_from_a_backup(rest: RestServer, tmp_path: Path) -> 
     closed(rest)
     restore(io.BytesIO(pieces), "backup", tmp_path / "again")
     with Store(tmp_path / "again") as store:
-        coordinator = Coordinator(store, double_kinds(rest.world), roots=[rest.root], period=0)
+        coordinator = build(
+            store, double_kinds(rest.world), settings=Settings(roots=(rest.root,), period=0)
+        ).coordinator
         coordinator.start()
         operation, _ = coordinator.rollback("demo", 1)
         assert operation.wait(30)
@@ -131,7 +134,7 @@ def test_all_kinds_of_records_are_known_to_check(tmp_path: Path) -> None:
 
 def test_backup_keeps_the_code_that_is_forgotten_meanwhile(rest: RestServer) -> None:
     rest.client.apply(TWO, "demo", wait=30)
-    pieces = rest.coordinator.backup()
+    pieces = rest.queries.backup()
     code = next((rest.coordinator.store.directory / "artifacts").glob("*/*"))
     rest.client.delete_composition("demo", wait=30)
     assert code.exists()
@@ -341,4 +344,4 @@ def test_store_commands_tell_what_is_wrong(
         assert "there is no store in" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
     assert speck(monkeypatch, "--server", rest.url, "store", "check") == 0
-    assert capsys.readouterr().out == "all well\n"
+    assert capsys.readouterr().out == "no faults\n"

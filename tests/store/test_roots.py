@@ -45,7 +45,7 @@ def test_what_is_put_in_the_place_of_a_file_after_it_was_found_is_not_read(root:
         open_located(path, [root])
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(BadFile, match="not an ordinary file"):  # and nobody waits for a writer
+    with pytest.raises(BadFile, match="not a regular file"):  # and nobody waits for a writer
         open_located(path, [root])
     path.unlink()
     path.mkdir()
@@ -73,7 +73,7 @@ def test_a_root_may_itself_be_a_link_and_hidden(root: Path) -> None:
 def test_a_file_that_is_too_large(root: Path) -> None:
     with (root / "work.py").open("wb") as file:
         file.truncate(LARGEST + 1)
-    with pytest.raises(BadFile, match=r"has 536,870,913 bytes \(at most 536,870,912 are taken\)"):
+    with pytest.raises(BadFile, match=r"has 536,870,913 bytes \(at most 536,870,912 are accepted\)"):
         content_hash(locate("work.py", [root]), [root])
 
 
@@ -92,7 +92,7 @@ def test_what_a_job_may_not_name(root: Path, tmp_path: Path) -> None:
     (root / "store.py").symlink_to("store/secret")
     os.mkfifo(root / "pipe.py")
     (root / "directory.py").mkdir()
-    outside = "lies outside of the directories"
+    outside = "is outside of the directories"
     with served(tmp_path, "--root", root, "--root", second) as server:
 
         def said(job_path: str) -> str:
@@ -114,11 +114,11 @@ def test_what_a_job_may_not_name(root: Path, tmp_path: Path) -> None:
             "out.py": "does not exist",
             "up/work.py": "does not exist",
             "device.py": "does not exist",
-            "loop.py": "cannot be followed",
+            "loop.py": "cannot be resolved",
             ".git/work.py": "is hidden",
             "seen.py": "is hidden",
-            "pipe.py": "not an ordinary file",
-            "directory.py": "not an ordinary file",
+            "pipe.py": "not a regular file",
+            "directory.py": "not a regular file",
             "none.py": "does not exist",
             "~/work.py": "does not exist",
         }.items():

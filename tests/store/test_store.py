@@ -11,8 +11,9 @@ import pytest
 
 from speck.core.job import Job
 from speck.core.runtime import Attempt, Handle, State
+from speck.core.settings import HistoryBounds
 from speck.errors import NotFound, StoreError, StoreLocked
-from speck.store import AttemptRecord, Bounds, Event, Head, Intent, JobRecord, Revision, SessionRecord, Store
+from speck.store import AttemptRecord, Event, Head, Intent, JobRecord, Revision, SessionRecord, Store
 from tests.support.jobs_by_hand import make_job
 
 
@@ -109,7 +110,7 @@ def test_deleting_a_composition_takes_its_revisions_along(store: Store) -> None:
 
 
 def test_audit_log_is_bounded_and_keeps_its_order(tmp_path: Path) -> None:
-    with Store(tmp_path / "store", Bounds(events=5)) as store:
+    with Store(tmp_path / "store", HistoryBounds(events=5)) as store:
         for number in range(12):
             with store.transaction() as transaction:
                 transaction.add_event(Event(number, "k", str(number)))
@@ -119,7 +120,7 @@ def test_audit_log_is_bounded_and_keeps_its_order(tmp_path: Path) -> None:
 
 
 def test_oldest_operations_are_forgotten(tmp_path: Path) -> None:
-    with Store(tmp_path / "store", Bounds(operations=2)) as store:
+    with Store(tmp_path / "store", HistoryBounds(operations=2)) as store:
         with store.transaction() as transaction:
             for number in range(5):
                 transaction.put_operation(f"{number}", {"n": number})

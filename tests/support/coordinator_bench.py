@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from speck.coordinator import Coordinator
+from speck.coordinator import Coordinator, Queries, Services, build
+from speck.core.settings import Settings
 from speck.store import Store
 from tests.support.doubles import World, double_kinds
 from tests.support.jobs_by_hand import write_code
@@ -21,7 +22,7 @@ def world_fixture() -> Iterator[World]:
 
 
 @pytest.fixture(name="begin")
-def begin_fixture(tmp_path: Path, world: World) -> Iterator[Callable[[], Coordinator]]:
+def begin_fixture(tmp_path: Path, world: World) -> Iterator[Callable[[], Services]]:
     """Starts a coordinator on the same store; the one before is closed, as at a restart."""
     running: list[tuple[Coordinator, Store]] = []
 
@@ -32,18 +33,29 @@ def begin_fixture(tmp_path: Path, world: World) -> Iterator[Callable[[], Coordin
             coordinator.close()
             store.close()
 
-    def start() -> Coordinator:
+    def start() -> Services:
         end()
         store = Store(tmp_path / "store")
-        coordinator = Coordinator(store, double_kinds(world), roots=[write_code(tmp_path)], period=0)
-        running.append((coordinator, store))
-        coordinator.start()
-        return coordinator
+        settings = Settings(roots=(write_code(tmp_path),), period=0)
+        services = build(store, double_kinds(world), settings=settings)
+        running.append((services.coordinator, store))
+        services.coordinator.start()
+        return services
 
     yield start
     end()
 
 
-@pytest.fixture(name="coordinator")
-def coordinator_fixture(begin: Callable[[], Coordinator]) -> Coordinator:
+@pytest.fixture(name="services")
+def services_fixture(begin: Callable[[], Services]) -> Services:
     return begin()
+
+
+@pytest.fixture(name="coordinator")
+def coordinator_fixture(services: Services) -> Coordinator:
+    return services.coordinator
+
+
+@pytest.fixture(name="queries")
+def queries_fixture(services: Services) -> Queries:
+    return services.queries

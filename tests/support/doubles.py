@@ -539,7 +539,9 @@ def double_kinds(
     def broker(address: str, inventory: Inventory) -> InMemoryBroker:
         return InMemoryBroker(world, address)
 
-    sparks = EngineKind("spark-connect", "spark", ("sc",), check_code, spark, bound=bound, settle=settle)
+    sparks = EngineKind(
+        "spark-connect", "spark", ("sc",), check_code, spark, bound=bound, startup_seconds=settle
+    )
     flinks = replace(sparks, name="flink", engine="flink", schemes=("http", "https"), connect=flink)
     return Registry.of([sparks, flinks, BrokerKind("mqtt", ("tcp", "mqtt"), broker)])
 

@@ -10,10 +10,11 @@ import pytest
 
 from speck.apply.operation import Operation
 from speck.controller.backoff import Backoff
-from speck.coordinator import Coordinator
+from speck.coordinator import Coordinator, Queries, Services, build
 from speck.core.job import Job
 from speck.core.runtime import Attempt
-from speck.store import Bounds, Store
+from speck.core.settings import HistoryBounds, Settings
+from speck.store import Store
 from tests.support.binder_contract import eventually
 from tests.support.doubles import World, double_kinds
 from tests.support.jobs_by_hand import composition, write_code
@@ -36,9 +37,9 @@ class Bench:
     world: World
     directory: Path
     clock: Clock
-    coordinator: Coordinator
+    services: Services
     store: Store
-    bounds: Bounds
+    bounds: HistoryBounds
     settle_time: float
 
     @classmethod
@@ -46,31 +47,37 @@ class Bench:
         cls,
         world: World,
         directory: Path,
-        bounds: Bounds | None = None,
+        bounds: HistoryBounds | None = None,
         settle_time: float = 0.0,
     ) -> Bench:
         write_code(directory)
-        bounds = bounds or Bounds()
+        bounds = bounds or HistoryBounds()
         clock = Clock()
         started = cls._started(world, directory / "store", clock, bounds, settle_time)
         return cls(world, directory, clock, *started, bounds, settle_time)
 
     @staticmethod
     def _started(
-        world: World, place: Path, clock: Clock, bounds: Bounds, settle_time: float
-    ) -> tuple[Coordinator, Store]:
+        world: World, place: Path, clock: Clock, bounds: HistoryBounds, settle_time: float
+    ) -> tuple[Services, Store]:
         store, directory = Store(place, bounds), place.parent
-        coordinator = Coordinator(
+        services = build(
             store,
             double_kinds(world, settle=settle_time),
-            roots=[directory],
+            settings=Settings(roots=(directory,), period=0, heal_patience=30),
             clock=clock,
-            period=0,
             backoff=Backoff(lambda tries: WAITS * 2 ** (tries - 1)),
-            heal_patience=30,
         )
-        coordinator.start()
-        return coordinator, store
+        services.coordinator.start()
+        return services, store
+
+    @property
+    def coordinator(self) -> Coordinator:
+        return self.services.coordinator
+
+    @property
+    def queries(self) -> Queries:
+        return self.services.queries
 
     def restart(self) -> None:
         self.close()
@@ -78,7 +85,7 @@ class Bench:
 
     def move_to(self, place: Path) -> None:
         """Go on with another store, which was put there."""
-        self.coordinator, self.store = self._started(
+        self.services, self.store = self._started(
             self.world, place, self.clock, self.bounds, self.settle_time
         )
 
@@ -95,21 +102,21 @@ class Bench:
         """Go round, and wait for what that began."""
         for _ in range(times):
             self.clock.now += seconds
-            self.coordinator.loop.round()
+            self.coordinator.reconciler.round()
             self.settle()
 
     def settle(self) -> None:
-        for name in [each["name"] for each in self.coordinator.views.compositions()]:
-            eventually(lambda name=name: self.coordinator.operations.free(name), bool)  # type: ignore[misc]
+        for name in [each["name"] for each in self.queries.compositions()]:
+            eventually(lambda name=name: self.coordinator.operations.is_idle(name), bool)  # type: ignore[misc]
 
     def job(self, name: str) -> dict[str, object]:
-        return next(each for each in self.coordinator.views.jobs() if each["job_name"] == name)
+        return next(each for each in self.queries.jobs() if each["job_name"] == name)
 
     def told(self) -> list[tuple[str, str]]:
         """The events of the loop, by kind and job."""
         return [
             (each["kind"], each["job"])
-            for each in self.coordinator.events(1000)
+            for each in self.queries.events(1000)
             if each["kind"] in ("drift", "healed")
         ]
 

@@ -13,9 +13,11 @@ import pytest
 from flask import Flask
 
 from speck.client import Client
-from speck.coordinator import Coordinator
+from speck.coordinator import Coordinator, Queries, Services, build
 from speck.core.inventory import Inventory
-from speck.server.api import Patience, Protection, create_app
+from speck.core.settings import Settings
+from speck.server.api import Protection, create_app
+from speck.server.middleware.concurrency_limit import ConcurrencyLimit
 from speck.server.tls import Certificate
 from speck.server.tokens import Owner, Role, Tokens, digest
 from speck.server.wsgi import PATIENCE, WebServer
@@ -29,10 +31,18 @@ class RestServer:
 
     url: str
     world: World
-    coordinator: Coordinator
+    services: Services
     root: Path
-    patience: Patience
+    concurrency_limit: ConcurrencyLimit
     app: Flask
+
+    @property
+    def coordinator(self) -> Coordinator:
+        return self.services.coordinator
+
+    @property
+    def queries(self) -> Queries:
+        return self.services.queries
 
     @property
     def port(self) -> int:
@@ -64,18 +74,22 @@ def rest_server(
     with Store(directory / "store") as store:
         listener = socket.create_server(("127.0.0.1", port))
         url = f"{'https' if certificate else 'http'}://127.0.0.1:{listener.getsockname()[1]}"
-        coordinator = Coordinator(
-            store, double_kinds(world), inventory or Inventory(), [root], period=0, advertise=url
+        services = build(
+            store,
+            double_kinds(world),
+            inventory or Inventory(),
+            Settings(roots=(root,), period=0, advertise=url),
         )
+        coordinator = services.coordinator
         one = [Owner("", Role.WRITE, digest(token.encode()))] if isinstance(token, str) else []
         tokens = Tokens(one) if one else token if isinstance(token, Tokens) else None
-        app = create_app(coordinator, Protection(tokens))
+        app = create_app(services, Protection(tokens))
         server = WebServer(app, listener, patience, certificate)
         thread = threading.Thread(target=server.run)
         coordinator.start()
         thread.start()
         try:
-            yield RestServer(url, world, coordinator, root, app.extensions["patience"], app)
+            yield RestServer(url, world, services, root, app.extensions["concurrency_limit"], app)
         finally:
             coordinator.close()
             server.end()

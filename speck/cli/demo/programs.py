@@ -1,6 +1,6 @@
-"""The programs that the demo runs beside itself: the server, and those of the road-traffic composition.
+"""The processes of the demo: the server, and the programs of the road-traffic composition.
 
-Each is a process in a session of its own, so that a Ctrl-C reaches the demo alone, which ends them in order.
+Each has a session of its own, so that a Ctrl-C reaches the demo alone, which stops them in order.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from typing import Any
 import speck
 from speck.errors import LocalError
 
-# Beside the package lie what runs at the sites and the compositions, in a checkout as in an installed wheel.
+# The programs and the compositions are installed beside the package, in a checkout as from a wheel.
 ROOT = Path(speck.__file__).resolve().parent.parent
 ROAD_TRAFFIC = ROOT / "jars_and_apps" / "road_traffic"
 PIPELINES = ROOT / "pipelines"
 
-_GRACE = 20.0  # s that a program has to end by itself
+_GRACE = 20.0  # s until a program that is asked to end is killed
 _START = 60.0  # s until the server answers
 _TAIL = 15  # lines of a log that an error shows
 
@@ -45,22 +45,22 @@ class Program:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 cwd=ROOT,
-                env=_environment(),  # nobody else reaches it
+                env=_environment(),
                 start_new_session=True,
             )
 
     def check(self) -> None:
-        """Raise :class:`LocalError`, with the end of its log, when it has ended in an error."""
+        """Raise :class:`LocalError`, with the end of the log, if the program has failed."""
         if self.process.poll() not in (None, 0):
             raise self.failure(f"ended with exit code {self.process.returncode}")
 
-    def failure(self, what: str) -> LocalError:
-        """An error of this program, with the end of its log."""
+    def failure(self, event: str) -> LocalError:
+        """An error of the program, with the end of its log."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL:]
-        return LocalError("\n".join([f"{self.name} {what}; its log {self.log} ends with:", *lines]))
+        return LocalError("\n".join([f"{self.name} {event}; its log {self.log} ends with:", *lines]))
 
     def stop(self) -> None:
-        """End it: politely, then for good."""
+        """End the program: SIGTERM, then SIGKILL."""
         self._signal(signal.SIGTERM)
         try:
             self.process.wait(_GRACE)
@@ -77,7 +77,7 @@ class Program:
 
 
 def _environment() -> dict[str, str]:
-    """Without what is meant for another server than the demo's own."""
+    """The environment without the tokens of another server."""
     return {key: value for key, value in os.environ.items() if key not in ("SPECK_TOKEN", "SPECK_TOKEN_FILE")}
 
 
@@ -89,41 +89,41 @@ class Server(Program):
         super().__init__("server", ["-m", "speck.cli", "serve", *options], directory)
 
     def url(self) -> str:
-        """Its address, once it answers.  Raises :class:`LocalError`."""
+        """The address, once the server answers.  Raises :class:`LocalError`."""
         assert self.process.stdout is not None  # noqa: S101 - a pipe was asked for
-        said: list[bytes] = []
-        reader = threading.Thread(target=lambda: said.append(self.process.stdout.readline()), daemon=True)  # type: ignore[union-attr]
+        output: list[bytes] = []
+        reader = threading.Thread(target=lambda: output.append(self.process.stdout.readline()), daemon=True)  # type: ignore[union-attr]
         reader.start()
         reader.join(_START)
-        words = said[0].decode().split() if said else []
+        words = output[0].decode().split() if output else []
         if not words:
-            raise self.failure(f"did not answer within {_START:g} s" if not said else "did not start")
+            raise self.failure(f"did not answer within {_START:g} s" if not output else "did not start")
         return words[-1]
 
 
 class Feeder(Program):
-    """Replays a part of the input; :attr:`accounts` are there when it has ended."""
+    """Replays a part of the input; :attr:`report` has its counts when it has ended."""
 
     def __init__(self, name: str, file: Path, options: Sequence[object], directory: Path) -> None:
         super().__init__(name, [ROAD_TRAFFIC / "feeder.py", file, *options], directory)
-        self.accounts: dict[str, Any] | None = None
+        self.report: dict[str, Any] | None = None
 
     def ended(self) -> bool:
-        """Whether it has sent everything.  Raises :class:`LocalError` when it failed."""
-        if self.accounts is None and self.process.poll() is not None:
+        """True if everything is sent.  Raises :class:`LocalError` if the program failed."""
+        if self.report is None and self.process.poll() is not None:
             self.check()
             assert self.process.stdout is not None  # noqa: S101 - a pipe was asked for
-            self.accounts = json.loads(self.process.stdout.read())
-        return self.accounts is not None
+            self.report = json.loads(self.process.stdout.read())
+        return self.report is not None
 
     @property
     def lines(self) -> int:
-        """The lines that it sent, malformed ones among them; 0 until it has ended."""
-        return self.accounts["sent"]["readings"] + self.accounts["malformed"] if self.accounts else 0
+        """The number of lines sent, malformed ones included; 0 until the program has ended."""
+        return self.report["sent"]["readings"] + self.report["malformed"] if self.report else 0
 
 
 class Watcher(Program):
-    """Follows the statistics that come out of the composition."""
+    """Follows the statistics of the composition."""
 
     def __init__(self, brokers: Mapping[str, str], overall: str, directory: Path) -> None:
         local = [f"--local={site}={address}" for site, address in brokers.items()]
@@ -135,12 +135,12 @@ class Watcher(Program):
         self._thread.start()
 
     def await_ready(self) -> None:
-        """Wait until nothing can be missed any more.  Raises :class:`LocalError`."""
+        """Wait until all subscriptions exist.  Raises :class:`LocalError`."""
         if not self._ready.wait(_START):
             raise self.failure(f"did not subscribe within {_START:g} s")
 
     def stop(self) -> None:
-        """End it."""
+        """End the program and its reader."""
         super().stop()
         self._thread.join(_GRACE)
 
@@ -155,7 +155,7 @@ class Watcher(Program):
 
 
 def speck_command() -> str:
-    """What a person types to run the command line that belongs to this Python."""
+    """The shell command of the command line that belongs to this Python."""
     beside = Path(sys.executable).with_name("speck")
     if not beside.exists():
         return f"{shlex.quote(sys.executable)} -m speck.cli"
@@ -166,7 +166,7 @@ def speck_command() -> str:
 
 
 def check_input(file: Path, sensors: Path | None, directory: Path) -> None:
-    """See whether there is something to replay.  Raises :class:`LocalError`, which says what is not right."""
+    """Raise :class:`LocalError`, with the reason, if the file cannot be replayed."""
     options: list[object] = ["--sensors", sensors] if sensors is not None else []
     program = Program("feeder", [ROAD_TRAFFIC / "feeder.py", file, "--check", *options], directory)
     program.process.wait()
@@ -176,7 +176,7 @@ def check_input(file: Path, sensors: Path | None, directory: Path) -> None:
 
 
 def generate(directory: Path, seed: int) -> Path:
-    """A day of traffic.  Raises :class:`LocalError`."""
+    """Generate a day of traffic; returns its file.  Raises :class:`LocalError`."""
     path = directory / "day.csv.gz"
     program = Program("generate", [ROAD_TRAFFIC / "generate.py", "--seed", seed, "--out", path], directory)
     program.process.wait()

@@ -1,4 +1,4 @@
-"""What a person sees of the demo: lines as it goes on, and the statistics, live where there is a terminal."""
+"""The output of the demo: lines for its stages, and the statistics, live on a terminal."""
 
 from __future__ import annotations
 
@@ -22,45 +22,45 @@ Data = Mapping[str, Any]
 class View:
     """Writes to a console; as a context manager it shows the statistics meanwhile.
 
-    The seconds that it shows are those since it was made.
+    Times are seconds since the view was created.
     """
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live: Live | None = None
         self._begun = time.monotonic()
-        self._said = 0.0
+        self._printed = 0.0
 
-    def say(self, text: str, style: str = "") -> None:
-        """One line."""
+    def line(self, text: str, style: str = "") -> None:
+        """Print a line."""
         self._console.print(Text(text, style=style))
 
     def phase(self, text: str) -> None:
-        """A heading."""
-        self.say(f"\n{text}", "bold cyan")
+        """Print a heading."""
+        self.line(f"\n{text}", "bold cyan")
 
-    def plan(self, plan: Data, kept: bool = True) -> None:
-        """A plan, every job with its verdict; those that stay only if ``kept``."""
-        shown = [each for each in plan["actions"] if kept or each["kind"] != "keep"]
+    def plan(self, plan: Data, unchanged: bool = True) -> None:
+        """Print a plan; the jobs to keep only if ``unchanged``."""
+        shown = [each for each in plan["actions"] if unchanged or each["kind"] != "keep"]
         for line in render.plan_lines({**plan, "actions": shown}):
             self._console.print(line)
 
-    def operation(self, operation: Data, said: set[str]) -> None:
-        """The actions of an operation that have ended and were not ``said`` yet."""
+    def operation(self, operation: Data, printed: set[str]) -> None:
+        """Print the ended actions of an operation that are not in ``printed``, and add them to it."""
         for action in operation["actions"]:
-            if action["ended"] is not None and action["job"] not in said:
-                said.add(action["job"])
+            if action["ended"] is not None and action["job"] not in printed:
+                printed.add(action["job"])
                 self._console.print(render.action_line(action))
         if operation["state"] != "running":
             self._console.print(render.operation_summary(operation))
 
     def statistics(self, totals: Data, note: str) -> None:
-        """The statistics as they are now."""
+        """Show the statistics."""
         if self._live is not None:
             self._live.update(statistics_table(totals, note), refresh=True)
-        elif totals and time.monotonic() - self._said >= _PAUSE:
-            self._said = time.monotonic()
-            self.say(f"{self._said - self._begun:6.1f} s  {statistics_line(totals)}  ({note})")
+        elif totals and time.monotonic() - self._printed >= _PAUSE:
+            self._printed = time.monotonic()
+            self.line(f"{self._printed - self._begun:6.1f} s  {statistics_line(totals)}  ({note})")
 
     def __enter__(self) -> View:
         if self._console.is_terminal:

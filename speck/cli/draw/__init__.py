@@ -1,4 +1,7 @@
-"""Draws the graph of a composition by site: as text for a terminal, as a picture for people."""
+"""Draw the graph of a composition by site, as text or as a picture.
+
+Pictures need matplotlib and networkx (the extra ``speck[graph]``), which no other command imports.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,19 @@ from speck.cli.draw.grouping import SiteGroup, by_site
 from speck.core.graph import Graph
 from speck.core.inventory import Inventory
 from speck.core.job import Job
-from speck.errors import Fault, InvalidInput
+from speck.errors import Fault, InvalidInput, SpeckError
 
 __all__ = ["draw_image", "draw_text"]
 
 OUTSIDE = "(outside)"
 PICTURE_SUFFIXES = (".svg", ".png")
+_INSTALL = "pip install 'speck[graph]'"
 
 
 def draw_text(jobs: Iterable[Job], inventory: Inventory) -> str:
-    """A table for each site: each job with the topic that it reads, the one that it writes, and its readers.
+    """A table for each site: each job with its source topic, its sink topic, and the readers of the latter.
 
-    ``(outside)`` marks topics that no job here writes, or reads.
+    ``(outside)`` marks a topic that no job of the composition writes, or reads.
 
     Raises :class:`InvalidInput` for a cycle.
     """
@@ -36,19 +40,23 @@ def draw_text(jobs: Iterable[Job], inventory: Inventory) -> str:
 def draw_image(jobs: Iterable[Job], inventory: Inventory, path: str | Path) -> None:
     """Write an SVG or a PNG, by the suffix of ``path``; the same jobs make the same file.
 
-    Raises :class:`InvalidInput` for another suffix, a cycle, or a path that cannot be written.
+    Raises :class:`InvalidInput` for another suffix, a cycle, or a path that cannot be written, and
+    :class:`SpeckError` where the extra ``speck[graph]`` is not installed.
     """
     target = Path(path)
     if target.suffix.lower() not in PICTURE_SUFFIXES:
-        message = f"picture {str(path)!r} is of no known kind (expected {' or '.join(PICTURE_SUFFIXES)})"
+        message = f"picture {str(path)!r} has an unknown suffix (expected {' or '.join(PICTURE_SUFFIXES)})"
         raise InvalidInput([Fault(message, value=str(path))], "picture")
     graph = Graph.of(jobs)
-    # It warns of a home without a place for its cache, which is nothing to whoever draws one picture.
+    # The warning of a home directory without a place for its cache does not concern a single picture.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
-    from speck.cli.draw.picture import paint  # matplotlib takes a second to import, and few commands draw
-
     try:
-        paint(graph, by_site(graph, inventory), target)
+        from speck.cli.draw.picture import draw  # here, since matplotlib takes a second to import
+    except ModuleNotFoundError as error:
+        message = f"a picture needs the package {error.name}, which is not installed ({_INSTALL})"
+        raise SpeckError(message) from error
+    try:
+        draw(graph, by_site(graph, inventory), target)
     except OSError as error:
         message = f"picture {str(path)!r} cannot be written: {error.strerror}"
         raise InvalidInput([Fault(message, value=str(path))], "picture") from error
@@ -62,7 +70,7 @@ def _row(graph: Graph, name: str, places: Mapping[str, str]) -> tuple[str, str, 
 
 
 def _others(names: Sequence[str], here: str, places: Mapping[str, str]) -> str:
-    """The jobs at the other end, with their site where it is another."""
+    """The names of the reading jobs, at most four, each with its site where that differs."""
     shown = [
         name if places[name] == places[here] else f"{name} @ {places[name].rpartition('://')[2].rstrip('/')}"
         for name in names

@@ -1,4 +1,4 @@
-"""The jobs of a composition by where they run."""
+"""The jobs of a composition, grouped by engine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from speck.core.inventory import Inventory
 
 @dataclass(frozen=True)
 class SiteGroup:
-    """The jobs at one engine, in the order of the data; ``name`` is the address where no site is known."""
+    """The jobs of one engine, in data order; ``name`` is its site, else its address."""
 
     name: str
     address: str
@@ -18,16 +18,16 @@ class SiteGroup:
 
 
 def by_site(graph: Graph, inventory: Inventory) -> list[SiteGroup]:
-    """The jobs by where their engine is, sites in the order in which data first reaches them.
+    """The jobs grouped by engine address, in the order in which data first reaches each.
 
     Raises :class:`InvalidInput` for a cycle.
     """
     names = {each.spe_address: site.name for site in inventory.sites.values() for each in site.engines}
-    found: dict[str, list[str]] = {}
+    members_of: dict[str, list[str]] = {}
     for job_name in graph.order():
-        found.setdefault(graph.jobs[job_name].spe_address, []).append(job_name)
+        members_of.setdefault(graph.jobs[job_name].spe_address, []).append(job_name)
     groups = []
-    for address, members in found.items():
+    for address, members in members_of.items():
         declared = graph.jobs[members[0]].site
         known = names.get(address) or (declared if declared not in inventory.sites else None)
         groups.append(SiteGroup(known or address, address, tuple(members)))

@@ -1,7 +1,7 @@
-"""Paints the graph of a composition: sites as shaded boxes, jobs in them, data flowing from left to right.
+"""Draw the graph of a composition: sites as shaded boxes, jobs in them, data flowing from left to right.
 
-All lengths are inches.  A job writes one topic, so that the edges which leave it share a trunk, and the
-topic's name stands on it once.
+All lengths are inches.  A job writes one topic, so the edges that leave it share a trunk, which carries the
+topic's name once.
 """
 
 from __future__ import annotations
@@ -28,20 +28,19 @@ TEXT, SMALL = 9.0, 7.5  # points
 ROW, NODE_HEIGHT = 0.62, 0.34
 PADDING, TITLE, GAP, SITE_GAP, LANE = 0.2, 0.36, 0.55, 0.9, 0.2
 MARGIN = 0.25
-BOLD = 1.15  # how much wider bold letters are
+BOLD = 1.15  # width of bold letters against that of normal ones
 FILLS = ("#e8f1fa", "#eaf5e6", "#fdf1dd", "#f3eaf7", "#fbe9e7", "#e6f4f3")
 INK, LINE, PAPER = "#22303c", "#5b6b79", "#ffffff"
 DOTS_PER_INCH = 150
 
-
-# A free row at the foot of a site, for edges that would run behind other jobs: into a job, or out of one.
+# A free row at the foot of a site for edges into or out of a job that would else run behind other jobs.
 Lane = tuple[str, str]
 Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Box:
-    """A rectangle: its left edge and its middle height, its width and height."""
+    """A rectangle: the x of its left edge, the y of its middle, its width and height."""
 
     left: float
     middle: float
@@ -56,7 +55,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where everything lies, upwards from the origin."""
+    """The positions of sites, jobs and lanes; y grows upwards from the origin."""
 
     sites: Mapping[str, Box]
     jobs: Mapping[str, Box]
@@ -66,19 +65,19 @@ class Layout:
     height: float
 
     def passages(self, left: Point, right: Point) -> Iterator[tuple[Point, Point]]:
-        """The level ways past the sites between two points, each the nearest that runs behind no site."""
+        """The nearest horizontal passages between two points, one for each column of sites in between."""
         for column in self.columns:
             begin, end = column[0].left, max(box.right for box in column)
             if left[0] < begin and end < right[0]:
                 share = ((begin + end) / 2 - left[0]) / (right[0] - left[0])
-                wanted = left[1] + share * (right[1] - left[1])
-                at = min(_free_heights(column), key=lambda height: abs(height - wanted))
+                straight = left[1] + share * (right[1] - left[1])
+                at = min(_free_heights(column), key=lambda height: abs(height - straight))
                 yield (begin, at), (end, at)
 
 
 @dataclass(frozen=True)
 class _SitePlan:
-    """A site before it has a place: its jobs in columns, the widths of these and of their topics."""
+    """A site before its position is known: its jobs in columns, the widths of these and of their topics."""
 
     group: SiteGroup
     columns: tuple[tuple[str, ...], ...]
@@ -97,8 +96,8 @@ class _SitePlan:
         return TITLE + ROW * max(len(column) for column in self.columns) + LANE * len(self.lanes)
 
 
-def paint(graph: Graph, groups: Sequence[SiteGroup], path: Path) -> None:
-    """Write the picture; the suffix of ``path`` names the format.  Raises ``OSError``."""
+def draw(graph: Graph, groups: Sequence[SiteGroup], path: Path) -> None:
+    """Write the picture in the format of the suffix of ``path``.  Raises ``OSError``."""
     layout = lay_out(graph, groups)
     figure = Figure(figsize=(layout.width, layout.height))
     axes: Axes = figure.add_axes((0, 0, 1, 1))
@@ -109,16 +108,16 @@ def paint(graph: Graph, groups: Sequence[SiteGroup], path: Path) -> None:
     for name, box in layout.jobs.items():
         _paint_edges(axes, graph, name, layout)
         _paint_job(axes, name, box)
-    with mpl.rc_context({"svg.hashsalt": "speck"}):  # else ids in the file would differ from run to run
+    with mpl.rc_context({"svg.hashsalt": "speck"}):  # the same ids in each run
         metadata: dict[str, Any] = {"Date": None} if path.suffix.lower() == ".svg" else {}
         figure.savefig(path, dpi=DOTS_PER_INCH, metadata=metadata, facecolor=PAPER)
 
 
-# --- where things lie -----------------------------------------------------------------------------
+# --- layout -------------------------------------------------------------------------------------
 
 
 def lay_out(graph: Graph, groups: Sequence[SiteGroup]) -> Layout:
-    """Sites in columns by how far down the stream they are, jobs in columns within their site."""
+    """Sites in columns by their distance from the sources, jobs in columns within their site."""
     plans = {group.address: _plan_site(graph, group) for group in groups}
     columns = [[plans[address] for address in column] for column in _site_columns(graph, groups)]
     height = max((_stack_height(column) for column in columns), default=ROW) + 2 * MARGIN
@@ -138,7 +137,7 @@ def lay_out(graph: Graph, groups: Sequence[SiteGroup]) -> Layout:
 
 
 def _free_heights(column: Sequence[Box]) -> list[float]:
-    """Above, between and below the sites of a column, from the top down."""
+    """The heights above, between and below the sites of a column, from the top down."""
     tops = [box.middle + box.height / 2 for box in column]
     bottoms = [box.middle - box.height / 2 for box in column]
     between = [(bottom + top) / 2 for bottom, top in zip(bottoms, tops[1:], strict=False)]
@@ -150,7 +149,7 @@ def _stack_height(column: Sequence[_SitePlan]) -> float:
 
 
 def _site_columns(graph: Graph, groups: Sequence[SiteGroup]) -> Iterator[list[str]]:
-    """Engine addresses, column by column; sites that feed each other share one."""
+    """Engine addresses, column by column; sites that feed each other share a column."""
     sites: nx.DiGraph[str] = nx.DiGraph()
     sites.add_nodes_from(group.address for group in groups)
     for job in graph.jobs.values():
@@ -188,7 +187,7 @@ def _lanes(graph: Graph, columns: Sequence[Sequence[str]]) -> Iterator[Lane]:
 
 
 def _job_columns(graph: Graph, group: SiteGroup) -> tuple[tuple[str, ...], ...]:
-    """Jobs column by column, each near the middle of those that feed it, so that few edges cross."""
+    """Jobs column by column, each near the mean height of its writers, so that few edges cross."""
     here: nx.DiGraph[str] = nx.DiGraph()
     here.add_nodes_from(group.jobs)
     here.add_edges_from(
@@ -232,7 +231,7 @@ def _title(group: SiteGroup) -> str:
 
 @cache
 def _width(text: str, points: float) -> float:
-    # '$' would be taken for mathematics, here and below.
+    # matplotlib would parse '$' as mathematics, here and below.
     return float(TextPath((0, 0), text.replace("$", "S") or " ", size=points).get_extents().width) / 72
 
 
@@ -240,7 +239,7 @@ def _widest(texts: Iterable[str], points: float) -> float:
     return max((_width(text, points) for text in texts), default=0.0)
 
 
-# --- what is painted ------------------------------------------------------------------------------
+# --- drawing ------------------------------------------------------------------------------------
 
 
 def _paint_site(axes: Axes, box: Box, title: str, fill: str) -> None:
@@ -286,7 +285,7 @@ def _paint_topic(axes: Axes, topic: str, left: float, middle: float) -> None:
 
 
 def _paint_outside(axes: Axes, x: float, y: float) -> None:
-    """The open circle of what comes from, or goes to, beyond the composition."""
+    """The open circle at a topic without a writer, or without a reader, in the composition."""
     axes.add_patch(Circle((x, y), 0.045, fc=PAPER, ec=LINE, lw=1.0, zorder=3))
 
 
@@ -312,7 +311,7 @@ def _way(graph: Graph, name: str, reader: str, trunk_end: float, layout: Layout)
 
 
 def _curve(points: Sequence[Point]) -> Curve:
-    """Level lines where two points are level, and curves that start and end level where they are not."""
+    """Straight lines between points of one height, and curves with horizontal ends between others."""
     corners, codes = [points[0]], [Curve.MOVETO]
     for before, after in pairwise(points):
         bend = max((after[0] - before[0]) / 2, 0.3)

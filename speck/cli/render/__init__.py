@@ -1,4 +1,4 @@
-"""What a person sees of plain data: lines and tables.  Nothing is asked or done in here."""
+"""Lines and tables made from plain data; pure, without I/O."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from speck.cli.render.checks import checkup_lines, checkup_table
+from speck.cli.render.checks import checkup_lines, checkup_table, fault_count
 from speck.cli.render.live import (
     SORTS,
     change_line,
     job_changes,
     operation_changes,
+    problems_first,
     rates_table,
     running_lines,
-    scene_table,
     sorted_rates,
-    troubled_first,
+    watch_table,
 )
 from speck.cli.render.plans import (
     action_line,
@@ -30,10 +30,11 @@ from speck.cli.render.plans import (
     plan_lines,
 )
 from speck.cli.render.tables import table
-from speck.cli.render.words import Data, clock, shown
+from speck.cli.render.values import Data, clock, shown
 
 __all__ = [
     "SORTS",
+    "abandoned_table",
     "action_line",
     "change_line",
     "change_lines",
@@ -49,25 +50,24 @@ __all__ = [
     "has_changes",
     "job_changes",
     "jobs_table",
-    "leftovers_table",
     "operation_changes",
     "operation_summary",
     "operations_table",
     "plan_lines",
+    "problems_first",
     "rates_table",
     "revisions_table",
     "running_lines",
-    "scene_table",
     "servers_table",
     "shown",
     "sites_table",
     "sorted_rates",
-    "troubled_first",
+    "watch_table",
 ]
 
 
 def jobs_table(jobs: Iterable[Data]) -> Table:
-    """Every job: wanted and real."""
+    """A row for each job: its desired and its observed state."""
     columns = ("JOB", "COMPOSITION", "ENGINE", "WANTED", "STATE", "OBSERVED", "DRIFT", "NEXT TRY", "SAYS")
     return table(
         columns,
@@ -81,29 +81,28 @@ def jobs_table(jobs: Iterable[Data]) -> Table:
                 clock(each["observed_at"]),
                 each["drift"],
                 each["next_try"] and clock(each["next_try"]),
-                _says(each),
+                _messages(each),
             )
             for each in jobs
         ),
     )
 
 
-def _says(job: Data) -> str:
-    """What there is to say of a job, each thing once."""
-    said = (job["waits"], job["drift_message"], job["error"], job["message"])
-    told: list[str] = []
-    for text in said:
-        if text and not any(text in other for other in told):
-            told.append(text)
-    return "; ".join(told)
+def _messages(job: Data) -> str:
+    """The messages of a job, each text once."""
+    texts: list[str] = []
+    for text in (job["waits"], job["drift_message"], job["error"], job["message"]):
+        if text and not any(text in other for other in texts):
+            texts.append(text)
+    return "; ".join(texts)
 
 
-_MOMENTS = ("observed_at", "counted_at", "at", "started", "ended", "drift_since", "next_try")
+_TIMES = ("observed_at", "counted_at", "at", "started", "ended", "drift_since", "next_try")
 _FIRST = ("job_name", "composition", "wanted", "state", "message", "error", "drift", "drift_message")
 
 
 def facts(data: Data) -> Iterable[Text]:
-    """One thing in full: a line for each of its members, what matters most first, nested ones indented."""
+    """All fields of an object, a line each, the most important first, nested ones indented."""
     yield from _facts({name: data[name] for name in _FIRST if name in data} | dict(data), "")
 
 
@@ -117,7 +116,7 @@ def _facts(data: Data, indent: str) -> Iterable[Text]:
 
 
 def _fact(key: str, value: Any) -> str:
-    if key in _MOMENTS and isinstance(value, float):
+    if key in _TIMES and isinstance(value, float):
         return clock(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -129,7 +128,7 @@ def _fact(key: str, value: Any) -> str:
 
 
 def compositions_table(compositions: Iterable[Data]) -> Table:
-    """All compositions."""
+    """A row for each composition."""
     rows = (
         (
             each["name"],
@@ -143,7 +142,7 @@ def compositions_table(compositions: Iterable[Data]) -> Table:
 
 
 def revisions_table(revisions: Iterable[Data]) -> Table:
-    """A composition's history: one line a revision."""
+    """A row for each revision of a composition."""
     rows = (
         (
             each["number"],
@@ -159,7 +158,7 @@ def revisions_table(revisions: Iterable[Data]) -> Table:
 
 
 def operations_table(operations: Iterable[Data]) -> Table:
-    """Operations without their actions: one line each."""
+    """A row for each operation, without its actions."""
     rows = (
         (
             each["id"],
@@ -184,16 +183,16 @@ def _first_line(text: str) -> str:
 
 
 def finding_lines(findings: Iterable[Data]) -> Iterable[Text]:
-    """What is wrong with a store, and what was done about it."""
+    """The faults of a store, each with the repair made; last their number."""
     found = list(findings)
     for each in found:
         remedy = f" -> {each['remedy']}" if each.get("remedy") else ""
         yield Text(f"{each['what']}: {each['message']}{remedy}", style="yellow" if remedy else "red")
-    yield Text(f"{len(found)} found" if found else "all well", style="bold")
+    yield Text(fault_count(len(found)), style="bold")
 
 
 def sites_table(sites: Iterable[Data]) -> Table:
-    """The inventory with what can be reached: a row for each engine and each broker."""
+    """A row for each engine and each broker of the inventory, with its reachability."""
     rows = (row for site in sites for row in _site_rows(site))
     return table(("SITE", "SERVER", "ADDRESS", "REACHED", "SAYS"), rows)
 
@@ -204,8 +203,8 @@ def _site_rows(site: Data) -> Iterator[Sequence[Any]]:
         yield site["name"], role, server["address"], "yes" if server["reached"] else "no", says
 
 
-def leftovers_table(leftovers: Iterable[Data]) -> Table:
-    """What was left behind: a row for each copy and each session."""
+def abandoned_table(abandoned: Iterable[Data]) -> Table:
+    """A row for each abandoned attempt and each abandoned session."""
     rows = (
         (
             each["job_name"],
@@ -216,19 +215,19 @@ def leftovers_table(leftovers: Iterable[Data]) -> Table:
             each["session"],
             "yes" if each["fenced"] else "no",
         )
-        for each in leftovers
+        for each in abandoned
     )
     return table(("JOB", "COMPOSITION", "LEFT", "SITE", "ADDRESS", "SESSION", "FENCED"), rows)
 
 
 def servers_table(servers: Iterable[Data]) -> Table:
-    """Engines and brokers of this machine."""
+    """A row for each engine and each broker of this machine."""
     rows = ((each["site"], each["kind"], each["address"], each["state"], each["pid"]) for each in servers)
     return table(("SITE", "ROLE", "ADDRESS", "STATE", "PID"), rows)
 
 
 def events_table(events: Iterable[Data]) -> Table:
-    """The audit log."""
+    """A row for each event of the audit log."""
     rows = (
         (clock(each["at"]), each["kind"], each["message"], each["author"], _first_line(each["cause"]))
         for each in events

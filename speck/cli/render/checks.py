@@ -1,4 +1,4 @@
-"""What was found at the sites: a row for each engine and each broker, then the complaints."""
+"""The health checks of sites: a row for each engine and each broker, then the faults."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from speck.cli.render.tables import table
-from speck.cli.render.words import Data
+from speck.cli.render.values import Data
 
-_EXACT = 2.0  # s; what is known less exactly is shown as from and to
+_EXACT = 2.0  # s; a less exact offset is shown as a range
 
 
 def checkup_table(found: Iterable[Data]) -> Table:
@@ -33,19 +33,24 @@ def checkup_table(found: Iterable[Data]) -> Table:
 
 
 def checkup_lines(found: Iterable[Data]) -> Iterator[Text]:
-    """What is wrong, and what mends it; last how much that is."""
+    """Each fault with its remedy; last their number."""
     count = 0
     for each in found:
         for wrong in each["wrong"]:
             count += 1
             yield Text(f"{each['site']}, {each['role']} {each['address']}: {wrong['message']}", style="red")
             if wrong["remedy"]:
-                yield Text(f"    to mend it: {wrong['remedy']}", style="yellow")
-    yield Text(f"{count} wrong" if count else "all well", style="bold")
+                yield Text(f"    remedy: {wrong['remedy']}", style="yellow")
+    yield Text(fault_count(count), style="bold")
+
+
+def fault_count(count: int) -> str:
+    """A number of faults as text."""
+    return "no faults" if not count else "1 fault" if count == 1 else f"{count} faults"
 
 
 def clock_ahead(clock: Sequence[float] | None) -> str:
-    """By how much a clock is ahead, in s."""
+    """The lead of a clock, in s, as a value or a range."""
     if clock is None:
         return ""
     earliest, latest = clock
@@ -55,6 +60,6 @@ def clock_ahead(clock: Sequence[float] | None) -> str:
 
 
 def limit(name: str, value: Any) -> str:
-    """A limit for people: memory in MiB, no underscores."""
+    """A limit as text: memory in MiB, no underscores."""
     shown = f"{value >> 20} MiB" if name.startswith("memory") and isinstance(value, int) else value
     return f"{name.replace('_', ' ')} {shown}"

@@ -1,4 +1,4 @@
-"""What moves: the actions at work, jobs with their rates, and what changed between two looks."""
+"""Live views: running actions, jobs with their rates, and changes between two observations."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from rich.text import Text
 
 from speck.cli.render.plans import MARKS
 from speck.cli.render.tables import table
-from speck.cli.render.words import STATES, Data, clock
+from speck.cli.render.values import STATES, Data, clock
 
-MOST_RUNNING = 8  # lines of actions at work; more are counted
+MAX_RUNNING = 8  # lines of running actions; others are counted
 
 SORTS: Mapping[str, str] = {
     "waiting": "waiting",
@@ -24,19 +24,19 @@ SORTS: Mapping[str, str] = {
 
 
 def running_lines(actions: Iterable[Data], since: Mapping[str, float], now: float) -> Iterator[Text]:
-    """The actions at work, each with its time; ``since`` is by job, in the time of ``now`` (s)."""
+    """The running actions with their duration; ``since`` has the start of each job's (s, as ``now``)."""
     running = [each for each in actions if each["state"] == "running"]
-    for each in running[:MOST_RUNNING]:
+    for each in running[:MAX_RUNNING]:
         _, style = MARKS[each["kind"]]
         seconds = now - since.get(each["job"], now)
         line = f"  {each['kind']:<6}  {each['job']} … {seconds:.0f} s"
-        yield Text(line, style=style, no_wrap=True, overflow="ellipsis")  # it is drawn over the one before
-    if len(running) > MOST_RUNNING:
-        yield Text(f"  and {len(running) - MOST_RUNNING} more at work", style="dim")
+        yield Text(line, style=style, no_wrap=True, overflow="ellipsis")  # redrawn in place
+    if len(running) > MAX_RUNNING:
+        yield Text(f"  and {len(running) - MAX_RUNNING} more running", style="dim")
 
 
 def sorted_rates(jobs: Iterable[Data], sort: str) -> list[Data]:
-    """The jobs by a column of :data:`SORTS`, the largest first (names from A); what is not told last."""
+    """The jobs by a column of :data:`SORTS`, the largest first (names from A), unknown values last."""
     field = SORTS[sort]
     if field == "job_name":
         return sorted(jobs, key=lambda job: str(job[field]))
@@ -47,7 +47,7 @@ def sorted_rates(jobs: Iterable[Data], sort: str) -> list[Data]:
 
 
 def rates_table(jobs: Iterable[Data]) -> Table:
-    """A row for each job: what goes in and out (messages/s), what waits (messages), the last batch (s)."""
+    """A row for each job: input and output (messages/s), waiting messages, duration of the last batch (s)."""
     columns = ("JOB", "COMPOSITION", "SITE", "IN/S", "OUT/S", "WAITING", "WORK S", "READS", "WRITES", "SAYS")
     made = table(columns, (_rate_cells(each) for each in jobs))
     for column in made.columns[3:7]:
@@ -74,13 +74,13 @@ def _number(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def troubled_first(jobs: Iterable[Data]) -> list[Data]:
-    """The jobs, those first that are not as they should be, and otherwise as they came."""
+def problems_first(jobs: Iterable[Data]) -> list[Data]:
+    """The jobs, those with a problem first, otherwise in the given order."""
     return sorted(jobs, key=lambda job: job["state"] == job["wanted"] and not job["drift"])
 
 
-def scene_table(jobs: Iterable[Data]) -> Table:
-    """The jobs in few columns, for a screen that is looked at all the time."""
+def watch_table(jobs: Iterable[Data]) -> Table:
+    """The jobs in few columns, for the live view."""
     rows = (
         (each["job_name"], each["composition"], each["wanted"], each["state"], each["drift"], _short(each))
         for each in jobs
@@ -95,9 +95,9 @@ def _short(job: Data) -> str:
 
 
 def change_line(change: Data) -> Text:
-    """One change as a line: when, of what, from what, to what."""
-    who = f"{change['what']} {change['name']}"
-    text = Text(f"{clock(change['at'])}  {change['composition']}  {who}: ")
+    """One change as a line: its time, its subject, the state before and after."""
+    subject = f"{change['what']} {change['name']}"
+    text = Text(f"{clock(change['at'])}  {change['composition']}  {subject}: ")
     if change["before"] is not None:
         text.append(f"{change['before']} -> ", style="dim")
     text.append(str(change["after"]), style=STATES.get(str(change["after"]), ""))
@@ -105,7 +105,7 @@ def change_line(change: Data) -> Text:
 
 
 def job_changes(before: Mapping[str, Data], after: Mapping[str, Data], at: float) -> Iterator[dict[str, Any]]:
-    """What changed of jobs (by name) between two looks: each one's state, and what is wrong with it."""
+    """The changes of jobs (by name) between two observations: in the state, or the drift."""
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name), after.get(name)
         was, now = _condition(old), _condition(new)
@@ -123,7 +123,7 @@ def _condition(job: Data | None) -> str | None:
 
 
 def operation_changes(before: Data | None, after: Data, at: float) -> Iterator[dict[str, Any]]:
-    """What changed of an operation between two looks: its actions, and itself."""
+    """The changes of an operation between two observations: of its actions, and of itself."""
     old = {each["job"]: each["state"] for each in before["actions"]} if before else {}
     name = after["composition"]
     if before is None:

@@ -1,4 +1,4 @@
-"""What is to be done, what is being done, and what differs between two revisions."""
+"""Plans, the actions of operations, and differences between revisions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
-from speck.cli.render.words import STATES, Data, changed_values, shown, shown_pair
+from speck.cli.render.values import STATES, Data, changed_values, shown, shown_pair
 
 MARKS = {
     "start": ("+", "green"),
@@ -19,7 +19,7 @@ _KINDS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "ye
 
 
 def plan_lines(plan: Data) -> Iterable[Text]:
-    """Counts first, then every job with its verdict and its reason, and each changed field."""
+    """The counts, then every job with its action and its reason, and each changed field."""
     yield _heading(plan)
     width = max((len(each["job"]) for each in plan["actions"]), default=0)
     for action in plan["actions"]:
@@ -39,7 +39,7 @@ def _heading(plan: Data) -> Text:
 
 
 def change_lines(change: Data) -> Iterator[Text]:
-    """One changed field, old and new; of ``arguments`` and the like each key that differs."""
+    """One changed field, old and new; of a mapping each key that differs."""
     for name, before, after in changed_values(change):
         old, new = shown_pair(before, after)
         line = Text(f"      {name}: ")
@@ -50,22 +50,22 @@ def change_lines(change: Data) -> Iterator[Text]:
 
 
 def has_changes(plan: Data) -> bool:
-    """Whether a plan would change anything."""
+    """True if a plan changes anything."""
     return any(each["kind"] != "keep" or each["changes"] for each in plan["actions"])
 
 
 def action_line(action: Data) -> Text:
-    """One ended action of an operation."""
+    """One action of an operation, with its error or note."""
     text = f"  {action['kind']:<6}  {action['job']}: {action['state']}"
     if action["ended"] is not None and action["started"] is not None:
         text += f" ({action['ended'] - action['started']:.1f} s)"
-    for said in filter(None, [action["error"], action.get("note")]):
-        text += f"\n          {said}"
+    for detail in filter(None, [action["error"], action.get("note")]):
+        text += f"\n          {detail}"
     return Text(text, style=STATES.get(action["state"], ""))
 
 
 def operation_summary(operation: Data) -> Text:
-    """How an operation stands or ended, in one line."""
+    """The state of an operation in one line."""
     states = [each["state"] for each in operation["actions"]]
     parts = [f"{states.count(state)} {state}" for state in dict.fromkeys(states)]
     if operation["ended"] is not None:
@@ -77,16 +77,16 @@ def operation_summary(operation: Data) -> Text:
 
 
 def counted(counts: Data) -> str:
-    """How many jobs were added, removed and changed: ``+1 -2 ~3``."""
+    """The numbers of added, removed and changed jobs: ``+1 -2 ~3``."""
     marks = (("+", "added"), ("-", "removed"), ("~", "changed"))
     return " ".join(f"{mark}{counts[kind]}" for mark, kind in marks if counts[kind]) or "none"
 
 
 def difference_lines(difference: Data) -> Iterable[Text]:
-    """What differs between two revisions: each job, each field, before and after."""
+    """The differences between two revisions: each job, each field, before and after."""
     before, after = difference["before"], difference["after"]
-    said = counted(difference["counts"])
-    yield Text(f"{difference['composition']}, revision {before} to {after}: {said}", style="bold")
+    counts = counted(difference["counts"])
+    yield Text(f"{difference['composition']}, revision {before} to {after}: {counts}", style="bold")
     for job in difference["jobs"]:
         mark, style = _KINDS[job["kind"]]
         yield Text(f"  {mark} {job['job']}", style=style)

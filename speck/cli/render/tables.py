@@ -1,7 +1,7 @@
-"""Tables that other programs can read in a pipe, and people on a terminal of any width.
+"""Tables that suit programs in a pipe, and terminals of any width.
 
-In a pipe all columns are there always.  On a terminal that is too narrow for them, columns that hold nothing
-are left out; where words would still have to be broken, each row is told in lines of its own.
+In a pipe all columns are printed.  On a terminal that is too narrow for them, empty columns are omitted;
+where words would still be broken, each row is printed in lines of its own.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from rich.measure import Measurement, measure_renderables
 from rich.table import Table
 from rich.text import Text
 
-from speck.cli.render.words import STATES
+from speck.cli.render.values import STATES
 
-_NOTHING = "-"
+_EMPTY = "-"
 _UNBOUNDED = 100_000  # columns
 _BETWEEN = 2
 _INDENT, _APART = "  ", "   "
 
 
 class FittingTable(Table):
-    """A table that takes another form on a terminal which it does not fit."""
+    """A table that adapts to a terminal which is too narrow for it."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width
@@ -35,13 +35,13 @@ class FittingTable(Table):
         filled = self._filled()
         ranges = filled._ranges(console)
         if _sum(each.minimum for each in ranges) <= width:
-            filled._share_out(width, ranges)
+            filled._set_widths(width, ranges)
             yield from Table.__rich_console__(filled, console, options)
         else:
             yield from filled._paragraphs(console, width)
 
     def _ranges(self, console: Console) -> list[Measurement]:
-        """Of each column: from which width on no word is broken, and from which no line is."""
+        """The widths of each column: the least that breaks no word, and the least that breaks no line."""
         options = console.options.update_width(_UNBOUNDED)
         return [
             measure_renderables(console, options, [Text(str(each.header)), *map(_text, each.cells)])
@@ -49,11 +49,11 @@ class FittingTable(Table):
         ]
 
     def _filled(self) -> FittingTable:
-        """The same without columns that hold nothing; the first one stays."""
+        """The table without empty columns, except for the first one."""
         kept = [
             column
             for number, column in enumerate(self.columns)
-            if number == 0 or any(cell != _NOTHING for cell in column.cells)
+            if number == 0 or any(cell != _EMPTY for cell in column.cells)
         ]
         made = _empty(str(column.header) for column in kept)
         for column, new in zip(kept, made.columns, strict=True):
@@ -62,8 +62,8 @@ class FittingTable(Table):
             made.add_row(*cells)
         return made
 
-    def _share_out(self, width: int, ranges: Sequence[Measurement]) -> None:
-        """No word is broken; the room beyond that goes to all alike, as far as they need it."""
+    def _set_widths(self, width: int, ranges: Sequence[Measurement]) -> None:
+        """Set the columns' widths: the least that breaks no word, and a fair share of the rest."""
         spare = width - _sum(each.minimum for each in ranges)
         pairs = sorted(zip(self.columns, ranges, strict=True), key=lambda pair: pair[1].span)
         for place, (column, (least, most)) in enumerate(pairs):
@@ -74,17 +74,17 @@ class FittingTable(Table):
         first, *others = self.columns
         for name, *cells in zip(*(column.cells for column in self.columns), strict=True):
             yield Text.assemble((str(first.header), "bold"), " ", _text(name))
-            told = [
+            cells_shown = [
                 Text.assemble((f"{column.header} ", "dim"), _text(cell))
                 for column, cell in zip(others, cells, strict=True)
-                if cell != _NOTHING
+                if cell != _EMPTY
             ]
-            for line in _flowing(told, max(1, width - len(_INDENT)), console):
+            for line in _flowing(cells_shown, max(1, width - len(_INDENT)), console):
                 yield Text(_INDENT) + line
 
 
 def _flowing(parts: Iterable[Text], width: int, console: Console) -> Iterator[Text]:
-    """Lines of whole parts, as many as fit; one that fits into none is broken between words."""
+    """Lines of whole parts, as many as fit; a part longer than a line is broken between words."""
     line = Text()
     for part in parts:
         if line and cell_len(line.plain) + len(_APART) + cell_len(part.plain) <= width:
@@ -99,7 +99,7 @@ def _flowing(parts: Iterable[Text], width: int, console: Console) -> Iterator[Te
 
 
 def _sum(widths: Iterable[int]) -> int:
-    """The width of columns with what stands between them."""
+    """The width of columns, the gaps between them included."""
     each = list(widths)
     return sum(each) + _BETWEEN * (len(each) - 1)
 
@@ -109,7 +109,7 @@ def _text(cell: Any) -> Text:
 
 
 def table(columns: Iterable[str], rows: Iterable[Sequence[Any]]) -> FittingTable:
-    """Columns with nothing but space between them, so that other programs can read them too."""
+    """A table whose columns are separated by spaces alone, for programs too."""
     made = _empty(columns)
     for row in rows:
         made.add_row(*(_cell(each) for each in row))
@@ -124,6 +124,6 @@ def _empty(columns: Iterable[str]) -> FittingTable:
 
 
 def _cell(value: Any) -> str:
-    text = _NOTHING if value is None or value == "" else str(value)
+    text = _EMPTY if value is None or value == "" else str(value)
     style = STATES.get(text)
     return f"[{style}]{text}[/]" if style else escape(text)

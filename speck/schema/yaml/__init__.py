@@ -1,1 +1,1 @@
-"""YAML as text: parsed with lines, its faults in words, its variables replaced."""
+"""YAML and JSON as text: parsed with line numbers, faults explained, variables expanded."""

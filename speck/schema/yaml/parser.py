@@ -1,8 +1,8 @@
-"""YAML and JSON text as plain data that remembers its lines, safe against hostile text.
+"""YAML and JSON text as plain data with line numbers; safe against hostile text.
 
-Values are built straight from parser events, not from a tree of nodes: a composition of 100,000 jobs is
-then read in a fraction of the memory, and an alias is counted before anything is expanded.  Scalars mean
-what they mean to PyYAML's ``SafeLoader`` (YAML 1.1).
+Values are built directly from parser events, not from a tree of nodes: a composition of 100,000 jobs is
+read in a fraction of the memory, and aliases are counted before they are expanded.  Scalars are resolved
+as by PyYAML's ``SafeLoader`` (YAML 1.1).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from yaml.constructor import ConstructorError, SafeConstructor
 from yaml.resolver import Resolver
 
 from speck.errors import Fault, UnreadableInput
-from speck.schema.faults import Faults, quoted
-from speck.schema.yaml.faults import syntax_fault
+from speck.schema.fault_report import Faults, quoted
+from speck.schema.yaml.lines import LinedDict, LinedList
 
 MAX_BYTES = 5 * 1024 * 1024
 MAX_DEPTH = 20
-MAX_NUMBER = 100  # characters; what PyYAML takes to read a number grows with the square of them
-# Aliases may repeat what is written this many times over (a block of defaults in every job does so);
-# text that grows exponentially passes any such factor at once.
+MAX_NUMBER = 100  # characters; PyYAML reads a number in quadratic time
+# Aliases may multiply the written nodes by this factor (a block of defaults in every job does so);
+# exponential growth soon exceeds any factor.
 MAX_GROWTH = 20
 FREE_GROWTH = 10_000
 
@@ -37,66 +37,38 @@ _TEXT_TAGS = frozenset(("!", _TAG + "str", _TAG + "merge", _TAG + "value"))
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class LinedDict(dict[str, Any]):
-    """A mapping that knows the 1-based ``line`` where it starts, and that of each key in ``lines``."""
-
-    __slots__ = ("line", "lines")
-
-    def __init__(self, line: int) -> None:
-        super().__init__()
-        self.line = line
-        self.lines: dict[str, int] = {}
-
-
-class LinedList(list[Any]):
-    """A sequence that knows the 1-based ``line`` where it starts, and those of its items in ``lines``."""
-
-    __slots__ = ("line", "lines")
-
-    def __init__(self, line: int) -> None:
-        super().__init__()
-        self.line = line
-        self.lines: list[int] = []
-
-
-def line_of(container: object, key: str | int | None = None) -> int | None:
-    """The line of a key (or of the container itself), where the text's format gives it."""
-    if isinstance(container, LinedDict):
-        return container.lines.get(key, container.line) if isinstance(key, str) else container.line
-    if isinstance(container, LinedList):
-        return container.lines[key] if isinstance(key, int) else container.line
-    return None
-
-
 @dataclass
 class Document:
-    """What a text holds, and the faults that did not keep it from being read (keys given twice)."""
+    """The value of a text, and the faults that did not prevent its parsing (repeated keys)."""
 
     value: Any
     faults: Faults = field(default_factory=Faults)
 
 
 def parse(text: str | bytes, *, format: str = "yaml", max_bytes: int = MAX_BYTES) -> Document:
-    """Read a YAML or JSON document.
+    """Parse a YAML or JSON document (``format``).
 
-    Raises :class:`~speck.errors.UnreadableInput` when it cannot be read at all.
+    Raises :class:`~speck.errors.UnreadableInput` for text that is not such a document.
     """
     decoded = decode(text, max_bytes)
     if not decoded.strip():
-        _refuse("the document is empty (expected a mapping)")
+        _reject("the document is empty (expected a mapping)")
     return _parse_json(decoded) if format == "json" else _parse_yaml(decoded)
 
 
-def _refuse(message: str, line: int | None = None) -> NoReturn:
+def _reject(message: str, line: int | None = None) -> NoReturn:
     raise UnreadableInput([Fault(message, line=line)], "document")
 
 
 def decode(text: str | bytes, max_bytes: int) -> str:
-    """The text of a document.  Raises :class:`~speck.errors.UnreadableInput` when it is none, or too long."""
+    """Decode a document from UTF-8.
+
+    Raises :class:`~speck.errors.UnreadableInput` for other bytes, or more than ``max_bytes``.
+    """
     try:
         encoded = text.encode() if isinstance(text, str) else text
         if len(encoded) > max_bytes:
-            _refuse(f"the document has {len(encoded):,} bytes (at most {max_bytes:,} are accepted)")
+            _reject(f"the document has {len(encoded):,} bytes (at most {max_bytes:,} are accepted)")
         return encoded.decode("utf-8-sig")
     except UnicodeError as error:
         message = f"the document is not UTF-8 text ({getattr(error, 'reason', error)})"
@@ -145,7 +117,7 @@ def _check_depth(value: object) -> None:
         level = [inner for outer in level for inner in _inside(outer)]
         if not level:
             return
-    _refuse(_TOO_DEEP)
+    _reject(_TOO_DEEP)
 
 
 def _inside(value: object) -> Sequence[object]:
@@ -164,14 +136,14 @@ def _parse_yaml(text: str) -> Document:
         line = text.count("\n", 0, error.position) + 1
         raise UnreadableInput([Fault(f"not valid YAML: {error.reason}", line=line)], "document") from error
     except yaml.MarkedYAMLError as error:
-        raise UnreadableInput([syntax_fault(error)], "document") from error
+        raise UnreadableInput([_syntax_fault(error)], "document") from error
     except yaml.YAMLError as error:
         raise UnreadableInput([Fault(f"not valid YAML: {error}")], "document") from error
 
 
 @dataclass(frozen=True, slots=True)
 class _Anchored:
-    """What an anchor names, with its nodes (aliases in it expanded) and its levels."""
+    """The value of an anchor, its number of nodes (aliases in it expanded) and of levels."""
 
     value: Any
     nodes: int
@@ -179,7 +151,7 @@ class _Anchored:
 
 
 class _Builder:
-    """Builds values out of events; a method reads one node, and its recursion is as deep as the text's."""
+    """Builds values from parser events; a method reads one node, and recurses as deep as the document."""
 
     def __init__(self, text: str) -> None:
         self._events: Iterator[Any] = yaml.parse(text, Loader=_LOADER)
@@ -192,20 +164,21 @@ class _Builder:
         self._faults = Faults()
 
     def document(self) -> Document:
-        next(self._events)  # the stream's start
+        next(self._events)  # start of the stream
         if not isinstance(next(self._events), yaml.DocumentStartEvent):
-            _refuse("the document is empty (expected a mapping)")
+            _reject("the document is empty (expected a mapping)")
         value = self._node(next(self._events), 1)
-        next(self._events)  # the document's end
-        after = next(self._events)
-        if not isinstance(after, yaml.StreamEndEvent):
-            _refuse("a second document follows (expected one to a file)", after.start_mark.line + 1)
+        next(self._events)  # end of the document
+        following = next(self._events)
+        if not isinstance(following, yaml.StreamEndEvent):
+            line = following.start_mark.line + 1
+            _reject("a second document begins here (expected one document in a file)", line)
         return Document(value, self._faults)
 
     def _node(self, event: Any, depth: int) -> Any:
         line = event.start_mark.line + 1
         if depth > MAX_DEPTH:
-            _refuse(_TOO_DEEP, line)
+            _reject(_TOO_DEEP, line)
         if isinstance(event, yaml.AliasEvent):
             return self._alias(str(event.anchor), line, depth)
         self._written += 1
@@ -217,7 +190,7 @@ class _Builder:
             return self._scalar(event, line)
         expected = _TAG + ("map" if isinstance(event, yaml.MappingStartEvent) else "seq")
         if event.tag not in (None, "!", expected):
-            _refuse(f"the tag {quoted(event.tag)} is not accepted (expected plain YAML)", line)
+            _reject(f"the tag {quoted(event.tag)} is not accepted (expected plain YAML)", line)
         if isinstance(event, yaml.MappingStartEvent):
             return self._mapping(line, depth)
         return self._sequence(line, depth)
@@ -234,14 +207,14 @@ class _Builder:
     def _alias(self, name: str, line: int, depth: int) -> Any:
         anchored = self._anchors.get(name)
         if anchored is None:
-            both = f"{quoted('*' + name)} has no anchor {quoted('&' + name)}"
-            _refuse(f"the alias {both} before it, or lies inside of it", line)
+            alias, anchor = quoted("*" + name), quoted("&" + name)
+            _reject(f"the alias {alias} has no anchor {anchor} before it, or is inside of it", line)
         self._repeated += anchored.nodes
         self._deepest = max(self._deepest, depth + anchored.levels - 1)
         if self._repeated > FREE_GROWTH + MAX_GROWTH * self._written:
-            _refuse(f"the aliases blow the document up (to {self._repeated:,} nodes by here)", line)
+            _reject(f"the aliases expand the document too far (to {self._repeated:,} nodes up to here)", line)
         if self._deepest > MAX_DEPTH:
-            _refuse(_TOO_DEEP, line)
+            _reject(_TOO_DEEP, line)
         return anchored.value
 
     def _sequence(self, line: int, depth: int) -> LinedList:
@@ -262,15 +235,15 @@ class _Builder:
             key = self._node(event, depth + 1)
             value = self._node(next(self._events), depth + 1)
             self._put(mapping, key, value, at)
-        for other in merged:  # the first one that names a key has it, and the mapping itself before all
+        for other in merged:  # keys of the mapping itself override merged ones, earlier override later
             for key in other.keys() - mapping.keys():
                 mapping[key], mapping.lines[key] = other[key], other.lines[key]
         return mapping
 
     def _put(self, mapping: LinedDict, key: object, value: object, line: int) -> None:
         if not isinstance(key, str):
-            kind = " (YAML reads yes, no, on and off as true or false)" if isinstance(key, bool) else ""
-            self._faults.append(Fault(f"a key is not text{kind}: put it in quotes", line=line))
+            kind = "YAML reads yes, no, on and off as true or false; " if isinstance(key, bool) else ""
+            self._faults.append(Fault(f"a key is not text ({kind}put it in quotes)", line=line))
         elif key in mapping:
             first = mapping.lines[key]
             self._faults.append(Fault(f"key {quoted(key)} is given twice (first in line {first})", line=line))
@@ -284,7 +257,7 @@ class _Builder:
     def _mergeable(self, value: object, line: int) -> list[LinedDict]:
         found = value if isinstance(value, LinedList) else [value]
         if not all(isinstance(each, LinedDict) for each in found):
-            _refuse("'<<' does not name a mapping (expected '<<: *ANCHOR' of a mapping)", line)
+            _reject("'<<' does not name a mapping (expected '<<: *ANCHOR' of a mapping)", line)
         return list(found)
 
     def _scalar(self, event: Any, line: int) -> Any:
@@ -292,9 +265,10 @@ class _Builder:
         if tag in _TEXT_TAGS:
             return event.value
         if tag not in _SCALAR_TAGS:
-            _refuse(f"the tag {quoted(tag)} is not accepted (expected plain YAML)", line)
+            _reject(f"the tag {quoted(tag)} is not accepted (expected plain YAML)", line)
         if tag in _NUMBER_TAGS and len(event.value) > MAX_NUMBER:
-            _refuse(f"a number has {len(event.value):,} characters (at most {MAX_NUMBER}, or quotes)", line)
+            message = f"a number has {len(event.value):,} characters"
+            _reject(f"{message} (at most {MAX_NUMBER} are accepted; put text in quotes)", line)
         return self._constructed(yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark), line)
 
     def _constructed(self, node: yaml.ScalarNode, line: int) -> Any:
@@ -302,6 +276,40 @@ class _Builder:
         try:
             return construct(self._constructor, node)
         except (ValueError, KeyError, IndexError, OverflowError, AttributeError, ConstructorError) as error:
-            # The value is not repeated: it may be a secret that was written out.
-            message = f"a value looks like YAML's {node.tag.removeprefix(_TAG)} and is none: put it in quotes"
+            # The message does not repeat the value, which may be a secret in plain text.
+            kind = node.tag.removeprefix(_TAG)
+            message = f"a value looks like a YAML {kind} but is not a valid one (put it in quotes)"
             raise UnreadableInput([Fault(message, line=line)], "document") from error
+
+
+# --- syntax errors --------------------------------------------------------------------------------
+
+# Explanations by the words of libyaml's and PyYAML's parsers; the first match applies.
+_EXPLANATIONS = (
+    ("tab character", "indent with spaces, not with tabs"),
+    (r"'\t'", "indent with spaces, not with tabs"),
+    ("cannot start any token", "indent with spaces, and put text that begins with this character in quotes"),
+    ("could not find expected ':'", "expected KEY: VALUE, with a space after the colon"),
+    (
+        "mapping values are not allowed",
+        "indent each key like the first key of its mapping, and put text that contains ': ' in quotes",
+    ),
+    ("expected key", "indent each key like the first key of its mapping"),
+    ("expected <block end>", "indent each key like the first key of its mapping"),
+    ("expected '-' indicator", "indent each '-' like the first one of its list"),
+    ("end of stream", "close the quote or bracket that opens in this line"),
+    ("expected ',' or", "separate values with commas, and close the bracket"),
+)
+
+
+def _syntax_fault(error: yaml.MarkedYAMLError) -> Fault:
+    """The fault of an error of the parser: its line, its words, and an explanation where one is known."""
+    problem = error.problem or ""
+    explanation = next((right for words, right in _EXPLANATIONS if words in problem), None)
+    # The parser notices an unterminated construct only later; its start is more useful.
+    unterminated = "end of stream" in problem or "expected ':'" in problem
+    mark = (error.context_mark if unterminated else None) or error.problem_mark or error.context_mark
+    message = f"not valid YAML: {' '.join(filter(None, (error.context, error.problem)))}"
+    if explanation is not None:
+        message += f" ({explanation})"
+    return Fault(message, line=mark.line + 1 if mark is not None else None)

@@ -1,14 +1,13 @@
-"""Variables in a file: ``${NAME}``, ``${NAME:-what else}``, and ``$${`` for the two characters.
+"""Variables in a file: ``${NAME}``, ``${NAME:-DEFAULT}``, and ``$${`` for a literal ``${``.
 
-The text is expanded before it is read, scalar by scalar, and every line stays where it was.  A value can
-change no structure: where it could, it is put in quotes.  Text that is no YAML is left as it is, for
-:func:`speck.schema.yaml.parser.parse` to complain of.
+Text is expanded before it is parsed, scalar by scalar, and each line keeps its number.  A value cannot change
+the document's structure: where it could, it is quoted.  Text that is not YAML is left unchanged, for
+:func:`speck.schema.yaml.parser.parse` to reject.
 
-A site inventory is completed by who reads it (:func:`complete_inventory`).  In it ``${NAME}`` as a password
-or token refers to a secret, and stays.
-
-Who sends a composition puts in what it knows (:func:`put_in`), and who takes one what is left
-(:func:`complete`): defaults, and never anything of its own environment.
+The client substitutes its own variables in a composition (:func:`substitute`); the server then expands the
+others to their defaults (:func:`expand`), never from its own environment.  A site inventory is expanded by
+the process that reads it (:func:`expand_inventory`); ``${NAME}`` as a password or token is a reference to a
+secret there, and stays.
 """
 
 from __future__ import annotations
@@ -21,157 +20,161 @@ from typing import Any
 import yaml
 
 from speck.errors import Fault, InvalidInput
-from speck.schema.faults import Faults, quoted
-from speck.schema.secret_detection import RIGHT, names_secret
+from speck.schema.fault_report import Faults, quoted
+from speck.schema.secret_detection import EXPECTED, names_secret
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _REFERENCE = re.compile(
     r"(?P<escaped>\$\$\{)|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^{}]*))?\}|(?P<bad>\$\{)"
 )
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_FORMS = "expected ${NAME}, ${NAME:-what else}, or $${ for these two characters"
+_FORMS = "expected ${NAME}, ${NAME:-DEFAULT}, or $${ for a literal '${'"
 _MERGE = "<<"
-_BETWEEN = (yaml.AnchorToken, yaml.TagToken)  # what may stand before a value
+_PROPERTIES = (yaml.AnchorToken, yaml.TagToken)  # may precede a value
 _SECRET = {
-    "composition": f"a composition is stored and shown ({RIGHT}; a login to an engine or a broker belongs "
-    "into the site inventory)",
-    "inventory": "what this field holds is shown (expected it as password or token of a login alone: see "
+    "composition": f"compositions are stored and shown ({EXPECTED}; logins to engines and brokers belong in "
+    "the site inventory)",
+    "inventory": "this field is shown (expected it only as the password or token of a login: see "
     "docs/secrets.md)",
 }
-_FILE = "file:"  # how a reference to a secret in a file begins; its path may have variables
+_FILE = "file:"  # prefix of a reference to a secret in a file; its path may contain variables
 
 
 @dataclass
-class _Values:
-    """What stands for a reference, and the faults on the way; ``rest`` says whether nothing is left over.
+class _Expansion:
+    """Replaces references by values, and collects the faults.
 
-    ``what`` is the kind of file, ``spared`` are the keys whose values refer to secrets.
+    ``final``: references without a value are replaced by their defaults or are faults; otherwise they stay.
+    ``subject`` is the kind of document; values of ``secret_keys`` may be references to secrets, and stay.
     """
 
     variables: Mapping[str, str]
-    rest: bool
-    what: str = "composition"
-    spared: frozenset[str] = frozenset()
+    final: bool
+    subject: str = "composition"
+    secret_keys: frozenset[str] = frozenset()
     faults: Faults = field(default_factory=Faults)
 
-    def of(self, text: str, line: int | None) -> str:
-        """The text with values in it."""
-        return _REFERENCE.sub(lambda match: self._one(match, line), text)
+    def expand(self, text: str, line: int | None) -> str:
+        """The text with its references replaced; ``line`` is that of its faults."""
+        return _REFERENCE.sub(lambda match: self._replacement(match, line), text)
 
-    def _one(self, match: re.Match[str], line: int | None) -> str:
+    def _replacement(self, match: re.Match[str], line: int | None) -> str:
         if match["escaped"]:
-            return "${" if self.rest else match[0]
+            return "${" if self.final else match[0]
         name, value = match["name"], self.variables.get(match["name"] or "")
         if match["bad"]:
-            self._add(f"'${{' is not the start of a variable ({_FORMS})", line)
+            self._add(f"'${{' does not start a variable ({_FORMS})", line)
         elif names_secret(name):
-            self._add(f"variable {name!r} is a secret by its name, and {_SECRET[self.what]}", line)
+            self._add(f"variable {name!r} has the name of a secret, but {_SECRET[self.subject]}", line)
         elif value:
-            return value if self.rest else value.replace("${", "$${")
+            return value if self.final else value.replace("${", "$${")
         elif match["default"] is not None:
-            return match["default"] if self.rest else match[0]
+            return match["default"] if self.final else match[0]
         elif value is not None:
             return value
-        elif self.rest:
-            right = f"--set {name}=VALUE, a line of a file given by --env, or ${{{name}:-what else}}"
+        elif self.final:
+            right = f"--set {name}=VALUE, a line in a file given by --env, or ${{{name}:-DEFAULT}}"
             self._add(f"variable {name!r} has no value (expected {right})", line)
         return match[0]
 
-    def unquoted(self, line: int) -> None:
-        """Note a reference where YAML takes its brace for a mapping's."""
-        self._add("a variable inside of { } or [ ] has to be in quotes", line)
+    def add_unquoted(self, line: int) -> None:
+        """Add the fault of a reference whose brace YAML reads as that of a mapping."""
+        self._add("a variable inside { } or [ ] must be in quotes", line)
 
     def _add(self, message: str, line: int | None) -> None:
         self.faults.append(Fault(message, line=line))
 
 
-def put_in(text: str, variables: Mapping[str, str]) -> str:
-    """The composition (YAML or JSON) with the variables that are known; the others stay for the server.
+def substitute(text: str, variables: Mapping[str, str]) -> str:
+    """The composition (YAML or JSON) with these variables replaced; others stay for the server.
 
-    Raises :class:`InvalidInput` of what is no reference, and of secrets.
+    Raises :class:`InvalidInput` for malformed references, and for secrets.
     """
-    return _expanded(text, _Values(variables, rest=False))
+    return _expand_text(text, _Expansion(variables, final=False))
 
 
-def complete(text: str) -> str:
-    """The composition with defaults for all variables.  Raises :class:`InvalidInput` with all without one."""
-    return _expanded(text, _Values({}, rest=True))
+def expand(text: str) -> str:
+    """The composition (YAML) with the defaults of all variables.
 
-
-def completed(value: Any) -> Any:
-    """The same for a composition that was parsed already, as JSON is."""
-    values = _Values({}, rest=True)
-    found = _walked(value, lambda text: values.of(text, None))
-    if values.faults:
-        raise InvalidInput(values.faults, "composition")
-    return found
-
-
-def complete_inventory(text: str, variables: Mapping[str, str], spared: frozenset[str]) -> str:
-    """The site inventory (YAML) with these values and defaults for all variables.
-
-    ``spared`` are the keys under which a reference to a secret stands; that stays as it is.
-    Raises :class:`InvalidInput` with all that have no value, and of what is no reference.
+    Raises :class:`InvalidInput` with all that have none, all malformed references and all secrets.
     """
-    return _expanded(text, _Values(variables, rest=True, what="inventory", spared=spared))
+    return _expand_text(text, _Expansion({}, final=True))
 
 
-def _walked(value: Any, change: Callable[[str], str]) -> Any:
+def expand_parsed(value: Any) -> Any:
+    """:func:`expand` for a composition that is parsed already, such as JSON."""
+    expansion = _Expansion({}, final=True)
+    expanded = _map_text(value, lambda text: expansion.expand(text, None))
+    if expansion.faults:
+        raise InvalidInput(expansion.faults, "composition")
+    return expanded
+
+
+def expand_inventory(text: str, variables: Mapping[str, str], secret_keys: frozenset[str]) -> str:
+    """The site inventory (YAML) with these values, or the defaults, of all variables.
+
+    References to secrets under ``secret_keys`` stay.  Raises :class:`InvalidInput` as :func:`expand`.
+    """
+    expansion = _Expansion(variables, final=True, subject="inventory", secret_keys=secret_keys)
+    return _expand_text(text, expansion)
+
+
+def _map_text(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return change(value) if "${" in value else value
     if isinstance(value, dict):
-        return {_walked(key, change): _walked(inner, change) for key, inner in value.items()}
-    return [_walked(each, change) for each in value] if isinstance(value, list) else value
+        return {_map_text(key, change): _map_text(inner, change) for key, inner in value.items()}
+    return [_map_text(each, change) for each in value] if isinstance(value, list) else value
 
 
-def _expanded(text: str, values: _Values) -> str:
+def _expand_text(text: str, expansion: _Expansion) -> str:
     if "${" not in text:
         return text
     parts, end = [], 0
     for key, token in _scalars(text):
         first, last = token.start_mark.index, token.end_mark.index
         if token.plain and text[last - 1 : last + 1] == "${":
-            values.unquoted(token.start_mark.line + 1)
-        if "${" in token.value and (key not in values.spared or token.value.startswith(_FILE)):
-            value = values.of(token.value, token.start_mark.line + 1)
+            expansion.add_unquoted(token.start_mark.line + 1)
+        if "${" in token.value and (key not in expansion.secret_keys or token.value.startswith(_FILE)):
+            value = expansion.expand(token.value, token.start_mark.line + 1)
             written = text[first:last]
             parts += [text[end:first], written if value == token.value else _scalar(value, token, written)]
             end = last
-    if values.faults:
-        raise InvalidInput(values.faults, values.what)
+    if expansion.faults:
+        raise InvalidInput(expansion.faults, expansion.subject)
     return "".join((*parts, text[end:]))
 
 
 def _scalars(text: str) -> Iterator[tuple[str, Any]]:
-    """Each scalar, with the key that it is the value of (empty: it is none's)."""
+    """Each scalar token with the key that it is the value of (empty for keys and items)."""
     key, place = "", None
     try:
         for token in yaml.scan(text, Loader=_LOADER):
             if isinstance(token, yaml.ScalarToken):
                 yield key if place is yaml.ValueToken else "", token
                 key = token.value
-            if not isinstance(token, _BETWEEN):
+            if not isinstance(token, _PROPERTIES):
                 place = type(token)
     except yaml.YAMLError:
         return
 
 
 def _scalar(value: str, token: Any, written: str) -> str:
-    """A value in place of what was written, in as many lines."""
+    """A value in the place of the written scalar, with as many lines."""
     if token.plain and "\n" not in written and _stays_plain(value):
         return value
-    return f'"{"".join(map(_quotable, value))}"' + "\n" * written.count("\n")
+    return f'"{"".join(map(_escaped, value))}"' + "\n" * written.count("\n")
 
 
-def _quotable(character: str) -> str:
-    """A character as it stands between double quotes (YAML 1.1, section 5.6)."""
+def _escaped(character: str) -> str:
+    """A character as it is written between double quotes (YAML 1.1, section 5.6)."""
     if character in '"\\':
         return f"\\{character}"
     return character if character.isprintable() else f"\\U{ord(character):08x}"
 
 
 def _stays_plain(value: str) -> bool:
-    """Whether this is one plain scalar wherever one may stand outside of ``{ }`` and ``[ ]``."""
+    """True if the value is one plain scalar, wherever one is allowed outside of ``{ }`` and ``[ ]``."""
     if not value.isprintable() or value == _MERGE:
         return False
     try:
@@ -182,11 +185,11 @@ def _stays_plain(value: str) -> bool:
     return len(tokens) == 3 and len(scalars) == 1 and bool(scalars[0].plain) and scalars[0].value == value
 
 
-def named_in(text: str) -> set[str]:
-    """The variables that a text names."""
+def names_in(text: str) -> set[str]:
+    """The names of the variables in a text."""
     return {match["name"] for match in _REFERENCE.finditer(text) if match["name"]}
 
 
-def misplaced(name: str) -> str:
-    """What is wrong with a name that is no variable's."""
+def invalid_name(name: str) -> str:
+    """The fault of a name that is not a variable's, as a sentence."""
     return f"{quoted(name)} is not the name of a variable (expected letters, digits and '_', no digit first)"

@@ -1,4 +1,4 @@
-"""The REST interface: a Flask application around one coordinator."""
+"""The REST interface: a Flask application around the services of one coordinator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flask_smorest import Api
 from werkzeug.exceptions import HTTPException
 
 import speck
-from speck.coordinator import Coordinator
+from speck.coordinator import Services
 from speck.schema import CompositionSchema, JobSchema
 from speck.schema.yaml.parser import MAX_BYTES
 from speck.server.api import openapi, problems
@@ -26,19 +26,18 @@ from speck.server.middleware import (
     rate_limit,
     request_metrics,
 )
-from speck.server.middleware.concurrency_limit import Patience
 from speck.server.tokens import Tokens
 
-__all__ = ["MAX_BODY", "Patience", "Protection", "create_app"]
+__all__ = ["MAX_BODY", "Protection", "create_app"]
 
 MAX_BODY = MAX_BYTES
 
 
 @dataclass(frozen=True)
 class Protection:
-    """Who is let in: whoever has one of the ``tokens`` (``None``: everybody), by one of the host ``names``.
+    """The conditions of access: one of the ``tokens`` (``None``: none needed), by one of the host ``names``.
 
-    ``rate`` is how many requests a second one client may make (0: any number).
+    ``rate`` is the number of requests that one client may make in a second (0: any number).
     """
 
     tokens: Tokens | None = None
@@ -55,13 +54,13 @@ class _ProblemApi(Api):  # type: ignore[misc]
         return problems.of_http(error)
 
 
-def _anybody(header: str) -> bool:
-    """Where no token is asked for, nobody is a stranger."""
+def _accept_all(header: str) -> bool:
+    """True: without tokens every request is accepted."""
     return True
 
 
-def create_app(coordinator: Coordinator, protection: Protection | None = None) -> Flask:
-    """The application; it takes requests to numeric addresses and ``localhost``, unless told more."""
+def create_app(services: Services, protection: Protection | None = None) -> Flask:
+    """The application; it accepts requests to numeric addresses, ``localhost`` and the names given."""
     protection = protection or Protection()
     app = Flask("speck")
     app.config |= {
@@ -70,9 +69,9 @@ def create_app(coordinator: Coordinator, protection: Protection | None = None) -
         "OPENAPI_VERSION": "3.0.3",
         "MAX_CONTENT_LENGTH": MAX_BODY,
     }
-    app.extensions["coordinator"] = coordinator
-    app.extensions["live"] = Live(coordinator)
-    app.extensions["known"] = _anybody
+    app.extensions["services"] = services
+    app.extensions["live"] = Live(services)
+    app.extensions["is_known"] = _accept_all
     problems.register(app)
     api = _ProblemApi(app)
     api.spec.components.schema("Job", schema=JobSchema)
@@ -80,8 +79,8 @@ def create_app(coordinator: Coordinator, protection: Protection | None = None) -
     api.register_blueprint(blueprint)
     app.register_blueprint(FILES)
     app.register_blueprint(DASHBOARD)
-    request_metrics.register(app, coordinator.gauges)
-    # In this order: what is no business of this server, what is too much, who asks.
+    request_metrics.register(app, services.metrics)
+    # In this order: requests that are not for this server, too many requests, missing rights.
     origin.register(app, protection.names)
     if protection.rate:
         rate_limit.register(app, protection.rate)

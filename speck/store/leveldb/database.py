@@ -85,7 +85,7 @@ class Database:
         self._failure: StoreError | None = None
         self._closed = False
         with self._troubles("cannot be opened"):
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # code and arguments are nobody else's
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # code and arguments are private
         self._db = self._open()
 
     def _open(self) -> Any:
@@ -188,7 +188,7 @@ class Database:
 
     @property
     def failure(self) -> StoreError | None:
-        """What kept the last write from the disk, until one succeeds."""
+        """The error of the last write, until one succeeds."""
         return self._failure
 
     def compact(self) -> None:
@@ -205,7 +205,7 @@ class Database:
                 return
             self._closed = True
             self._db.close()
-            # What cannot be written here is missed by nobody: both files only help.
+            # Both files are optional: nothing depends on them.
             with contextlib.suppress(OSError):
                 (self.directory / _OWNER_FILE).unlink(missing_ok=True)
                 manifest.seal(self.directory)
@@ -249,7 +249,7 @@ def _words(error: Exception) -> str:
 
 
 def locked(directory: Path) -> StoreLocked:
-    """The error for a store that somebody has open."""
+    """The error for a store that another process has open."""
     try:
         holder = f"process {(directory / _OWNER_FILE).read_text(encoding='ascii').strip()}"
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""LevelDB's files in a directory, and the seal that tells whether any was lost or cut while nobody looked.
+"""LevelDB's files in a directory, and the seal by which a lost or truncated file is found at the next open.
 
 LevelDB checks what a file holds, not whether files are there: without ``CURRENT`` it begins an empty
 database over the old one, and a shortened list of files loses what is no longer listed.  A store that is
@@ -56,7 +56,7 @@ def unseal(directory: Path) -> None:
 
 
 def missing_or_cut(directory: Path) -> str:
-    """What is wrong with the files, in words; empty when nothing is."""
+    """The fault of the files, in words; empty without one."""
     there = database_files(directory)
     sealed = _sealed(directory)
     if there and "CURRENT" not in there:

@@ -8,7 +8,6 @@ which a backup is not whole.
 from __future__ import annotations
 
 import gzip
-import hashlib
 import io
 import json
 import re
@@ -25,6 +24,7 @@ from typing import IO
 
 from speck.errors import StoreError
 from speck.store import codec
+from speck.store.artifacts import hash_of
 from speck.store.codec import FIRST_KEY, FORMAT
 from speck.store.leveldb.database import Database
 from speck.store.maintenance.integrity import LEAP, artifacts_directory
@@ -48,7 +48,7 @@ _GZIP = 16 + zlib.MAX_WBITS
 
 @dataclass(frozen=True)
 class Restored:
-    """What came out of a backup; ``at`` is when it was made (Unix time, s)."""
+    """The contents of a backup; ``at`` is the time at which it was made (Unix time, s)."""
 
     at: float
     records: int
@@ -194,6 +194,5 @@ def _keep_code(name: str, content: IO[bytes], place: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("xb") as copy:
         shutil.copyfileobj(content, copy, _CHUNK)
-    with path.open("rb") as copy:
-        if hashlib.file_digest(copy, "sha256").hexdigest() != match[1]:
-            raise ValueError(f"{name!r} is not what was backed up")
+    if hash_of(path) != match[1]:
+        raise ValueError(f"{name!r} is not what was backed up")

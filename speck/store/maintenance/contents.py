@@ -76,7 +76,7 @@ class Contents:
         """The number of the last revision of a composition that can be read; 0 when there is none."""
         return max((number for name, number in self.revisions if name == composition), default=0)
 
-    def wanted(self, head: Head) -> Mapping[str, Job]:
+    def desired(self, head: Head) -> Mapping[str, Job]:
         """The jobs that a composition's last revision holds, as far as it can be read."""
         revision = self.revisions.get((head.name, head.revision))
         return revision.jobs if revision else {}

@@ -1,4 +1,4 @@
-"""What is wrong with the records of a store, and what would mend it: pure decisions that return data."""
+"""Faults in the records of a store, and their remedies: pure decisions that return data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from speck.store.records import AttemptRecord, Head, JobRecord, SessionRecord
 from speck.store.transaction import Change, Transaction
 
 # A job's attempts are numbered, and the highest number may read.  Where some were forgotten, the next must
-# be above all that there ever were, so that a copy that nobody knows of gives way.
+# be above all that there ever were, so that an unknown copy gives way.
 LEAP = 10_000
 
 
@@ -28,7 +28,7 @@ class Finding:
 
 def findings(contents: Contents) -> list[Finding]:
     """Everything that is wrong: what cannot be read, and references that lead nowhere."""
-    kinds = (_unreadable, _format, _heads, _jobs, _attempts, _wanted_jobs)
+    kinds = (_unreadable, _format, _heads, _jobs, _attempts, _desired_jobs)
     return [found for kind in kinds for found in kind(contents)]
 
 
@@ -116,10 +116,10 @@ def _raised(contents: Contents, record: AttemptRecord) -> Iterator[tuple[str, ob
         yield "put_job", replace(job, attempts=max(job.attempts, record.attempt.number) + LEAP)
 
 
-def _wanted_jobs(contents: Contents) -> Iterator[Finding]:
+def _desired_jobs(contents: Contents) -> Iterator[Finding]:
     running = {each.attempt.job_name for each in contents.attempts}
     for head in contents.heads.values():
-        for name in contents.wanted(head):
+        for name in contents.desired(head):
             if name not in contents.jobs and name not in running:
                 put = JobRecord(name, head.name, attempts=LEAP)
                 yield Finding(

@@ -1,8 +1,7 @@
-"""Taking care of a store's directory: check it, and repair it.  Repair works on one that nobody has open."""
+"""Check and repair of a store's directory.  No process may have it open during a repair."""
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 import plyvel
 
 from speck.errors import StoreDamaged, StoreError
+from speck.store.artifacts import hash_of
 from speck.store.leveldb import manifest
 from speck.store.leveldb.database import Database, locked
 from speck.store.maintenance.contents import Contents
@@ -31,36 +31,28 @@ def check(records: Sequence[Record], directory: Path) -> list[Finding]:
 def intact_code(directory: Path) -> dict[str, bool]:
     """Of each hash under which code is kept: whether that is what the hash says."""
     return {
-        path.parent.name: _hash_of(path) == path.parent.name
+        path.parent.name: hash_of(path) == path.parent.name
         for path in sorted(artifacts_directory(directory).glob("*/*"))
         if path.is_file()
     }
 
 
-def _hash_of(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        return str(error)
-
-
 def records_of(directory: Path) -> list[Record]:
-    """Every record of a store that nobody has open."""
+    """Every record of a store that no process has open."""
     _demand_store(directory)
     with closing(Database(directory)) as database:
         return database.all()
 
 
 def check_directory(directory: Path) -> list[Finding]:
-    """Check a store that nobody has open."""
+    """Check a store that no process has open."""
     return check(records_of(directory), directory)
 
 
 def repair(directory: Path) -> tuple[Path, list[Finding]]:
     """Save what can be read, drop what cannot, and mend references; answers the copy made first, and all.
 
-    Raises :class:`~speck.errors.StoreLocked` when somebody has it open.
+    Raises :class:`~speck.errors.StoreLocked` when a process has it open.
     """
     _demand_store(directory)
     try:

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from binders.mqtt import MqttBroker
-from speck.apply.attempts import KEPT_STATES
+from speck.apply.job_state import RETAINED_STATES
 from speck.apply.operation import Operation
 from speck.binder import installed
-from speck.coordinator import Coordinator
+from speck.coordinator import Coordinator, build
 from speck.core.inventory import Inventory
 from speck.core.job import client_id
+from speck.core.settings import Settings
 from speck.schema import load_composition
 from speck.store import Store
 from speck.store.maintenance.backup import restore
@@ -47,7 +48,7 @@ def bench_fixture(flink_server: FlinkServer, flink_jobs: Path) -> Iterator[Flink
 
 
 def counts(out: Path) -> list[int]:
-    """What was counted of one of the keys, in order."""
+    """The counts of one of the keys, in order."""
     lines = out.read_text().splitlines() if out.exists() else []
     return [int(line.split()[1]) for line in lines if line.startswith("0 ")]
 
@@ -62,7 +63,9 @@ def test_a_job_is_updated_moved_put_back_with_its_state_and_deleted(
     )
     out = tmp_path / "out"
     with Store(tmp_path / "store") as store:
-        coordinator = Coordinator(store, installed(), inventory, [bench.jar.parent], period=0)
+        coordinator = build(
+            store, installed(), inventory, Settings(roots=(bench.jar.parent,), period=0)
+        ).coordinator
         coordinator.start()
 
         def apply(site: str, rate: int, entry: str = "streets.Counting", state: str = "done") -> Operation:
@@ -94,7 +97,7 @@ def test_a_job_is_updated_moved_put_back_with_its_state_and_deleted(
             assert bench.running("counted") == 1
             assert len([name for name in bench.rest.jars().values() if len(name) == 68]) == 1
             savepoints = bench.server.cluster.savepoints / "counted"
-            assert len(list(savepoints.glob("*/savepoint-*"))) == KEPT_STATES
+            assert len(list(savepoints.glob("*/savepoint-*"))) == RETAINED_STATES
             assert coordinator.delete_composition("one").wait(120)
             assert bench.running("counted") == 0
             assert not savepoints.exists()
@@ -120,19 +123,22 @@ def test_after_an_old_backup_the_copy_of_later_is_taken_up(
         assert operation.state == "succeeded"
 
     with Store(tmp_path / "store") as store:
-        coordinator = Coordinator(store, installed(), inventory, [bench.jar.parent], period=0)
+        services = build(store, installed(), inventory, Settings(roots=(bench.jar.parent,), period=0))
+        coordinator = services.coordinator
         apply(coordinator, 100)
-        backup = b"".join(coordinator.backup())
+        backup = b"".join(services.queries.backup())
         for rate in (200, 100):
             apply(coordinator, rate)
         (later,) = store.attempts("strayed")
         coordinator.close()
     restore(io.BytesIO(backup), "backup", tmp_path / "restored")
     with Store(tmp_path / "restored") as store:
-        coordinator = Coordinator(store, installed(), inventory, [bench.jar.parent], period=0)
+        coordinator = build(
+            store, installed(), inventory, Settings(roots=(bench.jar.parent,), period=0)
+        ).coordinator
         coordinator.start()
         try:
-            coordinator.loop.round()
+            coordinator.reconciler.round()
             (taken,) = store.attempts("strayed")
             assert (taken.attempt.id, taken.attempt.number) == (later.attempt.id, 3)
             assert taken.handle is not None

@@ -15,14 +15,15 @@ import pytest
 from binders.flink.local import cluster
 from binders.flink.local.server import PYTHON_VARIABLE
 from binders.flink.submission.job_config import program_arguments
-from binders.flink.submission.package import parcel_of
+from binders.flink.submission.package import package_of
 from binders.mqtt import MqttBroker
 from speck.apply.operation import Operation
 from speck.binder import installed
-from speck.coordinator import Coordinator
+from speck.coordinator import build
 from speck.core.inventory import Inventory, Login, Secret
 from speck.core.job import Job, Scalar, client_id
 from speck.core.runtime import JobState
+from speck.core.settings import Settings
 from speck.errors import Rejected
 from speck.schema import load_composition
 from speck.store import Store
@@ -182,13 +183,13 @@ def test_a_program_beside_those_that_others_start(bench: FlinkBench, mosquitto: 
         (
             "__main__",
             {"mode": "die"},
-            r"its Python process ended and did not say why \(the Jo.*",
+            r"its Python process ended without a reason \(see the Jo.*",
         ),
         ("__main__", {"mode": "exit"}, r"SystemExit: there is no such street \(numbers\.py, line \d+\)"),
         (
             "__main__",
             {"mode": "idle"},
-            r"the program ended and started no job \(expected one call of execute\)",
+            r"the program ended without starting a job \(expected one call of execute\)",
         ),
     ],
 )
@@ -228,7 +229,7 @@ def test_a_cluster_without_pyflink(flink_server: FlinkServer, flink_jobs: Path, 
     ):
         bench.binder().check(job, None)
     assert bench.running("nowhere") == 0
-    assert f"{parcel_of(job).code}.jar" not in bench.rest.jars().values()
+    assert f"{package_of(job).code}.jar" not in bench.rest.jars().values()
     bench.close()
 
 
@@ -240,7 +241,7 @@ def test_a_function_through_the_coordinator(
     inventory = Inventory({"A": one_site("A", bench.server.address, mosquitto.address)})
     friend = MqttFriend(mosquitto.port)
     with Store(tmp_path / "store") as store:
-        coordinator = Coordinator(store, installed(), inventory, [ROOT], period=0)
+        coordinator = build(store, installed(), inventory, Settings(roots=(ROOT,), period=0)).coordinator
         coordinator.start()
 
         def apply(field: int) -> Operation:

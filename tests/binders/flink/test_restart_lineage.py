@@ -18,8 +18,9 @@ from paho.mqtt.enums import CallbackAPIVersion
 from benchmarks.promises.rig import FLINK_CODE, PATIENCE, ROOT, await_that, job
 from binders.flink.submission import job_config
 from speck.binder import installed
-from speck.coordinator import Coordinator
+from speck.coordinator import build
 from speck.core.inventory import Engine, Inventory, Site
+from speck.core.settings import Settings
 from speck.schema import load_composition
 from speck.store import Store
 from tests.support.flink_server import FlinkServer
@@ -86,7 +87,7 @@ def test_what_it_writes_again_bears_the_stamps_that_it_had(
             savepoint_dir=server.cluster.savepoints.as_uri(),
         )
         inventory = Inventory({"A": Site(name="A", engines=(engine,), broker_address=mosquitto.address)})
-        coordinator = Coordinator(store, installed(), inventory, [ROOT], period=0)
+        coordinator = build(store, installed(), inventory, Settings(roots=(ROOT,), period=0)).coordinator
         try:
             coordinator.start()
             code = (FLINK_CODE, "io.speck.flink.jobs.Forward")
@@ -105,8 +106,8 @@ def test_what_it_writes_again_bears_the_stamps_that_it_had(
                 server.kill()
                 server.start()
                 for _ in range(2):  # what an engine does not know is looked for once more
-                    coordinator.loop.round()
-                    await_that(lambda: coordinator.operations.free("one"), bool)
+                    coordinator.reconciler.round()
+                    await_that(lambda: coordinator.operations.is_idle("one"), bool)
                     coordinator.backoff.forget(["passing"])
                 await_that(listener.came, lambda came: came >= (death + 1) * MESSAGES)  # noqa: B023
         finally:

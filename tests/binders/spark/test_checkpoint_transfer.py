@@ -10,6 +10,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,10 +22,11 @@ from binders.spark.local.commands import CONNECTOR
 from binders.spark.query.options import settings
 from speck.apply.operation import Operation
 from speck.binder import Snapshot, StateTransferable, installed
-from speck.coordinator import Coordinator
+from speck.coordinator import build
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
 from speck.core.runtime import Handle, State
+from speck.core.settings import Settings
 from speck.errors import Rejected
 from speck.schema import load_composition
 from speck.store import Store
@@ -88,7 +90,9 @@ class Sites:
         )
         self.folder = Path("checkpoints") / directory.name
         self.store = Store(directory / "store")
-        self.coordinator = Coordinator(self.store, installed(), self.inventory, [ROOT], period=0)
+        self.coordinator = build(
+            self.store, installed(), self.inventory, Settings(roots=(ROOT,), period=0)
+        ).coordinator
         self.coordinator.start()
 
     def begin(self) -> None:
@@ -287,7 +291,8 @@ def test_a_state_over_the_limit_is_refused_while_the_job_runs_on(sites: Sites) -
     try:
         eventually(lambda: feeder.counts().total(), bool)
         before = sites.handle()
-        sites.coordinator.state_limit = 100
+        operations = sites.coordinator.operations
+        operations.settings = replace(operations.settings, state_limit=100)
         operation = sites.apply("B")
         assert "finds no checkpoint" in operation.actions["counted"].error
         assert "is more than is carried over" in operation.actions["counted"].error

@@ -1,4 +1,4 @@
-"""How single values are shown: times, states, and fields that changed."""
+"""Single values as text: times, states, and fields that changed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 Data = Mapping[str, Any]
 
-LONGEST = 60  # characters of a value that is shown whole
-_AROUND = 12  # characters before the first difference that stay
+MAX_LENGTH = 60  # characters; a longer value is shortened
+_CONTEXT = 12  # characters shown before the first difference
 
 STATES = {
     "running": "green",
@@ -30,15 +30,15 @@ def clock(at: float) -> str:
 
 
 def shown(value: Any) -> str:
-    """A field's value in one line: a content hash by its beginning, what is long by its ends."""
+    """A field's value in one line: a content hash by its beginning, a long value by its ends."""
     return shortened(_text(value))
 
 
 def shown_pair(before: Any, after: Any) -> tuple[str, str]:
-    """Two values of a field; of long ones what they have in common before the difference is left out."""
+    """Two values of a field; of long ones the common beginning is omitted."""
     old, new = _text(before), _text(after)
-    if len(old) > LONGEST and len(new) > LONGEST:
-        cut = _in_common(old, new) - _AROUND
+    if len(old) > MAX_LENGTH and len(new) > MAX_LENGTH:
+        cut = _in_common(old, new) - _CONTEXT
         if cut > 0:
             old, new = f"…{old[cut:]}", f"…{new[cut:]}"
     return shortened(old), shortened(new)
@@ -50,11 +50,11 @@ def _in_common(old: str, new: str) -> int:
 
 
 def shortened(text: str) -> str:
-    """A text of at most :data:`LONGEST` characters: the beginning and the end of a longer one."""
-    if len(text) <= LONGEST:
+    """A text of at most :data:`MAX_LENGTH` characters: the beginning and the end of a longer one."""
+    if len(text) <= MAX_LENGTH:
         return text
-    tail = LONGEST // 3
-    return f"{text[: LONGEST - tail - 1]}…{text[-tail:]}"
+    tail = MAX_LENGTH // 3
+    return f"{text[: MAX_LENGTH - tail - 1]}…{text[-tail:]}"
 
 
 def _text(value: Any) -> str:
@@ -70,7 +70,7 @@ def _escaped(letter: str) -> str:
 
 
 def changed_values(change: Data) -> Iterator[tuple[str, Any, Any]]:
-    """A changed field as name, before, after; one that is a mapping by each key that differs."""
+    """A changed field as name, before, after; a mapping as each key that differs."""
     field, before, after = change["field"], change["before"], change["after"]
     if not (isinstance(before, Mapping) or isinstance(after, Mapping)):
         yield field, before, after

@@ -1,0 +1,351 @@
+"""The lifecycle of a job: what the store keeps of it, and the events that change that.
+
+:func:`transition` is pure: no clock, no ids, no I/O.  A step names its event; nothing else
+rewrites a job's record or its attempts.  The phases of an attempt::
+
+    (none) --AttemptIntended--> INTENDED --AttemptStarted--> RUNNING --StopRequested--> STOPPING
+    INTENDED --AttemptDiscarded--> (none)        its engine never ran it
+    INTENDED, RUNNING, STOPPING --AttemptAbandoned--> (none)      recorded as abandoned instead
+    STOPPING --AttemptStopped--> (none)          its engine says that it runs no more
+
+An attempt that is asked to stop may be asked again (STOPPING to STOPPING), after a crash or a lost answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TypeVar
+
+from speck.core.lifecycle import AttemptPhase
+from speck.core.runtime import Attempt, Handle, State
+from speck.store import AttemptRecord, JobRecord, SessionRecord, Store, Transaction
+
+RETAINED_STATES = 2  # of those that each stop of a job leaves: its start's, and one more for people
+
+
+@dataclass(frozen=True, slots=True)
+class JobLifecycle:
+    """A job's record and its attempts, the oldest first."""
+
+    record: JobRecord
+    attempts: tuple[AttemptRecord, ...] = ()
+
+
+# --- events
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEnsured:
+    """The session that the job reads through, or is about to, is this one."""
+
+    session: SessionRecord
+
+
+@dataclass(frozen=True, slots=True)
+class SessionsDetached:
+    """These sessions are deleted, or recorded as abandoned."""
+
+    sessions: tuple[SessionRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptIntended:
+    """An attempt in the form of a revision is about to be submitted."""
+
+    attempt: Attempt
+    revision: int
+    session: SessionRecord
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptStarted:
+    """The engine runs the attempt under this handle."""
+
+    attempt: Attempt
+    handle: Handle
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptDiscarded:
+    """The engine never ran the attempt, and never will."""
+
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequested:
+    """The engine is about to be asked to stop the attempt."""
+
+    attempt: Attempt
+    handle: Handle
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptStopped:
+    """The engine runs the attempt no more; its form was that of ``revision``.
+
+    ``state`` is the one that it left (``None``: none); ``retained``: the state is a place of its own, which
+    is kept beside earlier ones.  ``reversible``: its form can be started again if the next one fails.
+    ``restart_lineage``: see :class:`~speck.store.JobRecord`.
+    """
+
+    attempt: Attempt
+    revision: int
+    state: State | None = None
+    retained: bool = False
+    reversible: bool = True
+    restart_lineage: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptAbandoned:
+    """The attempt may run at an engine out of reach, and is recorded as abandoned."""
+
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanAdopted:
+    """A copy that the store did not name is the job's only attempt from now on."""
+
+    attempt: Attempt
+    revision: int
+    handle: Handle
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionNoted:
+    """The running attempt has the form of this revision, which differs in notes only."""
+
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class StateFound:
+    """The newest state of an attempt, found without its engine."""
+
+    state: State | None
+
+
+@dataclass(frozen=True, slots=True)
+class TransferBegun:
+    """A copy of the job's state is about to be written to this place."""
+
+    place: State
+
+
+@dataclass(frozen=True, slots=True)
+class TransferCompleted:
+    """The job's state is whole at its new place; the old one is garbage."""
+
+    place: State
+    source: State
+
+
+@dataclass(frozen=True, slots=True)
+class StatesDiscarded:
+    """These states are deleted."""
+
+    states: tuple[State, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StatesReleased:
+    """The job goes: none of its retained states is needed any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """The form that was started has come up: there is no way back to the one before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionFailed:
+    """An action on the job failed or waits, for this reason."""
+
+    error: str
+
+
+Event = (
+    SessionEnsured
+    | SessionsDetached
+    | AttemptIntended
+    | AttemptStarted
+    | AttemptDiscarded
+    | StopRequested
+    | AttemptStopped
+    | AttemptAbandoned
+    | OrphanAdopted
+    | RevisionNoted
+    | StateFound
+    | TransferBegun
+    | TransferCompleted
+    | StatesDiscarded
+    | StatesReleased
+    | Confirmed
+    | ActionFailed
+)
+
+# --- transitions
+
+_P = AttemptPhase
+_PHASES: dict[type, frozenset[AttemptPhase]] = {
+    AttemptStarted: frozenset({_P.INTENDED}),
+    AttemptDiscarded: frozenset({_P.INTENDED}),
+    StopRequested: frozenset(_P),
+    AttemptStopped: frozenset({_P.STOPPING}),
+    AttemptAbandoned: frozenset(_P),
+}
+
+
+def transition(job: JobLifecycle, event: Event) -> JobLifecycle:
+    """The job after an event.
+
+    Raises :class:`ValueError` when the event does not fit the phase of the attempt that it names.
+    """
+    _check_phase(job, event)
+    return JobLifecycle(_record(job.record, event), _attempts(job.attempts, event))
+
+
+def _check_phase(job: JobLifecycle, event: Event) -> None:
+    expected = _PHASES.get(type(event))
+    if expected is None:
+        return
+    attempt: Attempt = event.attempt  # type: ignore[union-attr]  # all of the table have one
+    phase = next((each.phase for each in job.attempts if each.attempt.id == attempt.id), None)
+    if phase not in expected:
+        raise ValueError(
+            f"job {job.record.name!r}: {type(event).__name__} of attempt {attempt.number}, whose phase is "
+            f"{phase or 'none'} (expected {' or '.join(sorted(expected))})"
+        )
+
+
+def _attempts(attempts: tuple[AttemptRecord, ...], event: Event) -> tuple[AttemptRecord, ...]:
+    match event:
+        case AttemptIntended():
+            return (*attempts, AttemptRecord(event.attempt, event.revision))
+        case AttemptStarted():
+            return _in_phase(attempts, event.attempt, _P.RUNNING, event.handle)
+        case StopRequested():
+            return _in_phase(attempts, event.attempt, _P.STOPPING, event.handle)
+        case AttemptDiscarded() | AttemptAbandoned() | AttemptStopped():
+            return tuple(each for each in attempts if each.attempt.id != event.attempt.id)
+        case OrphanAdopted():
+            return (AttemptRecord(event.attempt, event.revision, _P.RUNNING, event.handle),)
+        case RevisionNoted():
+            return (*attempts[:-1], *(replace(each, revision=event.revision) for each in attempts[-1:]))
+        case _:
+            return attempts
+
+
+def _in_phase(
+    attempts: tuple[AttemptRecord, ...], attempt: Attempt, phase: AttemptPhase, handle: Handle
+) -> tuple[AttemptRecord, ...]:
+    return tuple(
+        replace(each, phase=phase, handle=handle) if each.attempt.id == attempt.id else each
+        for each in attempts
+    )
+
+
+def _record(record: JobRecord, event: Event) -> JobRecord:
+    match event:
+        case SessionEnsured():
+            return with_session(record, event.session)
+        case SessionsDetached():
+            return replace(record, sessions=_without(record.sessions, event.sessions))
+        case AttemptIntended():
+            return replace(with_session(record, event.session), attempts=event.attempt.number)
+        case AttemptStarted():
+            # A state that a copy did not start from must not come back when a later one is stateful again.
+            return replace(record, error="", state=event.attempt.state, restart_lineage=None)
+        case AttemptStopped():
+            return _stopped(record, event)
+        case OrphanAdopted():
+            # Its engine has the state that it began from, if any; the store's is of another copy.
+            number = max(record.attempts, event.attempt.number)
+            fresh = replace(record, attempts=number, error="", state=None)
+            return replace(fresh, rollback_revision=0, restart_lineage=None)
+        case StateFound():
+            return replace(record, state=event.state)
+        case TransferBegun():
+            return _with_garbage(record, [event.place])
+        case TransferCompleted():
+            # The copy that starts from the state changes it: from now on it is at its new place alone.
+            return replace(
+                _with_garbage(_without_garbage(record, [event.place]), [event.source]), state=event.place
+            )
+        case StatesDiscarded():
+            return _without_garbage(record, event.states)
+        case StatesReleased():
+            return _with_garbage(record, record.retained_states)
+        case Confirmed():
+            return replace(record, rollback_revision=0)
+        case ActionFailed():
+            return replace(record, error=event.error)
+        case _:
+            return record
+
+
+def _stopped(record: JobRecord, event: AttemptStopped) -> JobRecord:
+    if event.state is not None and event.retained:
+        record = _retain(record, event.state)
+    # A form that has not come up yet is no way back: the one before it is.
+    rollback = (record.rollback_revision or event.revision) if event.reversible else 0
+    state, lineage = event.state or record.state, event.restart_lineage
+    return replace(record, state=state, rollback_revision=rollback, restart_lineage=lineage)
+
+
+def _retain(record: JobRecord, state: State) -> JobRecord:
+    """The record with one more retained state; the oldest beyond the bound become garbage."""
+    retained = (*_without(record.retained_states, [state]), state)
+    record = replace(_without_garbage(record, [state]), retained_states=retained)
+    return _with_garbage(record, retained[:-RETAINED_STATES])
+
+
+def _with_garbage(record: JobRecord, states: Collection[State]) -> JobRecord:
+    garbage = (*_without(record.garbage_states, states), *states)
+    return replace(record, garbage_states=garbage, retained_states=_without(record.retained_states, states))
+
+
+def _without_garbage(record: JobRecord, states: Collection[State]) -> JobRecord:
+    return replace(record, garbage_states=_without(record.garbage_states, states))
+
+
+def with_session(record: JobRecord, session: SessionRecord) -> JobRecord:
+    """The record with this session last, which is the place of the current one."""
+    return replace(record, sessions=(*_without(record.sessions, [session]), session))
+
+
+_T = TypeVar("_T")
+
+
+def _without(values: Iterable[_T], gone: Collection[_T]) -> tuple[_T, ...]:
+    return tuple(each for each in values if each not in gone)
+
+
+# --- the store
+
+
+def lifecycle_of(store: Store, name: str, composition: str) -> JobLifecycle:
+    """A job as the store has it; of a new one, nothing yet."""
+    record = store.job(name) or JobRecord(name, composition, store.first_attempt)
+    return JobLifecycle(record, tuple(store.attempts(name)))
+
+
+def write(transaction: Transaction, before: JobLifecycle, *events: Event) -> JobLifecycle:
+    """Write the differences that events make to a job; answers the job after them."""
+    after = reduce(transition, events, before)
+    if after.record != before.record:
+        transaction.put_job(after.record)
+    for gone in (each for each in before.attempts if _of(after, each) is None):
+        transaction.delete_attempt(gone.attempt)
+    for each in after.attempts:
+        if _of(before, each) != each:
+            transaction.put_attempt(each)
+    return after
+
+
+def _of(job: JobLifecycle, attempt: AttemptRecord) -> AttemptRecord | None:
+    return next((each for each in job.attempts if each.attempt.id == attempt.attempt.id), None)

@@ -1,0 +1,96 @@
+"""Wires the parts of one coordinator; the only place that knows all of them."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from speck.apply.operations import Operations
+from speck.binder import Registry
+from speck.binder.pool import BinderPool
+from speck.controller.backoff import Backoff
+from speck.controller.reaper import Reaper
+from speck.controller.reconciler import Reconciler
+from speck.coordinator.coordinator import Coordinator
+from speck.coordinator.queries import Queries
+from speck.coordinator.site_queries import SiteQueries
+from speck.core.inventory import Inventory
+from speck.core.settings import Settings
+from speck.observe.metrics import Metrics
+from speck.observe.observer import Observer
+from speck.observe.sampler import Sampler
+from speck.store import Store
+from speck.store.artifacts import Artifacts, ServedFiles
+from speck.store.deployments import Deployments
+from speck.store.history import History
+from speck.store.retention import Retention
+
+
+@dataclass(frozen=True)
+class Services:
+    """The parts of one coordinator that the REST interface uses.
+
+    ``files`` serves artifacts to engines; ``None`` where the coordinator has no URL for them.
+    """
+
+    coordinator: Coordinator
+    queries: Queries
+    sites: SiteQueries
+    metrics: Metrics
+    files: ServedFiles | None
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex
+
+
+def build(
+    store: Store,
+    registry: Registry,
+    inventory: Inventory | None = None,
+    settings: Settings | None = None,
+    *,
+    mint: Callable[[], str] = _new_id,
+    clock: Callable[[], float] = time.time,
+    backoff: Backoff | None = None,
+) -> Services:
+    """One coordinator of a store, not started yet.  ``mint`` makes ids, ``clock`` gives Unix time, s."""
+    inventory, settings, backoff = inventory or Inventory(), settings or Settings(), backoff or Backoff()
+    metrics = Metrics(clock)
+    artifacts = Artifacts(store.directory / "artifacts", settings.roots)
+    files = ServedFiles(store.directory, settings.advertise) if settings.advertise else None
+    pool = BinderPool(registry, inventory, files, metrics.called)
+    history = History(store)
+    deployments, retention = Deployments(store, history), Retention(store, artifacts, history)
+    observer, sampler = Observer(pool, clock), Sampler(deployments, pool)
+    operations = Operations(deployments, retention, observer, pool, mint, clock, settings)
+    reaper = Reaper(store, pool, clock)
+    operations.on_applied.append(reaper.reap_after)
+    operations.on_end.append(lambda operation, _, state: metrics.operation_ended(operation.to_dict(), state))
+    reconciler = Reconciler(deployments, observer, pool, operations, reaper, clock, backoff, metrics)
+    queries = Queries(
+        deployments, history, retention, operations, observer, reconciler, sampler, pool, inventory, clock
+    )
+    coordinator = Coordinator(
+        store,
+        registry,
+        inventory,
+        settings,
+        mint,
+        clock,
+        pool,
+        artifacts,
+        retention,
+        history,
+        deployments,
+        observer,
+        sampler,
+        operations,
+        reaper,
+        reconciler,
+        backoff,
+        metrics,
+    )
+    return Services(coordinator, queries, SiteQueries(store, pool, inventory), metrics, files)

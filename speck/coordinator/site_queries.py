@@ -1,0 +1,103 @@
+"""Queries about places: engines and brokers of the inventory as they answer now, and abandoned work there."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from speck.binder import ENGINE_OF_SCHEME, scheme_of
+from speck.binder.pool import BinderPool
+from speck.core.inventory import Broker, Inventory, Site
+from speck.errors import SpeckError
+from speck.observe.healthcheck import examine
+from speck.schema.logins import broker_warnings, engine_warnings
+from speck.store import Store
+
+THREADS = 16  # sites that are asked at a time
+
+
+@dataclass(frozen=True)
+class SiteQueries:
+    """Answers as plain data.  Nothing is changed in here."""
+
+    store: Store
+    pool: BinderPool
+    inventory: Inventory
+
+    def sites(self) -> list[dict[str, Any]]:
+        """The inventory, each engine and broker with whether it can be reached now.
+
+        Brokers that belong to no site come last, as sites without engines.
+        """
+        sites = self.inventory.places()
+        if not sites:
+            return []
+        with ThreadPoolExecutor(min(THREADS, len(sites))) as threads:
+            return list(threads.map(self._site_data, sites))
+
+    def checkups(self) -> list[dict[str, Any]]:
+        """Each engine and each broker of the inventory as it describes itself now, with its faults."""
+        return [each.to_dict() for each in examine(self.inventory, self.pool)]
+
+    def site_at(self, address: str) -> str:
+        """The site, or the broker of no site, that is at this address; of none, the address."""
+        for site in self.inventory.places():
+            if address in (site.broker_address, *(each.spe_address for each in site.engines)):
+                return site.name
+        return address
+
+    def abandoned(self) -> list[dict[str, Any]]:
+        """Every abandoned attempt and session, by job name."""
+        sessions = self.store.abandoned_sessions()
+        unfenced = {(each.broker, each.name) for each in sessions if not each.fenced}
+        found = [
+            self._abandoned_data("copy", each.attempt.job_name, each.composition, each.address)
+            | {"attempt": each.attempt.number, "session": each.attempt.session}
+            | {"fenced": each.session not in unfenced}
+            for each in self.store.abandoned_attempts()
+        ]
+        found += [
+            self._abandoned_data("session", each.job, each.composition, each.broker)
+            | {"attempt": None, "session": each.name, "fenced": each.fenced}
+            for each in sessions
+        ]
+        return sorted(found, key=lambda each: (each["job_name"], each["kind"], each["address"]))
+
+    def _abandoned_data(self, kind: str, job: str, composition: str, address: str) -> dict[str, Any]:
+        return {
+            "kind": kind,
+            "job_name": job,
+            "composition": composition,
+            "address": address,
+            "site": self.site_at(address),
+        }
+
+    def _site_data(self, site: Site) -> dict[str, Any]:
+        return {
+            "name": site.name,
+            "engines": [
+                self._engine_data(each.spe_address) | {"warnings": engine_warnings(each)}
+                for each in site.engines
+            ],
+            "broker": self._broker_data(site),
+            "uplink": asdict(site.uplink),
+        }
+
+    def _engine_data(self, address: str) -> dict[str, Any]:
+        data: dict[str, Any] = {"address": address, "reached": True, "error": "", "capacity": None}
+        try:
+            engine = self.pool.engine_at(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address)
+            return data | {"capacity": asdict(engine.capacity())}
+        except SpeckError as error:
+            return data | {"reached": False, "error": str(error)}
+
+    def _broker_data(self, known: Broker) -> dict[str, Any]:
+        address, concerns = known.broker_address, broker_warnings(known)
+        data: dict[str, Any] = {"address": address, "reached": True, "error": "", "warnings": concerns}
+        try:
+            broker = self.pool.broker(address)
+            broker.check()
+            return data | {"warnings": [*concerns, *broker.warnings()]}
+        except SpeckError as error:
+            return data | {"reached": False, "error": str(error)}

@@ -1,0 +1,67 @@
+"""The words for what becomes of attempts, actions and operations; stored and shown as they are spelt here."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class AttemptPhase(StrEnum):
+    """How far an attempt has come, as the store has it."""
+
+    INTENDED = "intended"  # stored; its engine may have been asked, without an answer
+    RUNNING = "running"  # its engine has answered with a handle
+    STOPPING = "stopping"  # its engine has been, or is about to be, asked to stop it
+
+
+class ActionKind(StrEnum):
+    """The kinds of actions of a plan."""
+
+    START = "start"
+    STOP = "stop"
+    UPDATE = "update"
+    MOVE = "move"
+    KEEP = "keep"
+
+
+class ActionState(StrEnum):
+    """How far an action has come; all but the first two are outcomes."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    SKIPPED = "skipped"  # depends on a job whose action failed
+    WAITING = "waiting"  # an engine or a broker is out of reach or full; done when that has changed
+    KEPT = "kept"
+
+
+class OperationKind(StrEnum):
+    """The kinds of operations on a composition."""
+
+    APPLY = "apply"
+    ROLLBACK = "rollback"
+    DELETE = "delete"
+    HEAL = "heal"  # by the reconciler
+
+
+class OperationState(StrEnum):
+    """How far an operation has come; all but the first are outcomes."""
+
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    WAITING = "waiting"  # nothing failed, and something waits
+
+
+class EventKind(StrEnum):
+    """The kinds of events in the audit log besides the outcomes of operations and actions."""
+
+    ACCEPTED = "accepted"
+    STARTED = "started"
+    STOPPED = "stopped"
+    DRIFT = "drift"
+    HEALED = "healed"
+    ORPHAN = "stray"
+    ABANDONED = "left"
+    DROPPED = "given up"  # messages that waited in a session which was deleted
+    FORGOTTEN = "forgotten"

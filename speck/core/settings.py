@@ -1,0 +1,262 @@
+"""The settings of the server: default, unit, bounds and help text of each stand here once.
+
+The options of ``speck serve`` and their documentation are made from the fields' :class:`Option`; the server
+takes a :class:`ServerSettings`, the coordinator its :class:`Settings`.  Values are checked where a group of
+settings is made, which raises :class:`~speck.errors.InvalidInput` with every fault found.
+"""
+
+# ruff: noqa: RUF009 - setting() makes a field, as dataclasses.field does
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from speck.errors import Fault, InvalidInput
+
+CLIENT_RATE = 100.0  # requests/s of one client beyond loopback, where --rate is not given
+_MOST_KEPT = 1_000_000
+
+_Group = TypeVar("_Group")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """How a user sets a value: the ``flag`` of ``speck serve``, its ``help``, and the values that are right.
+
+    ``kind`` is int, float, str or Path.  ``least`` and ``most`` bound a number, in ``unit`` (or as ``unit``
+    names another value); one of these units is ``scale`` of the setting's own.  A ``repeated`` option fills a
+    tuple.  A path is a ``directory`` or a file, which must ``exist`` where that is said.
+    """
+
+    flag: str
+    help: str
+    kind: type = str
+    unit: str = ""
+    least: float | None = None
+    most: float | None = None
+    scale: int = 1
+    repeated: bool = False
+    directory: bool = False
+    exists: bool = False
+    shows_default: bool = True
+
+    @property
+    def name(self) -> str:
+        """The name of the option's value: that of the flag as an identifier."""
+        return self.flag.removeprefix("--").replace("-", "_")
+
+    def fault(self, name: str, value: Any) -> str | None:
+        """The reason why this value of the setting ``name`` is not allowed; ``None`` if it is."""
+        if value is None or self.least is None:
+            return None
+        given, most = value / self.scale, float("inf") if self.most is None else self.most
+        if self.least <= given <= most:
+            return None
+        right = f"{self.least:g} or more" if self.most is None else f"{self.least:g} to {self.most:,.15g}"
+        return f"{self.flag or name} is {given:g} (expected {right}{self.unit and ' ' + self.unit})"
+
+
+def setting(default: Any, flag: str, text: str, **how: Any) -> Any:
+    """A field with its default and its :class:`Option`."""
+    return field(default=default, metadata={"option": Option(flag, text, **how)})
+
+
+def _count(default: int, flag: str, text: str, most: int | None = None) -> Any:
+    return setting(default, flag, text, kind=int, least=1, most=most)
+
+
+def _file(flag: str, text: str, **how: Any) -> Any:
+    return setting(None, flag, text, kind=Path, **how)
+
+
+def options(settings: Any) -> Iterator[tuple[str, Any, Option]]:
+    """Name, value and option of each setting, those of nested groups included, in the order of the fields."""
+    for each in fields(settings):
+        value = getattr(settings, each.name)
+        if option := each.metadata.get("option"):
+            yield each.name, value, option
+        else:
+            yield from options(value)
+
+
+def with_options(settings: _Group, given: Mapping[str, Any]) -> _Group:
+    """The settings with the values ``given`` by the names of their options, in the options' units."""
+    values = {}
+    for each in fields(settings):  # type: ignore[arg-type]
+        value, option = getattr(settings, each.name), each.metadata.get("option")
+        if option is None:
+            values[each.name] = with_options(value, given)
+        elif option.name in given:
+            value = given[option.name]
+            values[each.name] = value if value is None or option.scale == 1 else value * option.scale
+    return replace(settings, **values)  # type: ignore[type-var]
+
+
+def _check(settings: Any, *others: str | None) -> None:
+    """Raise :class:`~speck.errors.InvalidInput` with the faults of single values and the ``others``."""
+    found = (option.fault(name, value) for name, value, option in options(settings))
+    if faults := [Fault(each) for each in (*found, *others) if each is not None]:
+        raise InvalidInput(faults, "settings")
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryBounds:
+    """How much history the store keeps: revisions of each composition, operations and events of all together.
+
+    Operations (``healings``) and events (``loop_events``) of the reconciler are counted apart, so that a job
+    that keeps dying does not push what users did out of the history.
+    """
+
+    revisions: int = _count(100, "--keep-revisions", "Revisions to keep of each composition.", _MOST_KEPT)
+    operations: int = _count(500, "--keep-operations", "Operations of users to keep.", _MOST_KEPT)
+    events: int = _count(
+        10_000, "--keep-events", "Entries of the audit log to keep, of what users did.", _MOST_KEPT
+    )
+    healings: int = _count(
+        100, "--keep-loop-operations", "Operations of the loop by itself to keep, besides.", _MOST_KEPT
+    )
+    loop_events: int = _count(
+        2_000, "--keep-loop-events", "Entries of the audit log to keep, of what the loop did.", _MOST_KEPT
+    )
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Quotas:
+    """How much a coordinator accepts, so that no user, by mistake or not, takes all of it."""
+
+    operations: int = _count(100, "--max-operations", "Operations of users at work at once.")
+    jobs: int = _count(20_000, "--max-jobs", "Jobs in all.")
+    compositions: int = _count(2_000, "--max-compositions", "Compositions in all.")
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings of a coordinator.
+
+    ``roots`` are the directories under which job files may lie, ``advertise`` is the URL at which engines
+    fetch files (empty: they cannot).  ``drain``, ``period`` and ``heal_patience`` are in s, ``state_limit``
+    is in bytes.
+    """
+
+    roots: tuple[Path, ...] = setting(
+        (Path(),),
+        "--root",
+        "Directory under which job files lie; may be given again [default: this one].",
+        kind=Path,
+        repeated=True,
+        directory=True,
+        exists=True,
+        shows_default=False,
+    )
+    advertise: str = setting(
+        "",
+        "--advertise",
+        "Where engines fetch files from this server [default: the address it listens on].",
+        unit="URL",
+        shows_default=False,
+    )
+    history: HistoryBounds = HistoryBounds()
+    drain: float = setting(
+        30.0,
+        "--drain",
+        "How long a job that is to read elsewhere may take to work off what waits for it; 0 gives that up.",
+        kind=float,
+        unit="SECONDS",
+        least=0,
+    )
+    # An engine is asked so often that a death is seen within 10 s of it, the answer's time included.
+    period: float = setting(
+        9.5,
+        "--period",
+        "Time between two rounds that look at all jobs and heal them; 0: none.",
+        kind=float,
+        unit="SECONDS",
+        least=0,
+        most=3600,
+    )
+    state_limit: int = setting(
+        64 << 20,
+        "--state-limit",
+        "Largest state that is carried between sites that share no storage.",
+        kind=int,
+        unit="MIB",
+        least=0,
+        most=1024,
+        scale=1 << 20,
+    )
+    heal_patience: float = setting(
+        30.0,
+        "",
+        "How long a user's request waits for a healing at work.",
+        kind=float,
+        unit="SECONDS",
+        least=0,
+    )
+    quotas: Quotas = Quotas()
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """The settings of a server process, and those of its coordinator.
+
+    ``rate`` is in requests/s of one client (0: any number; ``None``: any on loopback, :data:`CLIENT_RATE`
+    beyond).  ``token_file`` holds one token, ``tokens`` names several; ``tls_cert`` and ``tls_key`` are PEM
+    files.
+    """
+
+    host: str = setting("127.0.0.1", "--host", "Address to listen on.")
+    port: int = setting(
+        8180, "--port", "Port to listen on; 0 takes a free one.", kind=int, least=0, most=65535
+    )
+    data_dir: Path = setting(
+        Path(".speck/store"), "--data-dir", "Where the store lies.", kind=Path, directory=True
+    )
+    sites: Path | None = _file(
+        "--sites", "The site inventory [default: that of `speck local up`, if there].", exists=True
+    )
+    coordinator: Settings = Settings()
+    token_file: Path | None = _file(
+        "--token-file", "File with a token, which lets in [or SPECK_TOKEN_FILE, or SPECK_TOKEN]."
+    )
+    tokens: Path | None = _file("--tokens", "File of several tokens with names and roles (speck token add).")
+    tls_cert: Path | None = _file("--tls-cert", "Certificate (PEM, its chain included), to speak HTTPS.")
+    tls_key: Path | None = _file("--tls-key", "The key of that certificate (PEM, without a password).")
+    allowed_hosts: tuple[str, ...] = setting(
+        (),
+        "--allow-host",
+        "A name under which the server is reached, besides its own; may be given again.",
+        unit="NAME",
+        repeated=True,
+        shows_default=False,
+    )
+    rate: float | None = setting(
+        None,
+        "--rate",
+        "Requests/s that one client may make; 0: any number "
+        f"[default: any on loopback, {CLIENT_RATE:g} beyond].",
+        kind=float,
+        unit="REQUESTS",
+        least=0,
+    )
+
+    def __post_init__(self) -> None:
+        _check(self, self._tokens_fault(), self._tls_fault())
+
+    def _tokens_fault(self) -> str | None:
+        both = self.token_file is not None and self.tokens is not None
+        return "--tokens and --token-file cannot be given both (expected one of them)" if both else None
+
+    def _tls_fault(self) -> str | None:
+        one = (self.tls_cert is None) != (self.tls_key is None)
+        return "--tls-cert and --tls-key belong together (expected both, or neither)" if one else None

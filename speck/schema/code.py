@@ -1,0 +1,92 @@
+"""The code of a job: its file below the roots, its hash, its entry class, and the arguments that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from speck.binder import EngineKind, Parameter
+from speck.core.job import Scalar
+from speck.schema.fault_report import FaultReport
+from speck.store.jobfile import BadFile, content_hash, locate, type_fault
+
+_KINDS: Mapping[type, str] = {bool: "true or false", float: "a number", int: "a whole number", str: "text"}
+
+
+class CodeChecker:
+    """Checks the code of the jobs of one document; each file is read once, however many jobs use it."""
+
+    def __init__(self, roots: tuple[Path, ...]) -> None:
+        self._roots = roots
+        self._find = cache(self._find_code)
+        self._fault = cache(_code_fault)
+        self._parameters = cache(_parameters)
+
+    def check(self, fields: Mapping[str, Any], kind: EngineKind, report: FaultReport) -> str:
+        """Report the faults of a job's code for an engine; returns its SHA-256 in hexadecimal, or ``""``."""
+        job_path, entry_class = fields.get("job_path"), fields.get("entry_class")
+        if job_path is None:
+            return ""
+        if (wrong_type := type_fault(job_path, kind.engine)) is not None:
+            report.add("job_path", wrong_type)
+            return ""
+        path, hash_or_fault = self._find(job_path)
+        if path is None:
+            report.add("job_path", hash_or_fault)
+            return ""
+        if entry_class is not None:
+            self._check_entry(fields, kind, path, entry_class, report)
+        return hash_or_fault
+
+    def _check_entry(
+        self, fields: Mapping[str, Any], kind: EngineKind, path: Path, entry_class: str, report: FaultReport
+    ) -> None:
+        if (fault := self._fault(kind, path, entry_class)) is not None:
+            report.add_sentence("entry_class", fault)
+            return
+        parameters = self._parameters(kind, path, entry_class)
+        invalid = "arguments" in report.data and "arguments" not in fields  # reported already
+        if parameters is not None and not invalid:
+            for fault in argument_faults(entry_class, parameters, fields.get("arguments", {})):
+                report.add_sentence("arguments", fault)
+
+    def _find_code(self, job_path: str) -> tuple[Path | None, str]:
+        """The file and its hash, or ``None`` and its fault."""
+        try:
+            path = locate(job_path, self._roots)
+            return path, content_hash(path, self._roots)
+        except BadFile as error:
+            return None, str(error)
+
+
+def _code_fault(kind: EngineKind, path: Path, entry_class: str) -> str | None:
+    return kind.check_code(path, entry_class)
+
+
+def _parameters(kind: EngineKind, path: Path, entry_class: str) -> Sequence[Parameter] | None:
+    return kind.parameters(path, entry_class) if kind.parameters is not None else None
+
+
+def argument_faults(
+    entry_class: str, parameters: Sequence[Parameter], arguments: Mapping[str, Scalar]
+) -> Iterator[str]:
+    """A sentence for each argument that is unknown, missing, or of another type than its parameter."""
+    known = {each.name: each for each in parameters}
+    for name in arguments.keys() - known.keys():
+        near = get_close_matches(name, known, n=1)
+        right = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(known) or 'none'}"
+        yield f"{entry_class!r} takes no argument {name!r} ({right})"
+    for name, parameter in known.items():
+        if name not in arguments and parameter.needed:
+            yield f"{entry_class!r} needs an argument {name!r} (expected arguments: {{{name}: ...}})"
+        elif name in arguments and not _fits(arguments[name], parameter.types):
+            expected = _KINDS[parameter.types[-1]]
+            yield f"argument {name!r} of {entry_class!r} is {arguments[name]!r} (expected {expected})"
+
+
+def _fits(value: Scalar, types: Sequence[type]) -> bool:
+    # To Python True is an int; `true` where a number is expected is a mistake.
+    return not types or (isinstance(value, tuple(types)) and (bool in types or not isinstance(value, bool)))

@@ -1,0 +1,198 @@
+"""Compositions and jobs: from YAML, JSON or parsed data to checked values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from marshmallow import ValidationError
+
+from speck.binder import Registry
+from speck.core.graph import Graph, cycle_fault
+from speck.core.inventory import Inventory
+from speck.core.job import Composition, Job, client_id
+from speck.errors import Fault, InvalidInput
+from speck.schema.fault_report import SHOWN_LENGTH, FaultReport, Faults, kind_of_value, quoted
+from speck.schema.lint import lint
+from speck.schema.resolver import Environment, Resolver
+from speck.schema.schemas import CompositionSchema, JobSchema
+from speck.schema.validation import (
+    by_line,
+    report_unknown_fields,
+    report_wrong_shape,
+    require_mapping,
+    validate_fields,
+)
+from speck.schema.yaml.lines import line_of
+from speck.schema.yaml.parser import MAX_BYTES, Document, decode, parse
+from speck.schema.yaml.variables import expand, expand_parsed
+
+_MAX_CYCLES = 10
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A composition without faults, and the warnings about it."""
+
+    composition: Composition
+    warnings: tuple[Fault, ...] = ()
+
+
+def read_document(text: str | bytes, *, format: str = "yaml", max_bytes: int = MAX_BYTES) -> Document:
+    """Parse a YAML or JSON document (``format``), its variables replaced by their defaults.
+
+    Raises :class:`~speck.errors.InvalidInput`, also for a variable without a default.
+    """
+    decoded = decode(text, max_bytes)
+    if format != "json":
+        return parse(expand(decoded), max_bytes=max_bytes)
+    document = parse(decoded, format=format, max_bytes=max_bytes)
+    return Document(expand_parsed(document.value), document.faults)
+
+
+def load_composition(
+    text: str | bytes,
+    *,
+    inventory: Inventory,
+    registry: Registry,
+    root: Path | Sequence[Path],
+    default_name: str,
+    format: str = "yaml",
+    max_bytes: int = MAX_BYTES,
+) -> Loaded:
+    """Load a composition from YAML (or JSON: ``format="json"``), with the defaults of its variables.
+
+    ``root`` is the directory of job files, or several that are searched in order.  ``default_name`` is the
+    composition's name where the document has none.  Raises :class:`InvalidInput` with all faults.
+    """
+    document = read_document(text, format=format, max_bytes=max_bytes)
+    environment = Environment(inventory, registry, _roots(root))
+    return _load(document.value, document.faults, environment, default_name)
+
+
+def load_jobs(
+    data: Mapping[str, Any],
+    *,
+    inventory: Inventory,
+    registry: Registry,
+    root: Path | Sequence[Path],
+    default_name: str,
+) -> Loaded:
+    """Load a composition from parsed data; parameters and errors as of :func:`load_composition`."""
+    return _load(data, Faults(), Environment(inventory, registry, _roots(root)), default_name)
+
+
+def load_job(
+    data: Mapping[str, Any], *, inventory: Inventory, registry: Registry, root: Path | Sequence[Path]
+) -> Job:
+    """Load one job from parsed data.  Raises :class:`InvalidInput` with all of its faults."""
+    faults = Faults()
+    if not isinstance(data, Mapping):
+        raise InvalidInput([Fault(f"the job is {kind_of_value(data)} (expected a mapping)")], "job")
+    job = _job(data, 0, Resolver(Environment(inventory, registry, _roots(root))), JobSchema(), faults)
+    faults += _cycles([job] if job is not None else [])
+    if job is None or faults:
+        raise InvalidInput(by_line(faults), "job")
+    return job
+
+
+def client_id_conflicts(jobs: Iterable[Job]) -> list[Fault]:
+    """A fault for each job that would use the session of an earlier job at the same broker.
+
+    ``jobs`` are those of all compositions together: a broker closes the older of two connections with the
+    same client id (MQTT 5.0, section 3.1.4).
+    """
+    faults = []
+    holders: dict[tuple[str, str], Job] = {}
+    for job in jobs:
+        session = client_id(job.job_name)
+        holder = holders.setdefault((job.source_broker, session), job)
+        if holder is not job:
+            message = (
+                f"the client id {session!r} is used twice at {job.source_broker} "
+                "(expected another job_name: each job reads through a session of its own)"
+            )
+            faults.append(Fault(message, job=job.job_name, field="job_name", value=job.job_name))
+    return faults
+
+
+def _roots(root: Path | Sequence[Path]) -> tuple[Path, ...]:
+    return (root,) if isinstance(root, Path) else tuple(root)
+
+
+def _load(data: Any, faults: Faults, environment: Environment, default_name: str) -> Loaded:
+    data = require_mapping(data, "composition", "jobs")
+    report = FaultReport(faults, data)
+    name = _composition_name(data, default_name, report)
+    entries = data.get("jobs")
+    if not isinstance(entries, list):
+        report_wrong_shape(report, "jobs", "a list of jobs")
+        entries = []
+    resolver, schema = Resolver(environment), JobSchema()
+    found = [_listed_job(entries, index, resolver, schema, faults) for index in range(len(entries))]
+    faults += _repeated_names(entries)
+    jobs = {job.job_name: job for job in found if job is not None}
+    faults += _cycles(jobs.values())
+    if faults:
+        raise InvalidInput(by_line(faults), "composition")
+    sources = {entry["job_name"]: entry for entry in entries}
+    return Loaded(Composition(name, jobs), tuple(lint(Graph.of(jobs.values()), sources)))
+
+
+def _composition_name(data: Mapping[str, Any], default_name: str, report: FaultReport) -> str:
+    report_unknown_fields(data, CompositionSchema(), report)
+    given = data.get("name") is not None
+    name = data["name"] if given else default_name
+    try:
+        return str(CompositionSchema(only=("name",)).load({"name": name})["name"])
+    except ValidationError as error:
+        predicate = str(error.messages_dict["name"][0])
+        report.add("name", predicate, shown=None if given else repr(default_name))
+        return default_name
+
+
+def _listed_job(
+    entries: list[Any], index: int, resolver: Resolver, schema: JobSchema, faults: Faults
+) -> Job | None:
+    entry = entries[index]
+    if isinstance(entry, Mapping):
+        return _job(entry, index, resolver, schema, faults)
+    message = f"jobs[{index}] is {kind_of_value(entry)} (expected a mapping with 'job_name:')"
+    faults.append(Fault(message, job=f"jobs[{index}]", value=entry, line=line_of(entries, index)))
+    return None
+
+
+def _job(
+    data: Mapping[str, Any], index: int, resolver: Resolver, schema: JobSchema, faults: Faults
+) -> Job | None:
+    name = data.get("job_name")
+    named = isinstance(name, str) and len(name) <= 2 * SHOWN_LENGTH
+    report = FaultReport(faults, data, job=str(name) if named else f"jobs[{index}]")
+    return resolver.job(validate_fields(schema, data, report), report)
+
+
+def _repeated_names(entries: Iterable[Any]) -> Iterator[Fault]:
+    first: dict[str, Any] = {}
+    for entry in entries:
+        name = entry.get("job_name") if isinstance(entry, Mapping) else None
+        if not isinstance(name, str):
+            continue
+        if (earlier := first.setdefault(name, entry)) is not entry:
+            line = line_of(earlier, "job_name")
+            where = f"first in line {line}; " if line is not None else ""
+            message = f"job_name {quoted(name)} is given twice ({where}expected a unique name for each job)"
+            line = line_of(entry, "job_name")
+            yield Fault(message, job=name[:SHOWN_LENGTH], field="job_name", value=name, line=line)
+
+
+def _cycles(jobs: Iterable[Job]) -> Iterator[Fault]:
+    """A fault for each of the first cycles that share no job."""
+    rest = {job.job_name: job for job in jobs}
+    for _ in range(_MAX_CYCLES):
+        names = Graph.of(rest.values()).cycle()
+        if names is None:
+            return
+        yield cycle_fault(names)
+        rest = {name: job for name, job in rest.items() if name not in names}
