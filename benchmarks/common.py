@@ -1,4 +1,4 @@
-"""What all benchmarks share: a figure is the median of several runs, with the least and the greatest."""
+"""Figures of benchmarks: the median of several runs, with minimum and maximum."""
 
 from __future__ import annotations
 

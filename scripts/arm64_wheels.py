@@ -1,4 +1,4 @@
-"""Which packages that SpecK needs have wheels for 64-bit ARM (Raspberry Pi OS, Debian): a table in Markdown.
+"""Lists the packages that SpecK needs and their wheels for 64-bit ARM (Raspberry Pi OS, Debian), in Markdown.
 
 ``.venv/bin/python scripts/arm64_wheels.py [--python 3.11]`` asks the package index that pip is set up for,
 by pip itself.  The versions are those of constraints.txt.
@@ -51,13 +51,13 @@ def pinned() -> dict[str, str]:
 
 def wheels(names: set[str], versions: dict[str, str], python: str) -> dict[str, str | None]:
     """The file that pip would take for each; None where there is no wheel."""
-    left, found = set(names), dict[str, str | None]()
-    while left:
-        missing, files = _asked([f"{name}=={versions[name]}" for name in sorted(left)], python)
+    remaining, found = set(names), dict[str, str | None]()
+    while remaining:
+        missing, files = _asked([f"{name}=={versions[name]}" for name in sorted(remaining)], python)
         if missing is None:
             return found | files
         found[canonicalize_name(missing)] = None
-        left.remove(canonicalize_name(missing))
+        remaining.remove(canonicalize_name(missing))
     return found
 
 

@@ -1,8 +1,8 @@
-"""Looks whether any dependency is known to be vulnerable, and whether what is installed is what is pinned.
+"""Audits the dependencies: no known vulnerability, and the installed versions are the pinned ones.
 
-Known is what ``known-vulnerable.txt`` beside this file names, everywhere; and what the advisory service
-behind pip-audit names, where that answers.  It is believed only after it has condemned a version that is
-known to be vulnerable: where it is out of reach, pip-audit may pass everything unseen.
+Known are the advisories of ``known-vulnerable.txt`` beside this file, everywhere; and those of the service
+behind pip-audit, where it responds.  The service counts only after it has reported a version that is known
+to be vulnerable: without a connection, pip-audit may pass everything unseen.
 
     python -m scripts.audit [DIRECTORY]
 """
@@ -46,7 +46,7 @@ class Known:
 
 
 def read_known(path: Path) -> list[Known]:
-    """What a file of known advisories names."""
+    """The advisories of a file."""
     lines = (line.partition("#")[0].split() for line in path.read_text(encoding="utf-8").splitlines())
     return [Known(words[0], SpecifierSet(words[1]), words[2]) for words in lines if words]
 
@@ -86,7 +86,7 @@ def read_maven(root: Path, faults: list[str]) -> dict[str, str]:
 
 
 def condemned(pins: Mapping[str, str], known: Iterable[Known]) -> list[str]:
-    """What is pinned and known to be vulnerable."""
+    """The pinned versions that are known to be vulnerable."""
     return [
         f"{each.name} {pins[each.name]} is vulnerable ({each.advisory}: {each.versions})"
         for each in known
@@ -95,7 +95,7 @@ def condemned(pins: Mapping[str, str], known: Iterable[Known]) -> list[str]:
 
 
 def not_as_pinned(there: Mapping[str, str], pins: Mapping[str, str]) -> list[str]:
-    """What is installed in another version than the one that is pinned, or without being pinned."""
+    """The installed packages whose version is not the pinned one, or that are not pinned."""
     return [
         f"{name} {version} is installed, and {pins.get(name, 'none')} is pinned in constraints.txt"
         for name, version in sorted(there.items())
@@ -104,7 +104,7 @@ def not_as_pinned(there: Mapping[str, str], pins: Mapping[str, str]) -> list[str
 
 
 def needed(name: str = "speck") -> dict[str, str]:
-    """What is installed of all that a package needs, extras included; other tools are nobody's business."""
+    """The installed packages that a package requires, extras included; other tools do not count."""
     there = {canonicalize_name(each.metadata["Name"]): each for each in distributions()}
     found: dict[str, str] = {}
     first = canonicalize_name(name)
@@ -126,8 +126,8 @@ def _required(package: Distribution, extra: str) -> Iterator[tuple[NormalizedNam
     """The packages that one needs with one of its extras, each with an extra of its own."""
     for requirement in map(Requirement, package.requires or ()):
         if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
-            for wanted in {"", *requirement.extras}:
-                yield canonicalize_name(requirement.name), wanted
+            for required in {"", *requirement.extras}:
+                yield canonicalize_name(requirement.name), required
 
 
 class OutOfReach(Exception):
@@ -135,7 +135,7 @@ class OutOfReach(Exception):
 
 
 def ask_service(requirements: str) -> list[str]:
-    """What pip-audit's service says of these pins.  Raises :class:`OutOfReach`."""
+    """The answer of pip-audit's service for these pins.  Raises :class:`OutOfReach`."""
     if not _asked(_CANARY, _SOON):
         raise OutOfReach(f"it says nothing against {_CANARY}")
     return _asked(requirements, _PATIENCE)

@@ -1,4 +1,4 @@
-"""How long it takes to deploy, modify and delete a chain of jobs over several sites, SpecK beside two others.
+"""Time to deploy, modify and delete a chain of jobs over several sites, with SpecK and in two other ways.
 
 ``python -m benchmarks.deploy``; see benchmarks/README.md.
 """

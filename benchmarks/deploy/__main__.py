@@ -51,7 +51,7 @@ class Times:
         return Figure.of(self.runs[way, action, jobs])
 
     def ratio(self, over: tuple[str, str, int], under: tuple[str, str, int]) -> Figure:
-        """How many times as long the one took as the other, round by round."""
+        """Ratio of the two durations, round by round."""
         return Figure.of(a / b for a, b in zip(self.runs[over], self.runs[under], strict=True))
 
 

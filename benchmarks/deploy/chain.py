@@ -13,7 +13,7 @@ NAME = "chain"
 
 @dataclass(frozen=True)
 class Program:
-    """What every job of the chain runs: a file below the root of the repository, and its entry."""
+    """The code of every job of the chain: a file below the root of the repository, and its entry."""
 
     engine: str
     job_path: str

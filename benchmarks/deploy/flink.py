@@ -30,11 +30,11 @@ _PATIENCE = 60.0
 class FlinkRest:
     """One cluster; what it refuses is a :class:`RuntimeError`.
 
-    ``kept_by`` names those whose jobs are started: each has sessions of its own.
+    ``owner`` names those whose jobs are started: each has sessions of its own.
     """
 
     address: str
-    kept_by: str = "nobody"
+    owner: str = "nobody"
     session: requests.Session = field(default_factory=requests.Session)
 
     def upload(self, jar: Path) -> str:
@@ -52,7 +52,7 @@ class FlinkRest:
         """Start a job; answers its id."""
         wiring = ("source_broker", "source_topic", "sink_broker", "sink_topic")
         options = {"job-name": job["job_name"], **{name.replace("_", "-"): job[name] for name in wiring}}
-        session = f"bench-{self.kept_by}-{job['job_name']}"
+        session = f"bench-{self.owner}-{job['job_name']}"
         options |= {"session": session, "attempt": 1, "fence-topic": fence_topic(session)}
         options |= job.get("arguments", {})
         body = {
@@ -207,15 +207,15 @@ class Floor:
             future.result()
 
 
-def await_quiet(addresses: Sequence[str], wanted: int = 0) -> None:
+def await_quiet(addresses: Sequence[str], desired: int = 0) -> None:
     """Wait until so many jobs in all run, and none is on its way."""
     clusters = [FlinkRest(address) for address in addresses]
-    pause = 0.01 + 0.001 * wanted  # s; a cluster takes a millisecond of processor time to tell of a job
+    pause = 0.01 + 0.001 * desired  # s; a cluster takes a millisecond of processor time to tell of a job
     deadline = time.monotonic() + _PATIENCE
     while True:
         states = [state for cluster in clusters for state in cluster.states()]
-        if len(states) == wanted and all(state == "RUNNING" for state in states):
+        if len(states) == desired and all(state == "RUNNING" for state in states):
             return
         if time.monotonic() > deadline:
-            raise RuntimeError(f"{len(states)} jobs, {wanted} wanted: {sorted(set(states))}")
+            raise RuntimeError(f"{len(states)} jobs, {desired} desired: {sorted(set(states))}")
         time.sleep(pause)

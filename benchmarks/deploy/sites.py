@@ -21,7 +21,7 @@ from speck.binder import LocalServer
 
 @dataclass(frozen=True)
 class Sites:
-    """What runs: ports of the engines and brokers on 127.0.0.1, and what an inventory says of each engine."""
+    """The running sites: ports of the engines and brokers on 127.0.0.1, and each engine's inventory entry."""
 
     kind: LocalServer
     engine_ports: Sequence[Sequence[int]]

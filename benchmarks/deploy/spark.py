@@ -31,13 +31,13 @@ class _Client:
             [sys.executable, "-m", _CALLS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def do(self, orders: Mapping[str, Any]) -> None:
+    def do(self, request: Mapping[str, Any]) -> None:
         """Carry out an order.  Raises :class:`RuntimeError` with what the client said."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        _say(self._process.stdin, json.dumps(orders))
+        _say(self._process.stdin, json.dumps(request))
         answer = self._process.stdout.readline().strip()
         if answer != "done":
-            raise RuntimeError(f"{orders}: {answer or 'the client ended'}")
+            raise RuntimeError(f"{request}: {answer or 'the client ended'}")
 
     def close(self) -> None:
         """End it."""
@@ -52,8 +52,8 @@ def _say(pipe: IO[str], text: str) -> None:
     pipe.flush()
 
 
-class _Orders:
-    """What a client is told of each job: a session of its own, a checkpoint that outlives it."""
+class _Requests:
+    """Makes the spec of each job's query: a session of its own, a checkpoint that outlives it."""
 
     def __init__(self, places: Sequence[Place]) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="speck-deploy-")
@@ -102,33 +102,33 @@ class Paper:
     """One job after the other, a new client for each, as a shell script would do it."""
 
     def __init__(self, places: Sequence[Place]) -> None:
-        self._orders = _Orders(places)
+        self._requests = _Requests(places)
 
     def deploy(self, chain: Chain) -> None:
         """See :class:`~benchmarks.deploy.ways.Way`."""
         for job in chain.jobs():
-            self._do(self._orders.start(job))
+            self._do(self._requests.start(job))
 
     def modify(self, chain: Chain) -> None:
         """See :class:`~benchmarks.deploy.ways.Way`."""
         for job in chain.jobs()[: chain.modified]:
-            self._do(self._orders.stop(job["job_name"]))
-            self._do(self._orders.start(job))
+            self._do(self._requests.stop(job["job_name"]))
+            self._do(self._requests.start(job))
 
     def delete(self, chain: Chain) -> None:
         """See :class:`~benchmarks.deploy.ways.Way`."""
-        for name in list(self._orders.sessions):
-            self._do(self._orders.stop(name))
-        self._orders.forget()
+        for name in list(self._requests.sessions):
+            self._do(self._requests.stop(name))
+        self._requests.forget()
 
     def close(self) -> None:
         """Leave nothing."""
-        self._orders.close()
+        self._requests.close()
 
-    def _do(self, orders: Mapping[str, Any]) -> None:
+    def _do(self, request: Mapping[str, Any]) -> None:
         client = _Client()
         try:
-            client.do(orders)
+            client.do(request)
         finally:
             client.close()
 
@@ -137,43 +137,43 @@ class Floor:
     """The least that can be done: clients that are up already, side by side."""
 
     def __init__(self, concurrency: int, places: Sequence[Place]) -> None:
-        self._orders = _Orders(places)
+        self._requests = _Requests(places)
         self._clients = [_Client() for _ in range(concurrency)]
         self._pool = ThreadPoolExecutor(concurrency)
 
     def deploy(self, chain: Chain) -> None:
         """See :class:`~benchmarks.deploy.ways.Way`."""
-        self._all([[self._orders.start(job)] for job in chain.jobs()])
+        self._all([[self._requests.start(job)] for job in chain.jobs()])
 
     def modify(self, chain: Chain) -> None:
         """See :class:`~benchmarks.deploy.ways.Way`."""
         jobs = chain.jobs()[: chain.modified]
-        self._all([[self._orders.stop(job["job_name"]), self._orders.start(job)] for job in jobs])
+        self._all([[self._requests.stop(job["job_name"]), self._requests.start(job)] for job in jobs])
 
     def delete(self, chain: Chain) -> None:
         """See :class:`~benchmarks.deploy.ways.Way`."""
-        self._all([[self._orders.stop(name)] for name in self._orders.sessions])
-        self._orders.forget()
+        self._all([[self._requests.stop(name)] for name in self._requests.sessions])
+        self._requests.forget()
 
     def close(self) -> None:
         """End the clients."""
         self._pool.shutdown()
         for client in self._clients:
             client.close()
-        self._orders.close()
+        self._requests.close()
 
     def _all(self, series: Sequence[Sequence[Mapping[str, Any]]]) -> None:
         idle = list(self._clients)
 
-        def carry_out(orders: Sequence[Mapping[str, Any]]) -> None:
+        def carry_out(requests: Sequence[Mapping[str, Any]]) -> None:
             client = idle.pop()  # as many threads as clients: there is one
             try:
-                for order in orders:
-                    client.do(order)
+                for request in requests:
+                    client.do(request)
             finally:
                 idle.append(client)
 
-        for future in [self._pool.submit(carry_out, orders) for orders in series]:
+        for future in [self._pool.submit(carry_out, requests) for requests in series]:
             future.result()
 
 

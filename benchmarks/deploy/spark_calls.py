@@ -1,4 +1,4 @@
-"""The bare calls of a Spark Connect client: reads orders, a line of JSON each, and answers a line each."""
+"""The bare calls of a Spark Connect client: reads requests, a line of JSON each, and answers a line each."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 
-def start(orders: Mapping[str, Any]) -> None:
+def start(request: Mapping[str, Any]) -> None:
     """Start the query of a pass-through job in a session of its own."""
-    spark = SparkSession.builder.remote(orders["remote"]).create()
-    messages = spark.readStream.format("mqtt").options(**orders["source"]).load()
-    writer = messages.select("value").writeStream.format("mqtt").options(**orders["sink"])
-    writer.option("checkpointLocation", orders["checkpoint"]).queryName(orders["name"]).start()
+    spark = SparkSession.builder.remote(request["remote"]).create()
+    messages = spark.readStream.format("mqtt").options(**request["source"]).load()
+    writer = messages.select("value").writeStream.format("mqtt").options(**request["sink"])
+    writer.option("checkpointLocation", request["checkpoint"]).queryName(request["name"]).start()
     spark.client.close()  # the session, and with it the query, stays
 
 
-def stop(orders: Mapping[str, Any]) -> None:
+def stop(request: Mapping[str, Any]) -> None:
     """Stop the query of a session, and end the session."""
-    spark = SparkSession.builder.remote(orders["remote"]).create()
+    spark = SparkSession.builder.remote(request["remote"]).create()
     for query in spark.streams.active:
         query.stop()
     spark.stop()
@@ -29,9 +29,9 @@ def stop(orders: Mapping[str, Any]) -> None:
 
 if __name__ == "__main__":
     for line in sys.stdin:
-        order = json.loads(line)
+        request = json.loads(line)
         try:
-            {"start": start, "stop": stop}[order["do"]](order)
+            {"start": start, "stop": stop}[request["do"]](request)
             print("done", flush=True)
         except Exception as error:
             print(f"{type(error).__name__}: {error}".replace("\n", " ")[:500], flush=True)

@@ -33,7 +33,7 @@ class Way(Protocol):
 
 
 def seconds(work: Callable[[], None]) -> float:
-    """How long this takes."""
+    """The duration of an action, s."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start

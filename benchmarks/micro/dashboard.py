@@ -1,4 +1,4 @@
-"""How the dashboard keeps up with many jobs: ``python -m benchmarks.dashboard [--json] [--jobs 500]``.
+"""Load of the dashboard with many jobs: ``python -m benchmarks.dashboard [--json] [--jobs 500]``.
 
 A real server over engines in memory, jobs in chains at 25 sites that feed a 26th, and the page in a real
 Chromium.  ``first_graph_seconds`` is from the beginning of the navigation until every job is in the graph and

@@ -2,7 +2,7 @@
 
 A hop is MQTT in, MQTT out, with nothing done in between.  In one run, on the same Mosquitto, with QoS 1 and
 messages of 100 bytes: an engine's job started by SpecK's own binder, and relays written with paho in Python
-(:mod:`benchmarks.micro.paho_relay`).  They, and the broker without a hop, take turns.  What is measured, and
+(:mod:`benchmarks.micro.paho_relay`).  They, and the broker without a hop, alternate.  What is measured, and
 what came out where, stands in ``benchmarks/README.md``.
 """
 
@@ -49,7 +49,7 @@ DIRECT = "direct/in"  # the topic of the runs without a hop
 PLAIN_RELAY_MOST = 50_000  # messages: beyond 65,535 under way it loses some
 RATE = 1000  # messages/s of the latency runs
 LATENCY_WARMUP = 5  # s
-SETTLE = 5.0  # s, after work, before the idle server is looked at
+COOL_DOWN = 5.0  # s, after work, before the idle server is looked at
 TOUCH = 200  # messages through each job before it counts as idle
 
 MIB = 1 << 20
@@ -59,7 +59,7 @@ Rounds = dict[str, list[dict[str, float]]]
 
 @dataclass(frozen=True)
 class Options:
-    """What is run: messages a throughput run, seconds a latency or idle run, jobs that are idle."""
+    """Sizes of the runs: messages for throughput, seconds for latency and idling, idle jobs."""
 
     runs: int
     messages: int
@@ -80,7 +80,7 @@ class Hop:
 
 @dataclass(frozen=True)
 class Program:
-    """What passes messages on, on one kind of engine: its entry, and the file that holds it."""
+    """The forwarding job on one kind of engine: its entry, and the file that contains it."""
 
     kind: EngineKind
     entry_class: str
@@ -185,7 +185,7 @@ def relay(directory: Path, port: int, connections: int = 2) -> Iterator[Hop]:
 
 
 class Bench:
-    """What all measurements share: one broker, one load generator, and where progress is told."""
+    """The parts that all measurements share: a broker, a load generator, and the progress output."""
 
     def __init__(self, broker: Running, load: Generator) -> None:
         """Measure with this broker and this generator."""
@@ -194,17 +194,19 @@ class Bench:
 
     def throughput(self, hops: list[Hop], options: Options) -> Rounds:
         """Flood each in turn, ``runs`` times, after one warm-up."""
-        return self._turns(hops, options, "messages/s", lambda hop: self._flood(hop, options.messages))
+        return self._alternate(hops, options, "messages/s", lambda hop: self._flood(hop, options.messages))
 
     def latency(self, hops: list[Hop], options: Options) -> Rounds:
         """The same at a fixed rate; the warm-up is part of each run."""
-        return self._turns(hops, options, "latency", lambda hop: self._paced(hop, options.latency_seconds))
+        return self._alternate(
+            hops, options, "latency", lambda hop: self._paced(hop, options.latency_seconds)
+        )
 
     def touch(self, hop: Hop) -> None:
         """A few messages through it."""
         self.load.flood(hop.out, hop.back, TOUCH)
 
-    def _turns(
+    def _alternate(
         self, hops: list[Hop], options: Options, what: str, run: Callable[[Hop], dict[str, float]]
     ) -> Rounds:
         rounds: Rounds = {hop.name: [] for hop in hops}
@@ -234,7 +236,7 @@ class Bench:
 
 
 def traffic_figures(throughput: Rounds, latency: Rounds, engine: str) -> dict[str, Figure]:
-    """The figures of the runs that took turns; those of one round are compared with each other."""
+    """The figures of the runs that alternated; those of one round are compared with each other."""
     figures = {
         "throughput_ratio": ratio(throughput, engine, "relay"),
         "throughput_ratio_to_plain_relay": ratio(throughput, engine, "plain_relay"),
@@ -251,14 +253,14 @@ def traffic_figures(throughput: Rounds, latency: Rounds, engine: str) -> dict[st
 
 
 def ratio(throughput: Rounds, ours: str, theirs: str) -> Figure:
-    """How many times as many messages/s, of the same round."""
+    """Ratio of the throughputs (messages/s) of the same round."""
     key = "messages_per_s"
     pairs = zip(throughput[ours], throughput[theirs], strict=True)
     return Figure.of(mine[key] / other[key] for mine, other in pairs)
 
 
 def added(latency: Rounds, name: str, percentile: str) -> Figure:
-    """What the hop adds to a percentile: that with it less that without it, of the same round."""
+    """Latency that the hop adds to a percentile: with it minus without it, of the same round."""
     key = f"{percentile}_ms"
     return Figure.of(
         hop[key] - direct[key] for hop, direct in zip(latency[name], latency["ceiling"], strict=True)
@@ -312,7 +314,7 @@ def batch_medians(batches: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def idle_figures(bench: Bench, start: Callable[[], Any], options: Options) -> dict[str, Figure]:
-    """What one more idle job costs a site, each time on a new server: memory, and processor time."""
+    """Cost of one more idle job for a site, each time on a new server: memory and processor time."""
     rounds = []
     for number in range(options.runs):
         say(f"idle jobs, run {number + 1} of {options.runs} ...")
@@ -349,7 +351,7 @@ def start_idle(bench: Bench, engine: Engine, name: str) -> Handle:
 
 def at_rest(process: Running, seconds: int) -> tuple[int, float]:
     """Bytes (PSS, after a garbage collection) and share of a core of a server that has nothing to do."""
-    time.sleep(SETTLE)
+    time.sleep(COOL_DOWN)
     before, began = process.cpu_seconds(), time.monotonic()
     time.sleep(seconds)
     share = (process.cpu_seconds() - before) / (time.monotonic() - began)

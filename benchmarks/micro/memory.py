@@ -1,4 +1,4 @@
-"""What each process of a site, and the coordinator, take in memory with small heaps.
+"""Memory of each process of a site and of the coordinator, with small heaps.
 
 ``python -m benchmarks.memory [--json] [--engine KIND] [--heap SIZE] [--jobs N] [--messages N] [--rest S]``
 """
@@ -50,7 +50,7 @@ _LIMIT = 300.0  # s
 
 @dataclass(frozen=True)
 class Options:
-    """How to measure; ``rest`` in seconds after the last message."""
+    """Parameters of a measurement; ``rest`` in seconds after the last message."""
 
     engine: str
     heap: str

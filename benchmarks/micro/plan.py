@@ -1,4 +1,4 @@
-"""What planning costs when nothing changed: ``python -m benchmarks.plan [--json] [--jobs N ...]``.
+"""Cost of planning when nothing changed: ``python -m benchmarks.plan [--json] [--jobs N ...]``.
 
 For each size, a composition of that many Spark jobs is read from YAML (checked as the server does it, with
 the installed binders), is taken as deployed, and is read and planned again.  ``seconds`` is the planning
@@ -56,9 +56,9 @@ def measure(count: int, runs: int, root: Path) -> dict[str, Any]:
     stored = {name: Deployed(_copy(job)) for name, job in _load(text, root).jobs.items()}
     loads, plans = [], []
     for _ in range(runs):
-        seconds, wanted = _timed(lambda: _load(text, root))
+        seconds, desired = _timed(lambda: _load(text, root))
         loads.append(seconds)
-        seconds, plan = _timed(lambda jobs=wanted.jobs: make_plan("city", 1, jobs, stored))  # type: ignore[misc]
+        seconds, plan = _timed(lambda jobs=desired.jobs: make_plan("city", 1, jobs, stored))  # type: ignore[misc]
         plans.append(seconds)
         assert plan.changes == () and len(plan.actions) == count
     row: dict[str, Any] = {"jobs": count, "runs": runs, "yaml_bytes": len(text)}

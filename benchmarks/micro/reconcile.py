@@ -1,9 +1,9 @@
-"""What the loop costs, and how soon it sees a death: ``python -m benchmarks.reconcile [--json]``.
+"""Cost of the reconciler, and its time to detection: ``python -m benchmarks.reconcile [--json]``.
 
-A composition of 1,000 jobs runs on engines in memory, while the loop goes round as ``speck serve`` has it.
+A composition of 1,000 jobs runs on engines in memory, with the period of ``speck serve``.
 ``cpu_percent_of_a_core`` is the processor time of this whole process over the time, while nothing happens.
-Then jobs are let die at random times; ``detection_seconds`` is the time from a death to the event in the
-audit log that names it.
+Then jobs fail at random times; ``detection_seconds`` is the time from a failure to its event in the
+audit log.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def measure(jobs: int, deaths: int, rounds: int, period: float) -> dict[str, Any
             coordinator = build(
                 store, double_kinds(world), settings=Settings(roots=(root,), period=period)
             ).coordinator
-            wanted = [
+            desired = [
                 make_job(
                     f"j{number}", f"in{number}", f"out{number}", spe_address=f"sc://e{number % ENGINES}:1"
                 )
                 for number in range(jobs)
             ]
-            operation, _ = coordinator.apply(composition(*wanted))
+            operation, _ = coordinator.apply(composition(*desired))
             assert operation.wait(600) and operation.state == "succeeded"
             coordinator.start()
             time.sleep(period / 2)  # the first round comes at once
@@ -66,25 +66,25 @@ def _idle(seconds: float) -> float:
 
 
 def _detection(world: World, coordinator: Coordinator, name: str, period: float) -> float:
-    """Seconds from a death, at a random time, to the event that names it."""
+    """Seconds from a failure at a random time to its event."""
     time.sleep(random.uniform(0, period))
     died = time.time()
     world.crash(name)
-    while not (found := [each for each in coordinator.store.events(50) if _tells(each, name)]):
+    while not (found := [each for each in coordinator.store.events(50) if _is_drift_of(each, name)]):
         time.sleep(POLL)
     return found[0].at - died
 
 
-def _tells(event: Event, name: str) -> bool:
+def _is_drift_of(event: Event, name: str) -> bool:
     return event.kind == "drift" and event.job == name
 
 
 def main() -> None:
     """Measure, and print lines or one JSON object."""
-    parser = argparse.ArgumentParser(description="the cost of the loop")
+    parser = argparse.ArgumentParser(description="the cost of the reconciler")
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     parser.add_argument("--jobs", type=int, default=1000, metavar="N")
-    parser.add_argument("--deaths", type=int, default=10, metavar="N", help="jobs that are let die")
+    parser.add_argument("--deaths", type=int, default=10, metavar="N", help="jobs that fail")
     parser.add_argument("--rounds", type=int, default=6, metavar="N", help="rounds without an event")
     parser.add_argument("--period", type=float, default=Settings().period, metavar="SECONDS")
     options = parser.parse_args()

@@ -1,10 +1,10 @@
-"""What it costs to be looked at: ``python -m benchmarks.scrape [--json]``.
+"""Cost of observation: ``python -m benchmarks.scrape [--json]``.
 
-A composition of 500 jobs runs on engines in memory, each of which tells rates.  ``metrics_seconds`` and
+A composition of 500 jobs runs on engines in memory, each of which reports rates.  ``metrics_seconds`` and
 ``rates_seconds`` are the processor time that an answer to ``GET /metrics`` and ``GET /rates`` takes,
-``metrics_bytes`` and ``metrics_series`` what the former holds, every route having been asked for, with and
-without success.  ``sampling_seconds`` is that of asking all engines once, which is done every 5 s while
-somebody looks, ``counting_seconds`` that of counting one request.
+``metrics_bytes`` and ``metrics_series`` the size of the former, after requests of every route with and
+without success.  ``sampling_seconds`` is that of sampling all engines once, which happens every 5 s while
+a client follows, ``counting_seconds`` that of counting one request.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ REQUESTS = 10_000
 
 
 def measure(jobs: int, runs: int) -> dict[str, Any]:
-    """One deployment, looked at so many times."""
+    """Observe one deployment ``runs`` times."""
     world = World()
     with tempfile.TemporaryDirectory() as directory:
         root = write_code(Path(directory))
@@ -64,8 +64,10 @@ def measure(jobs: int, runs: int) -> dict[str, Any]:
 
 
 def _jobs(world: World, count: int) -> list[Any]:
-    told = JobMetrics(time.time(), input_rate=500.0, output_rate=250.0, waiting=17, batch_duration_ms=210.0)
-    world.metrics = {f"j{number}": told for number in range(count)}
+    reported = JobMetrics(
+        time.time(), input_rate=500.0, output_rate=250.0, waiting=17, batch_duration_ms=210.0
+    )
+    world.metrics = {f"j{number}": reported for number in range(count)}
     return [
         make_job(name, f"in-{name}", f"out-{name}", spe_address=f"sc://e{number % ENGINES}:1")
         for number, name in enumerate(world.metrics)
@@ -73,7 +75,7 @@ def _jobs(world: World, count: int) -> list[Any]:
 
 
 def _sample(coordinator: Coordinator) -> None:
-    """Have all engines asked now, and wait for their answers."""
+    """Sample all engines now, and wait for their answers."""
     coordinator.sampler.sample()
     coordinator.sampler.await_answers()
 
@@ -93,7 +95,7 @@ def _time(work: Callable[[], object]) -> float:
 
 def main() -> None:
     """Measure, and print lines or one JSON object."""
-    parser = argparse.ArgumentParser(description="the cost of being looked at")
+    parser = argparse.ArgumentParser(description="the cost of observation")
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     parser.add_argument("--jobs", type=int, default=500, metavar="N")
     parser.add_argument("--runs", type=int, default=20, metavar="N")

@@ -19,7 +19,7 @@ IN, MIDDLE, OUT = "kills/in", "kills/middle", "kills/out"
 
 @dataclass(frozen=True)
 class Programs:
-    """What the jobs run on one kind of engine: fields of a job that counts, and of one that marks."""
+    """The code of the jobs on one kind of engine: fields of a job that counts, and of one that marks."""
 
     engine: str
     counts: Mapping[str, Any]

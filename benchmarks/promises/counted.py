@@ -55,7 +55,7 @@ class Points:
             _die()
 
     def within(self, name: str) -> None:
-        """What begins now is to be killed while it is under way."""
+        """Mark the operation that begins now as one to be killed while it runs."""
         if self._is_the_one(name):
             threading.Thread(target=self._die_later, daemon=True).start()
 

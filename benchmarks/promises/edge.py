@@ -1,4 +1,4 @@
-"""What a device that publishes by itself can lose at the edge of a composition when its broker is killed."""
+"""Messages that a publishing device can lose at the edge of a composition when its broker is killed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def kill_edge_broker(messages: int, rate: float = 500.0) -> Account:
         broker = MosquittoServer(Path(directory), "autosave_interval 5")
         with broker:
             MqttBroker(broker.address, Inventory()).ensure_session(SESSION, "edge")
-            saved = MosquittoWitness(broker.address, broker.pid, Path(directory) / "mosquitto.db").look()
+            saved = MosquittoWitness(broker.address, broker.pid, Path(directory) / "mosquitto.db").read()
             if SESSION not in saved.sessions:
                 raise RuntimeError(f"{broker.address} did not save the session {SESSION}")
             acknowledged = _publish(broker, messages, rate)

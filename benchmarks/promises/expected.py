@@ -1,4 +1,4 @@
-"""What must be there of a version of the composition, and nothing else."""
+"""The deployment that a version of the composition requires, and nothing else."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _PASSING = ("speck/sink/", "speck/again/")
 
 
 def faults(places: Mapping[str, Place], jobs: Sequence[Form], store: Path) -> list[str]:
-    """What is not as it should be at the engines; when all is well there, at the brokers and in the store."""
+    """Faults at the engines; if there are none, at the brokers and in the store."""
     found = [fault for site, place in places.items() for fault in _engine_faults(site, place, jobs)]
     return found or [*_store_faults(store, jobs), *_all_broker_faults(places, jobs)]
 
 
 def _engine_faults(site: str, place: Place, jobs: Sequence[Form]) -> Iterator[str]:
     running = place.engine.running()
-    wanted = Counter(job.name for job in jobs if job.site == site)
+    desired = Counter(job.name for job in jobs if job.site == site)
     found = Counter(each.name for each in running)
-    if found != wanted:
-        yield f"engine {site} runs {dict(found)}, wanted {dict(wanted)}"
+    if found != desired:
+        yield f"engine {site} runs {dict(found)}, desired {dict(desired)}"
     elif not all(each.up for each in running):
         yield f"engine {site} has jobs on their way"
     elif files := place.engine.unused_files():
@@ -34,20 +34,20 @@ def _engine_faults(site: str, place: Place, jobs: Sequence[Form]) -> Iterator[st
 
 
 def _store_faults(store: Path, jobs: Sequence[Form]) -> Iterator[str]:
-    kept = sorted(each.name for each in (store / "artifacts").glob("*"))
-    if kept and not jobs:
-        yield f"the store keeps code that no composition has: {kept}"
+    code = sorted(each.name for each in (store / "artifacts").glob("*"))
+    if code and not jobs:
+        yield f"the store keeps code that no composition has: {code}"
     if scratch := [each.name for each in store.rglob("*scratch*")]:
         yield f"the store keeps scratch files: {scratch}"
 
 
 def _all_broker_faults(places: Mapping[str, Place], jobs: Sequence[Form]) -> Iterator[str]:
     for site, place in places.items():
-        wanted = {job.name: job.reads[1] for job in jobs if job.reads[0] == site}
-        yield from _broker_faults(site, place.broker.look(), wanted)
+        desired = {job.name: job.reads[1] for job in jobs if job.reads[0] == site}
+        yield from _broker_faults(site, place.broker.read(), desired)
 
 
-def _broker_faults(site: str, state: BrokerState, wanted: Mapping[str, str]) -> Iterator[str]:
+def _broker_faults(site: str, state: BrokerState, desired: Mapping[str, str]) -> Iterator[str]:
     ours = {
         name: tuple(topic for topic in topics if not topic.startswith(_OWN))
         for name, topics in state.sessions.items()
@@ -55,15 +55,15 @@ def _broker_faults(site: str, state: BrokerState, wanted: Mapping[str, str]) -> 
     }
     sessions = {
         job: [name for name in ours if name == f"speck-{job}" or name.startswith(f"speck-{job}.")]
-        for job in wanted
+        for job in desired
     }
-    for job, topic in wanted.items():
+    for job, topic in desired.items():
         if [ours[name] for name in sessions[job]] != [(topic,)]:
             found = {name: ours[name] for name in sessions[job]}
-            yield f"broker {site} has for {job} the sessions {found}, wanted one of {topic}"
+            yield f"broker {site} has for {job} the sessions {found}, desired one of {topic}"
     known = {name for names in sessions.values() for name in names}
-    if strays := sorted(ours.keys() - known):
-        yield f"broker {site} has stray sessions {strays}"
+    if orphans := sorted(ours.keys() - known):
+        yield f"broker {site} has orphaned sessions {orphans}"
     notes = {topic for topic in state.retained if topic.startswith(_OWN) and not topic.startswith(_PASSING)}
-    if strays := sorted(topic for topic in notes if topic.rpartition("/")[2] not in known):
-        yield f"broker {site} has stray notes {strays}"
+    if orphans := sorted(topic for topic in notes if topic.rpartition("/")[2] not in known):
+        yield f"broker {site} has orphaned notes {orphans}"

@@ -1,4 +1,4 @@
-"""What is lost and what is doubled between jobs when engines, brokers and links fail under load.
+"""Messages lost and doubled between jobs when engines, brokers and links fail under load.
 
 ::
 
@@ -112,7 +112,7 @@ FAULTS: Mapping[str, Callable[[Rig], object]] = {
 def leave_site(rig: Rig, messages: int, rate: float = 500.0) -> Account:
     """A job moves off a site that is cut off, and goes on there until the site comes back.
 
-    The site's processes are held, so that they answer nobody, neither SpecK nor brokers, and know of nothing.
+    The processes of the site are paused, and respond neither to SpecK nor to brokers.
     Then another job does the same, with the broker from which it reads (:func:`leave_with_broker`).
     """
     checkpoints = {"execution.checkpointing.dir": rig.flink.cluster.checkpoints.as_uri()}
@@ -136,21 +136,21 @@ def leave_site(rig: Rig, messages: int, rate: float = 500.0) -> Account:
             await_that(lambda: len(rig.counts), lambda count: count > before)
             far.freeze()
             way.refuse(True)
-            held = len(rig.counts)
+            before_move = len(rig.counts)
             rig.apply(chain(rig.flink.address), "far", [there])
-            (left,) = rig.coordinator.store.abandoned_attempts()
-            await_that(lambda: len(rig.counts), lambda count: count > held)
+            (abandoned,) = rig.coordinator.store.abandoned_attempts()
+            await_that(lambda: len(rig.counts), lambda count: count > before_move)
             far.thaw()
             way.refuse(False)
             await_that(lambda: far_states(far), lambda states: states == {"FAILED"})
             load.finish()
-            rig.settle(load)
+            rig.await_arrivals(load)
             account = rig.counts.account(load.texts)
         rig.apply(chain(rig.flink.address), "far")
         if copies := rig.coordinator.store.abandoned_attempts():
-            raise RuntimeError(f"left behind still: {copies}")
-        if states := _states_of(rig, far, left.attempt.id):
-            raise RuntimeError(f"states that nobody needs are left: {states}")
+            raise RuntimeError(f"still abandoned: {copies}")
+        if states := _states_of(rig, far, abandoned.attempt.id):
+            raise RuntimeError(f"unused states remain: {states}")
         _delete(rig, "far")
         leave_with_broker(rig, far, way)
         return account
@@ -184,9 +184,9 @@ def leave_with_broker(rig: Rig, far: FlinkServer, way: Link) -> None:
         await_that(lambda: far_states(far), lambda states: states == {"FAILED"})
         reaper.reap()
         if MqttBroker(corner.address, Inventory()).session_exists(session.name):
-            raise RuntimeError(f"session {session.name} is there still")
+            raise RuntimeError(f"session {session.name} still exists")
         way.refuse(False)
-        await_that(lambda: _left_after(reaper.reap, rig), lambda left: left == [])
+        await_that(lambda: _abandoned_after(reaper.reap, rig), lambda abandoned: abandoned == [])
         _delete(rig, "alone")
 
 
@@ -199,8 +199,8 @@ def _await_counted(rig: Rig, broker: MosquittoServer, text: str) -> None:
     client.loop_stop()
 
 
-def _left_after(settle: Callable[[], object], rig: Rig) -> list[object]:
-    settle()
+def _abandoned_after(reap: Callable[[], object], rig: Rig) -> list[object]:
+    reap()
     return [*rig.coordinator.store.abandoned_attempts(), *rig.coordinator.store.abandoned_sessions()]
 
 
@@ -233,7 +233,7 @@ def kill_worker(rig: Rig, messages: int, rate: float = 500.0) -> Account:
             await_that(lambda: cluster.workers(), lambda workers: workers == 2)
             cluster.kill_first_worker()
             load.finish()
-            rig.settle(load, PATIENCE)
+            rig.await_arrivals(load, PATIENCE)
             account = rig.counts.account(load.texts)
         _delete(rig, "worker")
         return account

@@ -100,7 +100,7 @@ class Listener:
         self.received.append((time.monotonic(), message.payload.decode()))
 
     def texts(self) -> Counter[str]:
-        """How often each text came."""
+        """The count of each text."""
         return Counter(text for _, text in list(self.received))
 
     def last_counts(self) -> Counter[str]:

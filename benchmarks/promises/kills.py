@@ -84,7 +84,7 @@ def at_random(trial: Trial, rounds: int) -> None:
 
 
 def figures(outcomes: Iterable[Outcome]) -> dict[str, int]:
-    """How many ``rounds`` there were, ``kills`` among them, and how many were ``wrong_after_restart``."""
+    """Counts of ``rounds``, of ``kills`` among them, and of those ``wrong_after_restart``."""
     found = list(outcomes)
     return {
         "rounds": len(found),
@@ -93,7 +93,7 @@ def figures(outcomes: Iterable[Outcome]) -> dict[str, int]:
     }
 
 
-def told(outcome: Outcome) -> None:
+def report(outcome: Outcome) -> None:
     """Say on standard error how a round went."""
     what = outcome.wrong or ("right" if outcome.killed else "right, not killed")
     where = f" {outcome.point} ({outcome.number})" if outcome.point else ""
@@ -115,7 +115,7 @@ def main(arguments: Sequence[str]) -> int:
     with TemporaryDirectory() as name, ExitStack() as stack:
         directory = Path(name)
         places, programs = ENGINES[options.engine]
-        with Trial(places(stack, directory), programs, directory / "trial", options.seed, told) as trial:
+        with Trial(places(stack, directory), programs, directory / "trial", options.seed, report) as trial:
             first = options.seed % options.every
             points = at_points(trial, PAIRS, lambda names: found(names)[first :: options.every])
             at_random(trial, options.random)

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 import yaml
 
-from benchmarks.promises.kills import ENGINES, told
+from benchmarks.promises.kills import ENGINES, report
 from benchmarks.promises.sites import Place
 from benchmarks.promises.trial import Trial
 from tests.support.wire_trouble import Mischief, MischiefRelay
@@ -44,7 +44,7 @@ class Wires:
         return {site: self._relayed(stack, place) for site, place in places.items()}
 
     def done(self) -> dict[str, int]:
-        """How often each thing was done."""
+        """Counts of the actions."""
         counted: Counter[Mischief] = sum((relay.done for relay in self._relays), Counter())
         return {kind.value: counted[kind] for kind in Mischief}
 
@@ -102,7 +102,7 @@ def main(arguments: Sequence[str]) -> int:
         directory = Path(name)
         made, programs = ENGINES[options.engine]
         places = wires.before(stack, made(stack, directory))
-        with Trial(places, programs, directory / "trial", options.seed, told) as trial:
+        with Trial(places, programs, directory / "trial", options.seed, report) as trial:
             rounds(trial, wires, options.rounds)
         wrong = sum(bool(each.wrong) for each in trial.outcomes)
         result = {"rounds": len(trial.outcomes), "troubles": wires.done(), "wrong_after_trouble": wrong}

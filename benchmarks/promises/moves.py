@@ -51,7 +51,7 @@ STEPS = ("update", "move", "rewire", "move back")
 
 @dataclass(frozen=True)
 class Program:
-    """What a job runs on an engine; ``updated`` are fields of another form of it that does the same."""
+    """The code of a job on an engine; ``updated`` are fields of another form that does the same."""
 
     engine: str
     path: str
@@ -67,7 +67,7 @@ SPARK_COUNT = Program("spark", SPARK_JOBS, "count", {"trigger": "200 millisecond
 
 @dataclass(frozen=True)
 class Pair:
-    """What ``relay`` runs at the one site and at the other, and whether it changes the kind of engine."""
+    """The code of ``relay`` at either site; true if a move changes the kind of engine."""
 
     relay: tuple[Program, Program]
     counted: Program
@@ -92,7 +92,7 @@ class Sites:
 
 @dataclass(frozen=True)
 class Form:
-    """How the two jobs are wanted now: at which site, in which form, tied by which topic."""
+    """The desired form of the two jobs: site, form, and the topic between them."""
 
     site: int = 0
     updated: bool = False
@@ -173,7 +173,7 @@ class Trial:
             "job_path": program.path,
         }
 
-    def wanted(self, form: Form) -> Composition:
+    def desired(self, form: Form) -> Composition:
         """A form, checked and complete."""
         loaded = load_composition(
             self.composition(form),
@@ -186,7 +186,7 @@ class Trial:
 
     def apply(self, form: Form) -> Operation:
         """Have a form carried out.  Raises :class:`RuntimeError` when it was not."""
-        operation, _ = self.coordinator.apply(self.wanted(form))
+        operation, _ = self.coordinator.apply(self.desired(form))
         if not operation.wait(PATIENCE) or operation.state != "succeeded":
             raise RuntimeError(f"{self.name}: {operation.to_dict()}")
         if any(each.note for each in operation.actions.values()):
@@ -244,7 +244,7 @@ class Trial:
 
     def _floor(self, rounds: int, rate: float) -> list[float]:
         """The gaps (s) of the counting job alone, stopped and started by bare calls."""
-        job = self.wanted(Form()).jobs[f"counted-{self.mark}"]
+        job = self.desired(Form()).jobs[f"counted-{self.mark}"]
         job = replace(
             job,
             job_name=f"floor-{self.mark}",

@@ -51,17 +51,17 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Account:
-    """What became of ``messages`` that were sent: so many lost, so many counted more than once."""
+    """The outcome of ``messages`` that were sent: counts of lost ones and of those counted more than once."""
 
     messages: int
     lost: int
     doubled: int
 
 
-def await_that(ask: Callable[[], _T], wanted: Callable[[_T], bool], patience: float = PATIENCE) -> _T:
-    """Ask until the answer is as wanted; raises :class:`TimeoutError` with the last answer."""
+def await_that(ask: Callable[[], _T], accept: Callable[[_T], bool], patience: float = PATIENCE) -> _T:
+    """Ask until the answer is accepted; raises :class:`TimeoutError` with the last answer."""
     deadline = time.monotonic() + patience
-    while not wanted(answer := ask()):
+    while not accept(answer := ask()):
         if time.monotonic() > deadline:
             raise TimeoutError(f"still {answer!r} after {patience} s")
         time.sleep(0.05)
@@ -89,9 +89,9 @@ class Link(Relay):
         self.close_connections()
         self._whole.set()
 
-    def refuse(self, wanted: bool) -> None:
-        """Whether all connections are closed at once."""
-        self._refusing = wanted
+    def refuse(self, refusing: bool) -> None:
+        """True if all connections are closed at once."""
+        self._refusing = refusing
         self.close_connections()
 
     def serve(self, connection: object) -> None:
@@ -108,7 +108,7 @@ class Link(Relay):
 
 
 class Counts:
-    """What the counting jobs say, by text: the highest count."""
+    """The highest count that the counting jobs report, by text."""
 
     def __init__(self, broker: MosquittoServer) -> None:
         self._counts: dict[str, int] = {}
@@ -334,10 +334,10 @@ class Rig:
             await_that(lambda: len(self.counts), lambda count: count > before)
             fault(self)
             load.finish()
-            self.settle(load)
+            self.await_arrivals(load)
             return self.counts.account(load.texts)
 
-    def settle(self, load: Load, patience: float = 60.0) -> None:
+    def await_arrivals(self, load: Load, patience: float = 60.0) -> None:
         """Wait until all that was sent has arrived, or nothing has for so long (s)."""
         missing, since = len(load.texts), time.monotonic()
         while missing and time.monotonic() - since < patience:

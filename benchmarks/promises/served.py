@@ -65,7 +65,7 @@ class Served:
 
     @property
     def killed(self) -> bool:
-        """Whether it has ended by SIGKILL."""
+        """True if it was ended by SIGKILL."""
         return self._process.poll() == -signal.SIGKILL
 
     def kill(self) -> None:

@@ -67,7 +67,7 @@ def await_cleared(place: Place) -> None:
     deadline = time.monotonic() + _PATIENCE
     while place.engine.running() and time.monotonic() < deadline:
         time.sleep(0.05)
-    state = place.broker.look()
+    state = place.broker.read()
     for session in state.sessions:
         _as_client(place.broker.address, session, ())
     _as_client(place.broker.address, "", state.retained)
@@ -98,11 +98,11 @@ class Probe:
         """Publish one message, and wait until the broker has it."""
         self._in.publish(IN, text, 1).wait_for_publish(30)
 
-    def await_output(self, wanted: Sequence[str], seconds: float) -> bool:
-        """Wait until so much has come out; answers whether it is what is wanted."""
+    def await_output(self, expected: Sequence[str], seconds: float) -> bool:
+        """Wait for the expected output; true if nothing else came."""
         with self._changed:
-            self._changed.wait_for(lambda: len(self.received) >= len(wanted), seconds)
-            return self.received == list(wanted)
+            self._changed.wait_for(lambda: len(self.received) >= len(expected), seconds)
+            return self.received == list(expected)
 
     def close(self) -> None:
         """Let go of the brokers."""

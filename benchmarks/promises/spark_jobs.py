@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 
 def counted(messages: DataFrame) -> DataFrame:
-    """How often each message has come, as ``MESSAGE,COUNT``."""
+    """The count of each message, as ``MESSAGE,COUNT``."""
     counts = messages.groupBy(F.col("value").cast("string").alias("key")).count()
     return counts.select(F.concat_ws(",", "key", F.col("count").cast("string")).alias("value"))
 

@@ -259,7 +259,7 @@ class Trial:
         raise _Wrong(f"still at work after {patience:g} s")
 
     def _is_gone(self, client: Client) -> bool:
-        """Whether the composition was deleted; a deletion that waits for its next try is waited for."""
+        """True if the composition was deleted; waits for a deletion whose next try is due."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             self._await_idle(client, None)
@@ -277,12 +277,12 @@ class Trial:
 
     def _must_be(self, state: str | None, client: Client) -> None:
         version = self.versions[state] if state else None
-        self._settled(version.jobs if version else (), client)
+        self._await_deployment(version.jobs if version else (), client)
         if version is not None:
             self._passes(version)
 
-    def _settled(self, jobs: Sequence[Form], client: Client) -> None:
-        """Wait until engines, brokers and the store hold what is wanted, and nothing else."""
+    def _await_deployment(self, jobs: Sequence[Form], client: Client) -> None:
+        """Wait until engines, brokers and the store contain the desired deployment, and nothing else."""
         deadline = time.monotonic() + PATIENCE
         while True:
             found = faults(self.places, jobs, self.store)

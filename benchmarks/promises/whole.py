@@ -36,7 +36,7 @@ _SECTIONS: Mapping[str, _Section] = {
 
 
 def _figures(section: _Section, long: bool) -> dict[str, Any]:
-    """What a section prints; it says what it does on standard error.
+    """The output of a section; its progress goes to standard error.
 
     Raises :class:`RuntimeError` when it ends without figures.
     """
@@ -53,7 +53,7 @@ def _figures(section: _Section, long: bool) -> dict[str, Any]:
 
 
 def _all_figures(long: bool) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """What each section printed, and of those that printed nothing what became of them."""
+    """The output of each section, or the reason for which it has none."""
     found, failed = {}, {}
     for name, section in _SECTIONS.items():
         try:

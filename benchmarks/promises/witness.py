@@ -1,4 +1,4 @@
-"""What is really there, asked of engines and brokers themselves and never of SpecK."""
+"""The actual deployment, read from engines and brokers themselves and never from SpecK."""
 
 from __future__ import annotations
 
@@ -135,8 +135,8 @@ class MosquittoWitness:
     pid: int
     database: Path
 
-    def look(self) -> BrokerState:
-        """What the broker holds now."""
+    def read(self) -> BrokerState:
+        """The broker's sessions and messages now."""
         before = self._written()
         os.kill(self.pid, signal.SIGUSR1)
         deadline = time.monotonic() + _PATIENCE
@@ -162,7 +162,7 @@ _MESSAGE, _RETAINED, _SUBSCRIPTION, _CLIENT = 2, 4, 5, 6
 
 
 def parse_database(data: bytes) -> BrokerState:
-    """What a persistence file of Mosquitto 2 holds."""
+    """The contents of a persistence file of Mosquitto 2."""
     sessions: dict[str, list[str]] = {}
     topics: dict[bytes, str] = {}
     retained: set[str] = set()

@@ -275,7 +275,7 @@ def test_an_operation_is_followed_over_tls(secured: Secured) -> None:
 def test_a_certificate_is_renewed_while_the_server_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("speck.server.tls._LOOK_AGAIN", 0.0)
+    monkeypatch.setattr("speck.server.tls._CHECK_PERIOD", 0.0)
     ca, key = certificate(tmp_path, "server")
     with rest_server(tmp_path, certificate=Certificate(ca, key)) as rest:
         new, new_key = certificate(tmp_path, "new")

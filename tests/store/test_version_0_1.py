@@ -275,7 +275,7 @@ def test_abandoned_work_is_reaped_when_its_site_answers(successor: Successor) ->
     successor.wait()
     for address in GONE:
         successor.world.up(address)
-    eventually(lambda: successor.reconcile() or successor.get("/left-behind"), lambda left: left == [])
+    eventually(lambda: successor.reconcile() or successor.get("/left-behind"), lambda found: found == [])
     assert old.attempt.id not in successor.world.engine(GONE[0]).jobs
     assert successor.world.broker(GONE[1]).sessions == {}
     (edge,) = successor.world.running("edge")
