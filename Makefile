@@ -1,10 +1,12 @@
-# Everything sets up what it needs. Setting up talks on standard error only, so that what a command
-# prints on standard output is its own (make demo ARGS=--json prints one object).
+# Every target installs its own requirements. Installation writes to standard error only: standard output
+# carries the output of the command itself (make demo ARGS=--json prints one object).
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
+# The tests start hundreds of Python processes, which must not compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON ?= python3
 VENV := .venv
@@ -19,62 +21,67 @@ JAVA_SOURCES := $(shell find $(CONNECTORS) $(FLINK_JOBS) -name target -prune -o 
 PIP := $(BIN)/pip --disable-pip-version-check -q install --use-pep517 -c constraints.txt
 MAVEN := mvn -q -B -f $(CONNECTORS)/pom.xml
 
-.PHONY: help demo test check docs pictures bench jars setup pyflink classes browser shells assets clean
+.PHONY: help demo quick test check docs pictures bench jars setup pyflink classes browser shells assets clean
 
 help:
-	@echo "make demo [ARGS='...']   the road-traffic demo (ARGS: see speck demo --help)"
-	@echo "make setup jars          what the command speck needs, in .venv/bin, without a demo"
-	@echo "make test [ARGS='...']   all tests (ARGS: for pytest)"
-	@echo "make check               lint, strict types, import direction, documentation, dependency audit"
-	@echo "make docs                the documentation, as a site in build/docs"
-	@echo "make bench               all benchmarks"
-	@echo "make pyflink             a Python with PyFlink, for Python programs on Flink"
-	@echo "make assets              the dashboard's libraries anew, at the versions that are pinned"
+	@echo "make demo [ARGS='...']   run the road-traffic demo (ARGS: see speck demo --help)"
+	@echo "make setup jars          install the command speck in .venv/bin, without a demo"
+	@echo "make quick [ARGS='...']  run the tests that need no engine, broker or browser (ARGS: for pytest)"
+	@echo "make test [ARGS='...']   run all tests (ARGS: for pytest)"
+	@echo "make check               check style, types, imports, documentation and dependencies"
+	@echo "make docs                build the documentation as a site in build/docs"
+	@echo "make bench               run all benchmarks"
+	@echo "make pyflink             install PyFlink, for Python programs on Flink, in .pyflink"
+	@echo "make assets              download the dashboard's libraries again, at their pinned versions"
 
 demo: setup jars
 	@$(BIN)/speck demo $(ARGS)
 
-test: $(VENV)/dev jars
-	@$(MAKE) pyflink || echo "no PyFlink: its tests are skipped" >&2
-	@$(MAKE) classes || echo "no archive of classes: engines start as slowly as ever" >&2
-	@$(MAKE) browser || echo "no Chromium: the tests of the dashboard are skipped" >&2
-	@$(MAKE) shells || echo "no zsh or fish: the tests of their completion are skipped" >&2
+# Needs the virtual environment alone. A test that starts an engine fails here (tests/support/tiers.py).
+quick: $(VENV)/dev
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not engine" $(ARGS)
+
+test: system $(VENV)/dev jars
+	@$(MAKE) pyflink || echo "PyFlink is not installed: its tests are skipped" >&2
+	@$(MAKE) classes || echo "The class archives were not written: engines start slowly" >&2
+	@$(MAKE) browser || echo "Chromium is not installed: the tests of the dashboard in a browser are skipped" >&2
+	@$(MAKE) shells || echo "zsh or fish is not installed: the tests of its completion are skipped" >&2
 	@$(MAVEN) verify
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --durations=30 $(ARGS)
 
-check: $(VENV)/dev
+check: system $(VENV)/dev
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(MAKE) docs
 	@$(BIN)/python -m scripts.audit
-	@echo "check: all well"
+	@echo "check: no faults found"
 
-# All pages anew: Sphinx tells what is wrong with a page only when it reads it.
-docs: $(VENV)/dev
+# Rebuilds all pages: Sphinx reports the faults of a page only when it reads the page.
+docs: system $(VENV)/dev
 	@$(BIN)/python -m sphinx -E -a -q -W --keep-going -d build/doctrees docs build/docs
 	@echo "build/docs/index.html" >&2
 
-# Graphviz (dot); the drawings are committed, so that nobody else needs it.
+# Needs Graphviz (dot). The drawings are committed, so that no other target needs it.
 pictures:
 	@for picture in docs/pictures/*.dot; do dot -Tsvg "$$picture" -o "$${picture%.dot}.svg"; done
 
-bench: $(VENV)/dev jars
+bench: system $(VENV)/dev jars
 	@for name in plan store reconcile scrape hop deploy; do echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done
 
 jars: $(BUILT)
 
-# One run of Maven builds all.
+# One run of Maven builds all jars.
 $(BUILT) &: $(JAVA_SOURCES) | system
-	@echo "building the connectors and the Flink programs (Maven; half a minute, and more the first time)" >&2
+	@echo "building the connectors and the Flink programs with Maven (30 s; longer the first time)" >&2
 	@$(MAVEN) -DskipTests package >&2
 	@touch $(BUILT)
 
-setup: $(VENV)/run
+setup: system $(VENV)/run
 
-$(VENV)/run: setup.cfg pyproject.toml constraints.txt | system
-	@echo "making the virtual environment (a minute or two)" >&2
+$(VENV)/run: setup.cfg pyproject.toml constraints.txt
+	@echo "creating the virtual environment (one or two minutes)" >&2
 	@[ -x $(BIN)/pip ] || $(PYTHON) -m venv $(VENV) >&2
 	@$(PIP) -e '.[flink,graph]' >&2
 	@touch $@
@@ -83,20 +90,20 @@ $(VENV)/dev: $(VENV)/run
 	@$(PIP) -e '.[dev,docs]' >&2
 	@touch $@
 
-# An environment of its own: what PyFlink needs does not fit beside what SpecK needs.
+# A separate environment: the dependencies of PyFlink conflict with those of SpecK.
 pyflink: $(PYFLINK)/made
 
 $(PYFLINK)/made: requirements-pyflink.txt
-	@echo "making the Python with PyFlink" >&2
+	@echo "creating the virtual environment with PyFlink" >&2
 	@[ -x $(PYFLINK)/bin/pip ] || $(PYTHON) -m venv $(PYFLINK) >&2
 	@$(PYFLINK)/bin/pip --disable-pip-version-check -q install --no-deps -r requirements-pyflink.txt >&2
 	@touch $@
 
-# Engines start in half the processor time.
+# Class archives halve the processor time that an engine takes to start.
 classes: $(VENV)/share/speck/spark.jsa
 
 $(VENV)/share/speck/spark.jsa: $(VENV)/run | system
-	@echo "archiving the classes that the engines load" >&2
+	@echo "writing the class archives of the engines" >&2
 	@$(BIN)/speck local prepare
 
 browser:

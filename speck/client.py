@@ -1,4 +1,4 @@
-"""The server's REST interface, as the command line uses it."""
+"""A client of the server's REST interface, for the command line."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from speck.errors import ServerError
 
 DEFAULT_URL = "http://127.0.0.1:8180"
 _CONNECT = 5.0  # s
-_PIECE = 256 * 1024  # bytes read at once
-_OPERATIONS = 200  # that the server lists at once
-_READ = 60.0  # s, beyond what the server was asked to wait
+_CHUNK = 256 * 1024  # bytes
+_PAGE = 200  # operations; the most that the server lists in one answer
+_READ = 60.0  # s, in addition to the time that the server was asked to wait
 
-
-# What requests raises for an address before it connects to anything.
-_NO_ADDRESS = (
+# Errors that requests raises for an invalid address, before it connects.
+_INVALID_ADDRESS = (
     requests.exceptions.InvalidURL,
     requests.exceptions.InvalidSchema,
     requests.exceptions.MissingSchema,
@@ -34,7 +33,7 @@ _NO_ADDRESS = (
 
 
 class RequestRefused(ServerError):
-    """The server answered with a problem: its HTTP ``status``, and ``faults`` where input was at fault."""
+    """The server answered with a problem: its HTTP ``status``, and the ``faults`` of invalid input."""
 
     def __init__(self, status: int, detail: str, faults: list[dict[str, Any]]) -> None:
         self.status, self.faults = status, faults
@@ -42,7 +41,7 @@ class RequestRefused(ServerError):
 
 
 class _Login(requests.auth.AuthBase):
-    """Shows the token, asked for when it is needed first, and keeps any other login from being sent."""
+    """Sends the token, which is read at the first request, and no other login (such as one of .netrc)."""
 
     def __init__(self, token: Callable[[], str | None]) -> None:
         self._token = cache(token)
@@ -54,13 +53,13 @@ class _Login(requests.auth.AuthBase):
 
 
 class Client:
-    """A connection to one server.  Answers are plain data, as the OpenAPI document describes them.
+    """A client of one server.  Answers are plain data, as in the OpenAPI document.
 
-    ``token`` is a bearer token, or says what it is; ``ca`` a PEM file of the authorities that are trusted
-    instead of the system's.
+    ``token`` is a bearer token, or a function that returns it; ``ca`` a PEM file of the authorities that are
+    trusted instead of the system's.
 
-    Raises :class:`~speck.errors.ServerError` when there is no answer, or no way to ask;
-    :class:`RequestRefused` when the answer is an error.
+    Methods raise :class:`~speck.errors.ServerError` if there is no answer, and :class:`RequestRefused` if the
+    answer is an error.
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class Client:
         ca: Path | None = None,
     ) -> None:
         self.url = url.rstrip("/")
-        self.patience = _READ  # s, for an answer, beyond what the server was asked to wait
+        self.patience = _READ  # s, the read timeout in addition to the time that the server was asked to wait
         self._session = requests.Session()
         self._session.auth = _Login(token if callable(token) else lambda: token)
         self._session.headers["X-Requested-By"] = "speck"
@@ -79,14 +78,14 @@ class Client:
     def plan(
         self, text: bytes, name: str, base_revision: int | None = None, leave_behind: Sequence[str] = ()
     ) -> dict[str, Any]:
-        """The plan of a composition's text."""
-        left = list(leave_behind)
-        return self._apply(text, name, dry_run="true", base_revision=base_revision, leave_behind=left)
+        """The plan of a composition's text; ``leave_behind`` are the addresses that it abandons."""
+        places = list(leave_behind)
+        return self._apply(text, name, dry_run="true", base_revision=base_revision, leave_behind=places)
 
     def apply(
         self, text: bytes, name: str, *, base_revision: int | None = None, wait: float = 0, **extra: Any
     ) -> dict[str, Any]:
-        """Apply a composition's text; answers the operation."""
+        """Apply a composition's text; returns the operation."""
         return self._apply(text, name, base_revision=base_revision, wait=wait, **extra)
 
     def _apply(self, text: bytes, name: str, **query: Any) -> dict[str, Any]:
@@ -104,16 +103,16 @@ class Client:
         """The last operations (on a composition), newest first, without their actions."""
         found: list[dict[str, Any]] = []
         while len(found) < limit:
-            asked = min(_OPERATIONS, limit - len(found))
+            size = min(_PAGE, limit - len(found))
             before = found[-1]["id"] if found else ""
-            page = self._many("/operations", limit=asked, composition=composition, before=before)
+            page = self._many("/operations", limit=size, composition=composition, before=before)
             found += page
-            if len(page) < asked:
+            if len(page) < size:
                 break
         return found
 
     def follow(self, identifier: str, pause: float = 0.25) -> Iterator[dict[str, Any]]:
-        """The operation again and again, ``pause`` seconds apart, the last time when it has ended."""
+        """Poll the operation every ``pause`` seconds; the last value is the ended operation."""
         while True:
             operation = self.operation(identifier)
             yield operation
@@ -130,7 +129,7 @@ class Client:
         return self._one("GET", f"/jobs/{_quoted(name)}")
 
     def delete_job(self, name: str, wait: float = 0, **why: Any) -> dict[str, Any]:
-        """Stop and forget one job; answers the operation."""
+        """Stop and delete one job; returns the operation."""
         return self._one("DELETE", f"/jobs/{_quoted(name)}", wait=wait, **why)
 
     def compositions(self) -> list[dict[str, Any]]:
@@ -150,7 +149,7 @@ class Client:
         return self._one("GET", f"/compositions/{_quoted(name)}/revisions/{number}")
 
     def difference(self, name: str, before: int | None = None, after: int | None = None) -> dict[str, Any]:
-        """What differs between two revisions."""
+        """The differences between two revisions."""
         return self._one("GET", f"/compositions/{_quoted(name)}/diff", before=before, after=after)
 
     def plan_rollback(
@@ -169,7 +168,7 @@ class Client:
         wait: float = 0,
         **why: str,
     ) -> dict[str, Any]:
-        """Go back to an earlier revision; answers the operation.  ``why``: ``author`` and ``message``."""
+        """Go back to an earlier revision; returns the operation.  ``why``: ``author`` and ``message``."""
         path = f"/compositions/{_quoted(name)}/rollback"
         return self._one("POST", path, revision=revision, base_revision=base_revision, wait=wait, **why)
 
@@ -181,30 +180,30 @@ class Client:
     def delete_composition(
         self, name: str, *, base_revision: int | None = None, wait: float = 0, **why: Any
     ) -> dict[str, Any]:
-        """Stop and forget all jobs of a composition; answers the operation."""
+        """Stop and delete all jobs of a composition; returns the operation."""
         path = f"/compositions/{_quoted(name)}"
         return self._one("DELETE", path, base_revision=base_revision, wait=wait, **why)
 
     def sites(self) -> list[dict[str, Any]]:
-        """The site inventory with what can be reached."""
+        """The site inventory, with the reachability of each engine and broker."""
         return self._many("/sites")
 
     def check_sites(self) -> list[dict[str, Any]]:
-        """What each engine and each broker tells of itself, and what is wrong."""
+        """The health checks of all engines and brokers."""
         return self._many("/sites/check")
 
     def left_behind(self) -> list[dict[str, Any]]:
-        """What was left behind at engines and brokers, and is ended when they answer."""
+        """The abandoned attempts and sessions, which are ended when their engine or broker answers."""
         return self._many("/left-behind")
 
     def forget_left_behind(self, places: Sequence[str], author: str = "") -> list[dict[str, Any]]:
-        """Forget what was left behind at places that never come back; answers what is left still."""
+        """Forget what was abandoned at places that never come back; returns the remaining entries."""
         query = {"place": list(places), "author": author}
         answer: list[dict[str, Any]] = self._ask("DELETE", "/left-behind", query=query)
         return answer
 
     def log(self, name: str, lines: int = 100) -> dict[str, Any]:
-        """The last lines that a job's engine has of it."""
+        """The last lines of a job's log at its engine."""
         return self._one("GET", f"/jobs/{_quoted(name)}/logs", lines=lines)
 
     def rates(self) -> dict[str, Any]:
@@ -216,18 +215,18 @@ class Client:
         return self._many("/events", limit=limit, **filters)
 
     def check_store(self) -> list[dict[str, Any]]:
-        """What is wrong with the server's store."""
+        """The faults of the server's store."""
         return self._many("/store/check")
 
     def back_up(self) -> Iterator[bytes]:
-        """A backup of the server's store, in pieces; whole when it ends without an error."""
+        """A backup of the server's store in chunks; complete if the iteration ends without an error."""
         timeout = (_CONNECT, self.patience)
         with self._translated(self.patience):
             answer = self._send("GET", "/store/backup", timeout=timeout, stream=True)
             if not answer.ok:
                 self._body(answer)
             with answer:
-                yield from answer.iter_content(_PIECE)
+                yield from answer.iter_content(_CHUNK)
 
     def _one(self, method: str, path: str, **query: Any) -> dict[str, Any]:
         answer: dict[str, Any] = self._ask(method, path, query=query)
@@ -247,7 +246,7 @@ class Client:
     def _send(self, method: str, path: str, **kwargs: Any) -> requests.Response:
         if self._ca is not None:
             kwargs["verify"] = self._ca
-        # A server of ours sends nobody elsewhere, and the token is for it alone.
+        # SpecK's server does not redirect, and another server must not receive the token.
         return self._session.request(method, self.url + path, allow_redirects=False, **kwargs)
 
     @contextmanager
@@ -264,34 +263,34 @@ class Client:
                 f"no SpecK server at {self.url} (start one with `speck serve`, or name it with --server)"
             ) from error
         except requests.JSONDecodeError as error:
-            raise ServerError(f"{self.url} does not answer as a SpecK server does") from error
-        except _NO_ADDRESS as error:
-            message = f"{self.url!r} is not a server's address (expected http://HOST:PORT)"
+            raise ServerError(f"{self.url} is not a SpecK server (its answer has another format)") from error
+        except _INVALID_ADDRESS as error:
+            message = f"{self.url!r} is not the address of a server (expected http://HOST:PORT)"
             raise ServerError(message) from error
         except requests.RequestException as error:
             raise ServerError(f"{self.url}: {error}") from error
 
     def _body(self, answer: requests.Response) -> Any:
-        """The answer's data; an error that it tells of is raised."""
+        """The data of an answer; raises its problem."""
         body = answer.json()
         if answer.ok and not answer.is_redirect:
             return body
         if not isinstance(body, dict):
-            raise ServerError(f"{self.url} does not answer as a SpecK server does")
+            raise ServerError(f"{self.url} is not a SpecK server (its answer has another format)")
         detail = body.get("detail", answer.reason)
         raise RequestRefused(answer.status_code, str(detail), list(body.get("faults", ())))
 
 
 def _distrust(error: Exception) -> str:
-    """Why no TLS connection could be made, in one line."""
+    """The reason for a failed TLS connection, in one line."""
     text = str(error)
     if "WRONG_VERSION_NUMBER" in text or "RECORD_LAYER_FAILURE" in text:
-        return "it does not speak TLS (expected http:// in its address)"
+        return "it does not use TLS (expected http:// in its address)"
     if "CERTIFICATE_VERIFY_FAILED" in text:
         reason = text.partition("certificate verify failed: ")[2].partition(" (_ssl")[0]
         advice = "name its authority with --ca or SPECK_CA"
-        return f"its certificate is refused: {reason or 'not trusted'} ({advice})"
-    return "no secure connection could be made"
+        return f"its certificate is not accepted: {reason or 'not trusted'} ({advice})"
+    return "the TLS connection failed"
 
 
 def _quoted(name: str) -> str:

@@ -1,31 +1,31 @@
-"""The errors of SpecK, one small tree.
+"""The errors of SpecK in one small tree.
 
 ::
 
     SpeckError
     ├── InvalidInput               bad file, job, inventory or request; carries every fault found
-    │   └── UnreadableInput        no YAML or JSON, too large, nested too deeply
+    │   └── UnreadableInput        not YAML or JSON, too large, nested too deeply
     ├── NotFound                   no such job, composition, revision or operation
     ├── Conflict                   the request does not fit the current state
-    │   ├── StaleRevision          planned from a revision that is no longer the last one
+    │   ├── StaleRevision          planned from a revision that is no longer the latest
     │   └── Busy                   another operation runs on the same composition
-    ├── Overloaded                 too many operations run to accept another
+    ├── Overloaded                 too many operations are running to accept another
     ├── StoreError                 the store cannot be read or written
-    │   ├── StoreLocked            another process holds the store
-    │   ├── StoreFull              no room to write; the data can be read
+    │   ├── StoreLocked            another process has the store open
+    │   ├── StoreFull              no space left to write; the data can be read
     │   └── StoreDamaged           the files differ from those that were written
     ├── BinderError                an engine or a broker failed a request
     │   ├── Unreachable            no connection
-    │   │   └── SecretUnavailable  a reference to a secret leads nowhere
+    │   │   └── SecretUnavailable  a secret is not set or cannot be read
     │   ├── OutcomeUnknown         connected, no answer in time
     │   ├── Rejected               answered with a refusal (the job's own code may be why)
-    │   ├── NoCapacity             no room for the job
+    │   ├── NoCapacity             no capacity for the job
     │   └── DrainTimeout           a job did not drain its input before the deadline
     ├── LocalError                 an engine or broker of this machine could not be started or stopped
     └── ServerError                the command line got no answer from the server
 
-A message names the thing, the value, and what would be right.  An error of a third party is
-translated at the edge where it enters (a binder, the store, the client), its cause chained.
+A message names the thing, the value, and the right form.  Errors of third-party libraries are translated
+where they enter (binder, store, client), with the cause chained.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from dataclasses import dataclass
 
 
 class SpeckError(Exception):
-    """Base of every error that SpecK raises on purpose."""
+    """The base of all errors that SpecK raises deliberately."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong, or worth a warning, in what a user wrote.
+    """One fault or warning about a user's input.
 
-    ``job`` and ``field`` say where (either may be absent), ``value`` what stands there, ``line`` the
-    1-based line of the YAML text where it is known, ``message`` what is wrong and what would be right.
+    ``job`` and ``field`` locate it (either may be ``None``), ``value`` is the faulty value, ``line`` the
+    1-based line of the YAML text if known, ``message`` the fault and the right form.
     """
 
     message: str
@@ -54,12 +54,12 @@ class Fault:
 
     def __str__(self) -> str:
         where = f"line {self.line}: " if self.line is not None else ""
-        who = f"job {self.job!r}: " if self.job is not None else ""
-        return f"{where}{who}{self.message}"
+        subject = f"job {self.job!r}: " if self.job is not None else ""
+        return f"{where}{subject}{self.message}"
 
 
 class InvalidInput(SpeckError):
-    """What a user wrote cannot be accepted; ``faults`` holds everything that is wrong, not only the first."""
+    """A user's input is rejected; ``faults`` are all of its faults, not only the first."""
 
     def __init__(self, faults: Iterable[Fault], subject: str = "input") -> None:
         self.faults = tuple(faults)
@@ -68,19 +68,19 @@ class InvalidInput(SpeckError):
 
 
 class UnreadableInput(InvalidInput):
-    """What a user wrote is not even a document."""
+    """A user's input is not a YAML or JSON document."""
 
 
 class NotFound(SpeckError):
-    """No such job, composition, revision or operation."""
+    """There is no such job, composition, revision or operation."""
 
 
 class Conflict(SpeckError):
-    """The request does not fit what is there now."""
+    """The request does not fit the current state."""
 
 
 class StaleRevision(Conflict):
-    """The request was made from a revision that is no longer the last one."""
+    """The request was planned from a revision that is no longer the latest."""
 
     def __init__(self, composition: str, base: int, current: int) -> None:
         self.composition, self.base, self.current = composition, base, current
@@ -91,11 +91,11 @@ class StaleRevision(Conflict):
 
 
 class Busy(Conflict):
-    """Another operation is at work on the same composition."""
+    """Another operation is running on the same composition."""
 
 
 class Overloaded(SpeckError):
-    """So much is at work that nothing is taken on now."""
+    """Too many operations are running to accept another."""
 
 
 class StoreError(SpeckError):
@@ -103,21 +103,21 @@ class StoreError(SpeckError):
 
 
 class StoreLocked(StoreError):
-    """Another process holds the store (LevelDB belongs to one process at a time)."""
+    """Another process has the store open (LevelDB allows one process at a time)."""
 
 
 class StoreFull(StoreError):
-    """There is no room to write; what is there can be read."""
+    """There is no space left to write; the data can be read."""
 
 
 class StoreDamaged(StoreError):
-    """What lies in the store's directory is not what was written there."""
+    """The files in the store's directory differ from those that were written."""
 
 
 class BinderError(SpeckError):
-    """An engine or a broker did not do what it was asked.
+    """An engine or a broker failed a request.
 
-    ``address`` is the engine or broker; the message holds its own words in one readable line.
+    ``address`` is that of the engine or broker; the message has its own words in one readable line.
     """
 
     def __init__(self, message: str, *, address: str = "") -> None:
@@ -126,11 +126,11 @@ class BinderError(SpeckError):
 
 
 class Unreachable(BinderError):
-    """The engine or broker cannot be connected to; nothing was asked of it."""
+    """There is no connection to the engine or broker; no request was sent."""
 
 
 class SecretUnavailable(Unreachable):
-    """A secret for an engine or a broker is missing: its reference leads nowhere."""
+    """A secret for an engine or a broker is not set, or cannot be read."""
 
 
 class OutcomeUnknown(BinderError):
@@ -142,7 +142,7 @@ class Rejected(BinderError):
 
 
 class NoCapacity(BinderError):
-    """The engine has no room for the job."""
+    """The engine has no capacity for the job."""
 
 
 class DrainTimeout(BinderError):
@@ -154,8 +154,8 @@ class LocalError(SpeckError):
 
 
 class ServerError(SpeckError):
-    """The command line could not get an answer out of the server."""
+    """The command line got no answer from the server."""
 
 
-# Binders of other packages raise errors by the names of version 0.1.
+# Binders of other packages may use the names of version 0.1.
 NoAnswer, Refused, NoSecret = OutcomeUnknown, Rejected, SecretUnavailable

@@ -1,7 +1,7 @@
-"""The log: one line an event, with what it belongs to, as text for people or JSON for machines.
+"""The log: one line for each event, with its context, as text for people or JSON for machines.
 
-What a line belongs to (operation, composition, job, attempt, site) is said once, where that work begins
-(:func:`about`), and goes with it into the threads that it uses (:func:`carried`).
+The context of a line (operation, composition, job, attempt, site) is bound once, where the work begins
+(:func:`about`), and passed on to the threads that the work uses (:func:`carried`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 _T = TypeVar("_T")
 
-# What else a line may say of itself (``extra=`` of the logging module).
+# Further fields of a line (``extra=`` of the logging module).
 FIELDS = (
     *("operation", "composition", "job", "attempt", "site"),
     *("event_kind", "author", "binder", "address", "call", "seconds", "error"),
@@ -27,31 +27,31 @@ FIELDS = (
 
 
 def about(**fields: str | None) -> AbstractContextManager[None]:
-    """What is logged inside says this of itself; a field that is empty is left out."""
+    """Bind these fields to all lines that are logged inside; empty fields are omitted."""
     return structlog.contextvars.bound_contextvars(**{key: value for key, value in fields.items() if value})
 
 
 def carried(work: Callable[[], _T]) -> Callable[[], _T]:
-    """The same work for another thread, with what is logged here said of it there."""
+    """The same work for another thread, with the present context of the log."""
     return partial(copy_context().run, work)
 
 
 def configure(form: str, level: str) -> None:
-    """Have this process log as ``text`` or ``json``, from this level on, to standard error.
+    """Configure this process to log as ``text`` or ``json``, from this level on, to standard error.
 
-    Libraries log no details, whatever the level: nobody can say what is in them.
+    Libraries log at INFO and above whatever the level: their details might contain secrets.
     """
-    wanted = logging.getLevelNamesMapping()[level.upper()]
-    logging.basicConfig(level=max(wanted, logging.INFO), handlers=[handler(form, sys.stderr)], force=True)
+    threshold = logging.getLevelNamesMapping()[level.upper()]
+    logging.basicConfig(level=max(threshold, logging.INFO), handlers=[handler(form, sys.stderr)], force=True)
     for own in ("speck", "binders"):
-        logging.getLogger(own).setLevel(wanted)
+        logging.getLogger(own).setLevel(threshold)
 
 
 def handler(form: str, stream: TextIO) -> logging.Handler:
-    """Writes each line as ``text`` or ``json``."""
-    found = logging.StreamHandler(stream)
-    found.setFormatter(_formatter(form))
-    return found
+    """A handler that writes lines as ``text`` or ``json``."""
+    stream_handler = logging.StreamHandler(stream)
+    stream_handler.setFormatter(_formatter(form))
+    return stream_handler
 
 
 def _formatter(form: str) -> logging.Formatter:
@@ -76,7 +76,7 @@ def _without_empty(logger: WrappedLogger, method: str, line: EventDict) -> Event
     return {key: value for key, value in line.items() if value not in ("", None)}
 
 
-# What ends a line or moves a terminal's cursor: a text of somebody else, a path that was asked for, an
+# Characters that end a line or move a terminal's cursor: foreign text, such as a requested path or an
 # engine's error, must not look like a line of its own.  JSON escapes the first 32 itself.
 _BESIDE_JSON = (*range(0x7F, 0xA0), 0x2028, 0x2029)
 _ESCAPED_BESIDE_JSON = {each: chr(each).encode("unicode_escape").decode() for each in _BESIDE_JSON}
@@ -96,7 +96,7 @@ def _json() -> list[Processor]:
 
 
 def _text() -> list[Processor]:
-    # Not its own traceback: that shows the values of local variables, which may be secrets.
+    # Not structlog's own traceback, which shows the values of local variables: these may be secrets.
     traceback: Any = structlog.dev.plain_traceback
     return [
         structlog.dev.ConsoleRenderer(

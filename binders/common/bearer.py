@@ -1,4 +1,4 @@
-"""The token of an engine's login, as it can be shown to an engine."""
+"""The bearer token of an engine's login."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import re
 
 from speck.errors import Unreachable
 
-# What a header of HTTP can carry, whatever its version ("ASCII-Value" of gRPC over HTTP/2): a library would
-# only say that a header is illegal, and repeat it.
+# The values that an HTTP header can carry in every version ("ASCII-Value" of gRPC over HTTP/2).  They are
+# checked here, since an error of a library would repeat the value, which is a secret.
+
 _TOKEN = re.compile(r"[\x20-\x7e]+\Z")
 
 
 def checked_token(address: str, token: str) -> str:
-    """The token.  Raises :class:`~speck.errors.Unreachable` when no header can carry it."""
+    """Return the token; raise :class:`~speck.errors.Unreachable` if no HTTP header can carry it."""
     if not _TOKEN.match(token):
-        message = f"engine_login.token of {address} is no token (expected one line of printable ASCII)"
+        message = (
+            f"engine_login.token of {address} is not a bearer token (expected one line of printable ASCII)"
+        )
         raise Unreachable(message, address=address)
     return token

@@ -1,4 +1,4 @@
-"""Which errors of an HTTP request mean that nobody was asked anything."""
+"""Tells errors of an HTTP request that was never sent from those after which its outcome is unknown."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from requests import ConnectTimeout, RequestException
 from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema
 from urllib3.exceptions import ConnectTimeoutError, LocationParseError, MaxRetryError, NewConnectionError
 
-# What requests raises, and what it lets through: of a host that no name server could be asked for.
+# The errors that requests raises, and the one that it lets through: a host name that cannot be looked up.
 FAILURES = (RequestException, LocationParseError)
 _NO_ADDRESS = (InvalidSchema, InvalidURL, MissingSchema, LocationParseError)
 
 
-def never_asked(error: BaseException) -> bool:
-    """Whether one of the ``FAILURES`` came before the other side had heard anything."""
+def never_sent(error: BaseException) -> bool:
+    """True if one of the ``FAILURES`` occurred before anything reached the other side."""
     if isinstance(error, (ConnectTimeout, *_NO_ADDRESS)):
         return True
     reason = error.args[0] if error.args else None

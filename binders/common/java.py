@@ -1,4 +1,4 @@
-"""Where Java is, for the engines that run on it."""
+"""Finds the Java program for engines that run on it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from speck.errors import LocalError
 def java(engine: str) -> str:
     """The path of the Java program, ``JAVA_HOME`` first.
 
-    Raises :class:`~speck.errors.LocalError`, which says that ``engine`` needs it.
+    Raises :class:`~speck.errors.LocalError`, which names the ``engine`` that needs it.
     """
     home = os.environ.get("JAVA_HOME")
     if home:
@@ -26,6 +26,6 @@ def java(engine: str) -> str:
     if program is None:
         raise LocalError(
             f"Java is not installed: {engine} needs Java 17 or 21 "
-            "(for example apt-get install openjdk-17-jre-headless), or JAVA_HOME that names one"
+            "(for example apt-get install openjdk-17-jre-headless), or JAVA_HOME set to one"
         )
     return program

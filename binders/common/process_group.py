@@ -1,6 +1,6 @@
-"""Runs several programs as one server: when one ends, the others are stopped, and so does this.
+"""Runs several programs as one server: when one exits, the others are stopped and the server exits.
 
-For the engines of a developer's machine that are several processes (a Flink JobManager and its TaskManager):
+For engines of a developer's machine that consist of several processes (Flink's JobManager and TaskManager):
 ``python -m binders.common.process_group '[["java", ...], ["java", ...]]'``, in the foreground.
 """
 
@@ -17,13 +17,13 @@ _GRACE = 15.0  # s, between SIGTERM and SIGKILL
 
 
 def command(programs: Sequence[Sequence[str]]) -> list[str]:
-    """The command line that runs these programs together."""
+    """The command line that runs these programs as one server."""
     return [sys.executable, "-m", __name__, json.dumps([list(each) for each in programs])]
 
 
 def run(programs: Sequence[Sequence[str]]) -> int:
-    """Run until one ends or SIGTERM comes; answers the exit code of the first that ended."""
-    # SIGTERM ends the wait, and goes to the children from here: a signal to the group finds them ending.
+    """Run until one exits or SIGTERM arrives; return the exit code of the first that exited."""
+    # SIGTERM ends the wait and is passed on to the children below, also when the whole group received it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     children: list[subprocess.Popen[bytes]] = []
     try:

@@ -1,4 +1,4 @@
-"""A job's source in Python, read and parsed within bounds: a file may be anything, and the server goes on."""
+"""Reads and parses a job's Python source within bounds, so that no file can harm the server."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import zipfile
 import zlib
 from pathlib import Path
 
-# Python 3.11 counts the depth of a tree that it makes for all threads together, and takes two for a fault.
-_PARSING = threading.Lock()
+# Python 3.11 counts the nesting of parsers of all threads together, and two at once for an error.
+_PARSER_LOCK = threading.Lock()
 
-LARGEST = 4 << 20  # bytes; the tree of a source takes some hundred times its size
+MAX_BYTES = 4 << 20  # a syntax tree takes some hundred times the memory of its source
 
-# What an archive that is none, or was made to do harm, has Python's own modules raise.
+# The errors that Python's own modules raise on a file that is no archive, or a malicious one.
 UNREADABLE = (
     *(OSError, EOFError, ValueError, RuntimeError),
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
@@ -23,40 +23,40 @@ UNREADABLE = (
 
 
 class BadSource(ValueError):
-    """What is wrong with a source, as a sentence that names it."""
+    """A source that cannot be used; the message is a sentence that names it."""
 
 
-def why_unreadable(error: BaseException) -> str:
-    """The words of one of the errors in ``UNREADABLE``, in one line."""
-    return " ".join(str(error).split()) or "it ends too early"
+def unreadable_reason(error: BaseException) -> str:
+    """The message of one of the errors in ``UNREADABLE``, in one line."""
+    return " ".join(str(error).split()) or "unexpected end of file"
 
 
 def read_source(path: Path) -> bytes:
-    """A file of Python.  Raises :class:`BadSource` for one that is too large, and :class:`OSError`."""
+    """Read a Python file.  Raises :class:`BadSource` if it is too large, and :class:`OSError`."""
     with path.open("rb") as file:
-        return _bounded(file.read(LARGEST + 1), path.name)
+        return _bounded(file.read(MAX_BYTES + 1), path.name)
 
 
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
-    """A file of Python in an archive, however small it was packed.  Raises as :func:`read_source` does."""
+    """Read a Python file in an archive; the limit is on its unpacked size.  Raises as :func:`read_source`."""
     with archive.open(name) as file:
-        return _bounded(file.read(LARGEST + 1), name)
+        return _bounded(file.read(MAX_BYTES + 1), name)
 
 
 def parsed(source: bytes, where: str) -> ast.Module:
-    """The tree of a source.  Raises :class:`BadSource`."""
+    """The syntax tree of a source.  Raises :class:`BadSource`."""
     try:
-        with _PARSING:
+        with _PARSER_LOCK:
             return ast.parse(source, where)
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
-        told = f"{where!r} is not valid Python: {error.args[0]}" + (f" (line {line})" if line else "")
-        raise BadSource(told) from error
-    except (MemoryError, RecursionError) as error:  # so the parser says that it is
+        message = f"{where!r} is not valid Python: {error.args[0]}" + (f" (line {line})" if line else "")
+        raise BadSource(message) from error
+    except (MemoryError, RecursionError) as error:  # the parser's errors for nesting that is too deep
         raise BadSource(f"{where!r} is nested too deeply for Python to read") from error
 
 
 def _bounded(source: bytes, where: str) -> bytes:
-    if len(source) > LARGEST:
-        raise BadSource(f"{where!r} is too large for a file of Python (at most {LARGEST:,} bytes are read)")
+    if len(source) > MAX_BYTES:
+        raise BadSource(f"{where!r} is too large for a Python file (expected at most {MAX_BYTES:,} bytes)")
     return source

@@ -1,7 +1,7 @@
-"""Which arguments a job's function in Python takes, told without running it.
+"""The arguments that a job's Python function takes, read from its source without running it.
 
-Only what the source says plainly is told: a function with a decorator, a class with bases, and a name
-that comes from elsewhere may take anything.
+Only explicit signatures are read: a function with a decorator, a class with bases, and a name that is
+imported may take anything.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 
 
 def parameters_of(source: bytes, name: str) -> tuple[Parameter, ...] | None:
-    """The arguments of a function or class beside the messages; ``None`` when it may take anything."""
-    function = _called(parsed(source, name), name)
+    """The arguments of a function or class besides the messages; ``None`` if it may take anything."""
+    function = _callable(parsed(source, name), name)
     if function is None or function.decorator_list or function.args.kwarg is not None:
         return None
     return tuple(_parameters(function.args))
 
 
-def _called(tree: ast.Module, name: str) -> _Function | None:
-    """The function that is given the arguments: of a class, the one that makes its objects."""
+def _callable(tree: ast.Module, name: str) -> _Function | None:
+    """The function that receives the arguments: of a class, its ``__init__``."""
     found = [node for node in tree.body if isinstance(node, _Function | ast.ClassDef) and node.name == name]
     if len(found) != 1 or isinstance(found[0], _Function):
         return found[0] if len(found) == 1 and isinstance(found[0], _Function) else None
     if found[0].bases or found[0].keywords or found[0].decorator_list:
         return None
-    made = [each for each in found[0].body if isinstance(each, _Function) and each.name == "__init__"]
-    return made[0] if len(made) == 1 else None
+    inits = [each for each in found[0].body if isinstance(each, _Function) and each.name == "__init__"]
+    return inits[0] if len(inits) == 1 else None
 
 
-def _parameters(taken: ast.arguments) -> list[Parameter]:
-    positional = [*taken.posonlyargs, *taken.args]
-    defaults = chain(repeat(None, len(positional) - len(taken.defaults)), taken.defaults)
-    named = list(zip(positional, defaults, strict=True))[max(1, len(taken.posonlyargs)) :]
-    only_by_name = zip(taken.kwonlyargs, taken.kw_defaults, strict=True)
+def _parameters(arguments: ast.arguments) -> list[Parameter]:
+    positional = [*arguments.posonlyargs, *arguments.args]
+    defaults = chain(repeat(None, len(positional) - len(arguments.defaults)), arguments.defaults)
+    named = list(zip(positional, defaults, strict=True))[max(1, len(arguments.posonlyargs)) :]
+    only_by_name = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
     return [
         Parameter(each.arg, needed=default is None, types=_types(each.annotation))
         for each, default in chain(named, only_by_name)

@@ -1,8 +1,8 @@
-"""The binder of Flink: one job is one job of a session cluster, started over REST under the attempt's id.
+"""The binder for Flink: one job is one job of a session cluster, started over REST under the attempt's id.
 
-Flink takes an id once and for ever, so an attempt that is submitted again starts nothing more, and whoever
-knows an attempt finds its job.  What several binders of one cluster must agree on within this process is in
-:mod:`binders.flink.submission.cluster_state`; all else is asked of the cluster.
+Flink accepts each id once, so an attempt that is submitted again starts no second job, and the attempt alone
+identifies its job.  State that several binders of one cluster share within this process is in
+:mod:`binders.flink.submission.cluster_state`; all else is queried from the cluster.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from binders.flink.rest.stack_trace import root_cause
 from binders.flink.rest.validation import total
 from binders.flink.state import locations
 from binders.flink.state.savepoints import SavepointManager
-from binders.flink.submission.cluster_state import shared_of
+from binders.flink.submission.cluster_state import cluster_state_of
 from binders.flink.submission.jar_gc import JarGarbageCollector
-from binders.flink.submission.job_config import STATE_KIND, directories, places
+from binders.flink.submission.job_config import STATE_KIND, attempt_directories, directories
 from binders.flink.submission.labels import found
 from binders.flink.submission.launcher import Launcher
-from binders.flink.submission.preflight import Readiness
+from binders.flink.submission.preflight import Preflight
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.runtime import (
@@ -39,10 +39,10 @@ from speck.core.runtime import (
 )
 from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
 
-SETTINGS_FRESH = 10.0  # s, for which a cluster's settings are taken to be as they were seen
+SETTINGS_FRESH = 10.0  # s, for which a cluster's settings are cached
 
-_GONE = ("CANCELED", "FINISHED")  # states of jobs that tell nothing more
-# Suspended: its JobManager is no more, and another one is to take it up.
+_GONE = ("CANCELED", "FINISHED")  # states of jobs without metrics
+# SUSPENDED: the job's JobManager has ended, and another one is to recover the job.
 _STARTING = frozenset({"INITIALIZING", "CREATED", "RECONCILING", "SUSPENDED"})
 _FALTERING = frozenset({"RESTARTING", "FAILING"})
 
@@ -59,86 +59,86 @@ class FlinkEngine:
     def __post_init__(self) -> None:
         self._known = self.inventory.engine(self.address)
         self.rest = FlinkRest(self.address, self._known.engine_login)
-        self.stopper = SavepointManager(self.rest)
-        self._shared = shared_of(self.address)
+        self.savepoints = SavepointManager(self.rest)
+        self._cluster = cluster_state_of(self.address)
         self._settings: Mapping[str, str] = {}
-        self._settings_seen = float("-inf")
-        self._jobs = JarGarbageCollector(self.rest, self._shared)
-        self._ready = Readiness(self.rest, self._shared, self._jobs, self._known, self._fresh_settings)
+        self._settings_fetched = float("-inf")
+        self._jar_gc = JarGarbageCollector(self.rest, self._cluster)
+        self._preflight = Preflight(self.rest, self._cluster, self._jar_gc, self._known, self._fresh_settings)
         self._launcher = Launcher(
-            self.rest, self._shared, self.stopper, self._jobs, self.inventory, self._handle
+            self.rest, self._cluster, self.savepoints, self._jar_gc, self.inventory, self._handle
         )
 
     # -- the contract
 
     def check(self, job: Job, state: State | None) -> None:
-        """Ask for the version, places for state, the state, the jar, and room; and bring the jar.
+        """Check the version, the state directories, the state, the code and free slots, and upload the jar.
 
-        Starts and stops nothing.  Raises :class:`~speck.errors.NoCapacity` when too few slots are free, those
-        counted that were promised to other jobs and those that come free when this one is stopped.
+        Starts and stops nothing.  Raises :class:`~speck.errors.NoCapacity` when too few slots are free;
+        slots reserved for other jobs are not, and those of a running copy of this one are.
         """
-        self._ready.check(job, state)
+        self._preflight.check(job, state)
 
     def submit(self, job: Job, attempt: Attempt) -> Handle:
         """Run the jar's main method, or the Python program, with the attempt's id.
 
-        Raises :class:`~speck.errors.Rejected` when the job's code or Flink refuses, in which case nothing
-        runs, and :class:`~speck.errors.OutcomeUnknown` when it is not known whether the job runs.
+        Raises :class:`~speck.errors.Rejected` when the job's code fails or Flink rejects it, in which case
+        nothing runs, and :class:`~speck.errors.OutcomeUnknown` when the job may or may not run.
         """
         return self._launcher.submit(job, attempt)
 
     def find(self, attempt: Attempt) -> Handle | None:
-        """The job of the attempt, also one that has failed or come to its end by itself.
+        """The job of the attempt, also one that has failed or finished by itself.
 
-        Raises :class:`~speck.errors.OutcomeUnknown` while a submit of this process that gave no answer may
-        still come to a job: Flink runs the job's main method for as long as that takes.
+        Raises :class:`~speck.errors.OutcomeUnknown` while an unanswered submit of this process may still
+        start a job: Flink runs the job's main method for as long as that takes.
         """
         return self._launcher.find(attempt)
 
     def status(self, handle: Handle) -> JobStatus:
-        """What the cluster says of the job.
+        """The status of the job as the cluster reports it.
 
-        STARTING until all of its tasks run, and again while Flink restarts it (the message says after what).
-        STOPPED of a job that was cancelled or stopped with a savepoint, LOST when the cluster has none such.
+        STARTING until all of its tasks run, and again while Flink restarts it (the message has the cause).
+        STOPPED if it was cancelled or stopped with a savepoint, LOST if the cluster does not know it.
         """
         return self.statuses([handle])[handle.engine_id]
 
     def statuses(self, handles: Iterable[Handle]) -> dict[str, JobStatus]:
         """The statuses of many jobs by ``engine_id``: one request, and one more for each that faltered."""
-        asked = [handle.engine_id for handle in handles]
+        ids = [handle.engine_id for handle in handles]
         try:
             jobs = self.rest.jobs()
-            seen = {each: self._observe(each, jobs.get(each)) for each in asked}
+            seen = {each: self._observe(each, jobs.get(each)) for each in ids}
         except BinderError as error:
-            seen = {each: (JobState.UNKNOWN, str(error)) for each in asked}
+            seen = {each: (JobState.UNKNOWN, str(error)) for each in ids}
         now = time.time()
         return {each: JobStatus(state, now, message) for each, (state, message) in seen.items()}
 
     def running(self) -> list[Found]:
         """The jobs that have not ended; one request, and one more for each that is new to this process."""
-        return [found(line, self._jobs.tag(line.id)) for line in self._jobs.live_jobs()]
+        return [found(line, self._jar_gc.labels(line.id)) for line in self._jar_gc.live_jobs()]
 
     def stop(self, handle: Handle, keep_state: bool) -> State | None:
-        """Stop the job with a savepoint, or cancel it; drop its jar when no other job is of the same code.
+        """Stop the job with a savepoint, or cancel it; delete its jar unless another job runs the same code.
 
-        The state of a job that cannot give a savepoint (it has ended, or cannot come up) is its last
-        checkpoint.  Raises :class:`~speck.errors.Rejected` when the savepoint fails: the job runs on then.
+        The state of a job that cannot take a savepoint (it has ended, or fails to start) is its last
+        checkpoint.  Raises :class:`~speck.errors.Rejected` when the savepoint fails: the job goes on running.
         """
-        location = self.stopper.stop(handle, keep_state)
-        self._shared.meter.forget(handle.engine_id)
-        self._shared.room.freed(handle.details.get("job", ""))
-        self._jobs.tidy(handle.engine_id, last=not keep_state)
+        location = self.savepoints.stop(handle, keep_state)
+        self._cluster.metrics.forget(handle.engine_id)
+        self._cluster.slots.copy_stopped(handle.details.get("job", ""))
+        self._jar_gc.collect_after(handle.engine_id, required=not keep_state)
         return State(STATE_KIND, location) if location else None
 
     def state_of(self, handle: Handle) -> State | None:
-        """The folder where the job's savepoint will be."""
+        """The folder to which the job's savepoint will be written."""
         place = handle.details.get("savepoints")
         return State(STATE_KIND, place) if place else None
 
     def state_fault(self, state: State) -> str | None:
-        """Why this cluster may not see the state's place, judged by the places of both clusters.
+        """The reason why this cluster may not be able to read the state, by the directories of both clusters.
 
-        Flink reads no file for who asks, so that it is there is seen only by who starts from it.
+        Flink has no request to look at a file: a missing state is detected only when a job starts from it.
         """
         if state.kind != STATE_KIND:
             return f"state of kind {state.kind!r} is not Flink's (expected {STATE_KIND})"
@@ -148,27 +148,27 @@ class FlinkEngine:
         return None if fault is None else f"{fault} ({advice})"
 
     def dispose_state(self, state: State) -> None:
-        """Have the cluster delete a savepoint, or a checkpoint that a job has left."""
-        self.stopper.dispose(state.location)
+        """Have the cluster delete a savepoint, or a retained checkpoint."""
+        self.savepoints.dispose(state.location)
 
     def kept_nothing(self, handle: Handle) -> bool:
-        """Whether a job that began without a state ended before its first checkpoint."""
-        return self.stopper.kept_nothing(handle)
+        """True if a job that was started without a state ended before its first checkpoint."""
+        return self.savepoints.made_no_checkpoint(handle)
 
     def left_state(self, handle: Handle) -> State | None:
         """The newest checkpoint or savepoint among the files that this machine sees."""
-        location = self.stopper.left_by(handle)
+        location = self.savepoints.newest_on_disk(handle)
         return State(STATE_KIND, location) if location else None
 
     def metrics(self, handle: Handle) -> JobMetrics:
-        """See :meth:`binders.flink.metrics.collector.Meter.metrics`.
+        """See :meth:`binders.flink.metrics.collector.MetricsCollector.metrics`.
 
-        Raises :class:`~speck.errors.Rejected` of a job that runs no more.
+        Raises :class:`~speck.errors.Rejected` for a job that has ended.
         """
-        found = self._shared.meter.metrics(self.rest, handle.engine_id)
+        found = self._cluster.metrics.metrics(self.rest, handle.engine_id)
         state = self.rest.job_state(handle.engine_id) if found is not None else None
         if found is None or state in (None, *_GONE):
-            raise self._runs_no_more(handle)
+            raise self._not_running(handle)
         return found
 
     def measure(self, handles: Iterable[Handle]) -> dict[str, JobMetrics | BinderError]:
@@ -181,21 +181,21 @@ class FlinkEngine:
 
     def _measured(self, handle: Handle, line: JobLine | None) -> JobMetrics | BinderError:
         if line is None or line.state in _GONE:
-            return self._runs_no_more(handle)
+            return self._not_running(handle)
         try:
-            found = self._shared.meter.metrics(self.rest, handle.engine_id)
+            found = self._cluster.metrics.metrics(self.rest, handle.engine_id)
         except (Unreachable, OutcomeUnknown):
             raise
         except BinderError as error:
             return error
-        return self._runs_no_more(handle) if found is None else found
+        return self._not_running(handle) if found is None else found
 
-    def _runs_no_more(self, handle: Handle) -> Rejected:
+    def _not_running(self, handle: Handle) -> Rejected:
         name = handle.details.get("job", "")
         return Rejected(f"{self.address} runs no job {handle.engine_id} ({name})", address=self.address)
 
     def capacity(self) -> Capacity:
-        """Slots, and the processors and the memory of the TaskManagers (memory they do not use is free)."""
+        """The slots of the cluster, and the cores and memory (bytes) of its TaskManagers."""
         seen = self.rest.overview()
         managers = self.rest.task_managers()
         return Capacity(
@@ -210,18 +210,18 @@ class FlinkEngine:
         return logs.log_tail(self.rest, handle.engine_id, handle.details.get("job", ""), lines)
 
     def checkup(self) -> Checkup:
-        """Version, slots, places of state, and the clock as a TaskManager's last sign of life shows it."""
+        """Version, slots, state directories, and the clock as inferred from the TaskManagers' heartbeats."""
         before = time.time()
         managers = self.rest.task_managers()
-        asked = (before, time.time())
-        return checkup_of(self.rest.overview(), managers, self.rest.settings(), self._known, asked)
+        requested = (before, time.time())
+        return checkup_of(self.rest.overview(), managers, self.rest.settings(), self._known, requested)
 
     def close(self) -> None:
-        """Close connections; jobs go on."""
+        """Close the connections; jobs go on running."""
         self.rest.close()
 
     def _handle(self, attempt: Attempt) -> Handle:
-        at = places(self._known, self._cluster_settings(), attempt)
+        at = attempt_directories(self._known, self._cluster_settings(), attempt)
         details = {"job": attempt.job_name, "checkpoints": at.checkpoints, "savepoints": at.savepoints}
         if attempt.state is not None:
             details["state"] = attempt.state.location
@@ -246,24 +246,24 @@ class FlinkEngine:
         if line.state == "CANCELED":
             return JobState.STOPPED, "canceled"
         if line.state == "FINISHED":
-            savepoint = self.stopper.savepoint_of(job)
+            savepoint = self.savepoints.savepoint_of(job)
             return (
                 (JobState.STOPPED, f"stopped, state at {savepoint}") if savepoint else (JobState.FINISHED, "")
             )
-        return JobState.RUNNING, line.state.lower()  # CANCELLING: its tasks are at work still
+        return JobState.RUNNING, line.state.lower()  # CANCELLING: its tasks are still running
 
     def _failure(self, job: str) -> str:
-        return root_cause(self.rest.root_exception(job)) or "a failure that Flink does not tell"
+        return root_cause(self.rest.root_exception(job)) or "a failure that Flink does not report"
 
     def _cluster_settings(self) -> Mapping[str, str]:
-        """The settings as last seen: a job that was just started was checked with them."""
+        """The settings as last fetched: a job that was just started was checked with them."""
         return self._settings or self._fresh_settings()
 
     def _fresh_settings(self) -> Mapping[str, str]:
-        """The settings as they are: somebody may have mended them, and started the cluster again."""
-        if time.monotonic() > self._settings_seen + SETTINGS_FRESH:
+        """The settings, fetched again after a while: the cluster may have been restarted with others."""
+        if time.monotonic() > self._settings_fetched + SETTINGS_FRESH:
             self._settings = self.rest.settings()
-            self._settings_seen = time.monotonic()
+            self._settings_fetched = time.monotonic()
         return self._settings
 
 

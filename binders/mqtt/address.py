@@ -1,4 +1,4 @@
-"""The address of an MQTT broker, taken apart."""
+"""Parses addresses of MQTT brokers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EXPECTED = "expected tcp://HOST:PORT or mqtts://HOST:PORT"
 
 @dataclass(frozen=True, slots=True)
 class BrokerAddress:
-    """Where a broker listens, and whether it speaks TLS there; ``text`` is the address as written."""
+    """Host and port of a broker, and whether TLS is used; ``text`` is the address as written."""
 
     text: str
     host: str
@@ -23,12 +23,15 @@ class BrokerAddress:
 
     @classmethod
     def parse(cls, text: str) -> BrokerAddress:
-        """Take an address apart; the port is 1883, or 8883 with TLS, when none is given.
+        """Parse an address; the default port is 1883, or 8883 with TLS.
 
-        Raises :class:`~speck.errors.InvalidInput`; an address that holds a password is not repeated.
+        Raises :class:`~speck.errors.InvalidInput`, which does not repeat an address that holds a password.
         """
         if "@" in text:
-            raise _fault("a broker address holds no login (name it in the site inventory instead)", "mqtt")
+            raise _fault(
+                "a broker address must not contain a login (expected broker_login in the site inventory)",
+                "mqtt",
+            )
         try:
             parts = urlsplit(text)
             host, port = parts.hostname, parts.port

@@ -1,8 +1,8 @@
 """The MQTT 5 broker as SpecK uses it: a persistent session for each job, and its fence.
 
-MQTT cannot be asked what a session is subscribed to.  So a retained note beside the session
-(``speck/session/<session>``) names every filter that the session may hold: it is widened before a
-subscription is added, and narrowed after one was taken back, which keeps it right whenever this process ends.
+MQTT has no query for the subscriptions of a session.  So a retained note beside the session
+(``speck/session/<session>``) lists every filter that the session may hold: it is extended before a
+subscription is added and shortened after one was removed, and so is correct whenever this process ends.
 """
 
 from __future__ import annotations
@@ -15,61 +15,61 @@ from typing import Any
 
 from binders.mqtt.address import BrokerAddress
 from binders.mqtt.connection import FOREVER, TIMEOUT, Connection
-from binders.mqtt.connection_cache import Controls
-from binders.mqtt.limits import probe_warnings, refuse_unfit, stated_limits, stated_warnings
+from binders.mqtt.connection_cache import ConnectionCache
+from binders.mqtt.limits import probe_warnings, reject_unfit, stated_limits, stated_warnings
 from speck.binder import MOST_COUNTED
 from speck.core.inventory import Inventory, Login
 from speck.core.job import fence_topic
 from speck.core.runtime import Checkup
 from speck.errors import Fault, InvalidInput, Rejected
 
-# Locks for sessions, shared by hash: two calls for one session would take it from each other.
+# Locks for sessions, shared by hash: two connections for one session at once would take it over in turn.
 _STRIPES = 32
 
 _STORED_TOPIC = "$SYS/broker/store/messages/count"  # Mosquitto's own
-# Where Mosquitto, EMQX and others say who they are; no standard.
+# Where Mosquitto, EMQX and others publish their version; not standardized.
 VERSION_TOPIC = "$SYS/broker/version"
 
-# MQTT 5, 1.5.4: the length of a string is two bytes.
-_LONGEST_TOPIC = 65535
+# Bytes; MQTT 5, 1.5.4: the length field of a string has two bytes.
+_MAX_TOPIC = 65535
 
 
 def note_topic(session: str) -> str:
-    """The topic of the retained note of the filters that a session may be subscribed to."""
+    """The topic of the retained note with the filters that a session may be subscribed to."""
     return f"speck/session/{session}"
 
 
 def drain_topic(session: str) -> str:
-    """The topic of the markers behind what waits in a session; its reader subscribes to it."""
+    """The topic of the drain markers, which are queued behind a session's messages; its reader subscribes."""
     return f"speck/drain/{session}"
 
 
 def drained_topic(session: str) -> str:
-    """The topic to which a reader publishes the markers before which nothing is left."""
+    """The topic to which a reader publishes each marker once all messages before it are processed."""
     return f"speck/drained/{session}"
 
 
 def probe_topic() -> str:
-    """A topic of one's own, for one purpose, used once."""
+    """A unique topic, to be used once."""
     return f"speck/probe/{uuid.uuid4().hex}"
 
 
 class MqttBroker:
     """The :class:`~speck.binder.BrokerBinder` of one MQTT 5 broker.
 
-    Each call takes ``timeout`` seconds a connection at most; what it asks beside a session goes over a
-    connection that is kept a few seconds for the next call.  Raises :class:`~speck.errors.Unreachable`,
+    Each call takes ``timeout`` seconds a connection at most; requests that need no session share a
+    connection, which is cached for a few seconds.  Raises :class:`~speck.errors.Unreachable`,
     :class:`~speck.errors.OutcomeUnknown` or :class:`~speck.errors.Rejected`, and
     :class:`~speck.errors.InvalidInput` for an address, a topic filter or a reference to a secret that is
-    none.
+    invalid.
     """
 
     def __init__(self, address: str, inventory: Inventory, *, timeout: float = TIMEOUT) -> None:
-        """Remember where the broker is and how to log in; nothing is connected yet."""
+        """Parse the broker's address; nothing is connected yet."""
         self._address = BrokerAddress.parse(address)
         self._inventory = inventory
         self._timeout = timeout
-        self._controls = Controls(self._control)
+        self._cache = ConnectionCache(self._control)
         self._locks = [threading.Lock() for _ in range(_STRIPES)]
         self._warnings: list[str] | None = None
         self._warnings_lock = threading.Lock()
@@ -81,14 +81,14 @@ class MqttBroker:
 
     def check(self) -> None:
         """See :meth:`speck.binder.BrokerBinder.check`."""
-        self._controls.ask(refuse_unfit, fresh=True)
+        self._cache.run(reject_unfit, fresh=True)
 
     def warnings(self) -> list[str]:
-        """See :meth:`speck.binder.BrokerBinder.warnings`; found out once, remembered until :meth:`close`.
+        """See :meth:`speck.binder.BrokerBinder.warnings`; determined once, cached until :meth:`close`.
 
-        What the broker states on connecting is taken as it is; the limits that the protocol does not tell
-        are tried out with a session of our own.  Whether a broker keeps sessions over its own restart
-        (Mosquitto's ``persistence``) can neither be asked nor tried, and is not said.
+        Limits that the broker states on connecting are used as stated; limits that the protocol does not
+        carry are measured with a session of our own.  Persistence of sessions over a restart of the broker
+        (Mosquitto's ``persistence``) can neither be queried nor measured, and is not reported.
         """
         with self._warnings_lock:
             if self._warnings is None:
@@ -96,7 +96,7 @@ class MqttBroker:
             return list(self._warnings)
 
     def checkup(self) -> Checkup:
-        """Version and limits, as far as the broker tells them; MQTT knows no clock."""
+        """Version and limits, as far as the broker reports them; MQTT has no clock."""
         with self._control() as control:
             return _checkup(control)
 
@@ -104,31 +104,31 @@ class MqttBroker:
         """See :meth:`speck.binder.BrokerBinder.ensure_session`."""
         _check_filter(topic)
         with self._lock(session):
-            others = self._controls.ask(lambda control: _widen(control, session, topic))
+            others = self._cache.run(lambda control: _add_to_note(control, session, topic))
             self._subscribe(session, topic, others)
             if others:
-                self._controls.ask(lambda control: _write(control, note_topic(session), {"topics": [topic]}))
+                self._cache.run(lambda control: _write(control, note_topic(session), {"topics": [topic]}))
 
     def session_exists(self, session: str) -> bool:
         """See :meth:`speck.binder.BrokerBinder.session_exists`."""
         with self._lock(session), self._session(session) as connection:
             exists = connection.session_present
-            # Asking made a session where there was none: it goes with the connection.
+            # The query itself created a session where there was none: it ends with the connection.
             connection.disconnect(None if exists else 0)
             return exists
 
     def delete_session(self, session: str) -> None:
         """See :meth:`speck.binder.BrokerBinder.delete_session`."""
         with self._lock(session), self._connection(session) as connection:
-            # A clean start without expiry: what the broker held is gone, and nothing is left behind.  The
-            # fence goes last, so that an older copy of the job stays out until then.
+            # A clean start without expiry deletes the session and its messages.  The fence is deleted last:
+            # until then it keeps an older copy of the job out.
             connection.publish(note_topic(session), b"", retain=True)
             connection.publish(fence_topic(session), b"", retain=True)
 
     def fence(self, session: str, attempt: int) -> None:
         """See :meth:`speck.binder.BrokerBinder.fence`; a fence that names a newer attempt stays."""
         with self._lock(session):
-            self._controls.ask(lambda control: _raise_fence(control, session, attempt))
+            self._cache.run(lambda control: _raise_fence(control, session, attempt))
 
     def drained(self, session: str, marker: str, seconds: float) -> bool | None:
         """See :meth:`speck.binder.BrokerBinder.drained`.
@@ -155,24 +155,24 @@ class MqttBroker:
             return min(MOST_COUNTED, sum(not topic.startswith(drain_topic("")) for topic in topics))
 
     def stored(self) -> int | None:
-        """What Mosquitto says of itself every 10 s: the messages it keeps, retained ones included.
+        """The messages in Mosquitto's store, retained ones included, as it publishes them every 10 s.
 
-        A message that several sessions wait for counts once.  Other brokers, and one that keeps ``$SYS`` from
-        us, do not say.
+        A message that is queued for several sessions counts once.  ``None`` for other brokers, and for one
+        that denies access to ``$SYS``.
         """
         try:
-            said = self._controls.ask(lambda control: control.retained(_STORED_TOPIC, probe_topic()))
+            count = self._cache.run(lambda control: control.retained(_STORED_TOPIC, probe_topic()))
         except Rejected:
             return None
-        return int(said) if said is not None and said.isdigit() else None
+        return int(count) if count is not None and count.isdigit() else None
 
     def close(self) -> None:
-        """Forget what was found out, and end the connections that were kept."""
+        """Drop the cached warnings and close the cached connections."""
         with self._warnings_lock:
             self._warnings = None
-        self._controls.close()
+        self._cache.close()
 
-    # --- inside ------------------------------------------------------------------------------------
+    # --- internals ---------------------------------------------------------------------------------
 
     def _login(self) -> Login:
         return self._inventory.broker_login(self._address.text)
@@ -187,32 +187,32 @@ class MqttBroker:
         return self._connection(f"speck-control-{uuid.uuid4().hex}")
 
     def _session(self, session: str, receive_maximum: int = 1) -> Connection:
-        # Receive Maximum 1: what waits in the session is not ours, and as little of it as can be is sent.
+        # Receive Maximum 1: the session's messages are the job's, so as few as possible are sent to us.
         return self._connection(session, clean_start=False, expiry=FOREVER, receive_maximum=receive_maximum)
 
     def _subscribe(self, session: str, topic: str, others: list[str]) -> None:
         with self._session(session) as connection:
-            _refuse_short_expiry(connection)
+            _reject_short_expiry(connection)
             connection.subscribe(topic)
             for other in others:
                 connection.unsubscribe(other)
 
     def _find_warnings(self) -> list[str]:
-        stated = self._controls.ask(lambda control: stated_warnings(control.limits), fresh=True)
+        stated = self._cache.run(lambda control: stated_warnings(control.limits), fresh=True)
         return stated + probe_warnings(self._address, self._login(), probe_topic(), self._timeout)
 
 
 def _checkup(control: Connection) -> Checkup:
-    said: bytes | None = None
-    with suppress(Rejected):  # not everybody may read what a broker says of itself
-        said = control.retained(VERSION_TOPIC, probe_topic())
-    version = said.decode(errors="replace") if said else "MQTT 5"
+    payload: bytes | None = None
+    with suppress(Rejected):  # access to $SYS may be denied
+        payload = control.retained(VERSION_TOPIC, probe_topic())
+    version = payload.decode(errors="replace") if payload else "MQTT 5"
     return Checkup(version=version, limits=stated_limits(control.limits))
 
 
-def _widen(control: Connection, session: str, topic: str) -> list[str]:
-    """Note that a session may be subscribed to this filter; answers the others that are noted."""
-    refuse_unfit(control)
+def _add_to_note(control: Connection, session: str, topic: str) -> list[str]:
+    """Add a filter to a session's note; return the other filters in it."""
+    reject_unfit(control)
     noted = _noted_filters(_retained(control, note_topic(session)))
     if topic not in noted:
         _write(control, note_topic(session), {"topics": sorted({*noted, topic})})
@@ -220,13 +220,13 @@ def _widen(control: Connection, session: str, topic: str) -> list[str]:
 
 
 def _raise_fence(control: Connection, session: str, attempt: int) -> None:
-    refuse_unfit(control)
+    reject_unfit(control)
     if _number(_retained(control, fence_topic(session)).get("attempt")) < attempt:
         _write(control, fence_topic(session), {"attempt": attempt})
 
 
 def _retained(control: Connection, topic: str) -> dict[str, Any]:
-    """The JSON object retained on a topic; empty when there is none, or another thing."""
+    """The JSON object retained on a topic; empty if there is none, or other content."""
     payload = control.retained(topic, probe_topic())
     try:
         content = json.loads(payload) if payload is not None else {}
@@ -248,11 +248,11 @@ def _number(value: object) -> int:
     return value if isinstance(value, int) else -1
 
 
-def _refuse_short_expiry(connection: Connection) -> None:
-    # MQTT 5, 3.2.2.3.2: a server that keeps sessions for less than was asked for says for how long.
+def _reject_short_expiry(connection: Connection) -> None:
+    # MQTT 5, 3.2.2.3.2: a server that shortens the expiry of a session states the one that it uses.
     expiry = getattr(connection.limits, "SessionExpiryInterval", FOREVER)
     if expiry != FOREVER:
-        raise connection.refused(
+        raise connection.rejection(
             "to keep a session until it is deleted",
             f"it keeps one for {expiry} s (raise the broker's limit for the expiry of sessions)",
         )
@@ -264,14 +264,14 @@ def _check_filter(topic: str) -> None:
     faulty = (
         not topic
         or "\0" in topic
-        or len(topic.encode()) > _LONGEST_TOPIC
+        or len(topic.encode()) > _MAX_TOPIC
         or any("#" in level and (level != "#" or place < last) for place, level in enumerate(levels))
         or any("+" in level and level != "+" for level in levels)
     )
     if faulty:
         shown = topic if len(topic) <= 100 else topic[:100] + "..."
         message = (
-            f"{shown!r} is not a topic filter (1 to {_LONGEST_TOPIC} bytes; "
+            f"{shown!r} is not a topic filter (1 to {_MAX_TOPIC} bytes; "
             "'+' stands for a whole level, '#' for the whole rest)"
         )
         raise InvalidInput([Fault(message, field="source_topic", value=shown)], "topic filter")

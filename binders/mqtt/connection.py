@@ -1,7 +1,7 @@
 """One MQTT 5 connection for one purpose, driven by the thread that uses it.
 
-It is the edge at which paho's errors, reason codes and sockets become SpecK's own errors.  There is no
-background thread and no automatic reconnect: a call works within its time or raises.
+Translates paho's errors, reason codes and socket errors into SpecK's own errors.  There is no background
+thread and no automatic reconnect: a call completes before its deadline or raises.
 """
 
 from __future__ import annotations
@@ -22,20 +22,19 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from binders.common.tls_errors import tls_words
+from binders.common.tls_errors import explain_tls_error
 from binders.mqtt.address import BrokerAddress
 from binders.mqtt.tls import ClosableContext, client_context
 from speck.core.inventory import Login
 from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
 
-# MQTT 5, 3.1.2.11.2: a session that the server keeps until it is told to forget it.
+# MQTT 5, 3.1.2.11.2: a session that does not expire.
 FOREVER = 0xFFFFFFFF
 
-# MQTT 5, 3.1.2.11.3: the most that can be asked for.
-MOST_IN_FLIGHT = 65535
+# MQTT 5, 3.1.2.11.3: the largest Receive Maximum.
+MAX_INFLIGHT = 65535
 
-# Seconds that one connection and all that is done over it may take.
-TIMEOUT = 10.0
+TIMEOUT = 10.0  # s, for one connection and all calls over it
 
 _UNSPECIFIED = 0x80
 _NO_SUBSCRIBER = 0x10
@@ -44,9 +43,9 @@ _POLL = 0.5
 
 
 class Connection:
-    """A connection that is open as long as its ``with`` block; every call may raise a ``BinderError``.
+    """A connection that is open during its ``with`` block; every call may raise a ``BinderError``.
 
-    ``expiry`` is in seconds.  Messages received are not acknowledged unless :meth:`acknowledge` says so.
+    ``expiry`` is in seconds.  Received messages are acknowledged by :meth:`acknowledge` only.
     """
 
     def __init__(
@@ -57,10 +56,10 @@ class Connection:
         *,
         clean_start: bool = True,
         expiry: int = 0,
-        receive_maximum: int = MOST_IN_FLIGHT,
+        receive_maximum: int = MAX_INFLIGHT,
         timeout: float = TIMEOUT,
     ) -> None:
-        """Prepare the connection; it is made on entering the ``with`` block."""
+        """Prepare the connection; it is opened on entering the ``with`` block."""
         self.address = address
         self.client_id = client_id
         self.session_present = False
@@ -79,10 +78,10 @@ class Connection:
         self._login = login
         self._client = self._make_client(login)
 
-    # --- what a caller does ------------------------------------------------------------------------
+    # --- calls -------------------------------------------------------------------------------------
 
     def subscribe(self, *topics: str, qos: int = 1, again: bool = False) -> None:
-        """Subscribe to topic filters; retained messages are sent for a new subscription, or ``again``."""
+        """Subscribe to topic filters; retained messages are sent for new subscriptions, or ``again``."""
         handling = (
             SubscribeOptions.RETAIN_SEND_ON_SUBSCRIBE if again else SubscribeOptions.RETAIN_SEND_IF_NEW_SUB
         )
@@ -93,22 +92,22 @@ class Connection:
             self._checked(result)
             assert message_id is not None  # noqa: S101 - given with every success
         for code in self._answer("SUBACK", message_id):
-            self._refuse_if_failed(code, f"the subscription to {', '.join(map(repr, topics))}")
+            self._raise_if_failed(code, f"the subscription to {', '.join(map(repr, topics))}")
 
     def unsubscribe(self, topic: str) -> None:
-        """Take a subscription back; of one that is not there: no error."""
+        """End a subscription; no error if there is none."""
         with self._translated(f"end of the subscription to {topic!r}"):
             result, message_id = self._client.unsubscribe(topic)
             self._checked(result)
             assert message_id is not None  # noqa: S101 - given with every success
         for code in self._answer("UNSUBACK", message_id):
-            self._refuse_if_failed(code, f"the end of the subscription to {topic!r}")
+            self._raise_if_failed(code, f"the end of the subscription to {topic!r}")
 
     def retained(self, topic: str, echo: str) -> bytes | None:
-        """What is retained on a topic.  ``echo`` is a topic of our own, as for :meth:`round_trip`.
+        """Return the retained message of a topic.  ``echo`` is a topic of our own, as for :meth:`round_trip`.
 
-        Asked in one go: the subscriptions, and the message that comes back behind what is retained.  It is
-        sent with QoS 1, since a broker that does not take it says so then, and just hangs up otherwise.
+        The subscriptions and the echo message, which arrives after the retained message, are sent at once.
+        The echo has QoS 1, which a broker rejects with a reason; at QoS 0 it closes the connection.
         """
         options = SubscribeOptions(qos=1, retainHandling=SubscribeOptions.RETAIN_SEND_ON_SUBSCRIBE)
         with self._translated(f"subscription to {topic!r}"):
@@ -118,53 +117,53 @@ class Connection:
             sent = self._client.publish(echo, b"", qos=1)
             self._checked(sent.rc)
         for code in self._answer("SUBACK", message_id):
-            self._refuse_if_failed(code, f"the subscription to {topic!r}")
+            self._raise_if_failed(code, f"the subscription to {topic!r}")
         for code in self._answer("PUBACK", sent.mid):
-            self._refuse_if_failed(code, f"a message to {echo!r}")
-        self._await(lambda: any(message.topic == echo for message in self.received), "what is retained")
+            self._raise_if_failed(code, f"a message to {echo!r}")
+        self._await(lambda: any(message.topic == echo for message in self.received), "a retained message")
         found = [message for message in self.received if message.topic == topic]
         for message in found:
             self.acknowledge(message)
         self.received = deque(message for message in self.received if message.topic not in (topic, echo))
-        self._leave(topic, echo)
+        self._unsubscribe_async(topic, echo)
         return bytes(found[-1].payload) if found else None
 
-    def _leave(self, *topics: str) -> None:
-        """Take subscriptions back without waiting for the answer, which is dropped when it is there."""
+    def _unsubscribe_async(self, *topics: str) -> None:
+        """End subscriptions without waiting for the answer, which is dropped on arrival."""
         with self._translated("end of subscriptions"):
             result, _ = self._client.unsubscribe(list(topics))
             self._checked(result)
         self._answers = {key: codes for key, codes in self._answers.items() if key[0] != "UNSUBACK"}
 
     def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> bool:
-        """Publish one message with QoS 1 and wait until the broker has taken it.
+        """Publish one message with QoS 1 and wait for the broker's acknowledgement.
 
-        Answers whether anybody subscribed to the topic, where the broker tells (MQTT 5, 3.4.2.1).
+        False if the broker reports that the topic has no subscriber (MQTT 5, 3.4.2.1), which is optional.
         """
         with self._translated(f"message to {topic!r}"):
             sent = self._client.publish(topic, payload, qos=1, retain=retain)
             self._checked(sent.rc)
         (code,) = self._answer("PUBACK", sent.mid)
-        self._refuse_if_failed(code, f"a message to {topic!r}")
+        self._raise_if_failed(code, f"a message to {topic!r}")
         return code.value != _NO_SUBSCRIBER
 
     def publish_many(self, topic: str, payloads: Iterable[bytes], window: int) -> int:
-        """Publish with QoS 1, at most ``window`` unanswered at a time; how many the broker turned down."""
-        waiting: deque[int] = deque()
-        refused = 0
+        """Publish with QoS 1, at most ``window`` in flight; return how many the broker rejected."""
+        inflight: deque[int] = deque()
+        rejected = 0
         for payload in payloads:
-            while len(waiting) >= window:
-                refused += any(code.is_failure for code in self._answer("PUBACK", waiting.popleft()))
+            while len(inflight) >= window:
+                rejected += any(code.is_failure for code in self._answer("PUBACK", inflight.popleft()))
             with self._translated(f"message to {topic!r}"):
                 sent = self._client.publish(topic, payload, qos=1)
                 self._checked(sent.rc)
-            waiting.append(sent.mid)
-        return refused + sum(
-            any(code.is_failure for code in self._answer("PUBACK", message_id)) for message_id in waiting
+            inflight.append(sent.mid)
+        return rejected + sum(
+            any(code.is_failure for code in self._answer("PUBACK", message_id)) for message_id in inflight
         )
 
     def round_trip(self, topic: str) -> None:
-        """Wait until everything the broker had for us before is here: a message to ourselves has come back.
+        """Wait for all messages that the broker had queued: until a message to ourselves has come back.
 
         ``topic`` must be one of our own, subscribed to.  Brokers deliver to one client in order.
         """
@@ -172,20 +171,20 @@ class Connection:
             sent = self._client.publish(topic, b"", qos=0)
             self._checked(sent.rc)
         self._await(lambda: any(message.topic == topic for message in self.received), "a round trip")
-        self._answers.pop(("PUBACK", sent.mid), None)  # paho's word that it was sent, which nobody asks for
+        self._answers.pop(("PUBACK", sent.mid), None)  # paho reports that it was sent
         self.received = deque(message for message in self.received if message.topic != topic)
 
     def await_message(self) -> None:
-        """Wait until a received message is there."""
+        """Wait until a message was received."""
         self._await(lambda: bool(self.received), "a message")
 
     def receives(self, payload: bytes, seconds: float) -> bool:
-        """Whether a message with this content is there, or comes within so many seconds."""
-        until = time.monotonic() + seconds
+        """True if a message with this content was received, or arrives within so many seconds."""
+        deadline = time.monotonic() + seconds
         while all(message.payload != payload for message in self.received):
-            if time.monotonic() >= until:
+            if time.monotonic() >= deadline:
                 return False
-            self._turn("a message")
+            self._step("a message")
         return True
 
     def acknowledge(self, message: MQTTMessage) -> None:
@@ -194,28 +193,28 @@ class Connection:
             self._checked(self._client.ack(message.mid, message.qos))
 
     def disconnect(self, expiry: int | None = None) -> None:
-        """Say goodbye; ``expiry`` (s) replaces that of the session."""
+        """Disconnect cleanly; ``expiry`` (s) replaces that of the session."""
         properties = None
         if expiry is not None:
             properties = _properties(PacketTypes.DISCONNECT)
             properties.SessionExpiryInterval = expiry
-        with self._translated("goodbye"):
+        with self._translated("disconnection"):
             self._client.disconnect(properties=properties)
             while self._client.socket() is not None and self._client.want_write():
-                self._turn("the goodbye")
+                self._step("the disconnection")
 
-    def refused(self, what: str, why: str) -> Rejected:
-        """The error of a broker that says no."""
+    def rejection(self, what: str, why: str) -> Rejected:
+        """The error of a request that the broker rejected."""
         return Rejected(f"broker {self.address.text} refused {what}: {why}", address=self.address.text)
 
-    def renew(self) -> None:
-        """Count its time anew."""
+    def restart_deadline(self) -> None:
+        """Give the connection its full timeout again."""
         self._deadline = time.monotonic() + self._timeout
 
     # --- opening and closing -----------------------------------------------------------------------
 
     def __enter__(self) -> Connection:
-        self.renew()
+        self.restart_deadline()
         try:
             self._connect()
         except BaseException:
@@ -226,7 +225,7 @@ class Connection:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # What the work itself raised is worth more than what closing after it may raise.
+        # An error of the block takes precedence over an error of closing.
         if error is None:
             try:
                 if self._client.socket() is not None:
@@ -251,20 +250,22 @@ class Connection:
         except TimeoutError as error:
             raise Unreachable(f"broker {text} cannot be reached: no answer", address=text) from error
         except ssl.SSLError as error:
-            why = tls_words(error, self.address.host, self._login)
+            why = explain_tls_error(error, self.address.host, self._login)
             raise Unreachable(f"broker {text}: no TLS connection: {why}", address=text) from error
         except (ConnectionResetError, BrokenPipeError) as error:
-            doubt = " (does it speak TLS there?)" if self.address.tls else ""
-            raise Unreachable(f"broker {text} hangs up{doubt}", address=text) from error
+            hint = " (does it speak TLS there?)" if self.address.tls else ""
+            raise Unreachable(f"broker {text} closed the connection{hint}", address=text) from error
         except (OSError, ValueError) as error:
-            raise Unreachable(f"broker {text} cannot be reached: {_words(error)}", address=text) from error
+            raise Unreachable(
+                f"broker {text} cannot be reached: {_error_text(error)}", address=text
+            ) from error
         (code,) = self._answer("CONNACK", 0)
         self._connected = True
-        self._refuse_if_failed(code, "the connection")
+        self._raise_if_failed(code, "the connection")
 
     def _close(self) -> None:
-        # paho has no public way to close a connection without a goodbye on the wire; closing the socket
-        # and then turning its loop once makes it see that and release the rest.
+        # paho has no public way to close a connection without a DISCONNECT packet; closing the socket and
+        # then running its loop once makes it notice that and release the rest.
         if self._tls is not None and self._tls.opened is not None and self._client.socket() is None:
             self._tls.opened.close()
         connection = self._client.socket()
@@ -274,7 +275,7 @@ class Connection:
             with contextlib.suppress(Exception):
                 self._client.loop(0)
 
-    # --- inside ------------------------------------------------------------------------------------
+    # --- internals ---------------------------------------------------------------------------------
 
     def _make_client(self, login: Login) -> Client:
         client = Client(
@@ -285,7 +286,7 @@ class Connection:
             manual_ack=True,
         )
         client.connect_timeout = self._timeout / 2
-        client.max_inflight_messages_set(MOST_IN_FLIGHT)
+        client.max_inflight_messages_set(MAX_INFLIGHT)
         if login.username is not None:
             password = login.password.reveal() if login.password is not None else None
             client.username_pw_set(login.username, password)
@@ -295,9 +296,11 @@ class Connection:
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
         client.on_message = lambda _client, _data, message: self.received.append(message)
-        client.on_subscribe = lambda _client, _data, mid, codes, _properties: self._note("SUBACK", mid, codes)
-        client.on_unsubscribe = lambda _client, _data, mid, codes, _p: self._note("UNSUBACK", mid, codes)
-        client.on_publish = lambda _client, _data, mid, code, _properties: self._note("PUBACK", mid, [code])
+        client.on_subscribe = lambda _client, _data, mid, codes, _properties: self._record(
+            "SUBACK", mid, codes
+        )
+        client.on_unsubscribe = lambda _client, _data, mid, codes, _p: self._record("UNSUBACK", mid, codes)
+        client.on_publish = lambda _client, _data, mid, code, _properties: self._record("PUBACK", mid, [code])
         return client
 
     def _on_connect(
@@ -306,14 +309,14 @@ class Connection:
         self.session_present = bool(flags.session_present)
         if properties is not None:
             self.limits = properties
-        self._note("CONNACK", 0, [code])
+        self._record("CONNACK", 0, [code])
 
     def _on_disconnect(
         self, _client: Client, _data: Any, _flags: Any, code: ReasonCode, _properties: Properties | None
     ) -> None:
         self._end = code
 
-    def _note(self, kind: str, message_id: int, codes: list[ReasonCode]) -> None:
+    def _record(self, kind: str, message_id: int, codes: list[ReasonCode]) -> None:
         self._answers[kind, message_id] = codes
 
     def _answer(self, kind: str, message_id: int) -> list[ReasonCode]:
@@ -323,27 +326,27 @@ class Connection:
     def _await(self, condition: Callable[[], bool], what: str) -> None:
         while not condition():
             try:
-                self._turn(what)
+                self._step(what)
             except OutcomeUnknown:
                 if not condition():  # the answer may have come with the end of the connection
                     raise
 
-    def _turn(self, what: str) -> None:
-        left = self._deadline - time.monotonic()
+    def _step(self, what: str) -> None:
+        remaining = self._deadline - time.monotonic()
         text = self.address.text
-        if left <= 0:
-            message = f"broker {text} did not answer in {self._timeout:g} s (awaited {what})"
-            raise OutcomeUnknown(f"{message}{self._doubt()}", address=text)
+        if remaining <= 0:
+            message = f"broker {text} did not answer in {self._timeout:g} s (waiting for {what})"
+            raise OutcomeUnknown(f"{message}{self._hint()}", address=text)
         with self._translated(what):
-            self._hurry()
-            result = self._client.loop(min(left, _POLL))
-            # The answer that says why may have come with the end of the connection.
+            self._acknowledge_quickly()
+            result = self._client.loop(min(remaining, _POLL))
+            # The CONNACK with the reason may have arrived together with the end of the connection.
             if result != MQTTErrorCode.MQTT_ERR_SUCCESS and ("CONNACK", 0) not in self._answers:
                 self._checked(result)
 
-    def _hurry(self) -> None:
-        # A broker that leaves Nagle's algorithm on (Mosquitto by default) holds a second small packet back
-        # until the first is acknowledged, which Linux puts off by 40 ms.  The option lasts for few packets.
+    def _acknowledge_quickly(self) -> None:
+        # A broker that leaves Nagle's algorithm on (Mosquitto by default) delays a second small packet until
+        # the first is acknowledged, which Linux does after 40 ms.  The option lasts for a few packets only.
         connection = self._client.socket()
         if isinstance(connection, socket.socket) and hasattr(socket, "TCP_QUICKACK"):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
@@ -353,23 +356,23 @@ class Connection:
             return
         text = self.address.text
         if self._tls is not None and (alert := self._tls.alert) is not None:
-            why = tls_words(alert, self.address.host, self._login)
-            raise self.refused("the connection", why) from alert
-        # paho reports an end without a word from the broker as 0x80, unspecified error.
+            why = explain_tls_error(alert, self.address.host, self._login)
+            raise self.rejection("the connection", why) from alert
+        # paho reports a connection that ended without a DISCONNECT packet as 0x80, unspecified error.
         if self._end is not None and self._end.value > _UNSPECIFIED:
-            raise self.refused("to go on", f"{self._end}{self._doubt()}")
-        message = f"broker {text} closed the connection: {_meaning(result)}{self._doubt()}"
+            raise self.rejection("to keep the connection", f"{self._end}{self._hint()}")
+        message = f"broker {text} closed the connection: {_result_text(result)}{self._hint()}"
         raise OutcomeUnknown(message, address=text)
 
-    def _doubt(self) -> str:
-        """What may be wrong with the address of one that has never answered."""
+    def _hint(self) -> str:
+        """A hint for the address of a broker that has never answered; empty for one that has."""
         if self._connected:
             return ""
         return f" (is it a broker, and does it speak MQTT 5 {'with' if self.address.tls else 'without'} TLS?)"
 
-    def _refuse_if_failed(self, code: ReasonCode, what: str) -> None:
+    def _raise_if_failed(self, code: ReasonCode, what: str) -> None:
         if code.is_failure:
-            raise self.refused(what, str(code))
+            raise self.rejection(what, str(code))
 
     @contextlib.contextmanager
     def _translated(self, what: str) -> Iterator[None]:
@@ -378,19 +381,19 @@ class Connection:
             yield
         except BinderError:
             raise
-        except ValueError as error:  # what paho will not even send: a topic or a payload out of bounds
-            raise self.refused(what, _words(error)) from error
+        except ValueError as error:  # paho's own check: a topic or a payload out of bounds
+            raise self.rejection(what, _error_text(error)) from error
         except Exception as error:
-            # paho raises whatever its decoder meets when the other side does not speak MQTT 5.
-            message = f"broker {text} does not answer as MQTT 5 brokers do: {_words(error)}"
+            # paho raises any error of its decoder when the other side does not speak MQTT 5.
+            message = f"broker {text} sent an answer that is not MQTT 5: {_error_text(error)}"
             raise OutcomeUnknown(message, address=text) from error
 
 
-def _words(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     return str(getattr(error, "strerror", None) or error) or type(error).__name__
 
 
-def _meaning(result: MQTTErrorCode) -> str:
+def _result_text(result: MQTTErrorCode) -> str:
     return result.name.removeprefix("MQTT_ERR_").replace("_", " ").lower()
 
 

@@ -1,4 +1,4 @@
-"""A Mosquitto on this machine with the sound configuration of a site, for :mod:`speck.local.sites`."""
+"""A Mosquitto on this machine with the recommended configuration of a site, for :mod:`speck.local.sites`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from speck.errors import LocalError
 
 CONFIGURATION = Path(speck.__file__).resolve().parent.parent / "pipelines" / "mosquitto.conf"
 
-# Where Debian and others put servers, which is not on every user's PATH.
+# Where Debian and others install servers, which is not on every user's PATH.
 _SERVER_FOLDERS = ("/usr/sbin", "/usr/local/sbin", "/opt/homebrew/sbin")
 
 # MQTT 5, 3.1: a CONNECT with a clean start, keep alive 10 s, no properties, client id "ready".
@@ -44,7 +44,7 @@ class Mosquitto:
         return [program, "-c", str(path)], dict(os.environ)
 
     def ready(self, ports: Sequence[int]) -> bool:
-        """Whether a CONNECT is answered."""
+        """True if a CONNECT is answered."""
         try:
             with socket.create_connection(("127.0.0.1", ports[0]), timeout=2) as connection:
                 connection.sendall(_CONNECT)
@@ -53,7 +53,7 @@ class Mosquitto:
             return False
 
     def inventory(self, ports: Sequence[int], directory: Path, heap: str) -> Mapping[str, Any]:
-        """Nothing more than its address."""
+        """Empty: a broker has no fields but its address."""
         return {}
 
 
@@ -61,7 +61,7 @@ MOSQUITTO = Mosquitto()
 
 
 def find_mosquitto() -> str:
-    """The path of Mosquitto; raises :class:`~speck.errors.LocalError`, which says what to install."""
+    """The path of Mosquitto.  Raises :class:`~speck.errors.LocalError`, which names the missing package."""
     folders = [os.environ.get("PATH", os.defpath), *_SERVER_FOLDERS]
     program = shutil.which("mosquitto", path=os.pathsep.join(folders))
     if program is None:
@@ -74,7 +74,7 @@ def find_mosquitto() -> str:
 
 
 def site_configuration(port: int, directory: Path) -> str:
-    """The sound configuration of a site, with this loopback port, and its files in ``directory``."""
+    """The recommended configuration of a site, with this loopback port, and its files in ``directory``."""
     text = CONFIGURATION.read_text(encoding="utf-8")
     for option, value in {
         "listener": f"{port} 127.0.0.1",
@@ -84,6 +84,6 @@ def site_configuration(port: int, directory: Path) -> str:
         if replaced != 1:
             raise LocalError(f"{CONFIGURATION} has {replaced} lines with {option!r} (expected one)")
     if os.geteuid() == 0:
-        # Started by root, Mosquitto becomes the user "mosquitto", who may not write here.
+        # Started by root, Mosquitto switches to the user "mosquitto", which may not write here.
         text += f"\nuser {getpass.getuser()}\n"
     return text

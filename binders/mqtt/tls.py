@@ -1,4 +1,4 @@
-"""TLS to a broker: whom we trust, who we are, and what the broker said when it ended the connection."""
+"""TLS to a broker: trusted authorities, the client certificate, and the alert that ended a connection."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 
-_LATER = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
-_NO_ALERT = (*_LATER, ssl.SSLZeroReturnError, ssl.SSLEOFError)
+_WOULD_BLOCK = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
+_NO_ALERT = (*_WOULD_BLOCK, ssl.SSLZeroReturnError, ssl.SSLEOFError)
 
 
 class _NotingSocket(ssl.SSLSocket):
-    """Remembers the alert that ended it, which paho drops."""
+    """Stores the alert that ended the connection, which paho drops."""
 
     alert: ssl.SSLError | None = None
 
@@ -35,15 +35,15 @@ class _NotingSocket(ssl.SSLSocket):
         try:
             return super().send(data, flags)
         except OSError as error:
-            if not isinstance(error, _LATER):
-                # Who hangs up on us has said before why.
+            if not isinstance(error, _WOULD_BLOCK):
+                # A broker that closes the connection has sent an alert before.
                 with contextlib.suppress(OSError):
                     self.recv(1)
             raise
 
 
 class ClosableContext(ssl.SSLContext):
-    """A TLS context that remembers its socket: paho drops one whose handshake failed without closing it."""
+    """A TLS context that stores its socket: paho drops one whose handshake failed without closing it."""
 
     sslsocket_class = _NotingSocket
     opened: ssl.SSLSocket | None = None
@@ -54,15 +54,15 @@ class ClosableContext(ssl.SSLContext):
 
     @property
     def alert(self) -> ssl.SSLError | None:
-        """What the other side said when it ended the connection.
+        """The alert with which the other side ended the connection.
 
-        By TLS 1.3 it looks at who we are when the connection is up already.
+        With TLS 1.3, the client certificate is verified when the connection is already established.
         """
         return self.opened.alert if isinstance(self.opened, _NotingSocket) else None
 
 
 def client_context(address: BrokerAddress, login: Login) -> ClosableContext:
-    """The context of a connection.  Raises :class:`~speck.errors.Unreachable` when a file cannot be used."""
+    """The context of a connection.  Raises :class:`~speck.errors.Unreachable` if a file cannot be used."""
     context = ClosableContext(ssl.PROTOCOL_TLS_CLIENT)
     if login.ca_file is None:
         context.load_default_certs()
@@ -77,18 +77,18 @@ def client_context(address: BrokerAddress, login: Login) -> ClosableContext:
             context.load_cert_chain(login.certificate_file, login.key_file, password=_no_password)
         except (OSError, ssl.SSLError) as error:
             what = f"certificate_file {login.certificate_file!r} with key_file {login.key_file!r}"
-            right = "PEM files: a certificate and its key, without a password"
-            raise _unusable(address, what, error, right) from error
+            expected = "PEM files: a certificate and its key, without a password"
+            raise _unusable(address, what, error, expected) from error
     return context
 
 
 def _no_password() -> str:
-    # OpenSSL would ask for one at the terminal.
+    # Otherwise OpenSSL prompts for one at the terminal.
     return ""
 
 
-def _unusable(address: BrokerAddress, what: str, error: OSError, right: str) -> Unreachable:
-    why = error.strerror if not isinstance(error, ssl.SSLError) else error.reason or "not what it should be"
-    words = str(why).replace("_", " ").lower()
-    message = f"broker {address.text}: {what} cannot be used: {words} (expected {right})"
+def _unusable(address: BrokerAddress, what: str, error: OSError, expected: str) -> Unreachable:
+    why = error.strerror if not isinstance(error, ssl.SSLError) else error.reason or "invalid content"
+    reason = str(why).replace("_", " ").lower()
+    message = f"broker {address.text}: {what} cannot be used: {reason} (expected {expected})"
     return Unreachable(message, address=address.text)

@@ -1,4 +1,4 @@
-"""The binder of Spark.  Importing it does not import PySpark, which takes a second; connecting does."""
+"""The binders for Spark.  Importing them does not import PySpark, which takes a second; connecting does."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def connect_standalone(address: str, inventory: Inventory) -> EngineBinder:
 
 
 def parameters(path: Path, entry_class: str) -> tuple[Parameter, ...] | None:
-    """Which arguments a job's function takes; see :attr:`speck.binder.EngineKind.parameters`."""
+    """The arguments that a job's function takes; see :attr:`speck.binder.EngineKind.parameters`."""
     return parameters_of(source_of(path, entry_class), split_entry(entry_class)[1])
 
 

@@ -1,4 +1,4 @@
-"""The contract between SpecK and the adapters to engines and brokers; all that a binder needs stands here."""
+"""The contract between SpecK and the adapters to engines and brokers; all names that a binder needs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ __all__ = [
     "scheme_of",
 ]
 
-# Binders of other packages use the protocols' names of version 0.1.
+# Binders of other packages may use the protocols' names of version 0.1.
 _NAMES_0_1 = {
     "CarriesState": StateTransferable,
     "DisposesStates": DisposableState,
@@ -87,7 +87,7 @@ _NAMES_0_1 = {
 
 
 def __getattr__(name: str) -> type:
-    """A protocol by its name of version 0.1."""
+    """Return a protocol by its name of version 0.1."""
     try:
         return _NAMES_0_1[name]
     except KeyError:

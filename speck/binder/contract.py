@@ -1,10 +1,11 @@
-"""What an adapter to one kind of engine, or of broker, must offer; and how it is found.
+"""The protocols of adapters to engines and brokers; all but the first of each are optional.
 
-A binder is found by its entry point in the group ``speck.binders``: the entry point's object is an
-:class:`EngineKind` or a :class:`BrokerKind`.  SpecK imports no binder by name.
+A binder is found by its entry point in the group ``speck.binders``, whose object is an
+:class:`~speck.binder.registry.EngineKind` or a :class:`~speck.binder.registry.BrokerKind`.  SpecK imports no
+binder by name.
 
-All methods may be called from several threads at once.  They raise only errors of
-:mod:`speck.errors`, mostly :class:`~speck.errors.BinderError` and its children, with the cause chained.
+All methods may be called from several threads at once.  They raise only errors of :mod:`speck.errors`,
+mostly :class:`~speck.errors.BinderError` and its subclasses, with the cause chained.
 """
 
 from __future__ import annotations
@@ -18,47 +19,47 @@ from speck.core.job import Job
 from speck.core.runtime import Attempt, Capacity, Checkup, Found, Handle, JobMetrics, JobStatus, State
 from speck.errors import BinderError
 
-MOST_COUNTED = 1000  # of the messages in a session
+MOST_COUNTED = 1000  # messages of a session
 
 
 class EngineBinder(Protocol):
     """The adapter to one engine (one address)."""
 
     def check(self, job: Job, state: State | None) -> None:
-        """Say whether the engine could take the job now: reached, has room, can read the state.
+        """Check that a submit could succeed now: the engine answers, has capacity, and can read the state.
 
-        Starts and stops nothing there; it may bring the job's code.  Raises the
-        :class:`~speck.errors.BinderError` that a submit would meet.
+        Starts and stops nothing at the engine; may upload the job's code.  Raises the
+        :class:`~speck.errors.BinderError` that a submit would raise.
         """
 
     def submit(self, job: Job, attempt: Attempt) -> Handle:
-        """Start the job.  Asked again with the same attempt, answers the same, and starts nothing more."""
+        """Start the job.  Idempotent: called again with the same attempt, returns the same handle."""
 
     def find(self, attempt: Attempt) -> Handle | None:
-        """The handle of an attempt that the engine runs (recovers a submit whose answer was lost)."""
+        """The handle of an attempt that the engine runs; recovers a submit whose answer was lost."""
 
     def status(self, handle: Handle) -> JobStatus:
-        """What the engine says of the job.  LOST and UNKNOWN are answers, not errors."""
+        """The job's status.  LOST and UNKNOWN are statuses, not errors."""
 
     def stop(self, handle: Handle, keep_state: bool) -> State | None:
-        """Finish the work in hand and stop; answers where the state is.  Of a job that is gone: no error."""
+        """Finish the current work and stop; returns the job's state.  No error for a job that is gone."""
 
     def metrics(self, handle: Handle) -> JobMetrics:
-        """The job's rates, durations and counts as last told by the engine."""
+        """The job's rates, durations and counts as last reported by the engine."""
 
     def capacity(self) -> Capacity:
-        """The engine's room, used and free."""
+        """The engine's capacity, used and free."""
 
     def close(self) -> None:
-        """Let go of connections and helper processes; jobs go on."""
+        """Close connections and helper processes; jobs keep running."""
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
     """A file that an engine may fetch from the coordinator.
 
-    ``sha256`` is of its content, in hexadecimal.  ``url`` is good for this content alone, and for whoever
-    knows it.
+    ``sha256`` is that of its content, in hexadecimal.  ``url`` gives access to this content alone, to anyone
+    who has it.
     """
 
     name: str
@@ -67,85 +68,86 @@ class Artifact:
 
 
 class ArtifactServer(Protocol):
-    """Serves files to engines that have no other way to them."""
+    """A server of files for engines that cannot get them otherwise."""
 
     def offer(self, name: str, content: bytes) -> Artifact:
-        """Serve this content under this name, from now on and after a restart.
+        """Serve this content under this name, also after a restart.
 
-        Raises :class:`~speck.errors.StoreError` when it cannot be kept.
+        Raises :class:`~speck.errors.StoreError` if it cannot be stored.
         """
 
     def token(self, purpose: str) -> str:
-        """A secret that only this coordinator can make, and makes again for the same purpose."""
+        """A secret that only this coordinator can derive, always the same for one purpose."""
 
 
 @runtime_checkable
 class FetchesArtifacts(Protocol):
-    """An engine binder whose engine fetches files; it is handed their server before its first call."""
+    """An engine binder whose engine fetches files; it receives their server before its first call."""
 
     def take_artifacts(self, server: ArtifactServer) -> None:
-        """Have the engine fetch from this server."""
+        """Let the engine fetch from this server."""
 
 
 @runtime_checkable
 class BatchStatus(Protocol):
-    """An engine binder that asks its engine about all of its jobs at once."""
+    """An engine binder that gets the statuses of all its jobs with one request."""
 
     def statuses(self, handles: Iterable[Handle]) -> Mapping[str, JobStatus]:
-        """The statuses of these jobs by ``engine_id``, each as ``status`` has it; raises nothing."""
+        """The statuses of these jobs by ``engine_id``, as of ``status``; raises nothing."""
 
 
 @runtime_checkable
 class BatchMetrics(Protocol):
-    """An engine binder that tells the metrics of many jobs with fewer questions than one by one."""
+    """An engine binder that gets the metrics of many jobs with fewer requests than one by one."""
 
     def measure(self, handles: Iterable[Handle]) -> Mapping[str, JobMetrics | BinderError]:
-        """The metrics of these jobs by ``engine_id``, each as ``metrics`` has it, or why there are none.
+        """The metrics of these jobs by ``engine_id``, as of ``metrics``, or the error of a single job.
 
-        Raises the :class:`~speck.errors.BinderError` of an engine that cannot be asked.
+        Raises a :class:`~speck.errors.BinderError` for an engine that cannot be asked.
         """
 
 
 @runtime_checkable
 class OfflineState(Protocol):
-    """An engine binder that knows where a job's state is though its engine cannot be asked."""
+    """An engine binder that can locate a job's state while its engine does not answer."""
 
     def left_state(self, handle: Handle) -> State | None:
-        """The newest state of the job, which may still run; ``None`` when it has none.
+        """The newest state of the job, which may still run; ``None`` if it has none.
 
-        It must not be older than what the job has acknowledged to its source broker.  Asks the engine
-        nothing.  Raises :class:`~speck.errors.Rejected` when that state cannot be found.
+        It must not be older than the messages that the job has acknowledged to its source broker.  Sends no
+        request to the engine.  Raises :class:`~speck.errors.Rejected` if the state cannot be found.
         """
 
 
 @runtime_checkable
 class ListsRunning(Protocol):
-    """An engine binder that can say what runs at its engine, whoever started it."""
+    """An engine binder that can list the jobs of its engine, submitted by SpecK or not."""
 
     def running(self) -> Sequence[Found]:
-        """All jobs that run or start there now; asks a number of questions that does not grow with them.
+        """All jobs that run or start at the engine, by a constant number of requests.
 
-        Raises a :class:`~speck.errors.BinderError`; of an engine that cannot tell, ``Refused``.
+        Raises a :class:`~speck.errors.BinderError`; :class:`~speck.errors.Rejected` for an engine that has no
+        such list.
         """
 
 
 @runtime_checkable
 class StateLocator(Protocol):
-    """An engine binder that can tell of a state before a job is stopped, and of another engine's."""
+    """An engine binder that can locate a state before the job is stopped, and check one of another engine."""
 
     def state_of(self, handle: Handle) -> State | None:
-        """Where the job's state is, or will be once it is stopped, as far as that is settled before."""
+        """The place of the job's state now or once it is stopped, as far as that is known before."""
 
     def state_fault(self, state: State) -> str | None:
-        """Why no job could start here from a state at this place; ``None`` when one could, or may.
+        """The reason for which no job could start here from this state; ``None`` if one could, or might.
 
-        Raises the :class:`~speck.errors.BinderError` of an engine that cannot be asked.
+        Raises a :class:`~speck.errors.BinderError` for an engine that cannot be asked.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The files that a job needs to go on from a state: content by path below the state's place."""
+    """The files that a job needs to resume from a state: content by path below the state's place."""
 
     kind: str
     files: Mapping[str, bytes] = field(repr=False)
@@ -162,127 +164,127 @@ class Snapshot:
 
 @runtime_checkable
 class StateTransferable(StateLocator, Protocol):
-    """An engine binder through which a state can be read and written, for engines that share no storage."""
+    """An engine binder that can read and write a state, for engines that share no storage."""
 
     def state_size(self, state: State) -> int:
-        """How large a snapshot of the state would be now, bytes; a job may be at work on it."""
+        """The size (bytes) of a snapshot of the state now; the job may be running."""
 
     def read_state(self, state: State) -> Snapshot:
-        """What a job needs to go on from the state; of a job that has stopped."""
+        """The files that a job needs to resume from the state of a job that has stopped."""
 
     def state_place(self, job_name: str, name: str) -> State:
-        """The place of this name for a state of the job at this engine."""
+        """The place for a state of the job at this engine under this name."""
 
     def check_state_place(self, job_name: str) -> None:
-        """Raise the :class:`~speck.errors.BinderError` that :meth:`write_state` would meet."""
+        """Raise the :class:`~speck.errors.BinderError` that :meth:`write_state` would raise."""
 
     def write_state(self, state: State, snapshot: Snapshot) -> None:
-        """Write the snapshot to a place of :meth:`state_place`, again if need be; compare what is there."""
+        """Write the snapshot to a place of :meth:`state_place`, and compare the written files; idempotent."""
 
     def delete_state(self, state: State) -> None:
-        """Delete what is at a place; of none: no error."""
+        """Delete the state at a place; no error if there is none."""
 
 
 @runtime_checkable
 class DisposableState(Protocol):
-    """An engine binder whose jobs leave a state with each stop, which no job changes afterwards."""
+    """An engine binder whose jobs write a new state with each stop, which no job changes afterwards."""
 
     def dispose_state(self, state: State) -> None:
-        """Delete what a job has left there; of none: no error."""
+        """Delete the state; no error if there is none."""
 
 
 @runtime_checkable
 class ProgressAware(Protocol):
-    """An engine binder that knows of a job which ended whether it had come to keep anything."""
+    """An engine binder that can determine if a job that ended had committed anything."""
 
     def kept_nothing(self, handle: Handle) -> bool:
-        """Whether a job that began without a state has ended with all of its work still to be done.
+        """True if a job that started without a state has ended before it had acknowledged any message.
 
-        Then it has acknowledged nothing, and the next attempt in the same form writes the same once more.
+        The next attempt in the same form then writes the same messages again.
         """
 
 
 @runtime_checkable
 class LogReader(Protocol):
-    """An engine binder that can show what a job has lately said, and what was said of it."""
+    """An engine binder that can read the log of a job, its own lines and the engine's about it."""
 
     log_about: str
-    """Where the lines come from, and what of a job's words cannot be had: a sentence for people."""
+    """The source of the lines, and the lines that are unavailable: a sentence for display."""
 
     def log_tail(self, handle: Handle, lines: int) -> Sequence[str]:
-        """The last lines, at most so many, the newest last, each without its line's end.
+        """The last ``lines`` lines at most, the newest last, without line ends; also of a failed job.
 
-        Also of a job that has failed.  Raises a :class:`~speck.errors.BinderError`; of a job that the engine
-        does not know, ``Refused``.
+        Raises a :class:`~speck.errors.BinderError`; :class:`~speck.errors.Rejected` for a job that the engine
+        does not have.
         """
 
 
 @runtime_checkable
 class HealthCheckable(Protocol):
-    """An engine or broker binder that can say what answers at its address, and what is wrong with it."""
+    """An engine or broker binder that can check the health of its engine or broker."""
 
     def checkup(self) -> Checkup:
-        """Version, limits and clock, and what in its settings keeps jobs from working there.
+        """Version, limits and clock, and settings that keep jobs from working.
 
-        Starts and stops nothing.  Raises the :class:`~speck.errors.BinderError` of one that cannot be asked.
+        Starts and stops nothing.  Raises a :class:`~speck.errors.BinderError` if it cannot be asked.
         """
 
 
 @runtime_checkable
 class ReadinessProbe(Protocol):
-    """An engine binder whose engine tells when a job is through with its first work."""
+    """An engine binder whose engine reports when a job has completed its first work."""
 
     def has_worked(self, handle: Handle) -> bool:
-        """Whether a job that runs has done a first piece of work, or waits because there is none."""
+        """True if a running job has completed a first piece of work, or has none to do."""
 
 
 class BrokerBinder(Protocol):
     """The adapter to one broker (one address).  A session belongs to one job and outlives its attempts."""
 
     def check(self) -> None:
-        """Raise the :class:`~speck.errors.BinderError` that says why the broker cannot be used."""
+        """Raise a :class:`~speck.errors.BinderError` if the broker cannot be used."""
 
     def warnings(self) -> list[str]:
-        """What in the broker's limits or settings will lose messages, one sentence each."""
+        """The limits and settings of the broker that will lose messages, a sentence each."""
 
     def ensure_session(self, session: str, topic: str) -> None:
-        """Make the persistent session, subscribed to this topic filter and no other; keep what it holds.
+        """Create the persistent session if needed, subscribed to this topic filter alone; keep its messages.
 
-        To be called only while no job reads through the session: it takes the session over.
+        Takes the session over: must not be called while a job reads through it.
         """
 
     def session_exists(self, session: str) -> bool:
-        """Whether the broker keeps the session.  The same caution as for :meth:`ensure_session`."""
+        """True if the broker has the session.  Takes it over, as :meth:`ensure_session`."""
 
     def delete_session(self, session: str) -> None:
-        """Delete the session, what waits in it, and its fence.  Of none: no error."""
+        """Delete the session, its messages and its fence; no error if there is none."""
 
     def fence(self, session: str, attempt: int) -> None:
-        """Say, for good, that only this attempt (or a newer one) may read through the session."""
+        """Store durably that only this attempt, or a newer one, may read through the session."""
 
     def drained(self, session: str, marker: str, seconds: float) -> bool | None:
-        """Whether the job has committed all that waits in its session now, as it says within so many seconds.
+        """True if the job commits all messages now in its session, and confirms it within ``seconds``.
 
-        May be asked while a job reads through the session, and with the same marker again.  ``None`` when
-        the job's connector cannot tell.
+        May be called while a job reads through the session, and again with the same marker.  ``None`` if the
+        job's connector cannot confirm.
         """
 
     def waiting(self, session: str) -> int:
-        """How many messages wait in the session, :data:`MOST_COUNTED` for so many or more.
+        """The number of messages in the session; :data:`MOST_COUNTED` means so many or more.
 
-        The same caution as for :meth:`ensure_session`.
+        Takes the session over, as :meth:`ensure_session`.
         """
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
 
 
 @runtime_checkable
 class CountsStored(Protocol):
-    """A broker binder whose broker says how much it keeps."""
+    """A broker binder whose broker reports the number of messages that it stores."""
 
     def stored(self) -> int | None:
-        """How many messages the broker keeps for whoever is to have them; ``None``: it does not say.
+        """The number of messages that the broker stores for all subscribers; ``None``: it does not report it.
 
-        Disturbs no session.
+        Takes no session over.
         """

@@ -1,4 +1,4 @@
-"""Binders whose every call is told to a listener: what was asked of whom, how long it took, the outcome."""
+"""Binders whose calls are reported to a listener: address, method, duration and outcome."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-# The calls that are answered without asking the engine or the broker, or may be.
-_UNASKED = frozenset(
+# Calls that may return without a request to the engine or broker.
+_OFFLINE = frozenset(
     ("close", "left_state", "state_of", "state_fault", "state_place", "take_artifacts", "warnings")
 )
 
-# Values of the metrics' label ``error`` and of the log's field, on which alerts of users rest since 0.1.
+# Values of the metrics' label ``error`` and of the log's field; alerts of users match them since 0.1.
 _LABELS: Mapping[type, str] = {
     OutcomeUnknown: "NoAnswer",
     Rejected: "Refused",
@@ -32,16 +32,16 @@ _LABELS: Mapping[type, str] = {
 
 
 def label_of(error: object) -> str:
-    """The error's class as metrics and logs name it."""
+    """The name of an error's class in metrics and logs."""
     return _LABELS.get(type(error), type(error).__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of a binder: its ``kind`` (``flink``, ``mqtt``), its address, the method, s, what went wrong.
+    """One call of a binder; ``kind`` is the binder's, such as ``flink``, ``seconds`` the duration.
 
-    ``error`` is the class of what was raised (or told, of jobs whose engine does not answer), empty when
-    all went well.  ``answered``: it went well, and the engine or broker was asked for it.
+    ``error`` is the name of the class that was raised, or returned for jobs whose engine does not answer; it
+    is empty for a success.  ``answered``: the call succeeded and involved the engine or broker.
     """
 
     kind: str
@@ -56,13 +56,13 @@ Listener = Callable[[Call], None]
 
 
 def instrumented(binder: _T, kind: str, address: str, listener: Listener) -> _T:
-    """The binder, every public method of which tells the listener of each call from outside."""
-    made: Any = type(binder)
-    return cast(_T, _class_of(made)(binder, kind, address, listener))
+    """The binder with all its public methods; each call from outside is reported to the listener."""
+    binder_class: Any = type(binder)
+    return cast(_T, _class_of(binder_class)(binder, kind, address, listener))
 
 
 class _Instrumented:
-    """Stands for a binder.  Its class has the binder's methods, by which its abilities are told."""
+    """A proxy of a binder.  Its class has the binder's methods, for checks against the protocols."""
 
     def __init__(self, binder: Any, kind: str, address: str, listener: Listener) -> None:
         self._binder, self._kind, self._address, self._listener = binder, kind, address, listener
@@ -71,17 +71,17 @@ class _Instrumented:
         return getattr(self._binder, name)
 
     def _call(self, method: str, *arguments: Any, **named: Any) -> Any:
-        begun, error, answered = time.monotonic(), "", False
+        started, error, answered = time.monotonic(), "", False
         try:
             answer = getattr(self._binder, method)(*arguments, **named)
-            error = _silence(answer)
-            answered = not error and method not in _UNASKED
+            error = _returned_error(answer)
+            answered = not error and method not in _OFFLINE
             return answer
         except Exception as problem:
             error = label_of(problem)
             raise
         finally:
-            call = Call(self._kind, self._address, method, time.monotonic() - begun, error, answered)
+            call = Call(self._kind, self._address, method, time.monotonic() - started, error, answered)
             _log_call(call)
             self._listener(call)
 
@@ -106,14 +106,14 @@ def _forwarding(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _silence(answer: object) -> str:
-    """The error that an answer stands for: to say that an engine is silent is no error of the binder."""
-    told: Iterable[object] = answer.values() if isinstance(answer, Mapping) else (answer,)
-    errors = [_silence_of(each) for each in told]
+def _returned_error(answer: object) -> str:
+    """The error in an answer: an engine that does not answer is reported by a value, not by an exception."""
+    values: Iterable[object] = answer.values() if isinstance(answer, Mapping) else (answer,)
+    errors = [_error_label(each) for each in values]
     return errors[0] if errors and all(errors) else ""
 
 
-def _silence_of(answer: object) -> str:
+def _error_label(answer: object) -> str:
     if isinstance(answer, JobStatus) and answer.state is JobState.UNKNOWN:
         return _LABELS[OutcomeUnknown]
     return label_of(answer) if isinstance(answer, Unreachable | OutcomeUnknown) else ""

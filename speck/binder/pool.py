@@ -1,4 +1,4 @@
-"""The binders in use: one for each engine and each broker, made when first needed, and their lanes."""
+"""The binders in use, one for each engine and broker, and the lanes that bound the load on each."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ BROKER_BOUND = 4
 WAITING_BOUND = 32
 
 
-def _nobody(call: Call) -> None:
-    """Nobody asked to be told."""
+def _ignore(call: Call) -> None:
+    """Ignore a call."""
 
 
 @dataclass
 class BinderPool:
-    """Binders by address.  A lane bounds how many actions are at one engine, or at one broker, at a time.
+    """Binders by address, made when first needed.  A lane bounds the concurrent actions at one address.
 
-    ``artifacts`` is handed to the binders whose engines fetch files.  ``listener`` is told of each call.
+    ``artifacts`` is the file server for binders whose engines fetch files.  ``listener`` receives each call.
     """
 
     registry: Registry
     inventory: Inventory
     artifacts: ArtifactServer | None = None
-    listener: Listener = _nobody
+    listener: Listener = _ignore
     _engines: dict[tuple[str, str], EngineBinder] = field(default_factory=dict, init=False)
     _brokers: dict[str, BrokerBinder] = field(default_factory=dict, init=False)
     _lanes: dict[str, ThreadPoolExecutor] = field(default_factory=dict, init=False)
@@ -40,7 +40,7 @@ class BinderPool:
         """The binder of the engine at an address."""
         kind = self.registry.engine_kind(engine, address)
         if kind is None:
-            raise BinderError(f"no binder serves engine {engine!r} at {address!r}", address=address)
+            raise BinderError(f"no installed binder serves engine {engine!r} at {address!r}", address=address)
         with self._lock:
             if (engine, address) not in self._engines:
                 binder = kind.connect(address, self.inventory)
@@ -50,14 +50,14 @@ class BinderPool:
             return self._engines[engine, address]
 
     def engine(self, job: Job) -> EngineBinder:
-        """The binder of the engine that a job is for."""
+        """The binder of a job's engine."""
         return self.engine_at(job.engine, job.spe_address)
 
     def broker(self, address: str) -> BrokerBinder:
         """The binder of the broker at an address."""
         kind = self.registry.broker_kind(address)
         if kind is None:
-            raise BinderError(f"no binder serves the broker at {address!r}", address=address)
+            raise BinderError(f"no installed binder serves the broker at {address!r}", address=address)
         with self._lock:
             if address not in self._brokers:
                 binder = kind.connect(address, self.inventory)
@@ -70,7 +70,7 @@ class BinderPool:
         return kind.startup_seconds if kind else 0.0
 
     def engine_lane(self, job: Job) -> Executor:
-        """The lane of the engine that a job is for."""
+        """The lane of a job's engine."""
         kind = self.registry.engine_kind(job.engine, job.spe_address)
         return self._lane(job.spe_address, kind.bound if kind else 1)
 
@@ -80,7 +80,7 @@ class BinderPool:
 
     @property
     def waiting_lane(self) -> Executor:
-        """A lane for what waits on others, and asks little of anybody."""
+        """The lane of tasks that mostly wait."""
         return self._lane("waiting", WAITING_BOUND)
 
     def _lane(self, address: str, bound: int) -> Executor:
@@ -90,7 +90,7 @@ class BinderPool:
             return self._lanes[address]
 
     def close(self) -> None:
-        """Finish what is in hand, then let go of all engines and brokers."""
+        """Finish the running tasks, then close all binders."""
         for lane in self._lanes.values():
             lane.shutdown(wait=True, cancel_futures=False)
         for engine in self._engines.values():

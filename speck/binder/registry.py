@@ -17,7 +17,7 @@ ENTRY_POINT_GROUP = "speck.binders"
 
 @dataclass(frozen=True)
 class Parameter:
-    """An argument that a job's code takes: whether it must be given, and its types (empty: any)."""
+    """A parameter of a job's code; ``needed``: it has no default; ``types`` is empty for any type."""
 
     name: str
     needed: bool
@@ -26,12 +26,12 @@ class Parameter:
 
 @dataclass(frozen=True)
 class EngineKind:
-    """A kind of engine: ``name`` is its own (``spark-connect``), ``engine`` what a job calls it (``spark``).
+    """A kind of engine; ``name`` is its own (``spark-connect``), ``engine`` the one in a job (``spark``).
 
-    ``check_code(path, entry_class)`` says in a sentence what is wrong with a job's file without running
-    it, or ``None``; ``parameters``, of code with nothing wrong, which arguments it takes (``None``: not
-    known, or any).  ``connect(address, inventory)`` makes the binder and opens no connection yet.
-    ``local`` starts one on a developer's machine, where that is possible.
+    ``check_code(path, entry_class)`` returns the fault of a job's file as a sentence, or ``None``, without
+    running the code.  ``parameters(path, entry_class)`` returns the parameters of faultless code (``None``:
+    unknown, or any).  ``connect(address, inventory)`` makes the binder, and opens no connection yet.
+    ``local`` starts an engine on a developer's machine, where that is possible.
     """
 
     name: str
@@ -60,18 +60,18 @@ class BrokerKind:
     local: LocalServer | None = None
 
 
-# The engine that an address means when a job names none (see the design's table of fields).
+# The engine of a job that names none, by the scheme of its address.
 ENGINE_OF_SCHEME: Mapping[str, str] = {"sc": "spark", "spark": "spark", "http": "flink", "https": "flink"}
 
 
 def scheme_of(address: str) -> str:
-    """The scheme of an address, in lower case; empty when it has none."""
+    """The scheme of an address in lower case; empty if it has none."""
     return urlsplit(address).scheme.lower()
 
 
 @dataclass(frozen=True)
 class Registry:
-    """The kinds of engines and brokers that are installed."""
+    """The installed kinds of engines and brokers."""
 
     engines: tuple[EngineKind, ...] = ()
     brokers: tuple[BrokerKind, ...] = field(default=())
@@ -88,7 +88,7 @@ class Registry:
 
     @classmethod
     def of(cls, kinds: Iterable[EngineKind | BrokerKind]) -> Registry:
-        """A registry of just these kinds."""
+        """A registry of these kinds."""
         found = list(kinds)
         return cls(
             tuple(kind for kind in found if isinstance(kind, EngineKind)),

@@ -42,7 +42,7 @@ from speck.server.tokens import token_of
     metavar="URL",
     default=DEFAULT_URL,
     show_default=True,
-    help="The server [or SPECK_URL].",
+    help="Address of the server [or SPECK_URL].",
 )
 @click.option(
     "--token-file",

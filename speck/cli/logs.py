@@ -37,7 +37,8 @@ _FOLLOWED = 1000  # lines of each request; between two requests there must be fe
 def logs(client: Client, job: str, tail: int, follow: bool, interval: float, as_json: bool) -> None:
     """Show a job's last lines in the logs of its engine.
 
-    Their source, and what the engine does not give out, is printed first (on standard error).
+    The source of the lines, and which of them the engine does not give out, is printed first (on standard
+    error).
     """
     answer = client.log(job, tail)
     if as_json:

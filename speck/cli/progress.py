@@ -1,4 +1,4 @@
-"""The progress of an operation: bars on a terminal, a line for each ended action elsewhere."""
+"""Begin and follow operations: bars on a terminal, a line for each ended action elsewhere."""
 
 from __future__ import annotations
 

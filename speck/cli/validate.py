@@ -21,6 +21,7 @@ from speck.cli.options import (
     show_json,
     warn,
 )
+from speck.cli.render.checks import fault_count
 from speck.cli.terminal import err, out
 from speck.cli.variables import read_composition, values, variables_options
 from speck.core.inventory import Inventory
@@ -143,4 +144,4 @@ def _show(
     if not faults:
         out.print(f"{file}: {summary}, no faults", markup=False)
     else:
-        err.print(f"{file}: {len(faults)} {'fault' if len(faults) == 1 else 'faults'}", markup=False)
+        err.print(f"{file}: {fault_count(len(faults))}", markup=False)

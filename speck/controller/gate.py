@@ -67,7 +67,7 @@ def gate_actions(
 def _propagate(actions: Mapping[str, Action], desired: Graph, begun: Set[str], waits: dict[str, str]) -> None:
     """Let the actions wait too that are ordered after one that waits."""
     behind: dict[str, list[str]] = {}
-    rewired = rewirings(actions, all_goes=not desired.jobs)
+    rewired = rewirings(actions, delete_all=not desired.jobs)
     for name, action in actions.items():
         # It leaves its source when no writer is left there.
         former = rewired[name].writers if name in rewired else frozenset()

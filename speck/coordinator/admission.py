@@ -1,4 +1,4 @@
-"""A job's name, and so its session, belongs to one composition; and there is room for so many of both."""
+"""Admission of a composition: its claims to job names and sessions, and the quotas of a coordinator."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from speck.schema import client_id_conflicts
 from speck.store import Store
 
 
-def refuse_taken(store: Store, quotas: Quotas, composition: Composition) -> None:
-    """Raise :class:`InvalidInput` when a composition claims what another has.
+def refuse_claimed(store: Store, quotas: Quotas, composition: Composition) -> None:
+    """Raise :class:`InvalidInput` when a job name or a session belongs to another composition.
 
-    Raises :class:`~speck.errors.Conflict` when there would be more than there may be.
+    Raises :class:`~speck.errors.Conflict` when a quota would be exceeded.
     """
     owners = {record.name: record.composition for record in store.jobs()}
     refuse_composition(quotas, {head.name for head in store.heads()}, composition.name)
@@ -30,13 +30,13 @@ def refuse_taken(store: Store, quotas: Quotas, composition: Composition) -> None
         if owners.get(name, composition.name) != composition.name
     ]
     taken = {fault.job for fault in faults}
-    others = [job for job in _wanted_elsewhere(store, composition.name) if job.job_name not in taken]
+    others = [job for job in _desired_elsewhere(store, composition.name) if job.job_name not in taken]
     faults += client_id_conflicts([*others, *composition.jobs.values()])
     if faults:
         raise InvalidInput(faults, f"composition {composition.name!r}")
 
 
-def _wanted_elsewhere(store: Store, name: str) -> list[Job]:
+def _desired_elsewhere(store: Store, name: str) -> list[Job]:
     return [
         job
         for head in store.heads()

@@ -7,7 +7,6 @@ It decides nothing about single jobs (:mod:`speck.core.plan` does) and calls no 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,7 +21,7 @@ from speck.binder.pool import BinderPool
 from speck.controller.backoff import Backoff
 from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
-from speck.coordinator.admission import refuse_taken
+from speck.coordinator.admission import refuse_claimed
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
 from speck.core.lifecycle import ActionState
@@ -37,8 +36,6 @@ from speck.store.artifacts import Artifacts, clear_scratch
 from speck.store.deployments import Deployments, Snapshot
 from speck.store.history import History, count, differences
 from speck.store.retention import Retention
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -69,10 +66,10 @@ class Coordinator:
     _recovered: bool = field(default=False, init=False)
 
     def start(self) -> None:
-        """Go on with what a crash or a stop interrupted, and begin to observe."""
+        """Resume the operations that a crash or a stop interrupted, and begin to reconcile."""
         self.backoff.keep_in(self.store, self.clock())
         clear_scratch(self.store.directory)
-        self.retention.sweep_code()  # code that was brought, and not accepted
+        self.retention.sweep_code()  # code that was stored, but not accepted
         for data in self.operations.interrupted():
             self._resume(data)
         if self.settings.period:
@@ -80,14 +77,14 @@ class Coordinator:
         self._recovered = True
 
     def close(self) -> None:
-        """Take nothing new, wait for the operations at work, and let go of engines and brokers."""
-        self.settle()
+        """Accept nothing new, wait for the running operations, and disconnect from engines and brokers."""
+        self.finish_operations()
         self.sampler.close()
         self.observer.close()
         self.pool.close()
 
-    def settle(self) -> None:
-        """Take nothing new, and wait for the operations at work."""
+    def finish_operations(self) -> None:
+        """Accept nothing new, and wait for the running operations."""
         self.operations.refuse_new()
         self.reconciler.close()
         self.operations.join()
@@ -95,18 +92,18 @@ class Coordinator:
     # --- health
 
     def faults(self) -> list[str]:
-        """What only a restart could mend, one sentence each."""
+        """The faults that only a restart can repair, one sentence each."""
         return [each for each in (self.reconciler.fault(),) if each]
 
-    def waits_for(self) -> list[str]:
-        """What keeps this coordinator from knowing and doing all that it should, one sentence each."""
+    def unready_reasons(self) -> list[str]:
+        """The reasons why this coordinator cannot do all of its work now, one sentence each."""
         reasons = {
-            "what was interrupted is not taken up again yet": not self._recovered,
-            "the engines were not looked at yet": not self.reconciler.has_observed,
+            "interrupted operations are not resumed yet": not self._recovered,
+            "the engines are not observed yet": not self.reconciler.has_observed,
             "the server is shutting down": self.operations.is_closing,
             "the store cannot be written (GET /healthz says why)": self.store.failure is not None,
         }
-        return [reason for reason, holds in reasons.items() if holds]
+        return [reason for reason, applies in reasons.items() if applies]
 
     # --- planning
 
@@ -118,29 +115,29 @@ class Coordinator:
     ) -> Plan:
         """The plan from what runs to this composition.  Nothing is changed."""
         head = self.deployments.head(composition.name)
-        return self._planned(head, composition, base_revision, self._left(head, leave_behind))
+        return self._planned(head, composition, base_revision, self._abandoned(head, leave_behind))
 
     def _planned(
-        self, head: Head, composition: Composition, base_revision: int | None, left: frozenset[str]
+        self, head: Head, composition: Composition, base_revision: int | None, left_behind: frozenset[str]
     ) -> Plan:
         _refuse_stale(head, base_revision)
-        refuse_taken(self.store, self.settings.quotas, composition)
-        refuse_use(composition.name, composition.jobs.values(), left)
+        refuse_claimed(self.store, self.settings.quotas, composition)
+        refuse_use(composition.name, composition.jobs.values(), left_behind)
         snapshot = self.deployments.snapshot(head)
         if faults := stranded_state(composition.jobs, snapshot.stored()):
             raise InvalidInput(faults, f"composition {composition.name!r}")
-        return self._plan(snapshot, composition.jobs, left)
+        return self._plan(snapshot, composition.jobs, left_behind)
 
     def _plan(
-        self, snapshot: Snapshot, desired: Mapping[str, Job], left: Collection[str] = frozenset()
+        self, snapshot: Snapshot, desired: Mapping[str, Job], left_behind: Collection[str] = frozenset()
     ) -> Plan:
-        """A plan; what is at engines that are left behind is taken to be as the store has it."""
-        asked = (each for each in snapshot.deployed() if each[0].spe_address not in left)
+        """A plan; jobs at engines that are left behind are not observed, their stored records stand."""
+        asked = (each for each in snapshot.deployed() if each[0].spe_address not in left_behind)
         head, observed = snapshot.head, self.observer.observe(asked)
         return make_plan(head.name, head.revision, desired, snapshot.stored(), observed)
 
-    def _left(self, head: Head, names: Iterable[str]) -> frozenset[str]:
-        """The addresses that are to be left behind."""
+    def _abandoned(self, head: Head, names: Iterable[str]) -> frozenset[str]:
+        """The addresses of the sites, engines and brokers that are to be left behind."""
         used = self.deployments.snapshot(head).addresses() if names else ()
         return addresses_of(names, self.inventory, used)
 
@@ -157,27 +154,27 @@ class Coordinator:
         restored: int = 0,
         leave_behind: Iterable[str] = (),
     ) -> tuple[Operation, Plan]:
-        """Accept a composition as its next revision, and have it carried out in the background.
+        """Accept a composition as its next revision, and carry it out in the background.
 
-        A composition that is as it is wanted already makes no revision.  ``author`` asks for it, ``message``
-        is why, ``restored`` the number of the revision that it brings back.  ``leave_behind`` names sites, or
-        addresses of engines and brokers, that are not to be waited for: what jobs have there that are wanted
-        elsewhere, or no more, is left instead of stopped and deleted (:mod:`speck.apply.abandon`).  Raises
+        One that is equal to the last revision makes no new one.  ``author`` and ``message`` are for the
+        history, ``restored`` is the number of the revision that a rollback restores.  ``leave_behind`` names
+        sites, or addresses of engines and brokers, that are not asked: copies and sessions there of jobs that
+        leave are abandoned instead of stopped and deleted (:mod:`speck.apply.abandon`).  Raises
         :class:`~speck.errors.StaleRevision`, :class:`~speck.errors.Busy`,
         :class:`~speck.errors.InvalidInput`.
         """
         name = composition.name
         with self.operations.exclusive(name):
-            head = self._not_deleting(name)
-            left = self._left(head, leave_behind)
-            plan = self._planned(head, composition, base_revision, left)
-            found = differences(self._wanted(name), composition.jobs)
+            head = self._changeable_head(name)
+            left_behind = self._abandoned(head, leave_behind)
+            plan = self._planned(head, composition, base_revision, left_behind)
+            found = differences(self._desired(name), composition.jobs)
             same = bool(head.revision) and not found
             number = head.revision if same else head.revision + 1
             operation = self.operations.new(
                 name, number, "rollback" if restored else "apply", author, message, warnings
             )
-            operation.left_behind = tuple(sorted(left))
+            operation.left_behind = tuple(sorted(left_behind))
             operation.plan(plan)
             added, removed, changed = count(found).values()
             revision = Revision(
@@ -191,8 +188,8 @@ class Coordinator:
                 (added, removed, changed),
             )
             with self.operations.admission(name):
-                # Again, for another composition may have come meanwhile.
-                refuse_taken(self.store, self.settings.quotas, composition)
+                # Again: another composition may have been accepted since.
+                refuse_claimed(self.store, self.settings.quotas, composition)
                 self.artifacts.keep(composition.jobs.values())
                 self.backoff.forget(composition.jobs)
                 self._accept(operation, plan, composition.jobs, None if same else revision)
@@ -201,7 +198,7 @@ class Coordinator:
     def plan_rollback(
         self, name: str, number: int | None = None, base_revision: int | None = None
     ) -> tuple[Plan, int]:
-        """The plan of :meth:`rollback`, and the revision that it brings back.  Nothing is changed."""
+        """The plan of :meth:`rollback`, and the number of the revision to restore.  Nothing is changed."""
         former, restored = self._former(name, number)
         return self.plan(former, base_revision), restored
 
@@ -216,9 +213,9 @@ class Coordinator:
     ) -> tuple[Operation, Plan]:
         """Accept an earlier revision (the one before the last, when none is named) as the next one.
 
-        It is planned, refused and carried out like any other.  Raises besides what :meth:`apply` does
+        It is planned, refused and carried out like any other.  Besides the errors of :meth:`apply`, raises
         :class:`~speck.errors.NotFound` when there is no such revision, and
-        :class:`~speck.errors.InvalidInput` when code that it names is kept no more.
+        :class:`~speck.errors.InvalidInput` when its code is no longer stored.
         """
         with self.operations.exclusive(name):
             former, restored = self._former(name, number)
@@ -231,7 +228,7 @@ class Coordinator:
             )
 
     def _former(self, name: str, number: int | None) -> tuple[Composition, int]:
-        """The composition as an earlier revision has it, and that one's number."""
+        """The composition of an earlier revision, and its number."""
         head = self.deployments.known_head(name)
         number = self.history.before(name, head.revision) if number is None else number
         jobs = self.store.revision_once(name, number).jobs
@@ -239,7 +236,8 @@ class Coordinator:
             raise InvalidInput(faults, f"composition {name!r}")
         return Composition(name, jobs), number
 
-    def _not_deleting(self, name: str) -> Head:
+    def _changeable_head(self, name: str) -> Head:
+        """The head of a composition.  Raises :class:`~speck.errors.Conflict` while it is being deleted."""
         head = self.deployments.head(name)
         if head.deleting:
             raise Conflict(f"composition {name!r} is being deleted (delete it again, or wait)")
@@ -267,7 +265,7 @@ class Coordinator:
         """The plan of :meth:`delete_composition`.  Nothing is changed."""
         head = self.deployments.known_head(name)
         _refuse_stale(head, base_revision)
-        return self._plan(self.deployments.snapshot(head), {}, self._left(head, leave_behind))
+        return self._plan(self.deployments.snapshot(head), {}, self._abandoned(head, leave_behind))
 
     def delete_composition(
         self,
@@ -278,17 +276,17 @@ class Coordinator:
         base_revision: int | None = None,
         leave_behind: Iterable[str] = (),
     ) -> Operation:
-        """Stop all of a composition's jobs, then forget it; refused when it has another revision by now.
+        """Stop all of a composition's jobs, then forget it; refused when ``base_revision`` is stale.
 
         ``leave_behind`` is as in :meth:`apply`.
         """
         with self.operations.exclusive(name):
             head = self.deployments.known_head(name)
             _refuse_stale(head, base_revision)
-            left = self._left(head, leave_behind)
-            plan = self._plan(self.deployments.snapshot(head), {}, left)
+            left_behind = self._abandoned(head, leave_behind)
+            plan = self._plan(self.deployments.snapshot(head), {}, left_behind)
             operation = self.operations.new(name, head.revision, "delete", author, message)
-            operation.left_behind = tuple(sorted(left))
+            operation.left_behind = tuple(sorted(left_behind))
             operation.plan(plan)
             with self.operations.admission(name):
                 self.backoff.forget(each.job.job_name for each in plan.actions)
@@ -299,10 +297,10 @@ class Coordinator:
     def apply_job(
         self, job: Job, composition: str, author: str = "", message: str = ""
     ) -> tuple[Operation, Plan]:
-        """Deploy one job: a revision of its composition with this job put in, the others as they are."""
+        """Deploy one job: a revision of its composition with this job added, the others as they are."""
         with self.operations.exclusive(composition):
-            wanted = Composition(composition, {**self._wanted(composition), job.job_name: job})
-            return self.apply(wanted, author=author, message=message)
+            desired = Composition(composition, {**self._desired(composition), job.job_name: job})
+            return self.apply(desired, author=author, message=message)
 
     def delete_job(
         self, name: str, author: str = "", message: str = "", leave_behind: Iterable[str] = ()
@@ -310,19 +308,19 @@ class Coordinator:
         """Stop and forget one job: a revision of its composition without it."""
         composition = self.deployments.known_job(name).composition
         with self.operations.exclusive(composition):
-            jobs = {key: job for key, job in self._wanted(composition).items() if key != name}
-            wanted = Composition(composition, jobs)
-            return self.apply(wanted, author=author, message=message, leave_behind=leave_behind)[0]
+            jobs = {key: job for key, job in self._desired(composition).items() if key != name}
+            desired = Composition(composition, jobs)
+            return self.apply(desired, author=author, message=message, leave_behind=leave_behind)[0]
 
-    def _wanted(self, composition: str) -> Mapping[str, Job]:
+    def _desired(self, composition: str) -> Mapping[str, Job]:
         head = self.deployments.head(composition)
         return self.store.revision(composition, head.revision).jobs if head.revision else {}
 
     def _resume(self, data: Mapping[str, Any]) -> None:
-        """Go on with an operation that did not end: plan again from what the store and the engines say.
+        """Resume an operation that did not end: plan again from the store and the engines.
 
-        What was tried just before is left to the loop, which waits: a coordinator that dies of what it asks
-        an engine for must not ask again and again.
+        Actions that were tried just before are left to the reconciler, which waits: a coordinator that dies
+        of a request to an engine must not repeat it again and again.
         """
         head = self.store.head(data["composition"])
         operation = self.operations.restored(data)
@@ -331,7 +329,7 @@ class Coordinator:
             return
         snapshot = self.deployments.snapshot(head)
         plan = self._plan(snapshot, snapshot.desired, operation.left_behind)
-        if operation.kind == "heal":  # the others had their reasons to wait
+        if operation.kind == "heal":  # the other jobs were not due
             names = {each["job"] for each in data["actions"]}
             plan = replace(plan, actions=tuple(each for each in plan.actions if each.job.job_name in names))
         operation.plan(plan)
@@ -343,7 +341,7 @@ class Coordinator:
         self.operations.begin(operation, snapshot.desired, plan)
 
     def _waiting(self, plan: Plan) -> list[str]:
-        """The jobs to act on whose next try is not due yet."""
+        """The names of the jobs to act on whose next try is not due yet."""
         now = self.clock()
         due = {each.job.job_name: self.backoff.next_try(each.job.job_name) or now for each in _acting(plan)}
         return [name for name, when in due.items() if when > now]

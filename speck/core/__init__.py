@@ -1,1 +1,1 @@
-"""The nouns and the decisions: job, graph, inventory, topic, plan.  Pure, without I/O or third party."""
+"""Jobs, graph, inventory, topics, plan: values and decisions, pure, without I/O or third-party packages."""

@@ -1,9 +1,9 @@
 """The graph of a composition: topics tie jobs.
 
-A job reads a topic filter at one broker and writes a topic at one broker; there is an edge from who writes to
-who reads where broker and topic fit.  Edges are not listed pair by pair: many jobs that write a topic which
-many read would make a square of them.  Jobs hang on endpoints instead, and all costs are linear in the jobs
-(and, for a wildcard, in the topics that it matches).
+A job reads a topic filter at one broker and writes a topic at one broker; there is an edge from a writer to
+each reader at the same broker whose filter matches the topic.  Edges are not stored pair by pair, which would
+be quadratic for many writers and readers of one topic: jobs are attached to endpoints instead, and all costs
+are linear in the jobs (and, for a wildcard, in the topics that it matches).
 """
 
 from __future__ import annotations
@@ -34,54 +34,56 @@ Members = Mapping[Endpoint, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class Graph:
-    """Who feeds whom.  Jobs are named in alphabetical order, wherever the file has them.
+    """The jobs and the endpoints that connect them; names are in alphabetical order.
 
-    ``writers`` and ``readers`` hold the names of the jobs at each endpoint written to or read from;
-    ``matched`` the endpoints written to that each endpoint read from takes in (no entry for none).
+    ``writers`` and ``readers`` are the names of the jobs that write to or read from each endpoint.
+    ``matched`` are the written endpoints that match each endpoint read from (no entry if none does).
     """
 
     jobs: Mapping[str, Job]
     writers: Members
     readers: Members
     matched: Mapping[Endpoint, tuple[Endpoint, ...]]
-    _taken: Mapping[Endpoint, tuple[Endpoint, ...]] = field(repr=False)
+    _matching: Mapping[Endpoint, tuple[Endpoint, ...]] = field(repr=False)
 
     @classmethod
     def of(cls, jobs: Iterable[Job]) -> Graph:
-        """The graph of these jobs (of names that differ)."""
+        """The graph of these jobs, whose names must be distinct."""
         named = {job.job_name: job for job in sorted(jobs, key=lambda job: job.job_name)}
         writers = _grouped((sink_of(job), name) for name, job in named.items())
         readers = _grouped((source_of(job), name) for name, job in named.items())
         matched = dict(_matches(writers, readers))
-        taken = _grouped((written, read) for read, all_written in matched.items() for written in all_written)
-        return cls(named, writers, readers, matched, taken)
+        matching = _grouped(
+            (written, read) for read, all_written in matched.items() for written in all_written
+        )
+        return cls(named, writers, readers, matched, matching)
 
     def writers_of(self, job: Job) -> tuple[str, ...]:
-        """The jobs that feed this one, by name."""
+        """The names of the jobs that feed this one."""
         source = source_of(job)
         return _flat(self.writers[written] for written in self.matched.get(source, ()))
 
     def readers_of(self, job: Job) -> tuple[str, ...]:
-        """The jobs that this one feeds, by name."""
+        """The names of the jobs that this one feeds."""
         sink = sink_of(job)
-        return _flat(self.readers[read] for read in self._taken.get(sink, ()))
+        return _flat(self.readers[read] for read in self._matching.get(sink, ()))
 
     @property
     def sources(self) -> Members:
-        """The endpoints read from to which no job here writes, with the jobs that read them."""
+        """The endpoints read from that no job here writes to, with their readers."""
         return {read: names for read, names in self.readers.items() if read not in self.matched}
 
     @property
     def sinks(self) -> Members:
-        """The endpoints written to from which no job here reads, with the jobs that write them."""
-        return {written: names for written, names in self.writers.items() if written not in self._taken}
+        """The endpoints written to that no job here reads from, with their writers."""
+        return {written: names for written, names in self.writers.items() if written not in self._matching}
 
     def cycle(self) -> list[str] | None:
-        """The jobs of one cycle in the order of the data, the first name first; ``None``: there is none."""
+        """The jobs of one cycle along the data flow, from the first name; ``None`` if there is no cycle."""
         try:
             self._sorter().prepare()
         except CycleError as error:
-            return _turned([node for node in error.args[1][1:] if isinstance(node, str)])
+            return _rotated([node for node in error.args[1][1:] if isinstance(node, str)])
         return None
 
     def order(self) -> list[str]:
@@ -89,11 +91,11 @@ class Graph:
         try:
             return [node for node in self._sorter().static_order() if isinstance(node, str)]
         except CycleError as error:
-            names = _turned([node for node in error.args[1][1:] if isinstance(node, str)])
+            names = _rotated([node for node in error.args[1][1:] if isinstance(node, str)])
             raise InvalidInput([cycle_fault(names)], "composition") from error
 
     def _sorter(self) -> TopologicalSorter[str | Endpoint | tuple[str, Endpoint]]:
-        # An endpoint read from is a node of its own kind: the same topic may be written and read.
+        # Endpoints read from are nodes of another kind: the same topic may be written and read.
         sorter: TopologicalSorter[str | Endpoint | tuple[str, Endpoint]] = TopologicalSorter()
         for name, job in self.jobs.items():
             sorter.add(name, ("read", source_of(job)))
@@ -104,23 +106,23 @@ class Graph:
 
 
 def source_of(job: Job) -> Endpoint:
-    """Where a job reads."""
+    """The endpoint that a job reads from."""
     return Endpoint(job.source_broker, job.source_topic)
 
 
 def sink_of(job: Job) -> Endpoint:
-    """Where a job writes."""
+    """The endpoint that a job writes to."""
     return Endpoint(job.sink_broker, job.sink_topic)
 
 
 def cycle_fault(names: list[str]) -> Fault:
-    """The fault of a cycle, its jobs in the order of the data."""
+    """The fault of a cycle of jobs, named along the data flow."""
     path = " -> ".join([*names, names[0]])
     message = f"the jobs form a cycle through their topics: {path} (expected data to flow one way)"
     return Fault(message, job=names[0])
 
 
-def _turned(names: list[str]) -> list[str]:
+def _rotated(names: list[str]) -> list[str]:
     first = names.index(min(names))
     return names[first:] + names[:first]
 
@@ -137,7 +139,7 @@ def _grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, tuple[Value, ...]]
 
 
 def _matches(writers: Members, readers: Members) -> Iterator[tuple[Endpoint, tuple[Endpoint, ...]]]:
-    """For each endpoint read from, those written to that it takes in, unless there is none."""
+    """Each endpoint read from with the written endpoints that match it, where any does."""
     with_wildcards = [read for read in readers if is_filter(read.topic)]
     brokers = {read.broker for read in with_wildcards}
     tree = _TopicTree(written for written in writers if written.broker in brokers)
@@ -150,7 +152,7 @@ def _matches(writers: Members, readers: Members) -> Iterator[tuple[Endpoint, tup
 
 
 class _TopicTree:
-    """The topics written to, level by level under their broker, so that a filter walks only where it fits."""
+    """A trie of the written topics by broker and level, of which a filter visits only matching branches."""
 
     def __init__(self, endpoints: Iterable[Endpoint]) -> None:
         self._brokers: dict[str, _Level] = defaultdict(_Level)
@@ -161,7 +163,7 @@ class _TopicTree:
             level.endpoint = endpoint
 
     def matching(self, read: Endpoint) -> Iterator[Endpoint]:
-        """The endpoints that a filter takes in; ``$`` topics only when named (MQTT 5.0, section 4.7.2)."""
+        """The endpoints that match a filter; ``$`` topics only if named (MQTT 5.0, section 4.7.2)."""
         levels = [self._brokers[read.broker]]
         for depth, word in enumerate(read.topic.split("/")):
             if word == "#":

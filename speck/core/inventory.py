@@ -1,4 +1,4 @@
-"""The site inventory: engines, brokers, logins by reference, uplinks; frozen values, and no third party."""
+"""The site inventory: engines, brokers, logins with references to secrets, uplinks; frozen values."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from pathlib import Path
 from speck.errors import Fault, InvalidInput, SecretUnavailable
 
 _REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}\Z|file:.+\Z")
-
-
-_LARGEST_SECRET = 65_535  # bytes of UTF-8; no protocol in use takes more
+_LARGEST_SECRET = 65_535  # bytes of UTF-8; the limit of MQTT's password (MQTT 5.0, section 1.5.6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,24 +23,24 @@ class Secret:
 
     def __post_init__(self) -> None:
         if not _REFERENCE.match(self.reference):
-            # The value is not repeated: somebody may have written the secret itself.
+            # The message does not repeat the value, which may be the secret itself.
             raise InvalidInput([Fault("a secret must be a reference: ${NAME} or file:PATH")], "secret")
 
     @property
     def file(self) -> str | None:
-        """The path of the file that it is in, if it is in one."""
+        """The path of the secret's file; ``None`` for an environment variable."""
         return self.reference.removeprefix("file:") if self.reference.startswith("file:") else None
 
     @property
     def variable(self) -> str:
-        """The name of the environment's variable that it is in; empty when it is in a file."""
+        """The name of the secret's environment variable; empty for a file."""
         return "" if self.file is not None else self.reference[2:-1]
 
     def reveal(self) -> str:
-        """The secret's value, read now.  Raises :class:`SecretUnavailable` when there is none to be had."""
+        """Read the secret's value.  Raises :class:`SecretUnavailable`."""
         value = os.environ.get(self.variable) if self.file is None else self._read(self.file)
         if value is None:
-            raise self._unusable("leads nowhere (set the variable)")
+            raise self._unusable("is not set (expected an environment variable of this name)")
         if not value.strip():
             raise self._unusable("is empty")
         if self._size(value) > _LARGEST_SECRET:
@@ -53,17 +51,17 @@ class Secret:
         try:
             return len(value.encode())
         except UnicodeEncodeError:
-            # Not chained: that error has all of the value in it.
+            # Not chained: the cause contains the value.
             raise self._unusable("is not UTF-8 text") from None
 
     def _read(self, path: str) -> str:
         try:
             return Path(path).read_text(encoding="utf-8").strip()
         except OSError as error:
-            raise self._unusable(f"leads nowhere ({error.strerror}: make the file)") from error
+            raise self._unusable(f"cannot be read ({error.strerror})") from error
         except UnicodeDecodeError:
-            # Not chained: that error has all of the file in it.
-            raise self._unusable("is in a file that is not UTF-8 text") from None
+            # Not chained: the cause contains the file's content.
+            raise self._unusable("is not UTF-8 text") from None
 
     def _unusable(self, why: str) -> SecretUnavailable:
         return SecretUnavailable(f"secret {self.reference!r} {why}")
@@ -71,10 +69,10 @@ class Secret:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """How the coordinator logs in to an engine or a broker, and whom it trusts there.
+    """The coordinator's login to an engine or a broker, and the authority that it trusts there.
 
-    The files are PEM, on its own machine.  ``certificate_file`` is shown to who asks for a client's
-    certificate; ``key_file`` holds its key.
+    The files are PEM, on the coordinator's machine.  ``certificate_file`` and ``key_file`` are the client
+    certificate, for servers that request one, and its key.
     """
 
     username: str | None = None
@@ -87,10 +85,10 @@ class Login:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLogin:
-    """How jobs log in to a broker.  The files are on the machines of their engines.
+    """The jobs' login to a broker.  The files are on the machines of their engines.
 
-    ``password`` is revealed by the coordinator to an engine that starts a job; ``password_file`` is read by
-    the job itself, and never leaves its machine.
+    The coordinator sends ``password`` to the engine that starts a job; ``password_file`` is read by the job,
+    and never leaves its machine.
     """
 
     username: str | None = None
@@ -111,10 +109,10 @@ class Uplink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """An engine of a site.  ``memory`` is bytes; directories are the engine's own.
+    """An engine of a site.  ``memory`` is in bytes; directories are paths as the engine sees them.
 
-    ``rest_port`` and ``ui_port`` are the ports of an engine's REST server and of its web interface where its
-    address names another (Spark standalone).
+    ``rest_port`` and ``ui_port`` are the ports of the REST server and of the web interface of an engine whose
+    address has another port (Spark standalone).
     """
 
     spe_address: str
@@ -129,14 +127,14 @@ class Engine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
-    """A broker, and how to log in there; without a ``job_login``, jobs do it as the coordinator does."""
+    """A broker and its logins; without a ``job_login``, jobs use the coordinator's."""
 
     broker_address: str
     broker_login: Login = Login()
     job_login: JobLogin | None = None
 
     def login_of_jobs(self) -> JobLogin:
-        """How jobs log in."""
+        """The login that jobs use."""
         if self.job_login is not None:
             return self.job_login
         login = self.broker_login
@@ -151,7 +149,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site(Broker):
-    """A place with an engine, or several, and one broker."""
+    """A place with one or more engines and one broker."""
 
     name: str
     engines: tuple[Engine, ...]
@@ -160,7 +158,7 @@ class Site(Broker):
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """The sites and the brokers of no site, by name, and what is known of an engine's or broker's address."""
+    """The sites, and the brokers that belong to no site, by name; look-ups by address are exact."""
 
     sites: Mapping[str, Site] = field(default_factory=dict)
     brokers: Mapping[str, Broker] = field(default_factory=dict)
@@ -170,18 +168,18 @@ class Inventory:
         return next((site for site in self.sites.values() if _engine(site, address) is not None), None)
 
     def engine(self, address: str) -> Engine:
-        """What is known of the engine at this address; nothing but the address when no site names it."""
+        """The engine with this address; if no site has it, one with defaults."""
         site = self.site_of_engine(address)
         return (_engine(site, address) if site else None) or Engine(spe_address=address)
 
     def broker(self, address: str) -> Broker:
-        """What is known of the broker at this address; nothing but the address when nothing names it."""
+        """The broker with this address; if there is no entry, one with defaults."""
         known = (*self.sites.values(), *self.brokers.values())
         named = (each for each in known if each.broker_address == address)
         return next(named, None) or Broker(broker_address=address)
 
     def places(self) -> list[Site]:
-        """The sites; after them the brokers that are those of no site, as sites without engines."""
+        """The sites, then the brokers that belong to no site, as sites without engines."""
         of_sites = {site.broker_address for site in self.sites.values()}
         return [
             *self.sites.values(),
@@ -199,15 +197,15 @@ class Inventory:
         ]
 
     def broker_named(self, name: str) -> Broker | None:
-        """The broker of the site with this name, or the one of no site that has it."""
+        """The broker of the site with this name, or the broker with this name."""
         return self.sites.get(name) or self.brokers.get(name)
 
     def broker_login(self, address: str) -> Login:
-        """How to log in to the broker at this address; an empty login when nothing names it."""
+        """The coordinator's login to the broker at this address; empty if there is no entry."""
         return self.broker(address).broker_login
 
     def job_login(self, address: str) -> JobLogin:
-        """How jobs log in to the broker at this address; an empty login when nothing names it."""
+        """The jobs' login to the broker at this address; empty if there is no entry."""
         return self.broker(address).login_of_jobs()
 
 

@@ -1,4 +1,4 @@
-"""The nouns that a user writes: job, composition; and what a change of each field costs.  Frozen values."""
+"""Jobs and compositions, with the cost of a change of each field; frozen values."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 
 
 class Change(IntEnum):
-    """What a change of a field costs; the worst grade of all changed fields decides the action."""
+    """The cost of a change of a field; the highest among the changed fields decides the action."""
 
-    NOTE = 0  # stored, and no engine is touched
-    UPDATE = 1  # the job is restarted where it is
-    MOVE = 2  # the job is stopped here and started elsewhere
+    NOTE = 0  # only stored; no engine is touched
+    UPDATE = 1  # the job is restarted at its engine
+    MOVE = 2  # the job is stopped at its engine and started at another
 
 
 def _costs(change: Change, **kwargs: Any) -> Any:
@@ -30,7 +30,7 @@ def _costs(change: Change, **kwargs: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One job as wanted: every address resolved, its code named by content.
+    """One desired job: addresses resolved, code identified by content.
 
     ``code_hash`` is the SHA-256 of the job's file, in hexadecimal; ``trigger`` a Spark interval such as
     ``"2 seconds"``; ``parallelism`` a number of tasks.  ``None`` means the engine's own default.
@@ -43,9 +43,9 @@ class Job:
     sink_broker: str = _costs(Change.UPDATE)
     sink_topic: str = _costs(Change.UPDATE)
     entry_class: str = _costs(Change.UPDATE)
-    job_path: str = _costs(Change.NOTE)  # the code counts by its hash, wherever it lies
+    job_path: str = _costs(Change.NOTE)  # the code is compared by its hash
     engine: str = _costs(Change.MOVE)
-    site: str | None = _costs(Change.NOTE, default=None)  # its addresses count, not its name
+    site: str | None = _costs(Change.NOTE, default=None)  # its addresses are compared, not its name
     arguments: Mapping[str, Scalar] = _costs(Change.UPDATE, default_factory=dict)
     parallelism: int | None = _costs(Change.UPDATE, default=None)
     upgrade: str = _costs(Change.NOTE, default="stateful")
@@ -55,7 +55,7 @@ class Job:
     code_hash: str = _costs(Change.UPDATE, default="")
 
     def to_dict(self) -> dict[str, Any]:
-        """The job as plain data; fields at their default are left out, so that the stored form is small."""
+        """The job as plain data, without fields that have their default: the stored form stays small."""
         return {
             each.name: dict(value) if isinstance(value, Mapping) else value
             for each in dataclasses.fields(self)
@@ -81,7 +81,7 @@ JOB_FIELDS: Mapping[str, Change] = {
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """One field that differs between what is deployed and what is wanted."""
+    """One field that differs between the deployed and the desired job."""
 
     field: str
     before: Any
@@ -89,19 +89,19 @@ class FieldChange:
 
 
 def changed_fields(before: Job, after: Job) -> tuple[FieldChange, ...]:
-    """The fields that differ, in the order in which the job declares them."""
-    # Most jobs are equal, which is quick to see; but to Python 1, 1.0 and True are equal, and not to a job.
-    if before == after and _kinds(before.arguments) == _kinds(after.arguments):
+    """The fields that differ, in the order of their declaration."""
+    # Most jobs are equal, which is a quick check.  1, 1.0 and True are equal in Python but not to a job.
+    if before == after and _types(before.arguments) == _types(after.arguments):
         return ()
     return tuple(
         FieldChange(name, old, new)
         for name in JOB_FIELDS
         if (old := getattr(before, name)) != (new := getattr(after, name))
-        or (name == "arguments" and _kinds(old) != _kinds(new))
+        or (name == "arguments" and _types(old) != _types(new))
     )
 
 
-def _kinds(arguments: Mapping[str, Scalar]) -> dict[str, type]:
+def _types(arguments: Mapping[str, Scalar]) -> dict[str, type]:
     return {key: type(value) for key, value in arguments.items()}
 
 
@@ -114,22 +114,22 @@ class Composition:
 
 
 def client_id(job_name: str) -> str:
-    """The MQTT client id, and so the persistent session, through which a job reads."""
+    """The MQTT client id of a job's source, which identifies its persistent session."""
     return f"speck-{job_name}"
 
 
 def fence_topic(session: str) -> str:
-    """The topic of the retained message that names the attempt which may read through a session."""
+    """The topic of a session's fence: the retained message with the attempt that may read through it."""
     return f"speck/fence/{session}"
 
 
 def session_fingerprint(broker: str, session: str) -> str:
-    """What tells one session from all others, in 16 letters and digits that fit anywhere."""
+    """An identifier of a session at a broker: 16 hexadecimal digits, valid in any name or label."""
     return hashlib.sha256(f"{broker} {session}".encode()).hexdigest()[:16]
 
 
 def form_fingerprint(job: Job) -> str:
-    """What tells a job in this form from itself in any other that an engine would notice, in 16 letters."""
+    """An identifier of all properties of a job whose change an engine would notice: 16 hexadecimal digits."""
     form = {name: getattr(job, name) for name, change in JOB_FIELDS.items() if change > Change.NOTE}
     text = json.dumps([job.job_name, form], sort_keys=True, default=dict)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,7 +1,7 @@
-"""From what is deployed to what is wanted: a pure decision that returns data.
+"""The plan from the deployed to the desired jobs: a pure decision that returns data.
 
-No clock, no ids, no I/O in here.  The grade of a change is declared beside each field of
-:class:`speck.core.job.Job`; the worst grade of a job's changed fields decides its action.
+There is no clock, no id and no I/O here.  The cost of a change is declared with each field of
+:class:`speck.core.job.Job`; the highest cost of a job's changed fields decides its action.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from speck.core.job import JOB_FIELDS, Change, FieldChange, Job, changed_fields
+from speck.core.lifecycle import ActionKind
 from speck.core.runtime import JobState, JobStatus
 from speck.errors import Fault
 
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """A job as the store holds it; ``started`` is false when no engine is known to have it."""
+    """A stored job; ``started`` is false if no engine is known to have it."""
 
     job: Job
     started: bool = True
@@ -26,7 +27,7 @@ class Deployed:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Nothing of the job runs, and it is wanted."""
+    """Start a desired job that does not run."""
 
     job: Job
     reason: str
@@ -35,7 +36,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The job is deployed (``job`` is how) and no longer wanted."""
+    """Stop a deployed ``job`` that is no longer desired."""
 
     job: Job
     reason: str
@@ -44,7 +45,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """The job stays at its engine, and is restarted there as ``job``."""
+    """Restart a job at its engine as ``job``."""
 
     job: Job
     previous: Job
@@ -54,7 +55,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """The job leaves its engine for another."""
+    """Stop a job at its engine, and start it as ``job`` at another."""
 
     job: Job
     previous: Job
@@ -64,7 +65,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """No engine is touched; changed notes (labels, policies) are stored."""
+    """Leave a job as it is; changed notes (labels, policies) are stored."""
 
     job: Job
     reason: str
@@ -78,7 +79,7 @@ _GONE = {JobState.LOST, JobState.FAILED, JobState.STOPPED, JobState.FINISHED}
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The actions that lead to the wanted composition, by job name, and the revision they were made from."""
+    """The actions that lead to the desired composition, by job name, and the revision they start from."""
 
     composition: str
     base_revision: int
@@ -86,18 +87,18 @@ class Plan:
 
     @property
     def changes(self) -> tuple[Action, ...]:
-        """The actions that change something: all but those that keep a job exactly as it is."""
+        """The actions that change anything: all but those that keep a job exactly as it is."""
         return tuple(each for each in self.actions if not isinstance(each, Keep) or each.changes)
 
     def counts(self) -> dict[str, int]:
-        """How many actions there are of each kind, every kind named."""
+        """The number of actions of each kind, zeros included."""
         counted = Counter(kind_of(each) for each in self.actions)
-        return {kind: counted[kind] for kind in ("start", "stop", "update", "move", "keep")}
+        return {kind.value: counted[kind] for kind in ActionKind}
 
 
-def kind_of(action: Action) -> str:
-    """The action's kind as a word: ``start``, ``stop``, ``update``, ``move`` or ``keep``."""
-    return type(action).__name__.lower()
+def kind_of(action: Action) -> ActionKind:
+    """The kind of an action."""
+    return ActionKind(type(action).__name__.lower())
 
 
 def make_plan(
@@ -107,63 +108,64 @@ def make_plan(
     stored: Mapping[str, Deployed],
     observed: Mapping[str, JobStatus] | None = None,
 ) -> Plan:
-    """Compare wanted jobs with deployed ones; ``observed`` is what engines said of those that were asked.
+    """Compare the desired jobs with the stored ones, by name.
 
-    Linear in the number of jobs, but for sorting them by name.
+    ``observed`` are the statuses of those jobs that an engine was asked about.  Linear in the number of jobs,
+    except for sorting their names.
     """
-    seen = observed or {}
+    statuses = observed or {}
     actions = [
-        _decide(name, desired.get(name), stored.get(name), seen.get(name))
+        _decide(name, desired.get(name), stored.get(name), statuses.get(name))
         for name in sorted(desired.keys() | stored.keys())
     ]
     return Plan(composition, base_revision, tuple(actions))
 
 
 def stranded_state(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -> list[Fault]:
-    """A fault for each job whose state would have to go to another kind of engine, which cannot read it."""
+    """A fault for each job whose state would have to move to another kind of engine, which cannot read it."""
     return [
         Fault(
-            f"engine {wanted.engine!r} cannot read the state that the job has on {deployed.job.engine!r} "
-            "(write 'upgrade: stateless' to start it there without its state, or leave it where it is)",
+            f"engine {job.engine!r} cannot read the state that the job has on {deployed.job.engine!r} "
+            "(write 'upgrade: stateless' to start it there without its state, or keep its engine)",
             job=name,
             field="engine",
-            value=wanted.engine,
+            value=job.engine,
         )
-        for name, wanted in desired.items()
+        for name, job in desired.items()
         if (deployed := stored.get(name)) is not None
         and deployed.started
-        and deployed.job.engine != wanted.engine
-        and wanted.upgrade == "stateful"
+        and deployed.job.engine != job.engine
+        and job.upgrade == "stateful"
     ]
 
 
-def _decide(name: str, wanted: Job | None, deployed: Deployed | None, status: JobStatus | None) -> Action:
-    if wanted is None:
-        assert deployed is not None, name  # noqa: S101 - each name is of one side or the other
+def _decide(name: str, desired: Job | None, deployed: Deployed | None, status: JobStatus | None) -> Action:
+    if desired is None:
+        assert deployed is not None, name  # noqa: S101 - each name is desired or deployed
         return Stop(deployed.job, "no longer in the composition")
     if deployed is None:
-        return Start(wanted, "new in the composition")
-    changes = changed_fields(deployed.job, wanted)
+        return Start(desired, "new in the composition")
+    changes = changed_fields(deployed.job, desired)
     if not deployed.started:
-        return Start(wanted, "accepted before, and not started yet", changes)
+        return Start(desired, "accepted before, and not started yet", changes)
     if status is not None and status.state in _GONE:
-        return Start(wanted, f"is {status.state.value} at {deployed.job.spe_address}", changes)
-    return _compare(wanted, deployed.job, changes, status)
+        return Start(desired, f"is {status.state.value} at {deployed.job.spe_address}", changes)
+    return _compare(desired, deployed.job, changes, status)
 
 
 def _compare(
-    wanted: Job, previous: Job, changes: tuple[FieldChange, ...], status: JobStatus | None
+    desired: Job, previous: Job, changes: tuple[FieldChange, ...], status: JobStatus | None
 ) -> Action:
     worst = max((JOB_FIELDS[each.field] for each in changes), default=None)
     named = ", ".join(each.field for each in changes)
     silent = status is not None and status.state is JobState.UNKNOWN
     note = f" ({previous.spe_address} does not answer)" if silent else ""
     if worst is Change.MOVE:
-        return Move(wanted, previous, f"{named} changed{note}", changes)
+        return Move(desired, previous, f"{named} changed{note}", changes)
     if worst is Change.UPDATE:
-        return Update(wanted, previous, f"{named} changed{note}", changes)
+        return Update(desired, previous, f"{named} changed{note}", changes)
     reason = "unchanged" if worst is None else f"only {named} changed, which touches no engine"
-    return Keep(wanted, reason + note, changes)
+    return Keep(desired, reason + note, changes)
 
 
 # --- as plain data

@@ -1,8 +1,8 @@
-"""Which jobs leave what they read, and whom each must wait for: a pure decision.
+"""The jobs of a plan that must drain their source, and the writers that each waits for: a pure decision.
 
-Messages are under way between two jobs when a plan changes the topic or the broker between them.  They
-are not lost when the writer is switched first, the reader works off what the writer had sent it until then,
-and only then reads elsewhere.  Down the graph, each reader waits for its own former writers.
+Messages are in flight between two jobs when a plan changes the topic or the broker between them.  None is
+lost if the writer is switched first, and the reader drains the messages written until then before it reads
+from its new source.  Along the graph, each reader waits for its own former writers.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from speck.core.plan import Action, Move, Stop, Update
 
 @dataclass(frozen=True, slots=True)
 class Rewiring:
-    """A job that leaves what it reads: ``former`` is how it runs now; ``writers`` leave that topic too."""
+    """A job that leaves its source; ``former`` is its present form, ``writers`` leave that topic as well."""
 
     former: Job
     writers: frozenset[str]
 
 
-def rewirings(actions: Mapping[str, Action], *, all_goes: bool = False) -> dict[str, Rewiring]:
-    """The jobs of a plan, by name, whose session must be worked off before they leave it.
+def rewirings(actions: Mapping[str, Action], *, delete_all: bool = False) -> dict[str, Rewiring]:
+    """The jobs of a plan, by name, whose session must be drained before they leave it.
 
-    That is each whose source changes, and each that goes.  ``all_goes`` says that nothing of the composition
-    is to stay: then nobody waits for results.
+    These are the jobs that stop, or whose source changes.  There are none if the whole composition is deleted
+    (``delete_all``), since no job remains that could use the results.
     """
-    if all_goes:
+    if delete_all:
         return {}
     former = {name: found for name, action in actions.items() if (found := _former(action)) is not None}
     writers = _writers(former, actions)
@@ -55,7 +55,7 @@ def _changes_source(action: Action) -> bool:
 
 def _writers(former: Mapping[str, Job], actions: Mapping[str, Action]) -> dict[str, frozenset[str]]:
     graph = Graph.of(former.values())
-    # What runs may be of several revisions, of which no one was whole: then there is no order to keep.
+    # The running jobs may be of several incomplete revisions; if they form a cycle, there is no order.
     leaving = set() if graph.cycle() else {name for name in former if _leaves_sink(actions[name])}
     return {name: frozenset(graph.writers_of(job)) & leaving for name, job in former.items()}
 

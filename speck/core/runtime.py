@@ -1,4 +1,4 @@
-"""What runs and what engines tell of it: attempts, handles, states, drift, metrics, capacity."""
+"""Running jobs as values: attempts, handles, statuses, states, drift, metrics, capacity, health."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from speck.core.job import Scalar
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Where an engine left a job's state: ``kind`` is ``spark-checkpoint`` or ``flink-savepoint``.
+    """The location of a job's state; ``kind`` is ``spark-checkpoint`` or ``flink-savepoint``.
 
-    ``address`` is an engine that sees the place; empty where none is known.
+    ``address`` is an engine that can access the location; empty if none is known.
     """
 
     kind: str
@@ -23,13 +23,12 @@ class State:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One try to run a job on an engine.  It is stored before the engine hears of it.
+    """One try to run a job on an engine.  It is stored before it is submitted.
 
-    ``id`` is 32 hexadecimal digits, minted for this try alone.  ``number`` grows by one for each attempt
-    of a job; it is what the fence compares.  ``session`` is the MQTT client id through which it reads.
-    ``state`` is what it starts from, if anything.  ``lineage`` is the id of the attempt whose work it does
-    again from the beginning, since that one ended before it had kept anything (empty: nobody's).
-    ``owner`` is the identity of the store that has it.
+    ``id`` is 32 hexadecimal digits, unique to this attempt.  ``number`` grows by one with each attempt of a
+    job; fences compare it.  ``session`` is the MQTT client id of its source.  ``state`` is the state that it
+    starts from, if any.  ``lineage`` is the id of the attempt that it repeats from the beginning, because
+    that one ended before it had committed anything (empty: none).  ``owner`` is the identity of its store.
     """
 
     id: str
@@ -43,9 +42,9 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """What an engine knows an attempt by: the engine's ``address`` and its own ``engine_id`` of the job.
+    """An attempt at an engine: the engine's ``address`` and its own ``engine_id`` of the job.
 
-    ``details`` is the binder's own (text to text), kept by the store and given back unchanged.
+    ``details`` is the binder's own data, which the store returns unchanged.
     """
 
     address: str
@@ -54,21 +53,21 @@ class Handle:
 
 
 class JobState(Enum):
-    """What an engine says of a job, or what SpecK knows when it says nothing."""
+    """The state of a job at its engine, or as far as SpecK knows it."""
 
-    PENDING = "pending"  # accepted by SpecK, not yet given to an engine
+    PENDING = "pending"  # accepted by SpecK, not yet submitted to an engine
     STARTING = "starting"
     RUNNING = "running"
     FINISHED = "finished"
     FAILED = "failed"
     STOPPED = "stopped"
-    LOST = "lost"  # the engine answers and does not know the job
+    LOST = "lost"  # the engine answers and has no such job
     UNKNOWN = "unknown"  # the engine does not answer
 
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """A job as observed at ``observed_at`` (Unix time, s); ``message`` holds the engine's own words."""
+    """A job's status at ``observed_at`` (Unix time, s); ``message`` is in the engine's words."""
 
     state: JobState
     observed_at: float
@@ -77,12 +76,12 @@ class JobStatus:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A job that an engine runs now, whoever started it.
+    """A job that runs at an engine, submitted by SpecK or not.
 
-    ``engine_id`` is what the engine knows it by: a handle of it has it as its own, or among its details.
-    ``attempt`` is the attempt's id where the engine tells that SpecK started it, ``code`` the hash of its
-    code and ``reads`` the fingerprint of its session (:func:`session_fingerprint`) where it tells those;
-    likewise ``number``, ``owner`` (as of :class:`Attempt`) and ``form`` (:func:`form_fingerprint`).
+    ``engine_id`` is the engine's own id of it, which a handle has as its own or among its details.  The
+    other fields are set as far as the engine has them: ``attempt`` is the attempt's id if SpecK submitted it,
+    ``code`` the hash of its code, ``reads`` the fingerprint of its session (:func:`session_fingerprint`),
+    ``number`` and ``owner`` those of the :class:`Attempt`, ``form`` the job's (:func:`form_fingerprint`).
     """
 
     engine_id: str
@@ -96,28 +95,27 @@ class Found:
 
 
 class Drift(Enum):
-    """How a job as it is differs from what is wanted."""
+    """A difference between a job as observed and as desired."""
 
     DIED = "died"
-    FINISHED = "finished"  # it came to an end, which a stream should not
-    LOST = "missing"  # its engine was restarted, and does not know it
+    FINISHED = "finished"  # it ended by itself, as no streaming job should
+    LOST = "missing"  # its engine has no such job, for example after a restart
     STOPPED = "stopped by hand"
     TWICE = "running twice"
-    OLD_CODE = "running old code"  # an attempt that the store does not name, or code that is not the wanted
+    OLD_CODE = "running old code"  # an attempt that is not in the store, or other code than desired
     FOREIGN = "foreign job of this name"  # never touched
     NOT_STARTED = "not started"
-    NOT_UPDATED = "not updated"  # it runs as it was wanted before
-    NOT_STOPPED = "not stopped"  # nobody wants it any more
+    NOT_UPDATED = "not updated"  # it runs as in an earlier revision
+    NOT_STOPPED = "not stopped"  # it runs but is no longer desired
 
 
 @dataclass(frozen=True, slots=True)
 class JobMetrics:
-    """A job's work, as its engine last told at ``observed_at`` (Unix time, s).
+    """A job's metrics as its engine reported them at ``observed_at`` (Unix time, s); ``None``: not reported.
 
-    Rates are rows/s, durations ms.  ``input_rows`` counts since the attempt started (``None``: not told);
-    ``counted_at`` is the moment up to which they had come in, by the engine's own clock (Unix time, s).
-    ``waiting`` are the rows that the job's reader holds and the job has not worked on yet.
-    ``details`` holds the engine's own further numbers (of the source, for example).
+    Rates are in rows/s, durations in ms.  ``input_rows`` counts the rows since the attempt started, up to
+    ``counted_at`` by the engine's clock (Unix time, s).  ``waiting`` are the rows that the source has
+    buffered and the job has not processed.  ``details`` are further numbers, for example of the source.
     """
 
     observed_at: float
@@ -135,7 +133,7 @@ class JobMetrics:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """An engine's room: ``slots`` and ``cores`` are counts, memory is bytes; ``None`` means not told."""
+    """An engine's capacity: ``slots`` and ``cores`` are counts, memory is bytes; ``None``: not reported."""
 
     slots: int | None = None
     slots_free: int | None = None
@@ -146,7 +144,7 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """One thing that is wrong with an engine or a broker, and what mends it (empty: the message says)."""
+    """A problem of an engine or a broker; ``remedy`` is empty if the message contains it."""
 
     message: str
     remedy: str = ""
@@ -154,11 +152,11 @@ class Complaint:
 
 @dataclass(frozen=True, slots=True)
 class Checkup:
-    """What an engine or a broker tells of itself.
+    """The result of an engine's or broker's health check.
 
-    ``version`` is in its own words, empty where it does not tell.  ``limits`` are for people, by name (memory
-    is bytes).  ``clock`` is by how much its clock is ahead of this machine's: from, to, in s; ``None`` where
-    it does not tell the time.
+    ``version`` is in its own words, empty if it reports none.  ``limits`` are for display, by name (memory in
+    bytes).  ``clock`` is the range (from, to; s) by which its clock is ahead of this machine's; ``None`` if
+    it does not report the time.
     """
 
     version: str = ""

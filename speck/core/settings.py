@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from speck.errors import Fault, InvalidInput
 
 CLIENT_RATE = 100.0  # requests/s of one client beyond loopback, where --rate is not given
-_MOST_KEPT = 1_000_000
+_MAX_BOUND = 1_000_000
 
 _Group = TypeVar("_Group")
 
@@ -109,16 +109,16 @@ class HistoryBounds:
     that keeps dying does not push what users did out of the history.
     """
 
-    revisions: int = _count(100, "--keep-revisions", "Revisions to keep of each composition.", _MOST_KEPT)
-    operations: int = _count(500, "--keep-operations", "Operations of users to keep.", _MOST_KEPT)
+    revisions: int = _count(100, "--keep-revisions", "Revisions to keep of each composition.", _MAX_BOUND)
+    operations: int = _count(500, "--keep-operations", "Operations of users to keep.", _MAX_BOUND)
     events: int = _count(
-        10_000, "--keep-events", "Entries of the audit log to keep, of what users did.", _MOST_KEPT
+        10_000, "--keep-events", "Entries of the audit log to keep, of what users did.", _MAX_BOUND
     )
     healings: int = _count(
-        100, "--keep-loop-operations", "Operations of the loop by itself to keep, besides.", _MOST_KEPT
+        100, "--keep-loop-operations", "Operations of the loop by itself to keep, besides.", _MAX_BOUND
     )
     loop_events: int = _count(
-        2_000, "--keep-loop-events", "Entries of the audit log to keep, of what the loop did.", _MOST_KEPT
+        2_000, "--keep-loop-events", "Entries of the audit log to keep, of what the loop did.", _MAX_BOUND
     )
 
     def __post_init__(self) -> None:

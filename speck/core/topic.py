@@ -11,7 +11,7 @@ _NOT_ALLOWED = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # sections 1.5.4
 
 
 def name_fault(topic: str) -> str | None:
-    """What is wrong with a topic to write to, as the end of a sentence; ``None`` when nothing is."""
+    """The fault of a topic to write to, as a predicate; ``None`` if it is valid."""
     if any(wildcard in topic for wildcard in "+#"):
         return "has a wildcard (expected a topic without '+' and '#': a job writes one topic)"
     if topic.startswith("$"):
@@ -22,7 +22,7 @@ def name_fault(topic: str) -> str | None:
 
 
 def filter_fault(topic: str) -> str | None:
-    """What is wrong with a topic filter to read from; ``None`` when nothing is."""
+    """The fault of a topic filter to read from, as a predicate; ``None`` if it is valid."""
     if topic.startswith("$share/"):
         return "is a shared subscription (expected a plain topic: each job reads through its own session)"
     levels = topic.split("/")
@@ -37,28 +37,28 @@ def _text_fault(topic: str) -> str | None:
     if not topic:
         return "is empty (expected a topic)"
     if _NOT_ALLOWED.search(topic):
-        return "holds NUL, another control character, or one that is not Unicode text"
+        return "contains a control character or invalid Unicode"
     if len(topic.encode()) > MAX_TOPIC_BYTES:
         return f"is too long (expected at most {MAX_TOPIC_BYTES:,} bytes of UTF-8)"
     return None
 
 
 def is_filter(topic: str) -> bool:
-    """Whether a topic has wildcards."""
+    """True if a topic has wildcards."""
     return "+" in topic or "#" in topic
 
 
 def matches(topic_filter: str, topic: str) -> bool:
-    """Whether a message on ``topic`` goes to who subscribes to ``topic_filter`` (section 4.7.1)."""
+    """True if a subscription to ``topic_filter`` receives a message on ``topic`` (section 4.7.1)."""
     if topic.startswith("$") and topic_filter[:1] in ("+", "#"):
         return False  # section 4.7.2
     return _levels_match(topic_filter.split("/"), topic.split("/"))
 
 
-def _levels_match(wanted: Sequence[str], given: Sequence[str]) -> bool:
-    for index, level in enumerate(wanted):
+def _levels_match(pattern: Sequence[str], levels: Sequence[str]) -> bool:
+    for index, level in enumerate(pattern):
         if level == "#":
-            return True  # also of the parent level itself: 'a/#' matches 'a'
-        if index == len(given) or level not in ("+", given[index]):
+            return True  # including the parent level: 'a/#' matches 'a'
+        if index == len(levels) or level not in ("+", levels[index]):
             return False
-    return len(wanted) == len(given)
+    return len(pattern) == len(levels)

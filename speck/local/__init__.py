@@ -1,4 +1,4 @@
-"""Engines and brokers of this machine: sites started, found again and stopped by what they are."""
+"""Sites on this machine: their engines and brokers as processes that are started, found again and stopped."""
 
 from __future__ import annotations
 

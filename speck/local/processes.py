@@ -1,8 +1,8 @@
-"""Servers as processes that outlive their starter, and are found and stopped again by what they are.
+"""Servers as processes that outlive their starter, and can be identified and stopped later.
 
-A process id alone proves nothing: the system uses it again.  So each process carries a *mark*, a random word
-in its environment, minted and stored by the caller before the start: a process with the mark is ours,
-whoever started it and whatever became of the starter, and so is each child that inherited it.
+A process id is no identity, since the system reuses it.  Each process has a *mark* instead, a random word in
+its environment that the caller stores before the start.  A process with the mark is one of ours, also after a
+crash of the starter, and so is each child that inherited it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from speck.errors import LocalError
 
 MARK = "SPECK_LOCAL_MARK"
 
-# Seconds to end in good order after SIGTERM, and to be gone after SIGKILL.
+# Seconds to end after SIGTERM, and after SIGKILL.
 _GRACE = 20.0
 _KILL = 10.0
 _POLL = 0.02
@@ -32,10 +32,10 @@ def start(
 ) -> psutil.Process:
     """Start a server in ``directory``, in a session of its own, its output appended to ``log``.
 
-    It holds nothing of ours (no pipe, no terminal) and goes on when we end.  Raises
-    :class:`~speck.errors.LocalError` when it cannot be started at all.
+    It inherits no pipe and no terminal, and keeps running when this process ends.  Raises
+    :class:`~speck.errors.LocalError` if it cannot be started.
     """
-    # The shell only changes the folder and becomes the server, with the same process id.
+    # The shell changes the directory and is replaced by the server, with the same process id.
     script = f"cd {shlex.quote(str(directory))} && exec {shlex.join(command)}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     try:
@@ -58,10 +58,10 @@ def start(
 
 
 def find(pid: int, created: float, mark: str) -> psutil.Process | None:
-    """The living process with this id, creation time (Unix time, s) and mark; ``None`` when it is another."""
+    """The living process with this id, creation time (Unix time, s) and mark; ``None`` if there is none."""
     try:
         process = psutil.Process(pid)
-        # The creation time is reckoned from the time of the boot, which moves when the clock is set.
+        # The creation time is computed from the boot time, which moves when the clock is set.
         if abs(process.create_time() - created) < 2 and alive(process) and _mark(process) == mark:
             return process
     except psutil.Error:
@@ -70,7 +70,7 @@ def find(pid: int, created: float, mark: str) -> psutil.Process | None:
 
 
 def marked(marks: Set[str]) -> Iterator[psutil.Process]:
-    """All living processes with one of these marks, children of what was started included."""
+    """All living processes with one of these marks, including children of the started ones."""
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             if _mark(process) in marks and alive(process):
@@ -78,11 +78,11 @@ def marked(marks: Set[str]) -> Iterator[psutil.Process]:
 
 
 def alive(process: psutil.Process) -> bool:
-    """Whether it runs.  A process that ended and was not waited for (a zombie) does not."""
+    """True if the process runs; a zombie (it ended, and its parent has not waited for it) does not."""
     try:
         if process.status() == psutil.STATUS_ZOMBIE:
             with contextlib.suppress(ChildProcessError):
-                os.waitpid(process.pid, os.WNOHANG)  # ours to wait for when we started it
+                os.waitpid(process.pid, os.WNOHANG)  # succeeds if it is a child of this process
             return False
         return process.is_running()
     except psutil.Error:
@@ -90,17 +90,17 @@ def alive(process: psutil.Process) -> bool:
 
 
 def stop(processes: Iterable[psutil.Process], *, kill: bool = False) -> None:
-    """End these processes with their process groups: SIGTERM, and SIGKILL after a grace, or at once.
+    """End these processes and their process groups by SIGTERM, and by SIGKILL after a grace or at once.
 
-    Raises :class:`~speck.errors.LocalError` when one is still there after that.
+    Raises :class:`~speck.errors.LocalError` if one still runs after that.
     """
-    left = [each for each in processes if alive(each)]
+    running = [each for each in processes if alive(each)]
     if not kill:
-        left = _end(left, signal.SIGTERM, _GRACE)
-    left = _end(left, signal.SIGKILL, _KILL)
-    if left:
-        ids = ", ".join(str(each.pid) for each in left)
-        raise LocalError(f"processes {ids} do not end, not even by SIGKILL (expected them to be gone)")
+        running = _end(running, signal.SIGTERM, _GRACE)
+    running = _end(running, signal.SIGKILL, _KILL)
+    if running:
+        ids = ", ".join(str(each.pid) for each in running)
+        raise LocalError(f"processes {ids} still run {_KILL:g} s after SIGKILL (expected them to end)")
 
 
 def _end(processes: list[psutil.Process], number: signal.Signals, timeout: float) -> list[psutil.Process]:
@@ -111,10 +111,10 @@ def _end(processes: list[psutil.Process], number: signal.Signals, timeout: float
             else:
                 process.send_signal(number)
     deadline = time.monotonic() + timeout
-    # psutil's own wait takes a zombie of another parent for alive.
-    while (left := [each for each in processes if alive(each)]) and time.monotonic() < deadline:
+    # psutil's own wait treats a zombie of another parent as alive.
+    while (running := [each for each in processes if alive(each)]) and time.monotonic() < deadline:
         time.sleep(_POLL)
-    return left
+    return running
 
 
 def _signal_group(leader: psutil.Process, number: signal.Signals) -> None:

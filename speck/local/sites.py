@@ -1,8 +1,8 @@
-"""Sites on one machine, for development: for each an engine and a broker on free loopback ports.
+"""Sites on one machine for development, each with engines and a broker on free loopback ports.
 
-A directory holds everything: ``local.json`` (ports, process ids and marks, written before each start),
-``sites.yaml`` (the site inventory), and for each site its logs and what its servers keep.  The servers
-outlive who started them; whoever knows the directory can look at them and take them down.
+One directory has everything: ``local.json`` (ports, process ids and marks, written before each start),
+``sites.yaml`` (the site inventory), and for each site its logs and its servers' files.  The servers outlive
+the process that started them, and any process can find and stop them by the directory.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ State = Literal["running", "stopped"]
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """One engine or broker of a local site; ``pid`` only while it runs."""
+    """One engine or broker of a local site; ``pid`` is ``None`` unless it runs."""
 
     site: str
     role: Role
@@ -52,7 +52,7 @@ class Server:
 
     @property
     def state(self) -> State:
-        """Whether its process is there."""
+        """``running`` if its process lives."""
         return "running" if self.pid is not None else "stopped"
 
     def __str__(self) -> str:
@@ -69,13 +69,13 @@ class LocalSite:
 
     @property
     def engine(self) -> Server:
-        """Its engine; of several the first."""
+        """The engine, the first of several."""
         return self.engines[0]
 
 
 @dataclass(frozen=True, slots=True)
 class LocalSites:
-    """The sites of a directory; as a context manager it takes them down in the end."""
+    """The sites of a directory; a context manager that stops them at its end."""
 
     directory: Path
     sites: tuple[LocalSite, ...]
@@ -92,7 +92,7 @@ class LocalSites:
 
     @property
     def running(self) -> bool:
-        """Whether there are sites, and all of their servers run."""
+        """True if there are sites, and all of their servers run."""
         return bool(self.sites) and all(server.pid is not None for server in self.servers)
 
     def __enter__(self) -> LocalSites:
@@ -115,37 +115,38 @@ def up(
     progress: Progress = lambda _: None,
     timeout: float = DEFAULT_TIMEOUT,
 ) -> LocalSites:
-    """Bring sites up in a directory, and wait until all of their servers answer.
+    """Start sites in a directory, and wait until all of their servers answer.
 
-    ``sites`` is a number (they are named A, B, C, ...) or names; ``engines`` the kinds of engines of a site
-    (``spark-connect`` where it says nothing); ``heap`` a Java size for each engine; ``timeout`` in seconds
-    for all of them.  What runs already stays; what is missing is started, on its
-    old ports where they are free.  Raises :class:`~speck.errors.LocalError`, which shows the end of the log
-    of a server that does not come up; everything that this call started is stopped then.
+    ``sites`` is a number (they are named A, B, C, ...) or names; ``engines`` are the kinds of engines by
+    site (``spark-connect`` for others); ``heap`` is a Java size for each engine; ``timeout`` (s) is for all
+    servers together.  Running servers stay; others are started, on their former ports if these are free.
+
+    Raises :class:`~speck.errors.LocalError`, with the end of the log of a server that did not start; all
+    servers that this call started are stopped then.
     """
-    wanted = _wanted(_names(sites), engines or {})
+    desired = _desired(_names(sites), engines or {})
     heap_bytes(heap)
     directory = directory.absolute()
     starter = _Starter(directory, registry or installed(), heap, progress, timeout)
     with _locked(directory):
         record = Record.load(directory)
-        _refuse_other_sites(record, wanted, directory)
+        _refuse_other_sites(record, desired, directory)
         if not record.sites:
-            record = Record.new(directory, wanted, broker)
+            record = Record.new(directory, desired, broker)
         for server in record.servers():
             starter.kind(server)
         missing = [server for server in record.servers() if record.process(server) is None]
         if not missing:
-            progress(f"all servers of {', '.join(wanted)} are up already")
+            progress(f"all servers of {', '.join(desired)} are up already")
         starter.start(record, missing)
         starter.write_inventory(record)
         return _sites(record)
 
 
 def down(directory: Path, *, progress: Progress = lambda _: None) -> list[int]:
-    """Stop every process that was started in the directory; answers their ids.  Logs and data stay.
+    """Stop all processes that were started in the directory; returns their ids.  Logs and data stay.
 
-    Works after a crash of whoever started them, and does nothing where nothing runs.
+    Works also after a crash of the starter, and if nothing runs.
     """
     directory = directory.absolute()
     if not directory.is_dir():
@@ -161,7 +162,7 @@ def down(directory: Path, *, progress: Progress = lambda _: None) -> list[int]:
 
 
 def status(directory: Path) -> LocalSites:
-    """The sites of a directory as they are now; none where nothing was ever started."""
+    """The sites of a directory in their present state; none if nothing was ever started."""
     return _sites(Record.load(directory.absolute()))
 
 
@@ -178,8 +179,8 @@ def restart(
 ) -> Server:
     """Stop (or ``kill``) one server of a site and start it again on its ports.
 
-    ``server`` is ``broker``, ``engine`` (of several the first), or a kind of engine.  Raises
-    :class:`~speck.errors.NotFound` for what is not there, and what :func:`up` raises.
+    ``server`` is ``broker``, ``engine`` (the first of several), or a kind of engine.  Raises
+    :class:`~speck.errors.NotFound` for an unknown site or server, and the errors of :func:`up`.
     """
     directory = directory.absolute()
     starter = _Starter(directory, registry or installed(), heap, progress, timeout)
@@ -191,7 +192,7 @@ def restart(
 
 
 def stop_one(directory: Path, site: str, server: str, *, kill: bool = False) -> None:
-    """Stop (or ``kill``) one server of a site; :func:`up` or :func:`restart` brings it back."""
+    """Stop (or ``kill``) one server of a site; :func:`up` or :func:`restart` starts it again."""
     directory = directory.absolute()
     with _locked(directory):
         _, found = _of(directory, site, server)
@@ -221,8 +222,8 @@ class _Starter:
         )
 
     def start(self, record: Record, servers: list[ServerRecord], *, keep_ports: bool = False) -> None:
-        """Start all of them at the same time and wait for all; or stop those again, and raise."""
-        # What a start left behind that was cut short before it could be written down.
+        """Start all of these servers and wait for all; if one fails, stop all of them, and raise."""
+        # Processes of a start that crashed before it could store them.
         _stop_marked(servers)
         try:
             for server in servers:
@@ -279,16 +280,15 @@ class _Starter:
         if record.process(server) is None:
             raise self._failure(server, "ended while it was starting")
 
-    def _failure(self, server: ServerRecord, what: str) -> LocalError:
+    def _failure(self, server: ServerRecord, problem: str) -> LocalError:
         log = server.log(self.directory)
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
         tail = "\n".join(f"    {line}" for line in lines[-_TAIL_LINES:]) or "    (empty)"
-        return LocalError(
-            f"site {server.site}: {_noun(server)} {server.address} {what}; the end of its log {log}:\n{tail}"
-        )
+        subject = f"site {server.site}: {_noun(server)} {server.address}"
+        return LocalError(f"{subject} {problem}; the end of its log {log}:\n{tail}")
 
 
-# --- what is shown and written --------------------------------------------------------------------
+# --- records and arguments ------------------------------------------------------------------------
 
 
 def _sites(record: Record) -> LocalSites:
@@ -315,45 +315,47 @@ def _server(record: Record, server: ServerRecord) -> Server:
 def _names(sites: int | Sequence[str]) -> list[str]:
     if isinstance(sites, int):
         if not 1 <= sites <= len(string.ascii_uppercase):
-            raise LocalError(f"sites {sites} (expected a number from 1 to {len(string.ascii_uppercase)})")
+            raise LocalError(f"{sites} sites (expected a number from 1 to {len(string.ascii_uppercase)})")
         return list(string.ascii_uppercase[:sites])
     names = list(sites)
     for name in names:
         if not JOB_NAME.match(name):
-            raise LocalError(f"site name {name!r} (expected letters, digits, '.', '_', '-')")
+            raise LocalError(f"{name!r} is not the name of a site (expected letters, digits, '.', '_', '-')")
     if not names or len(set(names)) < len(names):
-        raise LocalError(f"sites {names} (expected one name or more, each once)")
+        raise LocalError(f"sites {names} are not valid (expected one or more names, each once)")
     return names
 
 
-def _wanted(names: Sequence[str], engines: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+def _desired(names: Sequence[str], engines: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
     """The kinds of engines by site."""
     for site, kinds in engines.items():
         if site not in names:
-            raise LocalError(f"engines of site {site!r} (expected one of the sites {', '.join(names)})")
+            raise LocalError(f"engines are given for site {site!r} (expected one of {', '.join(names)})")
         if not kinds or len(set(kinds)) < len(kinds):
-            raise LocalError(f"engines {list(kinds)} of site {site} (expected one kind or more, each once)")
+            raise LocalError(
+                f"site {site}: engines {list(kinds)} are not valid (expected one or more kinds, each once)"
+            )
     return {name: tuple(engines.get(name, (DEFAULT_ENGINE,))) for name in names}
 
 
-def _refuse_other_sites(record: Record, wanted: dict[str, tuple[str, ...]], directory: Path) -> None:
-    if not record.sites or record.engines() == wanted:
+def _refuse_other_sites(record: Record, desired: dict[str, tuple[str, ...]], directory: Path) -> None:
+    if not record.sites or record.engines() == desired:
         return
     running = [server for server in record.servers() if record.process(server) is not None]
     if running:
         raise LocalError(
-            f"{directory} has the sites {_named(record.engines())} up, not {_named(wanted)} "
-            "(take them down first, or choose another directory)"
+            f"{directory} has the sites {_named(record.engines())} up, not {_named(desired)} "
+            "(stop them first, or choose another directory)"
         )
     _stop_marked(record.servers())
     record.sites.clear()
 
 
 def _named(engines: Mapping[str, Sequence[str]]) -> str:
-    """The sites by name, with their engines where these are not the usual ones."""
-    usual = (DEFAULT_ENGINE,)
+    """The sites by name, with their engines where these are not the default."""
+    default = (DEFAULT_ENGINE,)
     return ", ".join(
-        site if tuple(kinds) == usual else f"{site}={','.join(kinds)}" for site, kinds in engines.items()
+        site if tuple(kinds) == default else f"{site}={','.join(kinds)}" for site, kinds in engines.items()
     )
 
 
@@ -364,12 +366,14 @@ def _noun(server: ServerRecord | Server) -> str:
 def _of(directory: Path, site: str, server: str) -> tuple[Record, ServerRecord]:
     record = Record.load(directory)
     if site not in record.sites:
-        raise NotFound(f"site {site!r}: {directory} has {', '.join(record.sites) or 'no sites'}")
+        raise NotFound(
+            f"there is no site {site!r} in {directory} (it has {', '.join(record.sites) or 'no sites'})"
+        )
     for found in record.sites[site]:
         if server in (found.role, found.name):
             return record, found
     known = ", ".join(found.name for found in record.sites[site])
-    raise NotFound(f"server {server!r} of site {site}: it has {known}")
+    raise NotFound(f"site {site} has no server {server!r} (it has {known})")
 
 
 def _stop_marked(servers: Iterable[ServerRecord], *, kill: bool = False) -> None:
@@ -385,7 +389,7 @@ def _locked(directory: Path) -> Iterator[None]:
 
 
 def prepare(registry: Registry | None = None, progress: Callable[[str], None] = lambda _: None) -> list[str]:
-    """Prepare every kind of engine that can be; answers their names.
+    """Prepare all kinds of engines that support it; returns their names.
 
     Raises :class:`~speck.errors.LocalError`, for example without Java.
     """

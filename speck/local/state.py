@@ -1,4 +1,4 @@
-"""What a directory of local sites knows of its processes, across crashes: a JSON file, replaced whole."""
+"""The record of a directory's servers and their processes: a JSON file that is replaced atomically."""
 
 from __future__ import annotations
 
@@ -19,17 +19,16 @@ from speck.local import processes
 
 Role = Literal["engine", "broker"]
 
-# Below the range from which systems take the ports of outgoing connections, so that a server that is
-# stopped and started again finds its port free.
+# Below the range of ports for outgoing connections, so that a restarted server finds its port free.
 _PORTS = range(15000, 32000)
 _TRIES = 1000
 
 
 @dataclass(slots=True)
 class ServerRecord:
-    """One server: what it is, its ports (none yet: empty), and the process it was last.
+    """One server with its ports (empty before the first start) and its last process.
 
-    ``mark`` names all of its processes, this and later ones; ``created`` is Unix time in seconds.
+    ``mark`` identifies all of its processes, present and later; ``created`` is Unix time, s.
     """
 
     site: str
@@ -43,15 +42,15 @@ class ServerRecord:
 
     @property
     def name(self) -> str:
-        """What it is called at its site, where each kind of engine is there once."""
+        """The name at its site, which has at most one engine of a kind."""
         return self.kind if self.role == "engine" else self.role
 
     def folder(self, directory: Path) -> Path:
-        """Where it keeps its files."""
+        """The directory of its files."""
         return directory / self.site / self.name
 
     def log(self, directory: Path) -> Path:
-        """The file that takes its output."""
+        """The file of its output."""
         return directory / self.site / f"{self.name}.log"
 
 
@@ -64,7 +63,7 @@ class Record:
 
     @classmethod
     def new(cls, directory: Path, engines: Mapping[str, Sequence[str]], broker: str) -> Record:
-        """A record of sites that have not been started: their kinds of engines, and their kind of broker."""
+        """A record of sites that have not been started, from their kinds of engines and kind of broker."""
 
         def server(site: str, role: Role, kind: str) -> ServerRecord:
             return ServerRecord(site, role, kind, uuid.uuid4().hex)
@@ -86,7 +85,10 @@ class Record:
 
     @classmethod
     def load(cls, directory: Path) -> Record:
-        """The record of a directory; an empty one where there is none."""
+        """The record of a directory; empty if there is none.
+
+        Raises :class:`~speck.errors.LocalError` for a file that is not such a record.
+        """
         path = _path(directory)
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
@@ -101,8 +103,8 @@ class Record:
             return cls(directory, {})
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise LocalError(
-                f"{path} cannot be read: {error!r} (expected what `speck local up` wrote; stop the servers "
-                "by hand and remove the file)"
+                f"{path} cannot be read: {error!r} (expected a file written by `speck local up`; stop the "
+                "servers by hand and remove the file)"
             ) from error
 
     def servers(self) -> Iterator[ServerRecord]:
@@ -114,23 +116,23 @@ class Record:
         return {port for server in self.servers() if server is not but for port in server.ports}
 
     def process(self, server: ServerRecord) -> psutil.Process | None:
-        """The living process of a server; never another process that got its id."""
+        """The living process of a server; never another process that reuses its id."""
         if server.pid is None:
             return None
         return processes.find(server.pid, server.created, server.mark)
 
     def intend(self, server: ServerRecord) -> None:
-        """Write down that a process with this server's mark is about to be started."""
+        """Store that a process with this server's mark is about to be started."""
         server.pid, server.created = None, 0.0
         self._save()
 
     def started(self, server: ServerRecord, process: psutil.Process) -> None:
-        """Write down the process of a server."""
+        """Store the process of a server."""
         server.pid, server.created = process.pid, process.create_time()
         self._save()
 
     def forget_processes(self) -> None:
-        """Write down that nothing runs; ports stay, so that addresses stay the same when it runs again."""
+        """Store that nothing runs; the ports are kept, so that restarted servers keep their addresses."""
         for server in self.servers():
             server.pid, server.created = None, 0.0
         if self.sites:
@@ -150,7 +152,10 @@ class Record:
 
 
 def free_ports(count: int, preferred: Sequence[int], taken: set[int]) -> list[int]:
-    """Loopback ports that nobody listens on: the preferred ones where they are free."""
+    """Loopback ports without a listener, the preferred ones where they are free.
+
+    Raises :class:`~speck.errors.LocalError` if there are not enough.
+    """
     found: list[int] = []
     for port in [*preferred, *random.sample(_PORTS, _TRIES)]:
         if len(found) == count:

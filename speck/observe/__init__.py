@@ -1,1 +1,1 @@
-"""What engines and brokers say: status, metrics, rates, health checks.  Nothing is changed at them."""
+"""Observation of engines and brokers: status, metrics, rates, health checks.  Nothing is changed there."""

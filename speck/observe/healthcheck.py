@@ -1,6 +1,6 @@
-"""Looks at each engine and each broker of an inventory: reached, version, limits, clock, and what is wrong.
+"""Health checks of all engines and brokers of an inventory: reachability, version, limits, clock, problems.
 
-What a binder tells is judged here; with a pool of binders of its own it works without a server too.
+With a pool of its own it also works without a server.
 """
 
 from __future__ import annotations
@@ -17,18 +17,16 @@ from speck.core.inventory import Inventory, Site
 from speck.core.runtime import Checkup, Complaint
 from speck.errors import OutcomeUnknown, SpeckError, Unreachable
 
-MOST_SKEW = 5.0  # s; more, and the times in logs and of events do not fit together
-
-PATIENCE = 50.0  # s, for all answers; below the patience of the command line
-
-_SIDE_BY_SIDE = 32
+MAX_SKEW = 5.0  # s; with more, the times of logs and events are in no useful order
+TIMEOUT = 50.0  # s, for all checks; below the read timeout of the command line
+_THREADS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """One engine or broker of a site as it was found; ``role`` is ``engine`` or ``broker``.
+    """The health check of one engine or broker; ``role`` is ``engine`` or ``broker``.
 
-    ``site`` is the name of the site, or of a broker that belongs to none.
+    ``site`` is the name of the site, or of a broker that belongs to no site.
     """
 
     site: str
@@ -38,7 +36,7 @@ class Examined:
     found: Checkup
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data; ``clock_ahead`` is from, to, in s."""
+        """The check as plain data; ``clock_ahead`` is a range (from, to) in s."""
         found = self.found
         return {
             "site": self.site,
@@ -53,93 +51,94 @@ class Examined:
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
-    """Whom to ask, and how."""
+class _Target:
+    """An engine or broker, and the call that checks it."""
 
     site: str
     role: str
     address: str
-    ask: Callable[[], Checkup]
+    check: Callable[[], Checkup]
 
 
-def examine(inventory: Inventory, pool: BinderPool, patience: float = PATIENCE) -> list[Examined]:
-    """Every engine and every broker, site by site; all are asked side by side.  Raises nothing of theirs.
+def examine(inventory: Inventory, pool: BinderPool, timeout: float = TIMEOUT) -> list[Examined]:
+    """Check all engines and brokers concurrently; results are by site, brokers without a site last.
 
-    Brokers that belong to no site come last.
-
-    Of those that do not answer within ``patience`` (s) that is said.
+    Errors of engines and brokers, and checks that take longer than ``timeout`` (s), are results.
     """
-    questions = [each for site in inventory.places() for each in _questions(site, pool)]
-    if not questions:
+    targets = [each for site in inventory.places() for each in _targets(site, pool)]
+    if not targets:
         return []
-    threads = ThreadPoolExecutor(min(_SIDE_BY_SIDE, len(questions)), thread_name_prefix="checkup")
-    answers = [threads.submit(_examined, each) for each in questions]
-    wait(answers, patience)
+    threads = ThreadPoolExecutor(min(_THREADS, len(targets)), thread_name_prefix="checkup")
+    checks = [threads.submit(_examined, each) for each in targets]
+    wait(checks, timeout)
     threads.shutdown(wait=False, cancel_futures=True)
     return [
-        answer.result() if answer.done() and not answer.cancelled() else _overdue(question, patience)
-        for question, answer in zip(questions, answers, strict=True)
+        check.result() if check.done() and not check.cancelled() else _timed_out(target, timeout)
+        for target, check in zip(targets, checks, strict=True)
     ]
 
 
-def _questions(site: Site, pool: BinderPool) -> Iterator[_Question]:
+def _targets(site: Site, pool: BinderPool) -> Iterator[_Target]:
     for engine in site.engines:
-        ask = partial(_ask_engine, pool, engine.spe_address)
-        yield _Question(site.name, "engine", engine.spe_address, ask)
+        check = partial(_check_engine, pool, engine.spe_address)
+        yield _Target(site.name, "engine", engine.spe_address, check)
     broker = site.broker_address
-    yield _Question(site.name, "broker", broker, lambda: broker_checkup(pool.broker(broker)))
+    yield _Target(site.name, "broker", broker, lambda: broker_checkup(pool.broker(broker)))
 
 
-def _ask_engine(pool: BinderPool, address: str) -> Checkup:
+def _check_engine(pool: BinderPool, address: str) -> Checkup:
     return engine_checkup(pool.engine_at(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address))
 
 
-def _overdue(question: _Question, patience: float) -> Examined:
-    error = OutcomeUnknown(f"{question.address} did not answer in {patience:g} s", address=question.address)
-    return _unanswered(question, error)
+def _timed_out(target: _Target, timeout: float) -> Examined:
+    error = OutcomeUnknown(f"{target.address} did not answer in {timeout:g} s", address=target.address)
+    return _unreached(target, error)
 
 
-def _unanswered(question: _Question, error: SpeckError) -> Examined:
-    found = Checkup(complaints=(failure(error, question.role),))
-    return Examined(question.site, question.role, question.address, False, found)
+def _unreached(target: _Target, error: SpeckError) -> Examined:
+    found = Checkup(complaints=(failure(error, target.role),))
+    return Examined(target.site, target.role, target.address, False, found)
 
 
-def _examined(question: _Question) -> Examined:
+def _examined(target: _Target) -> Examined:
     try:
-        found = question.ask()
+        found = target.check()
     except SpeckError as error:
-        return _unanswered(question, error)
+        return _unreached(target, error)
     skew = clock_complaint(found.clock)
     if skew is not None:
         found = replace(found, complaints=(*found.complaints, skew))
-    return Examined(question.site, question.role, question.address, True, found)
+    return Examined(target.site, target.role, target.address, True, found)
 
 
 def engine_checkup(engine: EngineBinder) -> Checkup:
-    """What an engine tells of itself, its room among its limits."""
-    room = {name: value for name, value in asdict(engine.capacity()).items() if value is not None}
-    told = engine.checkup() if isinstance(engine, HealthCheckable) else Checkup()
-    return replace(told, limits={**room, **told.limits})
+    """The checkup of an engine, with its capacity among its limits."""
+    capacity = {name: value for name, value in asdict(engine.capacity()).items() if value is not None}
+    checkup = engine.checkup() if isinstance(engine, HealthCheckable) else Checkup()
+    return replace(checkup, limits={**capacity, **checkup.limits})
 
 
 def broker_checkup(broker: BrokerBinder) -> Checkup:
-    """What a broker tells of itself, and what in its limits loses messages."""
+    """The checkup of a broker, with the settings that lose messages among its complaints."""
     broker.check()
-    told = broker.checkup() if isinstance(broker, HealthCheckable) else Checkup()
+    checkup = broker.checkup() if isinstance(broker, HealthCheckable) else Checkup()
     lossy = tuple(Complaint(each) for each in broker.warnings())
-    return replace(told, complaints=(*told.complaints, *lossy))
+    return replace(checkup, complaints=(*checkup.complaints, *lossy))
 
 
 def clock_complaint(clock: tuple[float, float] | None) -> Complaint | None:
-    """What is wrong with a clock that is ahead by between these (s); ``None``: nothing, or untold.
+    """The complaint about a clock that is ahead by this range (from, to; s); ``None`` if there is none.
 
-    Only what is sure is said: that it is off by more than :data:`MOST_SKEW` however its answer is taken.
+    A clock is reported only if the whole range is off by more than :data:`MAX_SKEW`.
     """
-    if clock is None or (clock[0] <= MOST_SKEW and clock[1] >= -MOST_SKEW):
+    if clock is None or (clock[0] <= MAX_SKEW and clock[1] >= -MAX_SKEW):
         return None
-    ahead, behind = clock[0] > MOST_SKEW, -clock[1]
+    ahead, behind = clock[0] > MAX_SKEW, -clock[1]
     by = f"{clock[0]:.0f} s ahead of" if ahead else f"{behind:.0f} s behind"
-    return Complaint(f"its clock is at least {by} this machine's", "set both by NTP (timedatectl shows how)")
+    return Complaint(
+        f"its clock is at least {by} this machine's",
+        "synchronize both clocks by NTP (check with timedatectl)",
+    )
 
 
 _REMEDIES: Mapping[str, str] = {
@@ -149,9 +148,9 @@ _REMEDIES: Mapping[str, str] = {
 
 
 def failure(error: SpeckError, role: str) -> Complaint:
-    """What is wrong with an engine or a broker that could not be asked."""
+    """The complaint about an engine or a broker that could not be checked."""
     if isinstance(error, Unreachable):
         return Complaint(str(error), _REMEDIES[role])
     if isinstance(error, OutcomeUnknown):
-        return Complaint(str(error), "see its own log; the address may be of something else")
+        return Complaint(str(error), "check its log; another program may be listening at this address")
     return Complaint(str(error))

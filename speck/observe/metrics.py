@@ -1,8 +1,7 @@
-"""What one coordinator counts of its own work while it goes on, for Prometheus.
+"""Counters and histograms of a coordinator's work, for Prometheus.
 
-Names and help texts stand here once (and in ``speck/server/api/exposition.py``, for values that are read at
-each scrape); ``docs/metrics.md`` lists them all.  A label's values are few: kinds, methods, states, never
-a message.
+Values that are read at each scrape are in ``speck/server/api/exposition.py``; ``docs/metrics.md`` lists all.
+Labels have few values: kinds, methods, states, never a message.
 """
 
 from __future__ import annotations
@@ -15,15 +14,17 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
 from speck.binder.instrumented import Call
+from speck.core.lifecycle import ActionKind, ActionState, OperationKind, OperationState
 from speck.core.runtime import Drift
 
-# When a series began is told nowhere but in a series more for each, which doubles what is scraped.
+# The series of creation times would double the number of scraped series.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
-OPERATIONS = ("apply", "rollback", "delete", "heal")
-ENDS = ("succeeded", "failed", "waiting")
-ACTIONS = ("start", "stop", "update", "move")
-OUTCOMES = ("done", "failed", "skipped", "waiting")
+OPERATIONS = tuple(kind.value for kind in OperationKind)
+ENDS = tuple(state.value for state in OperationState if state is not OperationState.RUNNING)
+ACTIONS = tuple(kind.value for kind in ActionKind if kind is not ActionKind.KEEP)
+_UNCOUNTED = (ActionState.PENDING, ActionState.RUNNING, ActionState.KEPT)
+OUTCOMES = tuple(state.value for state in ActionState if state not in _UNCOUNTED)
 
 _CALLS = (0.005, 0.02, 0.1, 0.5, 2, 10, 60)  # s
 _ACTIONS = (0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)  # s
@@ -33,7 +34,7 @@ _ROUNDS = (0.01, 0.05, 0.2, 1, 5, 20)  # s
 class Metrics:
     """Counters and histograms of one coordinator; safe to use from several threads.
 
-    ``clock`` tells Unix time, s.
+    ``clock`` returns Unix time, s.
     """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
@@ -46,66 +47,66 @@ class Metrics:
     def _make_instruments(self, registry: CollectorRegistry) -> None:
         self._calls = Histogram(
             "speck_call_duration_seconds",
-            "How long calls to engines and brokers took, failed ones included",
+            "Duration of calls to engines and brokers, including failed ones",
             ("binder", "call"),
             buckets=_CALLS,
             registry=registry,
         )
         self._call_errors = Counter(
             "speck_call_errors",
-            "Calls to engines and brokers that failed, or said that nobody answers",
+            "Calls to engines and brokers that failed, or found that there is no answer",
             ("binder", "call", "error"),
             registry=registry,
         )
         self._actions = Counter(
             "speck_actions",
-            "Actions of operations that ended, by what came of them",
+            "Ended actions of operations, by outcome",
             ("action", "outcome"),
             registry=registry,
         )
         self._durations = Histogram(
             "speck_action_duration_seconds",
-            "How long actions took from their beginning to their end, waiting for others included",
+            "Duration of actions, including their waits for other actions",
             ("action",),
             buckets=_ACTIONS,
             registry=registry,
         )
         self._operations = Counter(
-            "speck_operations", "Operations that ended", ("kind", "outcome"), registry=registry
+            "speck_operations", "Ended operations", ("kind", "outcome"), registry=registry
         )
         self._drifts = Counter(
-            "speck_drifts", "Times that a job was found not to be as wanted", ("drift",), registry=registry
+            "speck_drifts", "Drifts that the reconciler found", ("drift",), registry=registry
         )
         self._rounds = Histogram(
             "speck_round_duration_seconds",
-            "How long rounds of the loop took",
+            "Duration of the reconciler's rounds",
             buckets=_ROUNDS,
             registry=registry,
         )
         self._failures = Counter(
-            "speck_round_failures", "Rounds of the loop that an error ended", registry=registry
+            "speck_round_failures", "Rounds of the reconciler that failed", registry=registry
         )
         self._requests = Counter(
             "speck_http_requests",
-            "Requests to the server that were answered, by the class of the status",
+            "Answered requests, by class of status",
             ("route", "method", "status"),
             registry=registry,
         )
         self._answers = Histogram(
             "speck_http_request_duration_seconds",
-            "How long requests took until their answer began, what they waited for included",
+            "Time until the answer to a request began, including waits",
             ("route", "method"),
             buckets=_CALLS,
             registry=registry,
         )
         self._last_round = Gauge(
             "speck_round_timestamp_seconds",
-            "When the last round of the loop ended well, in Unix time (0: none yet)",
+            "Unix time at the end of the reconciler's last successful round (0: none yet)",
             registry=registry,
         )
 
     def _begin_at_zero(self) -> None:
-        """A series that is not there before its first event hides that event from ``increase()``."""
+        """Create all series at zero: ``increase()`` misses the first event of a series that it begins."""
         for action in ACTIONS:
             self._durations.labels(action)
             for outcome in OUTCOMES:
@@ -117,11 +118,11 @@ class Metrics:
             self._drifts.labels(drift.value)
 
     def seen(self) -> Mapping[str, float]:
-        """When an engine or a broker last answered (Unix time, s), by address."""
+        """The time (Unix time, s) of each engine's and broker's last answer, by address."""
         return dict(self._seen)
 
     def called(self, call: Call) -> None:
-        """A call to an engine or a broker has ended."""
+        """Count a call to an engine or a broker."""
         self._calls.labels(call.kind, call.method).observe(call.seconds)
         if call.error:
             self._call_errors.labels(call.kind, call.method, call.error).inc()
@@ -129,27 +130,27 @@ class Metrics:
             self._seen[call.address] = self._clock()
 
     def operation_ended(self, operation: Mapping[str, Any], outcome: str) -> None:
-        """An operation (as plain data) has ended; what was kept is no action."""
+        """Count an operation (as plain data) that has ended, and its actions except kept jobs."""
         self._operations.labels(operation["kind"], outcome).inc()
         for each in operation["actions"]:
-            if each["state"] == "kept":
+            if each["state"] == ActionState.KEPT:
                 continue
             self._actions.labels(each["kind"], each["state"]).inc()
             if each["started"] is not None and each["ended"] is not None:
                 self._durations.labels(each["kind"]).observe(each["ended"] - each["started"])
 
     def requested(self, route: str, method: str, status: str, seconds: float) -> None:
-        """A request was answered; ``route`` is that of the application, not what was asked for."""
+        """Count an answered request; ``route`` is the application's pattern, not the requested path."""
         self._requests.labels(route, method, status).inc()
         self._answers.labels(route, method).observe(seconds)
 
     def drifted(self, drift: Drift) -> None:
-        """A job was found not to be as wanted."""
+        """Count a drift of a job."""
         self._drifts.labels(drift.value).inc()
 
     @contextmanager
     def round(self) -> Iterator[None]:
-        """A round of the loop, from its beginning to its end."""
+        """Measure a round of the reconciler, which runs inside of this context."""
         with self._rounds.time(), self._failures.count_exceptions():
             yield
         self._last_round.set(self._clock())

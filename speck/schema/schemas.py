@@ -100,16 +100,18 @@ class JobSchema(StrictSchema):
         enum=["spark", "flink"],
     )
     site = Text("a site, in place of the addresses that are not given", expected="a site's name", example="A")
-    arguments = Arguments("handed to the job", example={"window": "5 minutes", "limit": 10})
-    parallelism = WholeNumber("tasks of the job; by default the engine's own", at_most=32_768, example=2)
-    upgrade = Choice("whether state is carried over an update or a move", ["stateful", "stateless"])
+    arguments = Arguments("arguments of the job's code", example={"window": "5 minutes", "limit": 10})
+    parallelism = WholeNumber(
+        "number of tasks of the job; by default the engine's own", at_most=32_768, example=2
+    )
+    upgrade = Choice("treatment of the job's state in an update or a move", ["stateful", "stateless"])
     trigger = Text(
         "interval of Spark's micro-batches; by default as fast as possible",
         check=_check_trigger,
         example="2 seconds",
     )
-    restart = Choice("what heals a job that died", ["always", "never"])
-    labels = Labels("free text for people; a change of it touches no engine", example={"owner": "traffic"})
+    restart = Choice("restart policy for a job that failed", ["always", "never"])
+    labels = Labels("free text; a change touches no engine", example={"owner": "traffic"})
     code_hash = fields.String(
         dump_only=True, metadata={"description": "SHA-256 of the job's file, in hexadecimal"}
     )
@@ -133,14 +135,14 @@ class UplinkSchema(StrictSchema):
 
 
 _CA_FILE = "PEM file of the authority that signed the server's certificate"
-_CERTIFICATE_FILE = "PEM file of the certificate that is shown to a server which asks for one"
+_CERTIFICATE_FILE = "PEM file of the client certificate, for servers that request one"
 _KEY_FILE = "PEM file of that certificate's key"
 _AT_THE_ENGINE = ", on the machine of the engine"
 _REFERENCE = "reference to the password: `${NAME}` of the server's environment, or `file:PATH`"
 
 
 class LoginSchema(StrictSchema):
-    """How the coordinator logs in; secrets are references, never the secrets themselves."""
+    """The coordinator's login; secrets are references, never the secrets themselves."""
 
     username = Text("user name", example="speck")
     password = SecretReference(_REFERENCE)
@@ -151,7 +153,7 @@ class LoginSchema(StrictSchema):
 
 
 class JobLoginSchema(StrictSchema):
-    """How jobs log in to the broker, where that is not as the coordinator does."""
+    """The jobs' login to the broker, where it differs from the coordinator's."""
 
     username = Text("user name", example="jobs")
     password = SecretReference(f"{_REFERENCE}; it is sent to the engine that starts a job")
@@ -162,7 +164,7 @@ class JobLoginSchema(StrictSchema):
 
 
 class BrokerSchema(StrictSchema):
-    """A broker, and how to log in there."""
+    """A broker and its logins."""
 
     broker_address = Text(
         "address of the broker", required=True, expected="a broker's address", example="tcp://10.0.0.4:1883"
@@ -185,15 +187,15 @@ class EngineSchema(StrictSchema):
         at_most=65_535,
         example=8080,
     )
-    slots = WholeNumber("tasks that the engine has room for", at_most=1_000_000, example=8)
+    slots = WholeNumber("number of tasks that the engine can run", at_most=1_000_000, example=8)
     memory = Quantity("bytes, or with a unit", BYTES, int)
-    checkpoint_dir = Text("where Spark checkpoints go, as the engine sees it", example="/var/lib/speck")
-    savepoint_dir = Text("where Flink savepoints go, as the engine sees it", example="/var/lib/speck")
+    checkpoint_dir = Text("directory of Spark checkpoints, as the engine sees it", example="/var/lib/speck")
+    savepoint_dir = Text("directory of Flink savepoints, as the engine sees it", example="/var/lib/speck")
     engine_login = fields.Nested(LoginSchema)
 
 
 class SiteSchema(EngineSchema, BrokerSchema):
-    """A place with one engine, whose fields stand beside the others, or several; and one broker."""
+    """A place with one engine, whose fields are among the site's own, or several; and one broker."""
 
     name = fields.String(dump_only=True, metadata={"description": "the site's name"})
     spe_address = Text("address of the engine", expected=_ENGINE, example="sc://10.0.0.4:15002")

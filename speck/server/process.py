@@ -19,7 +19,7 @@ from speck.schema import NO_VARIABLES, load_inventory
 from speck.schema.logins import inventory_warnings
 from speck.server.api import Protection, create_app
 from speck.server.middleware.origin import host_of
-from speck.server.signals import Signals, _say
+from speck.server.signals import Signals, print_error
 from speck.server.tls import Certificate
 from speck.server.tokens import TokenFile, Tokens, token_of
 from speck.server.wsgi import WebServer
@@ -33,8 +33,9 @@ def serve(
 ) -> None:
     """Serve until SIGINT, SIGTERM or SIGHUP.  ``ready`` is called with the address once it answers.
 
-    ``variables`` are the values of the inventory's.  Without any token everybody is let in, on loopback only.
-    Port 0 takes a free one.  Raises :class:`~speck.errors.SpeckError` when it cannot begin.
+    ``variables`` are the values of the inventory's variables.  Without any token every request is accepted,
+    on loopback only.  Port 0 takes a free one.  Raises :class:`~speck.errors.SpeckError` when the server
+    cannot start.
     """
     host, sites = settings.host, settings.sites
     tokens, certificate = _tokens(settings), _certificate(settings)
@@ -66,7 +67,7 @@ def serve(
 
 
 def _tokens(settings: ServerSettings) -> Tokens | None:
-    """Those of a file with names; or else the one that is given in another way, if any."""
+    """The tokens of ``--tokens``, or the one of ``--token-file`` or the environment, if any."""
     if settings.tokens is not None:
         return TokenFile(settings.tokens)
     token = token_of(os.environ, settings.token_file)
@@ -86,9 +87,9 @@ def _client_rate(settings: ServerSettings) -> float:
 
 
 def _end(coordinator: Coordinator, server: WebServer) -> None:
-    """Whoever follows an operation is served until it ends."""
+    """End the server after the running operations, so that those who follow one see its end."""
     try:
-        coordinator.settle()
+        coordinator.finish_operations()
     finally:
         server.end()
 
@@ -127,7 +128,7 @@ def _refuse_open_door(host: str, tokens: Tokens | None, certificate: Certificate
     if tokens is None:
         raise InvalidInput([Fault(f"host {host!r} is open to others: {_HOW_TO_CLOSE}")], "host")
     if certificate is None:
-        _say(f"warning: tokens travel in the clear from and to host {host!r} ({_HOW_TO_SECURE})")
+        print_error(f"warning: tokens travel in the clear from and to host {host!r} ({_HOW_TO_SECURE})")
 
 
 _HOW_TO_CLOSE = (
@@ -146,7 +147,7 @@ def _names(host: str, others: Iterable[str]) -> frozenset[str]:
 
 
 def _reached_at(host: str, port: int, scheme: str = "http") -> str:
-    """The URL under which others reach a listener on this host, as far as can be told from here."""
+    """The URL under which others reach a listener on this host, as far as this machine knows it."""
     everywhere = host in ("", "0.0.0.0", "::")  # noqa: S104 - compared, not bound
     return f"{scheme}://{_url_host(socket.gethostname() if everywhere else host)}:{port}"
 

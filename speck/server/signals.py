@@ -13,12 +13,13 @@ from typing import Any
 
 
 class Signals:
-    """SIGINT, SIGTERM and SIGHUP as the word to end, from here on to the end of the process.
+    """Handles SIGINT, SIGTERM and SIGHUP from here on to the end of the process.
 
-    When the block raises, they mean again what they meant before.
+    The former handlers come back when the block raises.
 
-    The first one, even if it came before, calls ``on_first``; those that follow are told to wait.  A handler
-    runs between any two steps of the main thread, whatever locks that holds, so it only writes to a pipe.
+    The first signal, even if it came earlier, calls ``on_first``; later ones are answered with a line that
+    says so.  A handler runs between any two steps of the main thread, whatever locks that holds, so it only
+    writes to a pipe.
     """
 
     def __init__(self) -> None:
@@ -29,7 +30,7 @@ class Signals:
 
     @property
     def on_first(self) -> Callable[[], None]:
-        """What the first signal has done, in a thread."""
+        """The action of the first signal, which runs in a thread of its own."""
         return self._on_first
 
     @on_first.setter
@@ -46,7 +47,7 @@ class Signals:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         for number, former in self._former.items():
-            # When all went well the process ends now, and one more word must not make a failure of it.
+            # After a good end the process exits now; one more signal must not make a failure of it.
             signal.signal(number, signal.SIG_IGN if kind is None else former)
         os.close(self._writer)
 
@@ -55,9 +56,10 @@ class Signals:
 
     def _watch(self) -> None:
         first = True
-        while word := os.read(self._reader, 1):
-            name = signal.Signals(word[0]).name
-            _say(f"{name}: finishing what is in hand" if first else f"{name}: still at it ({_HOW_TO_KILL})")
+        while number := os.read(self._reader, 1):
+            name = signal.Signals(number[0]).name
+            doing = "finishing the running operations" if first else f"still finishing ({_HOW_TO_KILL})"
+            print_error(f"{name}: {doing}")
             if first:
                 threading.Thread(target=self._act, name="ending", daemon=True).start()
             first = False
@@ -71,13 +73,14 @@ class Signals:
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-_HOW_TO_KILL = "SIGKILL ends it at once; it goes on where it was when it is started again"
+_HOW_TO_KILL = "SIGKILL ends the server at once; it resumes at its next start"
 
 
 def _nothing() -> None:
-    """Nothing is to be done yet."""
+    """Do nothing."""
 
 
-def _say(text: str) -> None:
+def print_error(text: str) -> None:
+    """Print a line on standard error, if that is still there."""
     with contextlib.suppress(OSError):  # the terminal may be gone
         print(text, file=sys.stderr, flush=True)

@@ -15,7 +15,7 @@ from speck.errors import Fault, InvalidInput
 
 _RECORD = 1 << 14  # bytes; TLS hands on no more at once (RFC 8446, section 5.1)
 _DRAINED = 64  # times 64 KiB
-_LOOK_AGAIN = 5.0  # s between two looks at whether the certificate was renewed
+_CHECK_PERIOD = 5.0  # s between two checks for a renewed certificate
 _NOT_PLAIN = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/problem+json\r\nConnection: close\r\n"
     b"Content-Security-Policy: default-src 'none'; frame-ancestors 'none'\r\n"
@@ -26,7 +26,7 @@ _NOT_PLAIN = (
 
 
 class Certificate:
-    """A certificate with its key, from two PEM files, which are read again when they were renewed.
+    """A certificate with its key, from two PEM files, which are read again when they change.
 
     Raises :class:`~speck.errors.InvalidInput` when they cannot be used.
     """
@@ -34,14 +34,14 @@ class Certificate:
     def __init__(self, certificate: Path, key: Path) -> None:
         self._certificate, self._key = certificate, key
         self._context = self._load()
-        self._seen, self._looked = self._marks(), time.monotonic()
+        self._seen, self._checked = self._marks(), time.monotonic()
 
     def context(self) -> ssl.SSLContext:
-        """What new connections are made with; as it was, while renewed files do not fit together yet."""
-        if time.monotonic() - self._looked > _LOOK_AGAIN:
-            self._looked = time.monotonic()
+        """The context of new connections; the former one while the renewed files do not match yet."""
+        if time.monotonic() - self._checked > _CHECK_PERIOD:
+            self._checked = time.monotonic()
             if (marks := self._marks()) != self._seen:
-                with contextlib.suppress(InvalidInput):  # one of the two is renewed first
+                with contextlib.suppress(InvalidInput):  # one of the two files is renewed first
                     self._context, self._seen = self._load(), marks
         return self._context
 
@@ -67,7 +67,7 @@ class Certificate:
 
 
 class SecuredSocket:
-    """The server's end of a connection over TLS, as much of a socket as waitress needs.  It never blocks.
+    """The server's end of a TLS connection, with the methods that waitress needs.  It never blocks.
 
     One thread reads while another writes, which TLS itself does not allow.  To read is in two steps:
     :meth:`fill`, whenever bytes came in, and :meth:`recv`, when that has found something.
@@ -75,18 +75,18 @@ class SecuredSocket:
 
     def __init__(self, context: ssl.SSLContext, connection: socket.socket) -> None:
         connection.setblocking(False)
-        connection.getpeername()  # it would be left without TLS if the client were gone already
+        connection.getpeername()  # raises for a client that is gone: wrap_socket would do without TLS
         self._socket = context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
         self._lock = threading.Lock()
         self._data = b""
 
     @property
     def secured(self) -> bool:
-        """Whether both sides have agreed on how to encrypt."""
+        """True once the handshake has ended."""
         return self._socket.version() is not None
 
     def fill(self) -> bool:
-        """Take what came in; answers whether :meth:`recv` has something to say."""
+        """Read the bytes that came in; True if :meth:`recv` has data, or the end, to return."""
         with self._lock:
             try:
                 self._data = self._socket.recv(_RECORD)
@@ -94,18 +94,18 @@ class SecuredSocket:
                     self._data += self._socket.recv(_RECORD)
             except ssl.SSLWantReadError:
                 return bool(self._data)
-            except OSError as error:  # a client that takes nothing while it has to be answered is let go too
+            except OSError as error:  # of a client that takes nothing while it must be answered, too
                 self._refuse(error)
                 self._data = b""
         return True
 
     def recv(self, size: int) -> bytes:
-        """What :meth:`fill` has taken, whole; nothing at the end."""
+        """All bytes that :meth:`fill` has read; none at the end."""
         data, self._data = self._data, b""
         return data
 
     def send(self, data: bytes) -> int:
-        """Send what can be sent at once; answers how many bytes."""
+        """Send as much as can be sent at once; returns the number of bytes."""
         with self._lock:
             try:
                 return self._socket.send(data)
@@ -115,11 +115,11 @@ class SecuredSocket:
                 raise ConnectionResetError(errno.ECONNRESET, str(error)) from error
 
     def close(self) -> None:
-        """Say that this is all, and close."""
+        """Announce the end (RFC 8446, section 6.1), and close."""
         with self._lock:
             with contextlib.suppress(OSError, ValueError):
-                self._socket.unwrap()  # asks for the other side's word, which is not waited for
-            # Closed with something unread, a connection is reset, and its last answer may be lost.
+                self._socket.unwrap()  # the answer of the other side is not waited for
+            # A connection that is closed with unread bytes is reset, and its last answer may be lost.
             with contextlib.suppress(OSError):
                 for _ in range(_DRAINED):
                     if not socket.socket.recv(self._socket, 1 << 16):
@@ -131,7 +131,7 @@ class SecuredSocket:
         return self._socket.fileno()
 
     def setblocking(self, flag: bool) -> None:
-        """Waitress asks for what holds already."""
+        """Do nothing: the socket does not block already."""
 
     def getsockopt(self, level: int, name: int) -> int:
         """See :meth:`socket.socket.getsockopt`."""
@@ -157,7 +157,7 @@ def _refuse_public(key: Path) -> None:
 
 
 def _no_password() -> str:
-    """OpenSSL would ask at the terminal."""
+    """Raise, where OpenSSL would ask at the terminal."""
     raise _wrong("the key of the certificate is encrypted (expected one without a password)")
 
 

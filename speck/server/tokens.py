@@ -1,7 +1,7 @@
-"""Bearer tokens: whose each is, and what it lets its owner do.
+"""Bearer tokens: the owner of each, and the role that it grants.
 
 A server keeps no token, only the SHA-256 of each.  That is enough, because a token is long and random
-(:func:`mint`): nobody finds it by trying.  A file of tokens has a line for each, ``NAME ROLE SHA256``.
+(:func:`mint`), so it cannot be guessed.  A file of tokens has a line for each, ``NAME ROLE SHA256``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from speck.core.job import JOB_NAME
 from speck.errors import Fault, InvalidInput
 
 SHORTEST = 16  # characters
-LOOP = "speck"  # the author of what nobody asked for
+LOOP = "speck"  # the author of the reconciler's operations
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*\Z")  # RFC 6750, section 2.1
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _LARGEST_FILE = 1 << 20  # bytes
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class Role(enum.Enum):
-    """What a token is good for: looking, or changing things too."""
+    """The rights that a token grants: to read, or to write too."""
 
     READ = "read"
     WRITE = "write"
@@ -41,7 +41,7 @@ class Role(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who has a token.  ``name`` is empty for the one token of a server that knows no names."""
+    """The owner of a token.  ``name`` is empty for the single token of a server without names."""
 
     name: str
     role: Role
@@ -49,20 +49,20 @@ class Owner:
 
 
 class Tokens:
-    """The tokens that a server takes."""
+    """The tokens that a server accepts."""
 
     def __init__(self, owners: Iterable[Owner]) -> None:
         self._owners = tuple(owners)
 
     @classmethod
     def single(cls, token: str) -> Tokens:
-        """One token that may do everything.  Raises :class:`~speck.errors.InvalidInput` for a poor one."""
+        """One token with all rights.  Raises :class:`~speck.errors.InvalidInput` if it is too short."""
         if len(token) < SHORTEST:
             raise _wrong(f"the token is too short (expected {SHORTEST} characters or more; {_HOW_TO_MAKE})")
         return cls([Owner("", Role.WRITE, digest(token.encode()))])
 
     def owner(self, token: bytes) -> Owner | None:
-        """Whose token this is.  The time that it takes tells nothing: each is compared, and in full."""
+        """The owner of a token.  Takes constant time: every digest is compared, and in full."""
         given, found = digest(token), None
         for each in self.owners():
             if hmac.compare_digest(given, each.sha256):
@@ -70,12 +70,12 @@ class Tokens:
         return found
 
     def owners(self) -> tuple[Owner, ...]:
-        """Who has a token."""
+        """The owners of the tokens."""
         return self._owners
 
 
 class TokenFile(Tokens):
-    """The tokens of a file, which is read again when it changed: who is struck off is out at once."""
+    """The tokens of a file, which is read again when it changed: a removed token is refused at once."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -83,7 +83,7 @@ class TokenFile(Tokens):
         super().__init__(read_owners(path))
 
     def owners(self) -> tuple[Owner, ...]:
-        """Who has a token now.  While the file cannot be read, those that it named last."""
+        """The owners now; while the file cannot be read, those of the last time."""
         mark = _mark(self._path)
         if mark != self._seen:
             self._seen = mark
@@ -95,12 +95,12 @@ class TokenFile(Tokens):
 
 
 def mint() -> str:
-    """A new token: 256 bits of chance."""
+    """A new token of 256 random bits."""
     return secrets.token_urlsafe(32)
 
 
 def digest(token: bytes) -> str:
-    """What a server keeps of a token."""
+    """The SHA-256 of a token, which is all that a server keeps."""
     return hashlib.sha256(token).hexdigest()
 
 
@@ -125,7 +125,7 @@ def read_owners(path: Path) -> tuple[Owner, ...]:
     """The owners that a file of tokens names.  Raises :class:`~speck.errors.InvalidInput`."""
     owners = _parsed(path, _text(path))
     if not owners:
-        raise _wrong(f"{path} names nobody (add somebody with: speck token add {path} NAME)")
+        raise _wrong(f"{path} has no tokens (add one with: speck token add {path} NAME)")
     return owners
 
 
@@ -166,7 +166,7 @@ def _text(path: Path) -> str:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Another content in one step, so that a server that reads the file meanwhile sees the old or the new."""
+    """Replace the content in one step, so that a server that reads the file sees the old or the new one."""
     with _translated(path):
         descriptor, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
         try:
@@ -180,9 +180,9 @@ def _replace(path: Path, text: str) -> None:
 def _owner(words: list[str], path: Path, number: int) -> Owner:
     roles = {role.value: role for role in Role}
     if words[0] == LOOP:
-        raise _wrong(f"{path}, line {number}: name {LOOP!r} is taken (it stands for the server's own loop)")
+        raise _wrong(f"{path}, line {number}: name {LOOP!r} is reserved (for the server's own reconciler)")
     if len(words) != 3 or not JOB_NAME.match(words[0]) or words[1] not in roles:
-        # What stands there is not repeated: it may be a token, by mistake.
+        # The text is not repeated: it may be a token, by mistake.
         raise _wrong(f"{path}, line {number} is not understood (expected NAME read|write SHA256)")
     if not _SHA256.match(words[2]):
         raise _wrong(f"{path}, line {number}: no SHA-256 (expected 64 hexadecimal digits, not the token)")
@@ -191,7 +191,7 @@ def _owner(words: list[str], path: Path, number: int) -> Owner:
 
 def _checked(token: str, what: str) -> str:
     if not _TOKEN.match(token):
-        raise _wrong(f"{what} is none (expected one line of letters, digits and -._~+/=)")
+        raise _wrong(f"{what} is not valid (expected one line of letters, digits and -._~+/=)")
     return token
 
 
@@ -216,7 +216,7 @@ def _mark(path: Path) -> tuple[int, int, int]:
 
 @contextmanager
 def _translated(path: Path) -> Iterator[None]:
-    """Errors of the file system, and of text that is none, in SpecK's own words."""
+    """Translate errors of the file system and of decoding."""
     try:
         yield
     except OSError as error:

@@ -1,9 +1,9 @@
-"""The WSGI server (waitress), made safe against clients that are slow, silent, rude, or many.
+"""The WSGI server (waitress), made safe against clients that are slow, silent, malformed, or many.
 
-Waitress receives requests and sends answers in one loop, and hands what it received whole to a pool of
-threads.  So a slow client costs no thread, only a connection; here it costs that for a bounded time only.
-An answer that is waited for does cost a thread; it brings one of its own
-(:class:`~speck.server.api.Patience`).
+Waitress receives requests and sends answers in one loop, and hands whole requests to a pool of threads.  So a
+slow client costs no thread, only a connection; here it costs that for a bounded time only.  A request that
+waits for an operation or an engine does cost a thread; the pool grows by one for each
+(:class:`~speck.server.middleware.concurrency_limit.ConcurrencyLimit`).
 """
 
 from __future__ import annotations
@@ -28,25 +28,26 @@ from waitress.utilities import Error
 
 from speck.coordinator import Services
 from speck.observe.metrics import Metrics
-from speck.server.api import MAX_BODY, Patience
+from speck.server.api import MAX_BODY
 from speck.server.api.live import Live
 from speck.server.api.problems import problem_body
+from speck.server.middleware.concurrency_limit import ConcurrencyLimit
 from speck.server.middleware.origin import HEADERS
 from speck.server.middleware.request_metrics import OTHER, REFUSED
-from speck.server.request_parser import Arrival, Known
+from speck.server.request_parser import IsKnown, StrictParser
 from speck.server.tls import Certificate, SecuredSocket
 
 THREADS = 16  # for requests that are answered at once
 MAX_CONNECTIONS = 2000
 MAX_HEADER = 64 * 1024  # bytes
 _SPARE_FILES = 200  # descriptors that are not for connections: the store, engines, brokers
-# What is too large is received up to here and then answered; a connection that is cut while its client still
-# sends takes the answer with it.
+# A body that is too large is received up to here before it is answered: a client whose connection is cut
+# while it still sends does not receive the answer.
 _MAX_RECEIVED = 2 * MAX_BODY
 _IDLE = 60  # s; a connection without a request is closed
-_SLOWEST = 10_000  # bytes/s; who sends a request more slowly is cut ...
-PATIENCE = 30.0  # s; ... after so long, and who takes nothing of an answer after twice that
-_LINGER = 5.0  # s; at the end, answers in hand may take so long to be sent
+_SLOWEST = 10_000  # bytes/s; a client that sends a request more slowly is cut off ...
+PATIENCE = 30.0  # s; ... after so long, and one that takes nothing of an answer after twice that
+_LINGER = 5.0  # s; at the end, unsent answers may take so long
 
 
 class _TooSlow(Error):
@@ -55,7 +56,7 @@ class _TooSlow(Error):
 
 
 class _ProblemTask(ErrorTask):
-    """Says what waitress itself refuses as the application does."""
+    """Answers errors of waitress itself in the form of the application's."""
 
     channel: Any
     request: Any
@@ -63,12 +64,12 @@ class _ProblemTask(ErrorTask):
 
     def execute(self) -> None:
         error = self.request.error
-        if error.code != HTTPStatus.INTERNAL_SERVER_ERROR:  # of what the application has seen and counted
+        if error.code != HTTPStatus.INTERNAL_SERVER_ERROR:  # the application has counted these
             self.channel.refused(error.code)
         body = problem_body(error.code, _DETAILS.get(error.code, str(error.body))).encode()
         self.status = f"{error.code} {error.reason}"
         self.response_headers += [("Content-Type", "application/problem+json"), *HEADERS.items()]
-        self.request.headers.pop("CONNECTION", None)  # whatever it wanted, this is its last answer
+        self.request.headers.pop("CONNECTION", None)  # this is the connection's last answer
         self.set_close_on_finish()
         self.content_length = len(body)
         self.write(body)
@@ -85,7 +86,7 @@ _HELLO = b"\x16\x03"  # how TLS begins, and no HTTP
 
 
 class _Channel(HTTPChannel):
-    """One connection.  Its loop asks each second at the latest whether it wants to read or write."""
+    """One connection.  The loop calls ``readable`` and ``writable`` once a second at least."""
 
     error_task_class = _ProblemTask
     requests: Any
@@ -95,23 +96,25 @@ class _Channel(HTTPChannel):
     _since = 0.0  # monotonic time, s, when the request that is being received began
     _received = 0  # bytes of it
 
-    def __init__(self, patience: float, known: Known, gauges: Metrics, *args: Any, **kwargs: Any) -> None:
-        self._patience, self._gauges = patience, gauges
-        self.parser_class = partial(Arrival, known)  # type: ignore[assignment]
+    def __init__(
+        self, patience: float, is_known: IsKnown, metrics: Metrics, *args: Any, **kwargs: Any
+    ) -> None:
+        self._patience, self._metrics = patience, metrics
+        self.parser_class = partial(StrictParser, is_known)  # type: ignore[assignment]
         super().__init__(*args, **kwargs)
 
     def received(self, data: bytes) -> bool:
         if self.request is None:
             self._since, self._received = time.monotonic(), 0
             if data.startswith(_HELLO):
-                data += b"\r\n\r\n"  # it would wait for an answer to what is no whole request
+                data += b"\r\n\r\n"  # as a whole request it is refused at once
         self._received += len(data)
         return bool(super().received(data))
 
     def refused(self, status: int) -> None:
-        """Count what the application will not see; of what is no request, method and path say nothing."""
+        """Count a request that does not reach the application; its method and path may be garbage."""
         took = time.monotonic() - self._since
-        self._gauges.requested(REFUSED, OTHER, f"{status // 100}xx", took)
+        self._metrics.requested(REFUSED, OTHER, f"{status // 100}xx", took)
 
     def handle_read(self) -> None:
         if not isinstance(self.socket, SecuredSocket) or self.socket.fill():
@@ -130,14 +133,14 @@ class _Channel(HTTPChannel):
         return bool(super().writable())
 
     def handle_close(self) -> None:
-        # A connection that is closed with something unread is reset, and its last answer may be lost.
+        # A connection that is closed with unread bytes is reset, and its last answer may be lost.
         with contextlib.suppress(OSError):
             while self.socket is not None and len(self.socket.recv(65536)) == 65536:
                 pass
         super().handle_close()
 
     def _unsecured(self) -> bool:
-        """Whether a client that is to speak TLS has not come to it in time."""
+        """True if the TLS handshake did not end in time."""
         waits = time.time() - self.creation_time > self._patience
         return waits and isinstance(self.socket, SecuredSocket) and not self.socket.secured
 
@@ -158,8 +161,8 @@ class _Channel(HTTPChannel):
 class WebServer:
     """Serves an application on a listening socket, from :meth:`run` until :meth:`end`.
 
-    A client that is slow, or takes nothing, is cut after ``patience`` seconds (twice that, for the latter).
-    With a ``certificate`` it speaks TLS, and nothing else.
+    A client that sends slowly is cut off after ``patience`` seconds, one that takes nothing after twice that.
+    With a ``certificate`` it speaks TLS only.
     """
 
     def __init__(
@@ -169,7 +172,7 @@ class WebServer:
         patience: float = PATIENCE,
         certificate: Certificate | None = None,
     ) -> None:
-        # It warns of every request that has to wait for a thread, which fills the log when there are many.
+        # Waitress warns of every request that has to wait for a thread, which fills the log under load.
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         self._sockets: dict[int, Any] = {}
         self._ended = threading.Event()
@@ -188,37 +191,37 @@ class WebServer:
             url_scheme="http" if certificate is None else "https",
         )
         services: Services = application.extensions["services"]
-        known: Known = application.extensions["known"]
-        self._server.channel_class = partial(_Channel, patience, known, services.metrics)  # type: ignore[union-attr]
+        is_known: IsKnown = application.extensions["is_known"]
+        self._server.channel_class = partial(_Channel, patience, is_known, services.metrics)  # type: ignore[union-attr]
         if certificate is not None:
             accept = partial(_accept, self._server.accept, certificate)  # type: ignore[union-attr]
             self._server.accept = accept  # type: ignore[union-attr,method-assign]
         threads = self._server.task_dispatcher
         self._live: Live = application.extensions["live"]
-        waiting: Patience = application.extensions["patience"]
-        waiting.on_more = lambda count: threads.set_thread_count(THREADS + count)
+        limit: ConcurrencyLimit = application.extensions["concurrency_limit"]
+        limit.on_more = lambda count: threads.set_thread_count(THREADS + count)
 
     def run(self) -> None:
-        """Serve until :meth:`end` is called; then send what is in hand, and close every connection."""
+        """Serve until :meth:`end` is called; then send the pending answers, and close every connection."""
         while not self._ended.is_set():
-            self._turn()
+            self._loop_once()
         deadline = time.monotonic() + _LINGER
         self._live.close()
         self._server.accepting = False
         while self._busy() and time.monotonic() < deadline:
-            self._turn()
+            self._loop_once()
         self._server.task_dispatcher.shutdown(timeout=_LINGER)
         with self._closing:
             wasyncore.close_all(self._sockets, ignore_all=True)
 
     def end(self) -> None:
-        """Have :meth:`run` return.  May be called from any thread."""
+        """Make :meth:`run` return.  May be called from any thread."""
         with self._closing:
             self._ended.set()
             if self._sockets:
                 self._server.pull_trigger()
 
-    def _turn(self) -> None:
+    def _loop_once(self) -> None:
         wasyncore.loop(timeout=1.0, use_poll=True, map=self._sockets, count=1)
 
     def _busy(self) -> bool:
@@ -229,7 +232,7 @@ class WebServer:
 def _accept(
     accept: Callable[[], tuple[socket.socket, Any] | None], certificate: Certificate
 ) -> tuple[SecuredSocket, Any] | None:
-    """The next connection, to be secured; ``None`` when there is none, or it is gone already."""
+    """The next connection, secured; ``None`` when there is none, or its client is gone already."""
     taken = accept()
     if taken is None:
         return None
@@ -242,10 +245,10 @@ def _accept(
 
 
 def _connections() -> int:
-    """How many connections are held at once; the limit of open files is raised for them where it may be."""
+    """The number of connections at once; the limit of open files is raised for them as far as allowed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MAX_CONNECTIONS + _SPARE_FILES
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    needed = MAX_CONNECTIONS + _SPARE_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else max(100, min(wanted, soft) - _SPARE_FILES)
+    return MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else max(100, min(needed, soft) - _SPARE_FILES)

@@ -31,7 +31,7 @@ def waits(former: list[Job], wanted: list[Job]) -> dict[str, set[str]]:
     stored = {job.job_name: Deployed(job) for job in former}
     plan = make_plan("traffic", 1, {job.job_name: job for job in wanted}, stored)
     actions = {each.job.job_name: each for each in plan.actions}
-    found = rewirings(actions, all_goes=not wanted)
+    found = rewirings(actions, delete_all=not wanted)
     return {name: set(each.writers) for name, each in found.items()}
 
 

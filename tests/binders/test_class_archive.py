@@ -51,8 +51,8 @@ def test_an_archive_is_made_and_used(tmp_path: Path) -> None:
 
 @pytest.mark.engine
 def test_one_that_does_not_fit_is_left_aside_without_a_word(tmp_path: Path) -> None:
-    class_archive.place("some").parent.mkdir(parents=True)
-    class_archive.place("some").write_text("no archive")
+    class_archive.archive_path("some").parent.mkdir(parents=True)
+    class_archive.archive_path("some").write_text("no archive")
     java, *arguments = submit(tmp_path)
     said = subprocess.run(
         [java, *class_archive.options("some"), *arguments],
@@ -67,12 +67,12 @@ def test_one_that_does_not_fit_is_left_aside_without_a_word(tmp_path: Path) -> N
 @pytest.mark.engine
 def test_no_place_for_it(tmp_path: Path) -> None:
     (tmp_path / "environment").write_text("a file")
-    with pytest.raises(LocalError, match=r"no archive of classes at .*some\.jsa: Not a directory"):
+    with pytest.raises(LocalError, match=r"no class archive at .*some\.jsa: Not a directory"):
         make(tmp_path)
 
 
 def test_a_program_that_ends_without_one(tmp_path: Path) -> None:
-    with pytest.raises(LocalError, match=r"no archive of classes at .*some\.jsa: the program wrote none"):
+    with pytest.raises(LocalError, match=r"no class archive at .*some\.jsa: the program wrote none"):
         class_archive.make({"some": [sys.executable, "-c", ""]}, {}, tmp_path, lambda: None)
 
 
@@ -81,4 +81,4 @@ def test_a_program_that_ends_without_one(tmp_path: Path) -> None:
 )
 def test_a_server_uses_the_archive(spark_server: SparkServer) -> None:
     maps = Path(f"/proc/{spark_server.pid}/maps").read_text()
-    assert str(class_archive.place(ARCHIVE)) in maps
+    assert str(class_archive.archive_path(ARCHIVE)) in maps

@@ -207,7 +207,7 @@ def test_a_job_reads_its_password_where_it_runs(
 
 
 def session_of(guarded: Guarded, job: Job) -> None:
-    """What the coordinator would do: make the job's session."""
+    """Create the job's session, as the coordinator does."""
     from binders.mqtt import MqttBroker
     from speck.core.job import client_id
 
@@ -230,8 +230,8 @@ def wrong_logins(guarded: Guarded, file: Path) -> dict[str, tuple[str, JobLogin,
             JobLogin(username=USER, password_file=str(file), ca_file=trusted),
             f"the password file '{file}' cannot be read",
         ),
-        "no-certificate": (broker.certificate, JobLogin(ca_file=trusted), "it demands a client certificate"),
-        "stranger": (broker.certificate, shown, "it refuses our certificate"),
+        "no-certificate": (broker.certificate, JobLogin(ca_file=trusted), "it requires a client certificate"),
+        "stranger": (broker.certificate, shown, "it rejects our certificate"),
         "expired": (broker.expired, JobLogin(ca_file=trusted), "its certificate has expired"),
         "elsewhere": (broker.elsewhere, JobLogin(ca_file=trusted), "its certificate is not for '127.0.0.1'"),
         "untrusted": (broker.password, JobLogin(ca_file=other), "its certificate is not trusted"),
@@ -258,7 +258,7 @@ def test_a_job_with_a_wrong_login_says_so(
 
 
 def outcome(guarded: Guarded, job: Job, broker: Broker) -> str:
-    """What is said of a job that cannot work, whenever it is found out."""
+    """The reason of a job that cannot run, whenever it is detected."""
     try:
         with started(guarded, job, broker) as state:
             return eventually(state, lambda found: found[0] is JobState.FAILED)[1]
@@ -287,12 +287,12 @@ def flink_failure(guarded: Guarded, login: Login, host: str = "127.0.0.1") -> Bi
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        ("none", "it demands a client certificate"),
-        ("stranger", "it refuses our certificate"),
-        ("late", "it refuses our certificate"),
+        ("none", "it requires a client certificate"),
+        ("stranger", "it rejects our certificate"),
+        ("late", "it rejects our certificate"),
         ("untrusted", "its certificate is not trusted"),
         ("host", "its certificate is not for 'localhost'"),
-        ("file", r"certificate_file .*none\.pem' of engine_login is not there"),
+        ("file", r"certificate_file .*none\.pem' of engine_login does not exist"),
     ],
 )
 def test_who_is_not_let_in_by_flink(guarded: Guarded, kind: str, words: str) -> None:

@@ -25,6 +25,7 @@ from binders.flink.state import savepoints
 from binders.flink.submission import jar_gc, launcher, slots
 from binders.spark import connect_engine
 from binders.spark.local.commands import CONNECTOR
+from binders.spark.standalone import driver_registry
 from binders.spark.standalone import engine as standalone
 from binders.spark.standalone.engine import StandaloneEngine
 from speck.binder import EngineBinder, HealthCheckable
@@ -47,7 +48,7 @@ BROKER = "tcp://127.0.0.1:1883"
 
 
 def places(answer: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where in an answer something can be odd: the whole, and each piece of it."""
+    """The places in an answer that can be malformed: the whole, and each part of it."""
     yield path
     if isinstance(answer, dict | list):
         for key, value in answer.items() if isinstance(answer, dict) else enumerate(answer):
@@ -92,7 +93,7 @@ def try_all(server: AnswerServer, calls: Callable[[], Mapping[str, Callable[[], 
 
 
 def _leak_of(call: Callable[[], object]) -> Exception | None:
-    """What a call raises that is no error of SpecK's in one line."""
+    """The exception of a call, unless it is an error of SpecK's in one line."""
     try:
         call()
     except Exception as error:
@@ -119,8 +120,8 @@ def test_flink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def calls() -> Mapping[str, Callable[[], object]]:
             engine = FlinkEngine(address, Inventory())
             used.callback(engine.close)
-            engine.stopper.savepoint_patience = engine.stopper.come_up_patience = 0.0
-            engine.stopper.end_patience = 0.0
+            engine.savepoints.savepoint_patience = engine.savepoints.startup_patience = 0.0
+            engine.savepoints.end_patience = 0.0
             handle = Handle(
                 address, FLINK_JOB, {"job": "a", "savepoints": "file:/s", "checkpoints": "file:/c"}
             )
@@ -179,8 +180,11 @@ def standalone_answers(port: int) -> Answers:
 
 @pytest.mark.skipif(not CONNECTOR.exists(), reason="the connector is not built (make jars)")
 def test_spark_standalone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("FIND_PATIENCE", "END_TIMEOUT", "_POLL"):
-        monkeypatch.setattr(standalone, name, 0.0)
+    for module, name in (
+        *((standalone, "END_TIMEOUT"), (standalone, "_POLL")),
+        *((driver_registry, "FIND_PATIENCE"), (driver_registry, "_POLL")),
+    ):
+        monkeypatch.setattr(module, name, 0.0)
     (tmp_path / "a.py").write_text("def a(messages): return messages\n")
     server = AnswerServer({})
     with serving(server) as port, ExitStack() as used:
@@ -293,7 +297,7 @@ def test_a_token_that_no_header_can_carry(scheme: str, token: str, monkeypatch: 
         engine = CONNECT[scheme](address, Inventory({"A": site}))
         assert isinstance(engine, HealthCheckable)
         with pytest.raises(
-            Unreachable, match=r"is no token \(expected one line of printable ASCII\)$"
+            Unreachable, match=r"is not a bearer token \(expected one line of printable ASCII\)$"
         ) as told:
             engine.checkup()
         engine.close()

@@ -28,7 +28,7 @@ def two(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_plan_says_everything_and_exits_2_for_changes(speck: Speck, two: str) -> None:
+def test_plan_lists_every_action_and_exits_2_for_changes(speck: Speck, two: str) -> None:
     said = speck("plan", two)
     assert said.code == 2
     assert said.out.splitlines() == [
@@ -58,7 +58,7 @@ def test_plan_shows_each_changed_field(speck: Speck, two: str) -> None:
     ]
 
 
-def test_variables_are_put_in_or_all_told(speck: Speck, tmp_path: Path) -> None:
+def test_variables_are_replaced_or_all_reported(speck: Speck, tmp_path: Path) -> None:
     (file := tmp_path / "two.yaml").write_text(yaml_of("a in-${REGION} t1", "b t1 ${SINK:-t2} site: ${EDGE}"))
     said = speck("plan", str(file))
     assert said.code == 1
@@ -113,7 +113,7 @@ def test_apply_that_waits_for_a_site_exits_3_and_is_done_on_its_return(
     eventually(lambda: sorted(rest.world.where()), lambda names: names == ["a", "b"])
 
 
-def test_jobs_tell_drift_and_the_next_try(speck: Speck, two: str, rest: RestServer) -> None:
+def test_jobs_show_drift_and_the_next_try(speck: Speck, two: str, rest: RestServer) -> None:
     speck("apply", two)
     for _ in range(2):
         rest.world.crash("a", "no such street")
@@ -185,22 +185,22 @@ def test_events_are_filtered(speck: Speck, two: str) -> None:
 def test_operations_are_listed_newest_first(
     speck: Speck, two: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("speck.client._OPERATIONS", 2)  # so that three are asked for twice
+    monkeypatch.setattr("speck.client._OPERATIONS", 2)  # so that three need two requests
     other = tmp_path / "other.yaml"
     other.write_text(yaml_of("c t5 t6"))
     speck("apply", two, "-m", "the first")
     speck("apply", str(other))
     speck("delete", "two", "-m", "enough")
-    told = speck("operations", "--json").data
-    assert [(each["kind"], each["composition"], each["counts"]) for each in told] == [
+    listed = speck("operations", "--json").data
+    assert [(each["kind"], each["composition"], each["counts"]) for each in listed] == [
         ("delete", "two", {"done": 2}),
         ("apply", "other", {"done": 1}),
         ("apply", "two", {"done": 2}),
     ]
-    assert speck("operations", "two", "-n", "1", "--json").data == told[:1]
+    assert speck("operations", "two", "-n", "1", "--json").data == listed[:1]
     shown = speck("operations", "two").out
     assert [line.split()[-1] for line in shown.splitlines()] == ["MESSAGE", "enough", "first"]
-    assert shown.splitlines()[1].startswith(told[0]["id"])
+    assert shown.splitlines()[1].startswith(listed[0]["id"])
 
 
 def test_a_deletion_is_shown_before_it_is_done(speck: Speck, rest: RestServer, two: str) -> None:
@@ -212,7 +212,9 @@ def test_a_deletion_is_shown_before_it_is_done(speck: Speck, rest: RestServer, t
     assert sorted(rest.world.where()) == ["a", "b"]
 
 
-def test_what_was_left_behind_is_listed_and_forgotten(speck: Speck, rest: RestServer, two: str) -> None:
+def test_abandoned_attempts_and_sessions_are_listed_and_forgotten(
+    speck: Speck, rest: RestServer, two: str
+) -> None:
     speck("apply", two)
     site = ["sc://e1:15002", "tcp://b1:1883"]
     for address in site:
@@ -264,7 +266,7 @@ def test_errors_exit_1_and_go_to_standard_error(speck: Speck, arguments: list[st
     assert said.err
 
 
-def test_server_that_is_not_there_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_server_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as ended:
         patch.setattr(sys, "argv", ["speck", "--server", "http://127.0.0.1:1", "jobs"])
         cli.main()
@@ -275,14 +277,14 @@ def test_server_that_is_not_there_is_said(capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("nohost", "'nohost' is not a server's address (expected http://HOST:PORT)"),
+        ("nohost", "'nohost' is not the address of a server (expected http://HOST:PORT)"),
         ("ftp://127.0.0.1:1", "is not a server's address"),
         ("http://", "is not a server's address"),
         ("http://a..b:1", "is not a server's address"),
         ("http://[::1", "is not a server's address"),
     ],
 )
-def test_what_is_no_server_address(speck: Speck, address: str, words: str) -> None:
+def test_malformed_server_addresses(speck: Speck, address: str, words: str) -> None:
     said = speck("--server", address, "jobs")
     assert (said.code, said.out) == (1, "")
     assert words in said.err
@@ -292,8 +294,8 @@ def test_what_is_no_server_address(speck: Speck, address: str, words: str) -> No
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", "does not answer as a SpecK server does"),
-        (b'HTTP/1.1 404 X\r\nContent-Length: 4\r\n\r\n"no"', "does not answer as a SpecK server does"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", "is not a SpecK server"),
+        (b'HTTP/1.1 404 X\r\nContent-Length: 4\r\n\r\n"no"', "is not a SpecK server"),
         (b"", "does not answer (waited 0.2 s)"),
     ],
     ids=["text", "other JSON", "nothing"],
@@ -319,16 +321,16 @@ def _answer(listener: socket.socket, answer: bytes) -> None:
         peer.recv(65536)  # until the client closes
 
 
-def test_a_token_that_is_none_is_not_shown(speck: Speck, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_malformed_token_is_not_shown(speck: Speck, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPECK_TOKEN", "s3cret\nline")
     said = speck("jobs")
     assert said.code == 1
-    assert "the token (SPECK_TOKEN) is none" in said.err
+    assert "the token (SPECK_TOKEN) is not valid" in said.err
     assert "s3cret" not in said.err
 
 
 @pytest.mark.parametrize("command", ["show", "delete", "history", "operation", "diff", "rollback"])
-def test_what_is_no_name(speck: Speck, command: str) -> None:
+def test_malformed_names(speck: Speck, command: str) -> None:
     said = speck(command, "../a")
     assert said.code == 1
     assert said.err == "error: '../a' is not a name (expected letters, digits, '.', '_', '-')\n"
@@ -356,7 +358,7 @@ def test_what_is_no_name(speck: Speck, command: str) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_wrong_input_is_told_at_once(
+def test_wrong_input_is_reported_at_once(
     speck: Speck, two: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -374,8 +376,8 @@ def test_a_port_that_is_taken(speck: Speck, tmp_path: Path) -> None:
         port = str(taken.getsockname()[1])
         said = speck("serve", "--port", port, "--data-dir", str(tmp_path / "another"))
     assert said.code == 1
-    told = f"cannot listen on 127.0.0.1:{port}: another program listens there (choose a port with --port)"
-    assert said.err == f"error: {told}\n"
+    message = f"cannot listen on 127.0.0.1:{port}: another program listens there (choose a port with --port)"
+    assert said.err == f"error: {message}\n"
 
 
 def test_every_command_has_help() -> None:
@@ -393,10 +395,11 @@ def test_every_command_has_help() -> None:
 def test_interrupt_leaves_the_operation_running(
     rest: RestServer, two: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hold, followed, operation_of = rest.world.hold("submit"), threading.Event(), rest.coordinator.operation
-    monkeypatch.setattr(rest.coordinator, "operation", lambda name: (followed.set(), operation_of(name))[1])
+    operations = rest.coordinator.operations
+    hold, followed, data_of = rest.world.hold("submit"), threading.Event(), operations.data
+    monkeypatch.setattr(operations, "data", lambda name: (followed.set(), data_of(name))[1])
     apply = [sys.executable, "-m", "speck.cli", "--server", rest.url, "apply", two]
-    command = ["env", "--default-signal=INT", *apply]  # whoever runs the tests may have it ignored
+    command = ["env", "--default-signal=INT", *apply]  # it may be ignored where the tests run
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
         assert hold.reached.wait(30)
         assert followed.wait(30)

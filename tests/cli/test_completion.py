@@ -1,4 +1,4 @@
-"""What the shells are offered, and the scripts that ask for it."""
+"""The candidates of completion, and the scripts of the shells."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.terminal import Terminal, environment
 
 SPECK = Path(sys.executable).with_name(PROGRAM)
 SCRIPTS = {"bash": "speck.bash", "zsh": "_speck", "fish": "fish/completions/speck.fish"}
-WHOLE_LINE_AWAY = "\x05\x15"  # to its end, and all before it deleted
+DELETE_LINE = "\x05\x15"  # to its end, and all before it deleted
 
 
 @pytest.fixture
@@ -30,30 +30,30 @@ def served(rest: RestServer) -> RestServer:
     return rest
 
 
-def offered(url: str, *words: str) -> list[str]:
-    """What is offered for the last of these words."""
+def candidates(url: str, *words: str) -> list[str]:
+    """The candidates for the last of these words."""
     *before, last = words
     complete = ShellComplete(cli, {}, PROGRAM, VARIABLE)
     return [each.value for each in complete.get_completions(["--server", url, *before], last)]
 
 
 def test_names_come_from_the_server(served: RestServer) -> None:
-    assert offered(served.url, "logs", "clean") == ["clean-a", "clean-b"]
-    assert offered(served.url, "show", "cou") == ["count"]
-    assert offered(served.url, "history", "") == ["streets"]
-    assert offered(served.url, "watch", "s") == ["streets"]
-    assert offered(served.url, "delete", "") == ["streets"]
-    assert offered(served.url, "delete", "--job", "c") == ["clean-a", "clean-b", "count"]
+    assert candidates(served.url, "logs", "clean") == ["clean-a", "clean-b"]
+    assert candidates(served.url, "show", "cou") == ["count"]
+    assert candidates(served.url, "history", "") == ["streets"]
+    assert candidates(served.url, "watch", "s") == ["streets"]
+    assert candidates(served.url, "delete", "") == ["streets"]
+    assert candidates(served.url, "delete", "--job", "c") == ["clean-a", "clean-b", "count"]
 
 
 def test_commands_and_options() -> None:
-    assert offered("http://127.0.0.1:1", "pl") == ["plan"]
-    assert offered("http://127.0.0.1:1", "sites", "c") == ["check"]
-    assert "--tail" in offered("http://127.0.0.1:1", "logs", "--")
+    assert candidates("http://127.0.0.1:1", "pl") == ["plan"]
+    assert candidates("http://127.0.0.1:1", "sites", "c") == ["check"]
+    assert "--tail" in candidates("http://127.0.0.1:1", "logs", "--")
 
 
-def test_nothing_is_offered_without_a_server() -> None:
-    assert offered(f"http://127.0.0.1:{free_port()}", "logs", "") == []
+def test_no_candidates_without_a_server() -> None:
+    assert candidates(f"http://127.0.0.1:{free_port()}", "logs", "") == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -63,12 +63,12 @@ def test_each_shell_has_its_script(speck: Speck, shell: str) -> None:
     assert f"{VARIABLE}={shell}_complete" in said.out
 
 
-# -- real shells, as a person at a terminal has them
+# -- real shells on a terminal
 
 
 @pytest.fixture
 def home(tmp_path: Path, speck: Speck) -> Path:
-    """A directory with nothing but the script of each shell, where that shell looks for it."""
+    """A home directory with the script of each shell at its place, and nothing else."""
     for shell, place in SCRIPTS.items():
         (path := tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         path.write_text(speck("completion", shell).out)
@@ -76,7 +76,7 @@ def home(tmp_path: Path, speck: Speck) -> Path:
 
 
 def variables(home: Path) -> dict[str, str]:
-    """The environment of somebody who lives there; ``speck`` is that of these tests."""
+    """The environment of a user with that home; ``speck`` is that of these tests."""
     path = f"{SPECK.parent}{os.pathsep}{os.environ['PATH']}"
     places = {
         "HOME": str(home),
@@ -119,7 +119,7 @@ def test_a_line_is_completed_as_it_is_typed(
         ):
             shown.type(f"{typed}\t")
             shown.shows(completed)
-            shown.type(WHOLE_LINE_AWAY)
+            shown.type(DELETE_LINE)
     finally:
         shown.close()
 
@@ -148,7 +148,7 @@ def test_fish_completes(served: RestServer, home: Path) -> None:
     ], done.stderr
 
 
-def test_who_pressed_a_key_does_not_wait_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_server_delays_completion_for_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("speck.cli.completion._REQUEST_TIME", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        assert offered(f"http://127.0.0.1:{silent.getsockname()[1]}", "logs", "") == []
+        assert candidates(f"http://127.0.0.1:{silent.getsockname()[1]}", "logs", "") == []

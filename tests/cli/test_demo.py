@@ -1,4 +1,4 @@
-"""The demo as a whole, on real engines and brokers, and what it says of accounts that do not agree."""
+"""The demo as a whole, on real engines and brokers, and its report of counts that do not agree."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ needs_servers = pytest.mark.skipif(
 
 
 def _demo(temporary: Path, **options: object) -> subprocess.Popen[str]:
-    """A demo whose temporary files lie in a directory of its own, by which its processes can be told."""
+    """A demo whose temporary files lie in a directory of its own, which identifies its processes."""
     given = ", ".join(f"{name}={value!r}" for name, value in options.items())
     program = f"import sys; from speck.cli.demo import *; sys.exit(run_demo(DemoOptions({given})))"
     temporary.mkdir(exist_ok=True)
     return subprocess.Popen(
-        # Whoever runs the tests may have these ignored, which children inherit.
+        # These may be ignored where the tests run, and children inherit that.
         ["env", "--default-signal=INT,TERM", sys.executable, "-c", program],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -44,7 +44,7 @@ def _demo(temporary: Path, **options: object) -> subprocess.Popen[str]:
     )
 
 
-def _left_behind(temporary: Path) -> list[list[str]]:
+def _processes_of(temporary: Path) -> list[list[str]]:
     """The processes that name the directory on their command line, or work in it."""
     found = []
     for process in psutil.process_iter():
@@ -58,15 +58,14 @@ def _left_behind(temporary: Path) -> list[list[str]]:
 
 
 @needs_servers
-@pytest.mark.engine
-def test_the_accounts_agree_and_what_is_kept_ends_as_it_says(tmp_path: Path) -> None:
+def test_the_counts_agree_and_the_printed_commands_stop_a_kept_demo(tmp_path: Path) -> None:
     demo = _demo(tmp_path / "demo", limit=5000, rate=0, malformed=0.1, as_json=True, keep=True)
-    said: dict[str, str] = {}
+    commands: dict[str, str] = {}
     try:
-        output, words = demo.communicate(timeout=TIMEOUT)
-        said = dict(line.split(":  ", 1) for line in words.splitlines() if line.startswith("to "))
-        assert demo.returncode == 0, words
-        look = ["sh", "-c", f"{said['to look at it']} --json"]
+        output, printed = demo.communicate(timeout=TIMEOUT)
+        commands = dict(line.split(":  ", 1) for line in printed.splitlines() if line.startswith("to "))
+        assert demo.returncode == 0, printed
+        look = ["sh", "-c", f"{commands['to look at it']} --json"]
         # Those that the edit has just started are observed within ten seconds.
         states = eventually(
             lambda: [job["state"] for job in json.loads(subprocess.check_output(look, cwd=ROOT))],
@@ -75,17 +74,17 @@ def test_the_accounts_agree_and_what_is_kept_ends_as_it_says(tmp_path: Path) -> 
         assert states == ["running"] * 17
     finally:
         demo.kill()
-        subprocess.run(["sh", "-c", said.get("to end it", "true")], cwd=ROOT, check=False)
-    accounts = json.loads(output)
-    assert accounts["sent"]["readings"] == 5000
-    assert accounts["sent"] == accounts["counted_locally"] == accounts["counted_globally"]
-    assert accounts["malformed"] > 0
-    assert accounts["jobs"] == 17
-    assert accounts["actions"] == {"start": 1, "stop": 1, "update": 0, "move": 1, "keep": 15}
-    calls = accounts["engine_calls"]
+        subprocess.run(["sh", "-c", commands.get("to end it", "true")], cwd=ROOT, check=False)
+    counts = json.loads(output)
+    assert counts["sent"]["readings"] == 5000
+    assert counts["sent"] == counts["counted_locally"] == counts["counted_globally"]
+    assert counts["malformed"] > 0
+    assert counts["jobs"] == 17
+    assert counts["actions"] == {"start": 1, "stop": 1, "update": 0, "move": 1, "keep": 15}
+    calls = counts["engine_calls"]
     assert (calls["submit"], calls["stop"]) == (2, 2)
-    assert {"sites", "server", "deploy", "edit", "feed", "total"} <= set(accounts["seconds"])
-    eventually(lambda: _left_behind(tmp_path / "demo"), lambda left: left == [])
+    assert {"sites", "server", "deploy", "edit", "feed", "total"} <= set(counts["seconds"])
+    eventually(lambda: _processes_of(tmp_path / "demo"), lambda found: found == [])
     assert len(list((tmp_path / "demo").glob("speck-demo-*/server.log"))) == 1
 
 
@@ -104,22 +103,22 @@ def test_an_interrupted_demo_stops_everything(tmp_path: Path, number: signal.Sig
     finally:
         demo.kill()
     assert demo.returncode == 130
-    assert _left_behind(tmp_path / "demo") == []
+    assert _processes_of(tmp_path / "demo") == []
     assert list((tmp_path / "demo").glob("speck-demo-*")) == []
 
 
-def test_accounts_that_agree_have_no_differences() -> None:
+def test_counts_that_agree_have_no_differences() -> None:
     counted = {"readings": 3, "vehicles": 9}
     assert Counts(sent=counted, counted_locally=counted, counted_globally=counted).differences() == []
 
 
 def test_every_difference_is_named() -> None:
-    accounts = Counts(
+    counts = Counts(
         sent={"readings": 1003, "vehicles": 9},
         counted_locally={"readings": 1003, "vehicles": 8},
         counted_globally={"readings": 1004, "vehicles": 9},
     )
-    assert accounts.differences() == [
+    assert counts.differences() == [
         "at the sites: 8 vehicles counted, 9 sent (-1)",
         "over all sites: 1,004 readings counted, 1,003 sent (+1)",
     ]

@@ -1,4 +1,4 @@
-"""``speck logs``: what a job's engine has of it, once and as it comes."""
+"""``speck logs``: a job's lines in the logs of its engine, once and followed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.terminal import command, environment
 
 @pytest.fixture
 def talking(rest: RestServer) -> RestServer:
-    """A job ``a`` that has said ten lines."""
+    """A job ``a`` with ten lines in the log."""
     rest.client.apply(yaml_of("a t0 t1", "b t1 t2").encode(), "two", wait=60)
     rest.world.running("a")[0].said += [f"line {number}" for number in range(10)]
     return rest
@@ -44,7 +44,7 @@ def test_logs_as_json(talking: RestServer, speck: Speck) -> None:
     }
 
 
-def test_a_job_that_has_failed_tells_why(talking: RestServer, speck: Speck) -> None:
+def test_a_failed_job_shows_its_error(talking: RestServer, speck: Speck) -> None:
     talking.world.crash("a", "no such street")
     assert speck("logs", "a").out.splitlines()[-1] == "no such street"
 
@@ -57,7 +57,7 @@ def test_a_job_that_no_engine_has(rest: RestServer, speck: Speck) -> None:
     assert said.err == "sc://e1:15002: no engine has the job, so there is no log of it\n"
 
 
-def test_logs_that_cannot_be_had_are_told_in_one_line(talking: RestServer, speck: Speck) -> None:
+def test_unavailable_logs_are_one_line(talking: RestServer, speck: Speck) -> None:
     talking.world.fail("log_tail", OutcomeUnknown("sc://e1:15002 did not answer", address="sc://e1:15002"))
     said = speck("logs", "a")
     assert (said.code, said.out, said.err) == (1, "", "error: sc://e1:15002 did not answer\n")
@@ -65,7 +65,7 @@ def test_logs_that_cannot_be_had_are_told_in_one_line(talking: RestServer, speck
     assert "20000 is not in the range" in speck("logs", "a", "-n", "20000").err
 
 
-def test_what_comes_is_followed(talking: RestServer) -> None:
+def test_new_lines_are_followed(talking: RestServer) -> None:
     with subprocess.Popen(
         command(talking.url, "logs", "a", "-f", "-n", "2", "--interval", "0.1"),
         stdout=subprocess.PIPE,
@@ -111,7 +111,7 @@ def test_a_log_is_followed_over_a_restart_of_the_server(tmp_path: Path) -> None:
             second.world.fail("log_tail", OutcomeUnknown("sc://e1:15002 is silent", address="sc://e1:15002"))
             assert followed.stderr.readline() == "sc://e1:15002 is silent; retrying every 0.1 s\n"
             second.world.running("a")[0].said.append("one more")
-            assert followed.stdout.readline() == "one more\n"  # and nothing that was told before
+            assert followed.stdout.readline() == "one more\n"  # and no line from before
             second.client.delete_job("a", wait=60)
             assert followed.stderr.readlines()[-1] == "error: there is no job 'a'\n"
             assert followed.wait(60) == 1

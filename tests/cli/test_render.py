@@ -1,4 +1,4 @@
-"""What a person sees of plain data."""
+"""Lines and tables from plain data."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def action(job: str, state: str, kind: str = "start") -> dict[str, Any]:
     return {"job": job, "kind": kind, "state": state, "error": ""}
 
 
-def test_only_so_many_actions_at_work_are_shown() -> None:
+def test_running_actions_beyond_the_maximum_are_counted() -> None:
     actions = [action(f"j{number}", "running") for number in range(10)] + [action("done", "done")]
     lines = [line.plain for line in render.running_lines(actions, {"j0": 5.0}, 12.0)]
     assert lines[0] == "  start   j0 … 7 s"
@@ -123,7 +123,7 @@ RATES = [
     ("sort", "order"),
     [("waiting", "cdab"), ("input", "bdac"), ("output", "bcda"), ("work", "cadb"), ("name", "abcd")],
 )
-def test_rates_are_sorted_by_a_column_and_what_is_not_told_comes_last(sort: str, order: str) -> None:
+def test_rates_are_sorted_by_a_column_and_unknown_values_come_last(sort: str, order: str) -> None:
     assert "".join(each["job_name"] for each in render.sorted_rates(RATES, sort)) == order
 
 
@@ -131,7 +131,7 @@ def job(state: str, drift: str | None = None, says: str = "") -> dict[str, Any]:
     return {"composition": "c", "state": state, "drift": drift, "waits": says, "error": "", "message": ""}
 
 
-def test_what_changed_of_jobs() -> None:
+def test_changes_of_jobs() -> None:
     before = {"a": job("running"), "b": job("running"), "c": job("starting")}
     after = {"a": job("running"), "b": job("failed", "died", "no street"), "d": job("pending")}
     lines = [render.change_line(each).plain for each in render.job_changes(before, after, 0)]
@@ -142,7 +142,7 @@ def test_what_changed_of_jobs() -> None:
     ]
 
 
-def test_what_changed_of_an_operation() -> None:
+def test_changes_of_an_operation() -> None:
     begun = {
         "id": "op",
         "kind": "apply",
@@ -177,7 +177,7 @@ def test_limits_are_readable() -> None:
     assert limit("session_timeout", "60m") == "session timeout 60m"
 
 
-def test_a_complaint_is_shown_with_what_mends_it() -> None:
+def test_a_fault_is_shown_with_its_remedy() -> None:
     found = [
         {"site": "A", "role": "engine", "address": "sc://a:1", "wrong": [{"message": "m", "remedy": "r"}]},
         {"site": "A", "role": "broker", "address": "tcp://a:1", "wrong": [{"message": "n", "remedy": ""}]},
@@ -275,8 +275,8 @@ def test_a_table_in_a_pipe_has_all_columns_whatever_is_in_them() -> None:
     assert drawn(render.sites_table([]), 20) == ["SITE"]
 
 
-def test_one_thing_in_full_is_told_in_words_and_what_matters_first() -> None:
-    told = [
+def test_an_object_is_shown_in_full_with_the_important_fields_first() -> None:
+    lines = [
         line.plain
         for line in render.facts(
             {
@@ -290,7 +290,7 @@ def test_one_thing_in_full_is_told_in_words_and_what_matters_first() -> None:
             }
         )
     ]
-    assert told == [
+    assert lines == [
         "job_name: a",
         "state: running",
         "attempt: 2",

@@ -1,4 +1,4 @@
-"""``speck init``: what it writes is sound, passes its own test, and runs on a real engine and broker."""
+"""``speck init``: the files are valid, pass their own test, and run on a real engine and broker."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def files_of(directory: Path) -> list[str]:
 
 @pytest.fixture
 def started(tmp_path: Path) -> Path:
-    """A directory as the command writes it."""
+    """A directory written by the command."""
     said = piped(NOWHERE, "init", "first", cwd=tmp_path)
     assert said.returncode == 0, said.stderr
     assert "now: read first/README.md" in said.stderr
     return tmp_path / "first"
 
 
-def test_what_is_written_is_valid(started: Path) -> None:
+def test_the_files_are_valid(started: Path) -> None:
     assert files_of(started) == FILES
     said = piped(NOWHERE, "validate", "composition.yaml", "--sites", "sites.yaml", cwd=started)
     assert said.stdout == "composition.yaml: composition hot-readings, jobs pick-hot, no faults\n"
@@ -51,9 +51,9 @@ def test_what_is_written_is_valid(started: Path) -> None:
 
 def test_every_command_of_its_readme_is_one() -> None:
     readme = next(content.decode() for name, content in starter_files() if name.name == "README.md")
-    told = set(re.findall(r"\bspeck ([a-z]+)", readme))
-    assert len(told) >= 8
-    assert told <= cli.commands.keys()
+    named = set(re.findall(r"\bspeck ([a-z]+)", readme))
+    assert len(named) >= 8
+    assert named <= cli.commands.keys()
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
         write_starter(tmp_path)
 
 
-def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     said = piped(NOWHERE, "init", "file/below", cwd=tmp_path)
     assert (said.returncode, said.stderr) == (1, "error: file/below: Not a directory\n")

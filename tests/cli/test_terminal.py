@@ -1,4 +1,4 @@
-"""How the command line looks on a terminal and in a pipe, and how it fails."""
+"""The command line on a terminal and in a pipe, and its errors."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_colours_on_a_terminal(rest: RestServer, two: str, variables: dict[str, 
         assert "+ start   a  new in the composition" in shown.text
 
 
-def test_an_apply_shows_on_a_terminal_what_is_at_work(rest: RestServer, two: str) -> None:
+def test_an_apply_shows_the_running_actions_on_a_terminal(rest: RestServer, two: str) -> None:
     hold = rest.world.hold("submit", name="b")
     rest.world.fail("submit", Rejected("sc://e1:15002: no such street", address="sc://e1:15002"), name="a")
     with terminal(rest.url, "apply", two) as shown:
@@ -78,7 +78,7 @@ def test_an_apply_in_a_pipe_shows_lines_whatever_is_forced(rest: RestServer, two
 
 
 @pytest.mark.parametrize("arguments", [["jobs"], ["jobs", "--json"], ["watch"]], ids=" ".join)
-def test_whoever_reads_may_stop_reading(rest: RestServer, two: str, arguments: list[str]) -> None:
+def test_the_reader_of_a_pipe_may_end(rest: RestServer, two: str, arguments: list[str]) -> None:
     rest.client.apply(Path(two).read_bytes(), "two", wait=60)
     reader, writer = os.pipe()
     os.close(reader)
@@ -90,7 +90,7 @@ def test_whoever_reads_may_stop_reading(rest: RestServer, two: str, arguments: l
     assert errors == ""
 
 
-def test_what_a_terminal_has_no_letters_for_is_escaped(rest: RestServer, tmp_path: Path) -> None:
+def test_characters_outside_of_the_encoding_are_escaped(rest: RestServer, tmp_path: Path) -> None:
     (tmp_path / "\u20ac.yaml").write_text(
         "sites: {A: {spe_address: 'sc://a:15002', broker_address: 'tcp://a:1883'}}"
     )
@@ -127,12 +127,12 @@ def test_a_fault_inside_speck_is_one_line(speck: Speck, monkeypatch: pytest.Monk
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_a_mistyped_command_is_told_in_one_line(speck: Speck, arguments: list[str], words: str) -> None:
+def test_a_mistyped_command_is_reported_in_one_line(speck: Speck, arguments: list[str], words: str) -> None:
     said = speck(*arguments)
     assert (said.code, said.out, said.err) == (1, "", f"error: {words}\n")
 
 
-def test_a_mistyped_name_is_told_with_what_was_meant(speck: Speck, tmp_path: Path) -> None:
+def test_a_mistyped_name_is_reported_with_the_closest_one(speck: Speck, tmp_path: Path) -> None:
     path = tmp_path / "streets.yaml"
     path.write_text(yaml_of("clean-a1 t0 t1", "clean-a2 t0 t1"))
     speck("apply", str(path))
@@ -144,7 +144,7 @@ def test_a_mistyped_name_is_told_with_what_was_meant(speck: Speck, tmp_path: Pat
     assert speck("show", "quite-another").err == "error: there is no job 'quite-another'\n"
 
 
-def test_speck_alone_shows_what_there_is(
+def test_speck_alone_lists_the_commands(
     speck: Speck, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["speck"])
@@ -158,7 +158,7 @@ def test_speck_alone_shows_what_there_is(
     assert "  backup " in speck("store").err
 
 
-# Each command that asks the server, as it may be typed, and those that do not.
+# Each command that contacts the server, with arguments, and those that do not.
 ASKING = (
     "plan FILE",
     "apply FILE",
@@ -192,14 +192,14 @@ NOT_ASKING = frozenset(
 )
 
 
-def test_it_is_known_of_each_command_whether_it_asks_the_server() -> None:
+def test_each_command_is_listed_with_or_without_a_server() -> None:
     known = {name for name, _ in _commands(cli.cli)} | {"sites"}
     asking = {name for name in known if any(f"{line} ".startswith(f"{name} ") for line in ASKING)}
     assert asking | NOT_ASKING == known
     assert asking & NOT_ASKING == set()
 
 
-def test_without_a_server_or_a_token_each_command_says_so_in_one_line(
+def test_without_a_server_or_a_token_each_command_prints_one_line(
     speck: Speck, two: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -212,9 +212,9 @@ def test_without_a_server_or_a_token_each_command_says_so_in_one_line(
                 said = speck("--server", url, *arguments)
                 assert (said.code, said.out, len(said.err.splitlines())) == (1, "", 1), (line, said)
                 assert words in said.err, (line, said)
-                told = speck("--server", url, *arguments, "--json")
-                assert told.code == 1
-                assert told.err == f"error: {told.data['error']}\n", (line, told)
+                failed = speck("--server", url, *arguments, "--json")
+                assert failed.code == 1
+                assert failed.err == f"error: {failed.data['error']}\n", (line, failed)
 
 
 def test_faults_are_objects_with_json(speck: Speck, tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_faults_are_objects_with_json(speck: Speck, tmp_path: Path) -> None:
 
 
 def many(job: int) -> dict[str, Any]:
-    """One of many jobs, as the server tells of it; a few are not as they should be."""
+    """One of many jobs in the form of the server; a few have a problem."""
     fallen = job % 100 == 70
     return {
         "job_name": f"job-{job:03}",
@@ -242,8 +242,8 @@ def many(job: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("width", "height"), [(160, 50), (80, 24), (40, 24), (30, 8)])
-def test_many_jobs_leave_room_for_what_changes(width: int, height: int) -> None:
-    """A line too many or too long, and the next picture would be drawn in the wrong place."""
+def test_many_jobs_leave_room_for_changes(width: int, height: int) -> None:
+    """A line too many or too long would misplace the next redraw."""
     observation = Observation(Client(), jobs={each["job_name"]: each for each in map(many, range(500))})
     observation.problem = (
         "no SpecK server at http://127.0.0.1:8180 (start one with `speck serve`, or name it)"
@@ -265,8 +265,8 @@ def test_many_jobs_leave_room_for_what_changes(width: int, height: int) -> None:
         assert [line for line in shown if line.startswith("1970-01-01 00:00:00Z  c  job xxx")]
 
 
-# Commands that tell nothing which another program would read.
-SPEECHLESS = frozenset(
+# Commands without data for other programs.
+WITHOUT_JSON = frozenset(
     (
         "serve",
         "local down",
@@ -290,13 +290,13 @@ def _commands(group: click.Group, name: str = "") -> Iterator[tuple[str, click.C
             yield whole, each
 
 
-def test_every_command_that_tells_something_has_json() -> None:
+def test_every_command_with_data_has_json() -> None:
     without = {
         name
         for name, each in _commands(cli.cli)
         if not any("--json" in parameter.opts for parameter in each.params)
     }
-    assert without == SPEECHLESS
+    assert without == WITHOUT_JSON
 
 
 def test_an_apply_outlives_a_server_that_is_killed_and_started_again(tmp_path: Path) -> None:

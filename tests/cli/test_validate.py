@@ -1,4 +1,4 @@
-"""``speck validate``: what the server would say of a file, said without one."""
+"""``speck validate``: the checks of the server, without a server."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_variables_are_filled_in(validate: Validate) -> None:
     assert validate(text, "--set", "FROM=t0").code == 0
 
 
-def test_every_fault_is_told(validate: Validate) -> None:
+def test_every_fault_is_reported(validate: Validate) -> None:
     said = validate(yaml_of("a t0 t1 upgrade: maybe; colour: red", "a t1 t2"))
     assert (said.code, said.out) == (1, "")
     lines = said.err.splitlines()
@@ -98,7 +98,7 @@ def test_an_inventory_is_read_too(validate: Validate) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "- a", "jobs: [", "jobs: 7", "other: 1"])
-def test_what_is_no_composition(validate: Validate, text: str) -> None:
+def test_files_that_are_not_compositions(validate: Validate, text: str) -> None:
     said = validate(text)
     assert (said.code, said.out) == (1, "")
     assert said.err.startswith("error: ")
@@ -142,11 +142,11 @@ SLIPS = {
 
 
 @pytest.mark.parametrize("slip", SLIPS)
-def test_a_slip_is_told_with_what_is_right(validate: Validate, tmp_path: Path, slip: str) -> None:
+def test_a_slip_is_reported_with_the_right_form(validate: Validate, tmp_path: Path, slip: str) -> None:
     (tmp_path / "sites.yaml").write_text(SITES)
     (tmp_path / "folder.py").mkdir()
-    text, told = SLIPS[slip]
-    assert f"error: {told}" in validate(text, "--sites", "sites.yaml").err.splitlines()
+    text, error = SLIPS[slip]
+    assert f"error: {error}" in validate(text, "--sites", "sites.yaml").err.splitlines()
 
 
 def test_files_of_other_systems(validate: Validate) -> None:

@@ -1,4 +1,4 @@
-"""``speck watch`` and ``speck top``: what is seen to change, and what flows."""
+"""``speck watch`` and ``speck top``: changes, and rates."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def apply(rest: RestServer) -> None:
 
 
 def observe(rest: RestServer) -> None:
-    """Look at the jobs as the loop does; nothing is healed."""
+    """Observe the jobs as the reconciler does, without acting."""
     snapshots = rest.coordinator.deployments.snapshots()
     rest.coordinator.observer.observe(each for snapshot in snapshots for each in snapshot.deployed())
 
@@ -102,12 +102,12 @@ def test_changes_are_objects_with_json(rest: RestServer) -> None:
     ]
 
 
-def test_a_server_that_goes_and_comes_back_is_told_once_each(rest: RestServer) -> None:
+def test_an_outage_of_the_server_is_reported_once_at_each_end(rest: RestServer) -> None:
     apply(rest)
     port = int(rest.url.rpartition(":")[2])
     with Relay(port) as relay, watching(f"http://127.0.0.1:{relay.port}") as (process, lines):
         lines.until("job b: running")
-        relay.lost.set()  # it takes no connection any more
+        relay.lost.set()  # no more connections are accepted
         relay.close_connections()
         assert process.stderr is not None
         assert "no SpecK server at" in process.stderr.readline()
@@ -117,7 +117,7 @@ def test_a_server_that_goes_and_comes_back_is_told_once_each(rest: RestServer) -
         assert process.stderr.readline() == "the server answers again\n"
 
 
-def test_the_table_is_drawn_again_on_a_terminal(rest: RestServer) -> None:
+def test_the_table_is_redrawn_on_a_terminal(rest: RestServer) -> None:
     apply(rest)
     port = int(rest.url.rpartition(":")[2])
     with Relay(port) as relay, terminal(f"http://127.0.0.1:{relay.port}", "watch", "two", *QUICK) as shown:
@@ -132,7 +132,7 @@ def test_the_table_is_drawn_again_on_a_terminal(rest: RestServer) -> None:
         assert shown.end() == 0
 
 
-def test_only_what_is_there_is_watched(speck: Speck) -> None:
+def test_an_unknown_composition_is_not_watched(speck: Speck) -> None:
     said = speck("watch", "none")
     assert (said.code, said.err) == (1, "error: there is no composition 'none'\n")
     assert speck("top", "none").code == 1
@@ -140,7 +140,7 @@ def test_only_what_is_there_is_watched(speck: Speck) -> None:
 
 @pytest.fixture
 def flowing(rest: RestServer) -> RestServer:
-    """Two jobs: ``a`` gets 5 messages/s and is through with them, for ``b`` 30 messages wait."""
+    """Two jobs: ``a`` receives 5 messages/s and none wait, for ``b`` 30 wait."""
     apply(rest)
     now = time.time()
     rest.world.metrics["a"] = JobMetrics(
@@ -150,7 +150,7 @@ def flowing(rest: RestServer) -> RestServer:
     return rest
 
 
-def test_top_shows_what_flows_sorted(flowing: RestServer, speck: Speck) -> None:
+def test_top_shows_rates_sorted(flowing: RestServer, speck: Speck) -> None:
     said = speck("top", "--once")
     assert said.code == 0
     assert [line.split() for line in said.out.splitlines()] == [
@@ -163,7 +163,7 @@ def test_top_shows_what_flows_sorted(flowing: RestServer, speck: Speck) -> None:
     assert speck("top", "--sort", "colour").code == 1
 
 
-def test_top_is_drawn_again_on_a_terminal(flowing: RestServer) -> None:
+def test_top_is_redrawn_on_a_terminal(flowing: RestServer) -> None:
     port = int(flowing.url.rpartition(":")[2])
     with Relay(port) as relay, terminal(f"http://127.0.0.1:{relay.port}", "top", *QUICK) as shown:
         shown.shows("t2")
@@ -177,7 +177,7 @@ def test_top_is_drawn_again_on_a_terminal(flowing: RestServer) -> None:
         assert shown.end() == 0
 
 
-def test_only_what_may_pass_is_waited_for() -> None:
+def test_only_transient_errors_are_retried() -> None:
     assert transient(ServerError("no server")) == "no server"
     assert transient(RequestRefused(503, "too many wait", [])) == "too many wait"
     with pytest.raises(RequestRefused, match="no such"):

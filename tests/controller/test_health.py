@@ -70,12 +70,12 @@ def test_ready_when_recovered_and_looked_at(bench: Bench) -> None:
     assert operation.wait(30)
     bench.restart()
     status, problem = bench.get("/readyz")
-    assert (status, problem["detail"]) == (503, "what was interrupted is not taken up again yet")
+    assert (status, problem["detail"]) == (503, "interrupted operations are not resumed yet")
     hold = bench.world.hold("statuses")
     bench.coordinator.start()
     assert hold.reached.wait(30)
     status, problem = bench.get("/readyz")
-    assert (status, problem["detail"]) == (503, "the engines were not looked at yet")
+    assert (status, problem["detail"]) == (503, "the engines are not observed yet")
     assert bench.get("/healthz") == (200, {"status": "ok"})
     hold.release()
     eventually(lambda: bench.get("/readyz"), lambda answer: answer == (200, {"status": "ok"}))
@@ -84,7 +84,7 @@ def test_ready_when_recovered_and_looked_at(bench: Bench) -> None:
 def test_not_ready_while_it_shuts_down(bench: Bench) -> None:
     bench.coordinator.start()
     eventually(lambda: bench.get("/readyz")[0], lambda status: status == 200)
-    bench.coordinator.settle()
+    bench.coordinator.finish_operations()
     status, problem = bench.get("/readyz")
     assert (status, problem["detail"]) == (503, "the server is shutting down")
     assert bench.get("/healthz")[0] == 200
@@ -94,7 +94,7 @@ def test_a_coordinator_without_a_loop_is_ready_at_once(tmp_path: Path) -> None:
     with Store(tmp_path / "store") as store:
         coordinator = build(store, double_kinds(World()), settings=Settings(period=0)).coordinator
         coordinator.start()
-        assert coordinator.waits_for() == []
+        assert coordinator.unready_reasons() == []
         coordinator.close()
 
 
@@ -128,4 +128,4 @@ def test_a_failed_look_makes_nobody_ready(bench: Bench, monkeypatch: pytest.Monk
     bench.coordinator.start()
     failures = bench.services.metrics.registry.get_sample_value
     eventually(lambda: failures("speck_round_failures_total"), lambda count: (count or 0) > 1)
-    assert bench.coordinator.waits_for() == ["the engines were not looked at yet"]
+    assert bench.coordinator.unready_reasons() == ["the engines are not observed yet"]

@@ -411,7 +411,7 @@ def test_jobs_run_the_code_that_was_accepted(coordinator: Coordinator, world: Wo
     (running,) = world.running("a")
     assert Path(running.job.job_path).read_text() == CODE["jobs.py"]
     assert Path(running.job.job_path).name == "jobs.py"
-    with pytest.raises(InvalidInput, match="was changed while it was read"):
+    with pytest.raises(InvalidInput, match="was changed while it was being read"):
         coordinator.apply(composition(replace(A, code_hash="00" * 32)))
     assert coordinator.delete_composition("traffic").wait(30)
     assert not Path(running.job.job_path).exists()

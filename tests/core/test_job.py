@@ -78,7 +78,7 @@ def test_a_secret_is_read_from_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("reference", ["${SPECK_NO_SUCH_VARIABLE}", "file:/no/such/file"])
 def test_a_reference_that_leads_nowhere_is_named(reference: str) -> None:
-    with pytest.raises(SecretUnavailable, match="leads nowhere"):
+    with pytest.raises(SecretUnavailable, match=r"is not set|cannot be read"):
         Secret(reference).reveal()
 
 

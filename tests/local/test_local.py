@@ -284,13 +284,13 @@ def read(directory: Path) -> str:
     ("arguments", "words"),
     [
         ({"sites": 0}, "from 1 to 26"),
-        ({"sites": []}, "one name or more"),
+        ({"sites": []}, "one or more names"),
         ({"sites": ["A", "A"]}, "each once"),
-        ({"sites": ["a/b"]}, "site name 'a/b'"),
+        ({"sites": ["a/b"]}, "'a/b' is not the name of a site"),
         ({"heap": "much"}, "such as 600m"),
         ({"engines": {"A": ["storm"]}}, "'storm'.*expected one of: spark-connect"),
-        ({"engines": {"X": ["spark-connect"]}}, "site 'X' .expected one of the sites A"),
-        ({"engines": {"A": []}}, "engines .. of site A"),
+        ({"engines": {"X": ["spark-connect"]}}, "site 'X' .expected one of A"),
+        ({"engines": {"A": []}}, "site A: engines .. are not valid"),
     ],
 )
 def test_what_up_refuses(directory: Path, arguments: dict[str, object], words: str) -> None:

@@ -61,12 +61,12 @@ def test_what_is_wrong_is_told_with_what_mends_it(rest: RestServer, speck: Speck
         f"near, engine {NEAR}: it is too old",
         "    remedy: install another",
         f"near, engine {NEAR}: its clock is at least 61 s ahead of this machine's",
-        "    remedy: set both by NTP (timedatectl shows how)",
+        "    remedy: synchronize both clocks by NTP (check with timedatectl)",
         "near, broker tcp://near:1883: it drops messages (raise max_queued_messages)",
         f"far, engine {FAR}: {FAR} cannot be reached: connection refused",
         "    remedy: start it, open its port to this machine, or correct spe_address in the inventory",
         "far, broker tcp://far:1883: tcp://far:1883 did not answer",
-        "    remedy: see its own log; the address may be of something else",
+        "    remedy: check its log; another program may be listening at this address",
         "5 faults",
     ]
 

@@ -244,7 +244,7 @@ def test_engines_are_asked_only_while_somebody_looks(bench: Bench) -> None:
     bench.now += 6
     eventually(lambda: bench.questions(NEAR), lambda count: count > first)
     bench.now += 61
-    eventually(lambda: [each.name for each in threading.enumerate()], lambda names: "telemetry" not in names)
+    eventually(lambda: [each.name for each in threading.enumerate()], lambda names: "sampler" not in names)
     count = bench.questions(NEAR)
     assert bench.rates()["a"]["observed"] is None  # what was told then is too old now
     eventually(lambda: bench.questions(NEAR), lambda later: later > count)
@@ -259,5 +259,5 @@ def test_closing_ends_the_asking(bench: Bench) -> None:
     bench.telemetry.close()
     count = bench.questions(NEAR)
     bench.rates()
-    assert not [each for each in threading.enumerate() if each.name.startswith("telemetry")]
+    assert not [each for each in threading.enumerate() if each.name.startswith("sampler")]
     assert bench.questions(NEAR) == count

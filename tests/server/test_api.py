@@ -208,7 +208,7 @@ def test_other_content_types_are_refused(rest: RestServer) -> None:
         f"{rest.url}/compositions", data="x", headers={"Content-Type": "image/png"}, timeout=30
     )
     assert answer.status_code == 415
-    assert "'image/png' is not understood" in answer.json()["detail"]
+    assert "'image/png' is not supported" in answer.json()["detail"]
 
 
 def test_openapi_describes_every_route_and_the_fields_of_a_job(rest: RestServer) -> None:

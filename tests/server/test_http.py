@@ -15,7 +15,7 @@ import requests
 from waitress.adjustments import Adjustments
 
 from speck.server.api import MAX_BODY
-from speck.server.request_parser import LONGEST_LINE, Arrival
+from speck.server.request_parser import LONGEST_LINE, StrictParser
 from speck.server.wsgi import MAX_HEADER, THREADS
 from tests.support.rest_server import RestServer, rest_server, yaml_of
 
@@ -94,8 +94,8 @@ def test_any_accept_is_answered_as_documented(server: RestServer) -> None:
 @pytest.mark.parametrize(
     ("headers", "body", "status", "said"),
     [
-        ({"Content-Type": "image/png"}, b"x", 415, "'image/png' is not understood"),
-        (JSON | {"Content-Encoding": "gzip"}, b"\x1f\x8b", 415, "'gzip' is not understood"),
+        ({"Content-Type": "image/png"}, b"x", 415, "'image/png' is not supported"),
+        (JSON | {"Content-Encoding": "gzip"}, b"\x1f\x8b", 415, "'gzip' is not supported"),
         (JSON, b'{"jobs": [', 400, "not valid JSON"),
         (YAML, b"jobs: [", 400, "not valid YAML"),
         (JSON, b"\xff\xfe{\x00}\x00", 400, "not UTF-8"),
@@ -272,7 +272,7 @@ def test_what_a_stranger_sends_is_not_kept() -> None:
     for who, kept in (("right", 300_000), ("wrong", 0)):
         for framing in (b"Content-Length: 300000\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n493e0\r\n"):
             head = f"POST /jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {who}\r\n"
-            arrival = Arrival(lambda header: header == "Bearer right", Adjustments())
+            arrival = StrictParser(lambda header: header == "Bearer right", Adjustments())
             for part in (head.encode() + framing, *[b"x" * 1000] * 300, b"\r\n0\r\n\r\n"):
                 while part and not arrival.completed:
                     part = part[arrival.received(part) :]
@@ -350,7 +350,7 @@ def test_more_waiting_requests_than_threads_may_be_taken_for_are_told_to_come_ba
         hold = rest.world.hold("submit")
         operation = ask(rest, "POST", "/compositions?name=demo", data=ONE, headers=YAML).json()["id"]
         with ask(rest, "GET", f"/operations/{operation}/events", stream=True):
-            rest.patience.most = 1
+            rest.concurrency_limit.most = 1
             refused = ask(rest, "POST", "/compositions?name=other", data=ONE, headers=YAML)
             problem_of(refused, 503)
             assert refused.headers["Retry-After"] == "5"

@@ -110,7 +110,7 @@ def test_what_cannot_be_looked_at_is_told_and_keeps_nothing_else() -> None:
     feed = Feed()
     watcher = Watcher(feed, [Part("jobs", 60, fail), Part("sites", 60, lambda: {"site": {"A": 1}})])
     watcher.start()
-    assert watcher.looked.wait(60)
+    assert watcher.has_read.wait(60)
     watcher.end()
     watcher.join()
     assert told(feed, 0)[1] == {("trouble-jobs", "jobs"): "the store is gone", ("site", "A"): 1}

@@ -147,7 +147,7 @@ def test_the_log_of_an_apply(tmp_path: Path) -> None:
     assert TOKEN[:-1] not in errors
     written = [json.loads(line) for line in errors.splitlines() if line.startswith("{")]
     said = [line for line in errors.splitlines() if not line.startswith("{")]
-    assert said == ["SIGTERM: finishing what is in hand"]
+    assert said == ["SIGTERM: finishing the running operations"]
     own = {"operation": operation["id"], "composition": "traffic"}
     (accepted,) = (each for each in written if each.get("event_kind") == "accepted")
     assert own.items() <= accepted.items()
@@ -172,4 +172,4 @@ def test_by_default_only_trouble_is_logged(tmp_path: Path) -> None:
         apply(server.url, TWO)
         server.process.send_signal(signal.SIGTERM)
         _, errors = server.process.communicate(timeout=60)
-    assert errors.splitlines() == ["SIGTERM: finishing what is in hand"]
+    assert errors.splitlines() == ["SIGTERM: finishing the running operations"]

@@ -227,13 +227,13 @@ def test_a_file_of_tokens_that_breaks_locks_nobody_out_and_lets_nobody_in(tmp_pa
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "names nobody"),
-        ("# anna write abc\n\n", "names nobody"),
+        ("", "has no tokens"),
+        ("# anna write abc\n\n", "has no tokens"),
         ("anna write {token}", "line 1: no SHA-256"),
         ("anna {token}", "line 1 is not understood"),
         ("\nanna admin {sha256}", "line 2 is not understood"),
         ("-x write {sha256}", "line 1 is not understood"),
-        ("speck read {sha256}", "line 1: name 'speck' is taken"),
+        ("speck read {sha256}", "line 1: name 'speck' is reserved"),
         ("anna read {sha256}\nanna write {sha256}", "line 2: name 'anna' is given twice"),
         ("anna write {sha256}\n\u00e9", "expected ASCII"),
     ],
@@ -270,7 +270,7 @@ def test_what_no_server_begins_with(tmp_path: Path) -> None:
         "is open to others: set SPECK_TOKEN first": refused(tmp_path, "--host", "192.0.2.1"),
         "the token is too short": refused(tmp_path, SPECK_TOKEN="short"),
         "can be read by others": refused(tmp_path, "--token-file", public),
-        "is none (expected one line": refused(tmp_path, SPECK_TOKEN_FILE=str(two)),
+        "is not valid (expected one line": refused(tmp_path, SPECK_TOKEN_FILE=str(two)),
         "cannot be used: No such file": refused(tmp_path, "--token-file", "nowhere"),
         "cannot be given both": refused(tmp_path, "--token-file", two, "--tokens", two),
         "belong together": refused(tmp_path, "--tls-cert", two),
@@ -314,7 +314,7 @@ def test_the_command_line_brings_its_token_by_reference(door: Door, tmp_path: Pa
     without = speck("compositions", SPECK_URL=url)
     assert (without.returncode, "bearer token is needed" in without.stderr) == (1, True)
     wrong = speck("compositions", SPECK_URL=url, SPECK_TOKEN=door.stranger)
-    assert (wrong.returncode, "not one that this server takes" in wrong.stderr) == (1, True)
+    assert (wrong.returncode, "the token is not valid here" in wrong.stderr) == (1, True)
     assert door.stranger not in wrong.stderr + wrong.stdout
     may_not = speck("delete", "nothing", SPECK_URL=url, SPECK_TOKEN=door.reader)
     assert (may_not.returncode, "may read only" in may_not.stderr) == (1, True), may_not.stderr
@@ -495,17 +495,17 @@ def test_what_is_too_much_is_told_so(tmp_path: Path) -> None:
         )
         assert begun.status_code == 202
         refused = apply("two", "c d e")
-        assert "1 operations are at work (at most 1" in problem_of(refused, 503)["detail"]
+        assert "1 operations are running (at most 1" in problem_of(refused, 503)["detail"]
         assert refused.headers["Retry-After"] == "5"
         server.go()
         followed = web.get(f"{server.url}/operations/{begun.json()['id']}/events", timeout=120)
         assert '"state": "succeeded"' in followed.text
         assert apply("two", "c d e", "f g h").json()["state"] == "succeeded"
         assert (
-            "more than this server takes (3;"
+            "this server's limit of 3 jobs"
             in problem_of(apply("two", "c d e", "f g h", "i j k"), 409)["detail"]
         )
-        assert "one more than this server takes (2;" in problem_of(apply("three"), 409)["detail"]
+        assert "exceeds this server's limit of 2 compositions" in problem_of(apply("three"), 409)["detail"]
         assert apply("two", "c d e").json()["state"] == "succeeded"
         statuses = [web.get(f"{server.url}/healthz", timeout=120).status_code for _ in range(60)]
         assert {200, 429} == set(statuses)
@@ -531,7 +531,7 @@ def test_why_it_is_not_well_is_told_to_who_has_a_token(
 
         monkeypatch.setitem(rest.app.view_functions, "speck.healthz", unwell)
         stranger = requests.get(f"{rest.url}/healthz", timeout=120)
-        assert problem_of(stranger, 507)["detail"] == "it is not well; with a token it says why"
+        assert problem_of(stranger, 507)["detail"] == "unhealthy (authenticate for details)"
         known = requests.get(f"{rest.url}/healthz", headers={"Authorization": "Bearer right"}, timeout=120)
         assert "/somewhere/inside" in problem_of(known, 507)["detail"]
 

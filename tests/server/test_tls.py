@@ -74,7 +74,7 @@ def test_a_server_that_speaks_tls(tmp_path: Path) -> None:
         assert "a" in speck("--server", server.url, "--ca", ca, "jobs", SPECK_TOKEN="t" * 32).stdout
         untrusted = speck("jobs", SPECK_URL=server.url, SPECK_TOKEN="t" * 32)
         assert untrusted.returncode == 1
-        assert "its certificate is refused: self-signed certificate" in untrusted.stderr.replace(
+        assert "its certificate is not accepted: self-signed certificate" in untrusted.stderr.replace(
             "self signed", "self-signed"
         )
         assert "--ca or SPECK_CA" in untrusted.stderr
@@ -143,7 +143,7 @@ def test_each_side_is_told_what_the_other_speaks(secured: Secured, rest: RestSer
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     with pytest.raises(ServerError, match=r"speaks HTTPS only \(expected https://"):
         Client(plainly).jobs()
-    with pytest.raises(ServerError, match=r"does not speak TLS \(expected http://"):
+    with pytest.raises(ServerError, match=r"does not use TLS \(expected http://"):
         Client(rest.url.replace("http", "https"), ca=secured.ca).jobs()
 
 
@@ -275,7 +275,7 @@ def test_an_operation_is_followed_over_tls(secured: Secured) -> None:
 def test_a_certificate_is_renewed_while_the_server_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("speck.server.tls._LOOK_AGAIN", 0.0)
+    monkeypatch.setattr("speck.server.tls._CHECK_PERIOD", 0.0)
     ca, key = certificate(tmp_path, "server")
     with rest_server(tmp_path, certificate=Certificate(ca, key)) as rest:
         new, new_key = certificate(tmp_path, "new")

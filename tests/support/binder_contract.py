@@ -1,4 +1,4 @@
-"""What every engine binder must do, the double included.
+"""The contract of every engine binder, the double included.
 
 A subclass of :class:`EngineContract` supplies the fixture ``bench``: an :class:`EngineBench` for one engine
 that runs, with what a test needs around it.  All engines take the same tests; a skip says why.
@@ -66,16 +66,16 @@ class EngineBench(Protocol):
         """Send the job a message, if it takes any."""
 
     def running(self, job_name: str) -> int:
-        """How many copies of a job run on the engine, asked of the engine itself."""
+        """The number of copies of a job that run on the engine, queried from the engine itself."""
 
     def forgotten(self, handle: Handle) -> Handle:
         """The handle of a job that the engine does not know, in the form that this engine gives handles."""
 
     def log_words(self) -> Sequence[str]:
-        """What the log of a job that failed as it ran tells besides, where the engine has logs."""
+        """Further content of the log of a job that failed while it ran, where the engine has logs."""
 
     def fault_place(self) -> str:
-        """Where ``fails_at_build`` fails, as file and line, as far as the engine can tell; empty if not."""
+        """The file and line at which ``fails_at_build`` fails; empty if the engine does not report it."""
 
 
 def attempt_of(job: Job, number: int = 1, state: State | None = None) -> Attempt:

@@ -1,4 +1,4 @@
-"""What every broker binder must do: a suite to inherit from, for real binders and for the double.
+"""The contract of every broker binder: a suite to inherit from, for real binders and for the double.
 
 A subclass gives the fixtures ``broker`` (a binder of a broker that works), ``absent`` (a binder of an
 address where there is none) and ``slow`` (a binder of a broker that works, over a slow wire), and says how to

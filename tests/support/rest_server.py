@@ -16,7 +16,8 @@ from speck.client import Client
 from speck.coordinator import Coordinator, Queries, Services, build
 from speck.core.inventory import Inventory
 from speck.core.settings import Settings
-from speck.server.api import Patience, Protection, create_app
+from speck.server.api import Protection, create_app
+from speck.server.middleware.concurrency_limit import ConcurrencyLimit
 from speck.server.tls import Certificate
 from speck.server.tokens import Owner, Role, Tokens, digest
 from speck.server.wsgi import PATIENCE, WebServer
@@ -32,7 +33,7 @@ class RestServer:
     world: World
     services: Services
     root: Path
-    patience: Patience
+    concurrency_limit: ConcurrencyLimit
     app: Flask
 
     @property
@@ -88,7 +89,7 @@ def rest_server(
         coordinator.start()
         thread.start()
         try:
-            yield RestServer(url, world, services, root, app.extensions["patience"], app)
+            yield RestServer(url, world, services, root, app.extensions["concurrency_limit"], app)
         finally:
             coordinator.close()
             server.end()

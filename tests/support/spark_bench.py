@@ -149,7 +149,7 @@ class SparkBench:
 
 
 def place_of_fault() -> str:
-    """Where ``fails_at_build`` raises, as file and line."""
+    """The file and line at which ``fails_at_build`` raises."""
     source = (JOBS / "simple.py").read_text(encoding="utf-8").splitlines()
     line = next(number for number, text in enumerate(source, 1) if '"no such street")' in text)
     return f"simple.py, line {line}"
@@ -178,7 +178,7 @@ class MqttFriend:
             each.wait_for_publish(30)
 
     def got(self, job: Job) -> list[str]:
-        """What came from a job so far, in order."""
+        """The messages received from a job so far, in order."""
         with self._lock:
             return [value for topic, value in self.received if topic == job.sink_topic]
 
@@ -192,7 +192,7 @@ class MqttFriend:
 
 
 def gone(pid: int, patience: float = 30.0) -> bool:
-    """Whether a process ends within a time."""
+    """True if a process ends within a time."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         try:

@@ -100,7 +100,7 @@ class StandaloneBench:
         self._broker.fence(client_id(job.job_name), attempt)
 
     def running(self, job_name: str) -> int:
-        """How many applications of the job have executors, or wait for them, by the master's own count."""
+        """The applications of the job that have executors, or wait for them, in the list of the master."""
         return sum(name.startswith(f"speck {job_name} ") for name in self.master.cluster().applications)
 
     def forgotten(self, handle: Handle) -> Handle:

@@ -62,11 +62,11 @@ _LOG_CONFIGURATION = Path(__file__).resolve().parent / "log4j2.properties"
 
 @dataclass(frozen=True)
 class LocalCluster:
-    """A cluster on these loopback ports that keeps its files in ``directory``.
+    """A cluster on these loopback ports with its files in ``directory``.
 
     ``heap`` is a Java size, the TaskManager's; ``slots`` its task slots; ``python`` the path of a Python with
-    ``apache-flink``, for Python programs (empty: none); ``extra`` further settings of Flink, which win; an
-    empty one leaves a setting out.
+    ``apache-flink``, for Python programs (empty: none); ``extra`` further settings of Flink, which take
+    precedence; an empty one leaves a setting out.
     """
 
     ports: tuple[int, ...]
@@ -79,12 +79,12 @@ class LocalCluster:
 
     @property
     def checkpoints(self) -> Path:
-        """Where checkpoints go."""
+        """The directory of checkpoints."""
         return self.directory / "checkpoints"
 
     @property
     def savepoints(self) -> Path:
-        """Where savepoints go."""
+        """The directory of savepoints."""
         return self.directory / "savepoints"
 
     def programs(self) -> list[list[str]]:
@@ -93,7 +93,7 @@ class LocalCluster:
         return [[java, *class_archive.options(name), *rest] for name, (java, *rest) in bare.items()]
 
     def bare_programs(self) -> dict[str, list[str]]:
-        """The same without an archive of classes, by the name of each's archive; writes their configuration.
+        """The same without a class archive, by the names of their archives; writes their configuration.
 
         To be started with :func:`environment`.  Raises :class:`~speck.errors.LocalError` without Java or
         Flink.
@@ -188,7 +188,7 @@ class LocalCluster:
         return {
             "python.client.executable": self.python,
             "python.executable": self.python,
-            # Managed memory, out of which Python would be given its share, is 0 here.
+            # Managed memory, out of which Python would receive its share, is 0 here.
             "python.fn-execution.memory.managed": "false",
         }
 
@@ -235,9 +235,9 @@ def flink_home() -> Path:
 
 
 def _class_path(home: Path, python: bool) -> list[str]:
-    # Tables and SQL too: some job may want them, and what is not used is not loaded.
+    # With Tables and SQL, which some jobs use; classes that are not used are not loaded.
     jars = sorted((home / "lib").glob("*.jar"))
     if python:
-        # Loaded anew for each job otherwise: 25 MB of class memory a job, which were never given back (seen).
+        # Otherwise loaded for each job: 25 MB of class memory a job, which was never released (measured).
         jars += sorted((home / "opt").glob("flink-python-*.jar"))
     return [str(jar) for jar in [*jars, CONNECTOR] if jar.exists()]

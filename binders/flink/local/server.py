@@ -15,7 +15,7 @@ from binders.common import class_archive, process_group
 from binders.flink.local.cluster import PORTS, LocalCluster
 from speck.errors import LocalError
 
-# Several servers start at once on a few cores: the optimising compiler would take more than it gives.
+# Several servers start at once on a few cores: the optimizing compiler would cost more than it saves.
 _QUICK_START = ("-XX:TieredStopAtLevel=1",)
 
 
@@ -23,14 +23,14 @@ PYTHON_VARIABLE = "SPECK_FLINK_PYTHON"
 
 
 def python_program() -> str:
-    """The Python for Python programs, by the environment; empty when none is named.
+    """The Python for Python programs, from the environment; empty if none is named.
 
     Raises :class:`~speck.errors.LocalError` for a path at which there is no program.
     """
     named = os.environ.get(PYTHON_VARIABLE, "")
     if named and shutil.which(named) is None:
         raise LocalError(
-            f"{PYTHON_VARIABLE} is {named!r}, and there is no such program "
+            f"{PYTHON_VARIABLE} is {named!r}, which is not a program "
             "(expected the path of a Python with apache-flink)"
         )
     return named
@@ -55,7 +55,7 @@ class FlinkCluster:
         return process_group.command(cluster.programs()), cluster.environment()
 
     def ready(self, ports: Sequence[int]) -> bool:
-        """Whether the cluster has slots: REST answers seconds before the TaskManager is known."""
+        """True if the cluster has slots: REST answers seconds before the TaskManager is registered."""
         try:
             answer = requests.get(f"{self.address(ports)}overview", timeout=2)
             return answer.ok and int(answer.json()["slots-total"]) > 0
@@ -63,7 +63,7 @@ class FlinkCluster:
             return False
 
     def inventory(self, ports: Sequence[int], directory: Path, heap: str) -> Mapping[str, Any]:
-        """Where checkpoints and savepoints go; its slots and its memory it tells itself."""
+        """The directories of checkpoints and savepoints; the cluster itself reports its slots and memory."""
         cluster = LocalCluster(tuple(ports), directory)
         return {
             "checkpoint_dir": cluster.checkpoints.as_uri(),

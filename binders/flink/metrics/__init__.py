@@ -1,1 +1,1 @@
-"""Rates of Flink jobs out of their vertices' metrics."""
+"""Rates of Flink jobs, computed from their vertices' metrics."""

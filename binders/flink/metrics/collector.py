@@ -1,4 +1,4 @@
-"""A job's metrics, out of its counters (looked at again and again) and of its checkpoints."""
+"""A job's metrics, computed from successive samples of its counters and from its checkpoints."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from binders.flink.rest.client import FlinkRefused, FlinkRest
 from speck.core.job import Scalar
 from speck.core.runtime import JobMetrics
 
-APART = 0.5  # s of the job's own time between two samples, at least
+MIN_INTERVAL = 0.5  # s of the job's own time between two samples
 
 
 @dataclass(frozen=True)
@@ -40,64 +40,64 @@ class _Vertex:
 
 
 @dataclass
-class _Watch:
+class _Series:
     vertices: tuple[_Vertex, ...] = ()
     base: Sample = field(default_factory=dict)
-    restored: int = 0  # how often the job had come back from a checkpoint by then
+    restored: int = 0  # how often the job had been restored from a checkpoint by then
     last: Rates | None = None
 
 
-class Meter:
-    """Keeps the last look at each job.  The first look at a job tells no rates, the next ones do."""
+class MetricsCollector:
+    """Retains the last sample of each job.  The first sample of a job gives no rates, the next ones do."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._watches: dict[str, _Watch] = {}
+        self._series: dict[str, _Series] = {}
 
     def metrics(self, rest: FlinkRest, job: str) -> JobMetrics | None:
-        """Look at a job's counters and checkpoints; ``None`` when the cluster does not know the job.
+        """Sample a job's counters and checkpoints; ``None`` if the cluster does not know the job.
 
         ``batch_id`` is the number of the last completed checkpoint (with which messages are acknowledged) and
-        ``batch_duration_ms`` how long it took.  ``processing_rate`` is the rate at which the job's busiest
-        task would be at work all the time, ``output_rate`` counts what the job's sinks gave away, and
-        ``waiting`` is what its sources hold.  In ``details``, ``busy`` and ``backpressured`` are shares (0 to
-        1) of the time of the busiest and of the most back-pressured task; ``state_bytes`` and
-        ``checkpoint_bytes`` are of the last checkpoint (the whole state, and what was written of it);
-        ``failed_checkpoints`` counts.
+        ``batch_duration_ms`` its duration.  ``processing_rate`` is the rate at which the job's busiest task
+        would be busy all the time, ``output_rate`` counts the records emitted by the job's sinks, and
+        ``waiting`` is the number of records pending in its sources.  In ``details``, ``busy`` and
+        ``backpressured`` are shares (0 to 1) of the time of the busiest and of the most back-pressured task;
+        ``state_bytes`` and ``checkpoint_bytes`` are of the last checkpoint (the whole state, and the part
+        that was written); ``failed_checkpoints`` is a count.
         """
         statistics = rest.checkpoints(job)
         if statistics is None:
             self.forget(job)
             return None
         with self._guard:
-            watch = self._watches.setdefault(job, _Watch())
-        seen, waiting = self._look(rest, job, watch)
+            series = self._series.setdefault(job, _Series())
+        sample, waiting = self._sample(rest, job, series)
         restored = (statistics.get("counts") or {}).get("restored") or 0
-        told = self._rates(watch, seen, restored)
+        current = self._rates(series, sample, restored)
         latest = (statistics.get("latest") or {}).get("completed") or {}
         return JobMetrics(
             time.time(),
-            input_rate=told.input if told else None,
-            output_rate=told.output if told else None,
-            processing_rate=told.processing if told else None,
+            input_rate=current.input if current else None,
+            output_rate=current.output if current else None,
+            processing_rate=current.processing if current else None,
             batch_duration_ms=latest.get("end_to_end_duration"),
-            input_rows=rows(seen) if seen else None,
+            input_rows=rows(sample) if sample else None,
             waiting=waiting,
             batch_id=latest.get("id"),
-            details=_details(statistics, latest, told),
+            details=_details(statistics, latest, current),
         )
 
     def forget(self, job: str) -> None:
-        """Drop what is kept of a job."""
+        """Drop the samples of a job."""
         with self._guard:
-            self._watches.pop(job, None)
+            self._series.pop(job, None)
 
-    def _look(self, rest: FlinkRest, job: str, watch: _Watch) -> tuple[Sample, int | None]:
-        """The counters of all vertices (empty while some are not known), and what waits in the sources."""
-        if not watch.vertices:
-            watch.vertices = _vertices(rest, job)
+    def _sample(self, rest: FlinkRest, job: str, series: _Series) -> tuple[Sample, int | None]:
+        """The counters of all vertices (empty while some are not known), and the sources' pending records."""
+        if not series.vertices:
+            series.vertices = _vertices(rest, job)
         found, waiting = {}, []
-        for each in watch.vertices:
+        for each in series.vertices:
             names = ",".join({*COUNTERS, each.emitted, *each.sent, *each.pending})
             try:
                 sums = rest.vertex_sums(job, each.id, names)
@@ -110,19 +110,19 @@ class Meter:
             waiting += [sums[name] for name in each.pending if name in sums]
         return found, round(sum(waiting)) if waiting else None
 
-    def _rates(self, watch: _Watch, seen: Sample, restored: int) -> Rates | None:
+    def _rates(self, series: _Series, sample: Sample, restored: int) -> Rates | None:
         with self._guard:
-            if not seen:
-                return watch.last
-            # Looked at seldom, a job that was restarted may have counted further by now than it had before.
-            if not watch.base or restored != watch.restored or is_restart(watch.base, seen):
-                watch.base, watch.restored, watch.last = seen, restored, None
-            elif is_newer(watch.base, seen) and _apart(watch.base, seen) >= APART:
-                watch.base, watch.last = seen, rates(watch.base, seen)
-            return watch.last
+            if not sample:
+                return series.last
+            # Between two distant samples, a restarted job may have exceeded its former counters.
+            if not series.base or restored != series.restored or is_restart(series.base, sample):
+                series.base, series.restored, series.last = sample, restored, None
+            elif is_newer(series.base, sample) and _interval(series.base, sample) >= MIN_INTERVAL:
+                series.base, series.last = sample, rates(series.base, sample)
+            return series.last
 
 
-def _apart(before: Sample, after: Sample) -> float:
+def _interval(before: Sample, after: Sample) -> float:
     return min(after[name].clock - before[name].clock for name in after)
 
 
@@ -149,11 +149,11 @@ def _vertices(rest: FlinkRest, job: str) -> tuple[_Vertex, ...]:
 
 
 def _details(
-    statistics: Mapping[str, Any], latest: Mapping[str, Any], told: Rates | None
+    statistics: Mapping[str, Any], latest: Mapping[str, Any], rates: Rates | None
 ) -> Mapping[str, Scalar]:
     found: dict[str, Scalar | None] = {
-        "busy": told.busy if told else None,
-        "backpressured": told.pressed if told else None,
+        "busy": rates.busy if rates else None,
+        "backpressured": rates.backpressured if rates else None,
         "state_bytes": latest.get("state_size"),
         "checkpoint_bytes": latest.get("checkpointed_size"),
         "failed_checkpoints": (statistics.get("counts") or {}).get("failed"),

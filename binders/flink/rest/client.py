@@ -1,13 +1,12 @@
-"""The wire: Flink's REST interface, one method a request, and the one edge where its errors become SpecK's.
+"""Client of Flink's REST interface, one method a request; translates its errors into SpecK's.
 
-Nothing in here decides.  What answers and is not Flink (a proxy's error page, another program) counts as no
-answer: what became of the request is not known.
+An answer that is not Flink's (a proxy's error page, another program) counts as no answer: the outcome of the
+request is unknown.
 """
 
 from __future__ import annotations
 
 import io
-import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,8 +20,8 @@ from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase, HTTPBasicAuth
 
 from binders.common.bearer import checked_token
-from binders.common.http_errors import FAILURES, never_asked
-from binders.common.tls_errors import tls_words
+from binders.common.http_errors import FAILURES, never_sent
+from binders.common.tls_errors import explain_tls_error, find_tls_error
 from binders.flink.rest import validation
 from binders.flink.rest.stack_trace import root_cause
 from binders.flink.rest.validation import text
@@ -30,23 +29,23 @@ from speck.core.inventory import Login
 from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
 
 CONNECT = 5.0  # s, to open a connection
-QUICK = 30.0  # s, for an answer that Flink has at hand
-SLOW = 120.0  # s, for a job's main method, and for a jar on its way
+QUICK = 30.0  # s, for an answer that Flink has in memory
+SLOW = 120.0  # s, for running a job's main method, and for uploading a jar
 
-MOST_OF_LOG = 4 << 20  # bytes
-MOST_SENT = 256 << 20  # bytes
+MAX_LOG = 4 << 20  # bytes of a log's end that are retained
+MAX_DOWNLOAD = 256 << 20  # bytes
 
-_PIECE = 256 << 10  # bytes read at once
-_CONNECTIONS = 32  # kept open; more than actions at a time on one engine
+_CHUNK = 256 << 10  # bytes read at once
+_CONNECTIONS = 32  # pooled; more than concurrent actions on one engine
 _UNKNOWN_JOB = "FlinkJobNotFoundException"
-_NOT_YET = "UnavailableDispatcherOperationException"
+_NOT_READY = "UnavailableDispatcherOperationException"
 ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})
-_DOUBT = "is it a JobManager's REST address?"
+_HINT = "is it a JobManager's REST address?"
 _PLACED = ("running", "initializing", "deploying", "finished")
 
 
 class FlinkRefused(Rejected):
-    """Flink answered with an error; ``trace`` is all that it said, up to some kilobytes."""
+    """Flink answered with an error; ``trace`` is its full text, up to some kilobytes."""
 
     def __init__(self, message: str, *, address: str, status: int, trace: str) -> None:
         super().__init__(message, address=address)
@@ -55,22 +54,22 @@ class FlinkRefused(Rejected):
 
     @property
     def of_unknown_job(self) -> bool:
-        """Whether Flink does not know the job that it was asked for."""
+        """True if Flink does not know the requested job."""
         return _UNKNOWN_JOB in self.trace or (self.status == 404 and "not found" in self.trace.lower())
 
     @property
-    def of_job_that_begins(self) -> bool:
-        """Whether Flink has the job that it was asked for, and cannot tell anything of it yet."""
-        return _NOT_YET in self.trace
+    def of_initializing_job(self) -> bool:
+        """True if the requested job is initializing, and Flink cannot report on it yet."""
+        return _NOT_READY in self.trace
 
 
-class NotYet(OutcomeUnknown):
-    """Flink has the job that it was asked for, and cannot tell that of it before it has begun."""
+class NotReady(OutcomeUnknown):
+    """The requested job is initializing, and Flink cannot report on it yet."""
 
 
 @dataclass(frozen=True)
 class JobLine:
-    """A job as ``/jobs/overview`` has it; ``duration`` is s, ``tasks`` are counts by state in lower case."""
+    """A job in ``/jobs/overview``; ``duration`` is s, ``tasks`` are counts by state in lower case."""
 
     id: str
     name: str
@@ -80,17 +79,17 @@ class JobLine:
 
     @property
     def ended(self) -> bool:
-        """Whether it runs no more, and never will."""
+        """True if it has ended for good."""
         return self.state in ENDED
 
     @property
     def placed(self) -> bool:
-        """Whether all of its tasks have got their slots."""
+        """True if all of its tasks have their slots."""
         return 0 < self.tasks.get("total", 0) == sum(self.tasks.get(state, 0) for state in _PLACED)
 
     @property
     def up(self) -> bool:
-        """Whether all of its tasks run, or have run."""
+        """True if all of its tasks run, or have finished."""
         running = self.tasks.get("running", 0) + self.tasks.get("finished", 0)
         return self.state == "RUNNING" and 0 < self.tasks.get("total", 0) == running
 
@@ -105,10 +104,10 @@ class Overview:
 
 
 class FlinkRest:
-    """The REST interface at an address such as ``http://HOST:8081/``; safe for use from several threads.
+    """The REST interface at an address such as ``http://HOST:8081/``; thread-safe.
 
     Raises :class:`~speck.errors.Unreachable` when there is no connection,
-    :class:`~speck.errors.OutcomeUnknown` when no answer came or none of Flink's, and :class:`FlinkRefused`.
+    :class:`~speck.errors.OutcomeUnknown` without an answer of Flink's, and :class:`FlinkRefused`.
     """
 
     def __init__(self, address: str, login: Login = Login()) -> None:  # noqa: B008 - frozen
@@ -117,158 +116,158 @@ class FlinkRest:
         self._base = _base_of(address)
         self._login = login
         self._session: requests.Session | None = None
-        self._heard = False
+        self._answered = False
         self._guard = threading.Lock()
 
     # -- the cluster
 
     def overview(self) -> Overview:
         """Version and slots."""
-        with self._shape("/overview"):
+        with self._validated("/overview"):
             found = self._get("/overview")
             return Overview(
                 text(found["flink-version"]), int(found["slots-total"]), int(found["slots-available"])
             )
 
     def settings(self) -> dict[str, str]:
-        """The settings of the cluster; a value that names a secret is starred out by Flink."""
-        with self._shape("/jobmanager/config"):
+        """The settings of the cluster; Flink masks the values of secrets."""
+        with self._validated("/jobmanager/config"):
             return {text(each["key"]): str(each["value"]) for each in self._get("/jobmanager/config")}
 
     def refresh_interval(self) -> float:
-        """How old what Flink tells of a job's checkpoints may be, s."""
-        with self._shape("/config"):
+        """The age that Flink's statistics of checkpoints may have, s."""
+        with self._validated("/config"):
             return float(self._get("/config")["refresh-interval"]) / 1000
 
     def task_managers(self) -> list[dict[str, Any]]:
         """The TaskManagers with their hardware and memory."""
-        with self._shape("/taskmanagers"):
+        with self._validated("/taskmanagers"):
             return validation.managers(self._get("/taskmanagers")["taskmanagers"])
 
     # -- jars
 
     def jars(self) -> dict[str, str]:
-        """The names of the jars that were uploaded, by id."""
-        with self._shape("/jars"):
+        """The names of the uploaded jars, by id."""
+        with self._validated("/jars"):
             return {text(each["id"]): text(each["name"]) for each in self._get("/jars")["files"]}
 
     def upload(self, content: Path | bytes, name: str) -> str:
-        """Upload a file, or bytes, as a jar of this name (``*.jar``); answers its id."""
+        """Upload a file, or bytes, as a jar of this name (``*.jar``); return its id."""
         try:
             with io.BytesIO(content) if isinstance(content, bytes) else content.open("rb") as file:
                 part = {"jarfile": (name, file, "application/java-archive")}
-                answer = self._ask("POST", "/jars/upload", patience=self.slow, files=part)
+                answer = self._ask("POST", "/jars/upload", timeout=self.slow, files=part)
         except OSError as error:
             raise Rejected(f"{content!s} cannot be read: {error.strerror}", address=self.address) from error
-        with self._shape("/jars/upload"):
+        with self._validated("/jars/upload"):
             return str(answer["filename"]).replace("\\", "/").rpartition("/")[2]
 
     def delete_jar(self, jar: str) -> None:
-        """Delete a jar; Flink refuses when there is none."""
+        """Delete a jar; Flink answers with an error if there is none."""
         self._ask("DELETE", f"/jars/{jar}")
 
     def run(self, jar: str, body: Mapping[str, Any]) -> str:
-        """Run a jar's main method, which starts one job; answers the job's id."""
-        answer = self._ask("POST", f"/jars/{jar}/run", patience=self.slow, json=body)
-        with self._shape("/jars/:id/run"):
+        """Run a jar's main method, which starts one job; return the job's id."""
+        answer = self._ask("POST", f"/jars/{jar}/run", timeout=self.slow, json=body)
+        with self._validated("/jars/:id/run"):
             return text(answer["jobid"])
 
     def plan(self, jar: str, body: Mapping[str, Any]) -> None:
         """Run a jar's main method without starting a job."""
-        self._ask("POST", f"/jars/{jar}/plan", patience=self.slow, json=body)
+        self._ask("POST", f"/jars/{jar}/plan", timeout=self.slow, json=body)
 
     # -- jobs
 
     def jobs(self) -> dict[str, JobLine]:
-        """All jobs that the cluster remembers, by id: one request for any number."""
-        with self._shape("/jobs/overview"):
+        """All jobs that the cluster knows, by id: one request for any number."""
+        with self._validated("/jobs/overview"):
             return {each["jid"]: _line(each) for each in self._get("/jobs/overview")["jobs"]}
 
     def job_state(self, job: str) -> str | None:
-        """The state of one job in Flink's words; ``None`` when the cluster does not know it."""
+        """The state of one job in Flink's terms; ``None`` if the cluster does not know it."""
         answer = self._get_of_job(job, "/status")
         if answer is None:
             return None
-        with self._shape("/jobs/:id/status"):
+        with self._validated("/jobs/:id/status"):
             return text(answer["status"])
 
     def job_parameters(self, job: str) -> dict[str, str]:
-        """The global parameters of a job (none of one that the cluster does not know)."""
+        """The global parameters of a job; empty if the cluster does not know it."""
         answer = self._get_of_job(job, "/config") or {}
-        with self._shape("/jobs/:id/config"):
+        with self._validated("/jobs/:id/config"):
             return validation.parameters(answer)
 
     def job_details(self, job: str) -> dict[str, Any] | None:
         """The job with its vertices and its plan; up to some seconds old."""
         answer = self._get_of_job(job, "")
-        with self._shape("/jobs/:id"):
+        with self._validated("/jobs/:id"):
             return None if answer is None else validation.details(answer)
 
     def checkpoints(self, job: str) -> dict[str, Any] | None:
         """The statistics of a job's checkpoints and savepoints, as old as :meth:`refresh_interval`."""
         answer = self._get_of_job(job, "/checkpoints")
-        with self._shape("/jobs/:id/checkpoints"):
+        with self._validated("/jobs/:id/checkpoints"):
             return None if answer is None else validation.statistics(answer)
 
     def root_exception(self, job: str) -> str:
-        """The stack trace of what failed the job last; empty when nothing did."""
-        with self._shape("/jobs/:id/exceptions"):
+        """The stack trace of the job's last failure; empty if there was none."""
+        with self._validated("/jobs/:id/exceptions"):
             answer = self._get_of_job(job, "/exceptions?maxExceptions=1") or {}
             entries = validation.failures(answer)
             return str(entries[0]["stacktrace"]) if entries else str(answer.get("root-exception") or "")
 
-    def failures(self, job: str, most: int) -> list[dict[str, Any]]:
-        """The last failures of a job, the newest first (``timestamp``, ms; ``stacktrace``, ``taskName``)."""
-        with self._shape("/jobs/:id/exceptions"):
-            answer = self._get_of_job(job, f"/exceptions?maxExceptions={most}") or {}
+    def failures(self, job: str, limit: int) -> list[dict[str, Any]]:
+        """The last failures of a job, newest first (``timestamp``, ms; ``stacktrace``, ``taskName``)."""
+        with self._validated("/jobs/:id/exceptions"):
+            answer = self._get_of_job(job, f"/exceptions?maxExceptions={limit}") or {}
             return validation.failures(answer)
 
     def task_managers_of(self, job: str, vertex: str) -> set[str]:
         """The ids of the TaskManagers that run a vertex, or ran it last."""
         answer = self._get_of_job(job, f"/vertices/{vertex}") or {}
-        with self._shape("/jobs/:id/vertices/:id"):
+        with self._validated("/jobs/:id/vertices/:id"):
             ids = {str(each.get("taskmanager-id", "")) for each in answer.get("subtasks", [])}
             return ids - {"", "(unassigned)"}
 
-    def end_of(self, path: str) -> str:
-        """The end of a log file, up to ``MOST_OF_LOG`` bytes of it; Flink refuses where there is none.
+    def log_end(self, path: str) -> str:
+        """The end of a log file, up to ``MAX_LOG`` bytes; Flink answers with an error if there is none.
 
-        It sends the whole file; one of more than ``MOST_SENT`` bytes is not looked at.
+        Flink sends the whole file; the download of one of more than ``MAX_DOWNLOAD`` bytes is aborted.
         """
-        kept, size = b"", 0
+        end, size = b"", 0
         try:
             with self._opened().get(
                 f"{self._base}{path}", timeout=(CONNECT, self.quick), stream=True, allow_redirects=False
             ) as response:
                 if not response.ok or "json" in response.headers.get("Content-Type", ""):
                     self._read(response)
-                    raise self._strange(path)
-                for piece in response.iter_content(_PIECE):
-                    kept, size = (kept + piece)[-MOST_OF_LOG:], size + len(piece)
-                    if size > MOST_SENT:
-                        raise Rejected(f"{self.address}{path} is too large to look at", address=self.address)
+                    raise self._unexpected(path)
+                for chunk in response.iter_content(_CHUNK):
+                    end, size = (end + chunk)[-MAX_LOG:], size + len(chunk)
+                    if size > MAX_DOWNLOAD:
+                        raise Rejected(f"{self.address}{path} is too large", address=self.address)
         except FAILURES as error:
             raise self._unanswered(error, self.quick) from error
-        return kept.decode(errors="replace")
+        return end.decode(errors="replace")
 
     def vertex_sums(self, job: str, vertex: str, names: str) -> dict[str, float]:
-        """The sums over a vertex's subtasks of these metrics (with commas), of those that are known yet."""
+        """Sums of metrics (names with commas) over a vertex's subtasks, as far as they are known yet."""
         answer = self._get(f"/jobs/{job}/vertices/{vertex}/subtasks/metrics?get={names}&agg=sum")
-        with self._shape("/subtasks/metrics"):
+        with self._validated("/subtasks/metrics"):
             return validation.sums(answer)
 
     def vertex_metrics(self, job: str, vertex: str) -> list[str]:
         """The names of a vertex's metrics."""
-        with self._shape("/subtasks/metrics"):
+        with self._validated("/subtasks/metrics"):
             metrics = self._get(f"/jobs/{job}/vertices/{vertex}/subtasks/metrics")
             return [text(each["id"]) for each in metrics]
 
     def cancel(self, job: str) -> None:
-        """Ask for the end of a job, now."""
+        """Request the cancellation of a job."""
         self._ask("PATCH", f"/jobs/{job}?mode=cancel")
 
     def stop(self, job: str, directory: str, trigger: str) -> None:
-        """Ask for a savepoint and a job's end; asked again with the same trigger, nothing more happens."""
+        """Request a savepoint and the end of a job; idempotent in the trigger id."""
         body = {
             "targetDirectory": directory,
             "drain": False,
@@ -278,21 +277,21 @@ class FlinkRest:
         self._ask("POST", f"/jobs/{job}/stop", json=body)
 
     def savepoint(self, job: str, trigger: str) -> dict[str, Any] | None:
-        """What came of :meth:`stop`: ``location`` or ``failure-cause``; ``None`` while it is at work."""
+        """The outcome of :meth:`stop`: ``location`` or ``failure-cause``; ``None`` while in progress."""
         answer = self._get(f"/jobs/{job}/savepoints/{trigger}")
-        with self._shape("/jobs/:id/savepoints/:trigger"):
+        with self._validated("/jobs/:id/savepoints/:trigger"):
             return dict(answer["operation"]) if answer["status"]["id"] == "COMPLETED" else None
 
     def dispose(self, location: str) -> str:
-        """Ask for the deletion of a savepoint or checkpoint; answers the request's id."""
+        """Request the deletion of a savepoint or checkpoint; return the request's id."""
         answer = self._ask("POST", "/savepoint-disposal", json={"savepoint-path": location})
-        with self._shape("/savepoint-disposal"):
+        with self._validated("/savepoint-disposal"):
             return str(answer["request-id"])
 
     def disposal(self, request: str) -> str | None:
-        """What went wrong with :meth:`dispose` (a stack trace, or nothing); ``None`` while it is at work."""
+        """The failure of :meth:`dispose` (a stack trace, or empty); ``None`` while in progress."""
         answer = self._get(f"/savepoint-disposal/{request}")
-        with self._shape("/savepoint-disposal/:request"):
+        with self._validated("/savepoint-disposal/:request"):
             if answer["status"]["id"] != "COMPLETED":
                 return None
             return str((answer["operation"].get("failure-cause") or {}).get("stack-trace", ""))
@@ -304,7 +303,7 @@ class FlinkRest:
                 self._session.close()
                 self._session = None
 
-    # -- the edge
+    # -- requests and errors
 
     def _get(self, path: str) -> Any:
         try:
@@ -312,7 +311,7 @@ class FlinkRest:
         except OutcomeUnknown as error:
             if not isinstance(error.__cause__, requests.ConnectionError):
                 raise
-            # A connection that was kept open and has gone in the meantime: to ask again changes nothing.
+            # A pooled connection may have been closed in the meantime; a GET is safe to repeat.
             return self._ask("GET", path)
 
     def _get_of_job(self, job: str, path: str) -> dict[str, Any] | None:
@@ -321,25 +320,25 @@ class FlinkRest:
         except FlinkRefused as error:
             if error.of_unknown_job:
                 return None
-            if error.of_job_that_begins:
-                raise NotYet(f"{error} (try again)", address=self.address) from error
+            if error.of_initializing_job:
+                raise NotReady(f"{error} (try again)", address=self.address) from error
             raise
         if not isinstance(answer, dict):
-            raise self._strange(f"/jobs/:id{path}")
+            raise self._unexpected(f"/jobs/:id{path}")
         return answer
 
-    def _ask(self, method: str, path: str, *, patience: float | None = None, **content: Any) -> Any:
-        patience = self.quick if patience is None else patience
+    def _ask(self, method: str, path: str, *, timeout: float | None = None, **content: Any) -> Any:
+        timeout = self.quick if timeout is None else timeout
         try:
             response = self._opened().request(
                 method,
                 f"{self._base}{path}",
-                timeout=(CONNECT, patience),
-                allow_redirects=False,  # a login is for this address alone
+                timeout=(CONNECT, timeout),
+                allow_redirects=False,  # the login is for this address only
                 **content,
             )
         except FAILURES as error:
-            raise self._unanswered(error, patience) from error
+            raise self._unanswered(error, timeout) from error
         return self._read(response)
 
     def _opened(self) -> requests.Session:
@@ -357,17 +356,17 @@ class FlinkRest:
         else:
             cause = None
         if response.ok and cause is None:
-            self._heard = True
+            self._answered = True
             return body
         if response.status_code in (401, 403):
             raise Rejected(
-                f"{self.address} does not let SpecK in (HTTP {response.status_code}; expected engine_login "
-                "of the site to have a username and password, or a token, that are good there)",
+                f"{self.address} rejects the login (HTTP {response.status_code}; expected engine_login "
+                "of the site with a username and password, or a token, that are valid there)",
                 address=self.address,
             )
         errors = body.get("errors") if isinstance(body, dict) else None
         if not isinstance(errors, list) or response.status_code in (502, 503, 504):
-            raise self._strange(f"HTTP {response.status_code}") from cause
+            raise self._unexpected(f"HTTP {response.status_code}") from cause
         trace = "\n".join(str(each) for each in errors)
         raise FlinkRefused(
             f"{self.address}: {root_cause(trace)}",
@@ -377,33 +376,33 @@ class FlinkRest:
         )
 
     @contextmanager
-    def _shape(self, what: str) -> Iterator[None]:
+    def _validated(self, what: str) -> Iterator[None]:
         try:
             yield
-        except validation.ODD as error:
-            raise self._strange(what) from error
+        except validation.MALFORMED as error:
+            raise self._unexpected(what) from error
 
-    def _strange(self, what: str) -> OutcomeUnknown:
-        message = f"{self.address} answers, but not as Flink does ({what}; {_DOUBT})"
+    def _unexpected(self, what: str) -> OutcomeUnknown:
+        message = f"{self.address} gave an answer that is not Flink's ({what}; {_HINT})"
         return OutcomeUnknown(message, address=self.address)
 
-    def _unanswered(self, error: Exception, patience: float) -> BinderError:
+    def _unanswered(self, error: Exception, timeout: float) -> BinderError:
         why = _innermost(error)
-        fault = _tls_fault(error)
+        fault = find_tls_error(error)
         if fault is not None:
             host = urlsplit(self.address).hostname or ""
-            words = tls_words(fault, host, self._login)
-            return Unreachable(f"{self.address}: no TLS connection: {words}", address=self.address)
+            reason = explain_tls_error(fault, host, self._login)
+            return Unreachable(f"{self.address}: no TLS connection: {reason}", address=self.address)
         if isinstance(error, requests.exceptions.SSLError):
             return Unreachable(f"{self.address}: no TLS connection: {why}", address=self.address)
-        if never_asked(error):
+        if never_sent(error):
             return Unreachable(f"{self.address} cannot be reached: {why}", address=self.address)
-        doubt = "" if self._heard else f" ({_DOUBT})"
+        hint = "" if self._answered else f" ({_HINT})"
         if isinstance(error, requests.Timeout):
             return OutcomeUnknown(
-                f"{self.address} did not answer in {patience:g} s{doubt}", address=self.address
+                f"{self.address} did not answer in {timeout:g} s{hint}", address=self.address
             )
-        return OutcomeUnknown(f"{self.address}: the connection broke: {why}{doubt}", address=self.address)
+        return OutcomeUnknown(f"{self.address}: the connection broke: {why}{hint}", address=self.address)
 
 
 def _line(job: Mapping[str, Any]) -> JobLine:
@@ -419,11 +418,11 @@ def _base_of(address: str) -> str:
     except ValueError:
         good = False
     if good and (parts.username is not None or parts.password is not None):
-        # The address is not repeated: it holds a secret.
-        raise Rejected("a Flink address with a login in it (expected the login as engine_login of the site)")
+        # The address is not repeated, because it contains a secret.
+        raise Rejected("a Flink address must not contain a login (expected engine_login of the site)")
     if not good or parts.query or parts.fragment:
         raise Rejected(
-            f"{address!r} is no Flink address (expected http://HOST:PORT or https://HOST:PORT)",
+            f"{address!r} is not a Flink address (expected http://HOST:PORT or https://HOST:PORT)",
             address=address,
         )
     return address.rstrip("/")
@@ -431,7 +430,7 @@ def _base_of(address: str) -> str:
 
 def _session(address: str, login: Login) -> requests.Session:
     session = requests.Session()
-    # No login of a .netrc, no proxy of the environment: what is used is what the inventory says.
+    # No login of a .netrc and no proxy of the environment: only the inventory counts.
     session.trust_env = False
     adapter = HTTPAdapter(pool_connections=1, pool_maxsize=_CONNECTIONS)
     session.mount("http://", adapter)
@@ -439,12 +438,12 @@ def _session(address: str, login: Login) -> requests.Session:
     session.verify = _file(address, login, "ca_file") or True
     certificate, key = _file(address, login, "certificate_file"), _file(address, login, "key_file")
     session.cert = (certificate, key) if certificate is not None and key is not None else None
-    session.auth = _Shown(address, login)
+    session.auth = _Login(address, login)
     return session
 
 
-class _Shown(AuthBase):
-    """What is shown with each request, as it is at that moment."""
+class _Login(AuthBase):
+    """Adds the login to each request, with the secret's current value."""
 
     def __init__(self, address: str, login: Login) -> None:
         self._address, self._login = address, login
@@ -463,32 +462,13 @@ class _Shown(AuthBase):
 def _file(address: str, login: Login, name: str) -> str | None:
     path: str | None = getattr(login, name)
     if path is not None and not Path(path).is_file():
-        message = f"{address}: {name} {path!r} of engine_login is not there (expected a PEM file)"
+        message = f"{address}: {name} {path!r} of engine_login does not exist (expected a PEM file)"
         raise Rejected(message, address=address)
     return path
 
 
-def _tls_fault(error: BaseException | None) -> ssl.SSLError | None:
-    """What TLS itself complains of, below an error, and not the mere end of a connection."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        if isinstance(error, ssl.SSLError) and not isinstance(
-            error, ssl.SSLEOFError | ssl.SSLZeroReturnError
-        ):
-            return error
-        error = _below(error)
-    return None
-
-
-def _below(error: BaseException) -> BaseException | None:
-    reason = getattr(error, "reason", None)  # of urllib3's
-    inner = [each for each in (reason, *error.args) if isinstance(each, BaseException)]
-    return inner[0] if inner else error.__cause__ or error.__context__
-
-
 def _innermost(error: BaseException) -> str:
-    """The words of the error at the bottom, in one line."""
+    """The message of the innermost error, in one line."""
     while True:
         inner = error.__cause__ or error.__context__
         if inner is None:
@@ -496,6 +476,6 @@ def _innermost(error: BaseException) -> str:
         error = inner
     if isinstance(error, OSError) and error.strerror:
         return str(error.strerror)
-    # Another program's bytes may be quoted in it.
-    words = "".join(each if each.isprintable() else " " for each in str(error)).split()
-    return " ".join(words)[:300] or type(error).__name__
+    # It may quote arbitrary bytes of another program.
+    printable = "".join(each if each.isprintable() else " " for each in str(error)).split()
+    return " ".join(printable)[:300] or type(error).__name__

@@ -1,23 +1,23 @@
-"""The readable line out of a Java stack trace of many."""
+"""Reduces a Java stack trace to one readable line."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-MOST = 500  # characters of a line
+MAX_LENGTH = 500  # characters of a line
 
 _CAUSE = re.compile(r"\s*Caused by: (?P<text>.*)")
 _FRAME = re.compile(r"\s*at (?P<method>[\w.$/<>@-]+)\((?P<file>[\w$]+\.\w+):(?P<line>\d+)\)")
 _SKIPPED = re.compile(r"\s*(at |\.\.\. \d+ more|Suppressed: |\[CIRCULAR REFERENCE|<?End of exception|$)")
-# Only where a word begins: elsewhere it takes the square of a long word.
+# Only at the beginning of a word: elsewhere matching takes quadratic time in a long word.
 _EXCEPTION = re.compile(r"(?<![\w.$])(?P<package>(?:[a-z_][\w]*\.)+)(?P<name>[A-Z][\w$]*)(?=:|$|\s)")
 _PLATFORM = re.compile(r"(java\.|javax\.|jdk\.|sun\.|scala\.|app//|org\.apache\.(flink|pekko|kafka)\.)")
 
 _PYTHON_TRACE = "Traceback (most recent call last):"
 _PYTHON_FRAME = re.compile(r'\s*File ".*/speck_program/(?P<file>[^/"]+)", line (?P<line>\d+)')
 
-# What wraps a cause and says nothing of its own.
+# Lines that wrap a cause without adding information.
 _WRAPPERS = ("<Exception on server side:", "Internal server error.")
 
 
@@ -28,10 +28,10 @@ class _Thrown:
 
 
 def root_cause(trace: str) -> str:
-    """The innermost exception of a stack trace with its message, and where in the job's own code it arose.
+    """The innermost exception of a stack trace with its message, and its line in the job's own code.
 
-    One line of at most ``MOST`` characters and the place, such as ``IllegalStateException: no such street
-    (Clean.java, line 12)``.  A text that is no stack trace is answered as one line.
+    One line of at most ``MAX_LENGTH`` characters and the place, such as ``IllegalStateException: no such
+    street (Clean.java, line 12)``.  A text that is no stack trace is joined into one line.
     """
     if (python := python_cause(trace)) is not None:
         return _short(python)
@@ -39,7 +39,7 @@ def root_cause(trace: str) -> str:
     if not thrown:
         return _short(" ".join(trace.split()))
     cause = next((each for each in reversed(thrown) if _message(each.text)), thrown[-1])
-    # An inner exception without a message of its own still tells the place.
+    # An inner exception without a message still has the place.
     place = next((each.place for each in reversed(thrown) if each.place), "")
     return _short(_EXCEPTION.sub(r"\g<name>", cause.text)) + (f" ({place})" if place else "")
 
@@ -47,7 +47,7 @@ def root_cause(trace: str) -> str:
 def python_cause(trace: str) -> str | None:
     """The error of the innermost Python stack trace within a trace, with its place in the program.
 
-    ``None`` of a trace that holds none.  The place is the deepest line of the job's own file.
+    ``None`` if there is none.  The place is the deepest line of the job's own file.
     """
     _, found, text = trace.rpartition(_PYTHON_TRACE)
     if not found:
@@ -90,10 +90,10 @@ def _own(method: str) -> bool:
 
 
 def _message(text: str) -> str:
-    """What stands behind the exception's name; a name alone says too little when another has a message."""
+    """The text after the exception's name; empty for a name alone."""
     _, colon, message = text.partition(": ")
     return message if colon else ""
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= MOST else f"{text[: MOST - 3]}..."
+    return text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH - 3]}..."

@@ -1,1 +1,1 @@
-"""What SpecK brings along for Python programs on Flink; it runs beside PyFlink on the JobManager."""
+"""SpecK's runtime for Python programs on Flink; it runs beside PyFlink on the JobManager."""

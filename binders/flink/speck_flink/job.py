@@ -23,9 +23,9 @@ CONNECTOR = "io.speck.flink.mqtt.MqttJob"
 
 
 class MqttJob:
-    """The connector's class of the same name, for Python.
+    """The Python wrapper of the connector's class of the same name.
 
-    Source, sink, session, fence, logins and stamps are ready made.  All operators have parallelism 1, so that
+    Source, sink, session, fence, logins and stamps are set up.  All operators have parallelism 1, so that
     messages keep their order.
     """
 
@@ -33,16 +33,16 @@ class MqttJob:
         """``arguments`` are those of the program, without its name."""
         gateway = get_gateway()
         self.environment = StreamExecutionEnvironment.get_execution_environment()
-        words = gateway.new_array(gateway.jvm.java.lang.String, len(arguments))
-        for place, word in enumerate(arguments):
-            words[place] = word
-        self._java = _connector(gateway).of(self.environment._j_stream_execution_environment, words)
+        array = gateway.new_array(gateway.jvm.java.lang.String, len(arguments))
+        for index, argument in enumerate(arguments):
+            array[index] = argument
+        self._java = _connector(gateway).of(self.environment._j_stream_execution_environment, array)
         self.name: str = self._java.name()
         self.parallelism: int = self._java.parallelism()
-        """The parallelism that was asked for, to be set on operators behind a ``key_by``."""
+        """The configured parallelism, to be set on operators behind a ``key_by``."""
 
     def texts(self) -> DataStream:
-        """The contents of the messages of the source topic, as text, in their order."""
+        """The payloads of the messages of the source topic, as text, in order."""
         return DataStream(self._java.texts())
 
     def argument(self, name: str, otherwise: str | None = None) -> str | None:
@@ -51,7 +51,7 @@ class MqttJob:
         return None if found is None else str(found)
 
     def write(self, elements: DataStream) -> None:
-        """Write to the sink topic; what is no text is written as ``str`` has it."""
+        """Write to the sink topic; elements other than text are converted by ``str``."""
         if not isinstance(elements, DataStream):
             raise TypeError(f"a {type(elements).__name__} cannot be written (expected a DataStream)")
         if elements.get_type() != Types.STRING():
@@ -60,7 +60,7 @@ class MqttJob:
         self._java.write(elements._j_data_stream)
 
     def execute(self) -> None:
-        """Run it.  An argument that was given and never asked for is an error."""
+        """Run the program.  An argument that was given and never read is an error."""
         self._java.ready()
         self.environment.execute(self.name)
 

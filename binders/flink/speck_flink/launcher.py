@@ -5,8 +5,8 @@
     python -m speck_flink.launcher ORDER --job-name ... --KEY VALUE
 
 ``ORDER`` is JSON: ``{"probe": true}``, or the program's ``module`` and ``entry``, the ``attempt`` (Flink's id
-of the job), and the job's ``arguments``.  What goes wrong is handed to Flink as a Java exception, which Flink
-answers.
+of the job), and the job's ``arguments``.  Errors are passed to Flink as a Java exception, which is in Flink's
+answer.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from pathlib import Path
 from typing import Any
 
 PROGRAMS = "speck_program"
-FOUND = "SPECK-FOUND "  # before what a probe found, on a line of its own
-MIXED_UP = "SPECK-MIXED-UP"  # another program's context was handed out
-ENDED = "SPECK-ENDED"  # the process ended and did not say why
+FOUND = "SPECK-FOUND "  # before the result of a probe, on a line of its own
+MIXED_UP = "SPECK-MIXED-UP"  # Flink returned another program's context
+ENDED = "SPECK-ENDED"  # the process ended without a reason
 SCRIPT = "__main__"
 
 _JOB_ID = "$internal.pipeline.job-id"
-_MOST = 400  # characters of an error
+_MAX_LENGTH = 400  # characters of an error
 
 
-def main(order: Mapping[str, Any], arguments: Sequence[str]) -> None:
-    """Do what is ordered."""
-    if order.get("probe"):
+def main(command: Mapping[str, Any], arguments: Sequence[str]) -> None:
+    """Run a command: a probe, or a program."""
+    if command.get("probe"):
         print(FOUND + json.dumps(found()), flush=True)
         sys.exit(3)  # nothing was started
     try:
-        _run(order, arguments)
+        _run(command, arguments)
     except SystemExit as error:
         if error.code not in (None, 0):
-            _tell(error, f"{PROGRAMS}.{order['module']}")
+            _report(error, f"{PROGRAMS}.{command['module']}")
             raise
     except BaseException as error:
-        _tell(error, f"{PROGRAMS}.{order['module']}")
+        _report(error, f"{PROGRAMS}.{command['module']}")
         raise
 
 
 def found() -> dict[str, str]:
-    """What this Python is, and the version of ``apache-flink`` in it (empty: none)."""
+    """Version and path of this Python, and the version of ``apache-flink`` in it (empty: none)."""
     return {"python": platform.python_version(), "program": sys.executable, "pyflink": _version()}
 
 
@@ -60,29 +60,29 @@ def _version() -> str:
     try:
         return metadata.version("apache-flink")
     except metadata.PackageNotFoundError:
-        return "?"  # put there in another way
+        return "?"  # installed in another way
 
 
-def _run(order: Mapping[str, Any], arguments: Sequence[str]) -> None:
-    _hand_over(ENDED)  # an error of an earlier program may be there still
-    _keep_environment(order["attempt"])
-    name = f"{PROGRAMS}.{order['module']}"
-    from . import job as wired
+def _run(command: Mapping[str, Any], arguments: Sequence[str]) -> None:
+    _set_failure(ENDED)  # replaces an error of an earlier program
+    _keep_environment(command["attempt"])
+    name = f"{PROGRAMS}.{command['module']}"
+    from . import job as mqtt
 
-    _send_by_value(wired)
-    if order["entry"] == SCRIPT:
-        sys.argv = [f"{order['module']}.py", *arguments]
+    _pickle_by_value(mqtt)
+    if command["entry"] == SCRIPT:
+        sys.argv = [f"{command['module']}.py", *arguments]
         runpy.run_module(name, run_name=SCRIPT, alter_sys=True)
         return
     module = importlib.import_module(name)
-    _send_by_value(module)
-    job = wired.MqttJob(arguments)
-    job.write(getattr(module, order["entry"])(job.texts(), **order["arguments"]))
+    _pickle_by_value(module)
+    job = mqtt.MqttJob(arguments)
+    job.write(getattr(module, command["entry"])(job.texts(), **command["arguments"]))
     job.execute()
 
 
 def _keep_environment(attempt: str) -> None:
-    """See that Flink hands out this job's environment, now and from now on."""
+    """Check that Flink returns this job's environment, and make it return that from now on."""
     from pyflink.datastream import StreamExecutionEnvironment
 
     environment = StreamExecutionEnvironment.get_execution_environment()
@@ -94,33 +94,33 @@ def _keep_environment(attempt: str) -> None:
     )
 
 
-def _send_by_value(module: Any) -> None:
-    # Functions go to the TaskManagers whole: the modules that they are from are not there.
+def _pickle_by_value(module: Any) -> None:
+    # Functions are pickled by value for the TaskManagers, which do not have their modules.
     import cloudpickle
 
     cloudpickle.register_pickle_by_value(module)
 
 
-def _tell(error: BaseException, module: str) -> None:
-    """Give Flink the error in words, with the line of the program where it arose."""
-    _hand_over(_words(error) + _place(error, module))
+def _report(error: BaseException, module: str) -> None:
+    """Pass an error to Flink as text, with the line of the program where it was raised."""
+    _set_failure(_message(error) + _place(error, module))
 
 
-def _hand_over(text: str) -> None:
-    """Give Flink what it answers if this process ends with an error, instead of what it was given before."""
+def _set_failure(text: str) -> None:
+    """Set the error that Flink reports if this process fails; replaces an earlier one."""
     from pyflink.java_gateway import get_gateway
 
     java = get_gateway().jvm
     flink = java.org.apache.flink
     cause = java.java.lang.RuntimeException(text)
-    # Of all that is handed over, Flink's driver keeps what holds an exception of this type.
+    # Flink's driver accepts exceptions of this type only.
     failure = flink.client.deployment.application.UnsuccessfulExecutionException(
         None, flink.api.common.JobStatus.FAILED, "the program failed", cause
     )
     flink.client.python.PythonEnvUtils.setPythonException(failure)
 
 
-def _words(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     thrown = getattr(error, "java_exception", None)
     if thrown is not None:
         while thrown.getCause() is not None:
@@ -129,7 +129,7 @@ def _words(error: BaseException) -> str:
     else:
         text = "".join(traceback.format_exception_only(type(error), error))
     text = " ".join(text.split())
-    return text if len(text) <= _MOST else f"{text[: _MOST - 3]}..."
+    return text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 3]}..."
 
 
 def _place(error: BaseException, module: str) -> str:

@@ -1,1 +1,1 @@
-"""From a job to a Flink job that runs: package, configuration, slots, jars, labels."""
+"""Submission of jobs to Flink: package, configuration, slots, jars, labels."""

@@ -1,20 +1,20 @@
-"""What a cluster must be and have before a job is started there: pure decisions, told in a sentence."""
+"""Requirements on a cluster before a job is started there: pure decisions, each with a reason."""
 
 from __future__ import annotations
 
-from binders.flink.healthcheck import EXPECTED, is_known
-from binders.flink.submission.job_config import CHECKPOINT_KEYS, SAVEPOINT_KEYS, Places
+from binders.flink.healthcheck import EXPECTED, is_supported
+from binders.flink.submission.job_config import CHECKPOINT_KEYS, SAVEPOINT_KEYS, StateDirectories
 
 
 def version_fault(version: str) -> str | None:
-    """Why a cluster of this version is not used; ``None`` when it is."""
-    return None if is_known(version) else f"is Flink {version} ({EXPECTED})"
+    """The reason why a cluster of this version is not used; ``None`` if it is."""
+    return None if is_supported(version) else f"is Flink {version} ({EXPECTED})"
 
 
-def places_fault(at: Places) -> str | None:
-    """Why a job cannot keep its state at a cluster with these places; ``None`` when it can.
+def directories_fault(at: StateDirectories) -> str | None:
+    """The reason why a job cannot keep its state at a cluster with these directories; ``None`` if it can.
 
-    Checkpoints in the memory of a JobManager go with it, and what they reflect is acknowledged by then.
+    Checkpoints in the memory of a JobManager are lost with it, and their messages are acknowledged by then.
     """
     for what, place, keys in (
         ("savepoint", at.savepoints, SAVEPOINT_KEYS),
@@ -22,7 +22,7 @@ def places_fault(at: Places) -> str | None:
     ):
         if not place:
             return (
-                f"has no place for {what}s (expected {what}_dir of the site, "
+                f"has no {what} directory (expected {what}_dir of the site, "
                 f"or {keys[0]} of the cluster; or upgrade: stateless)"
             )
     return None

@@ -1,37 +1,37 @@
-"""What the binders of one cluster within this process share, so that they do not work against each other."""
+"""State that all binders of one cluster within this process share."""
 
 from __future__ import annotations
 
 import threading
 from weakref import WeakValueDictionary
 
-from binders.flink.metrics.collector import Meter
-from binders.flink.submission.jar_cache import JarShelf
-from binders.flink.submission.labels import Tag
+from binders.flink.metrics.collector import MetricsCollector
+from binders.flink.submission.jar_cache import JarCache
+from binders.flink.submission.labels import Labels
 from binders.flink.submission.slots import SlotReservations
-from binders.flink.submission.submission_lock import Turns
+from binders.flink.submission.submission_lock import SubmissionLock
 
 
-class Shared:
-    """What this process knows of one cluster, and has promised there."""
+class ClusterState:
+    """Cached answers of one cluster, and reservations there."""
 
     def __init__(self) -> None:
-        self.shelf = JarShelf()
-        self.room = SlotReservations()
-        self.meter = Meter()
-        self.tags: dict[str, Tag] = {}
-        self.live: set[str] = set()  # of the jobs, those that this process has not stopped
-        self.stopped: set[str] = set()  # by this process, and listed as if they were at work
-        self.unsettled: dict[str, float] = {}  # until when an attempt's submit may still come to a job
-        self.turns = Turns()
-        self.python_seen = float("-inf")  # when a Python was found that runs programs
+        self.jars = JarCache()
+        self.slots = SlotReservations()
+        self.metrics = MetricsCollector()
+        self.labels: dict[str, Labels] = {}  # by job id
+        self.live: set[str] = set()  # ids of running jobs that this process has not stopped
+        self.stopped: set[str] = set()  # ids of jobs stopped by this process, which may still be listed
+        self.pending_submits: dict[str, float] = {}  # by attempt: until when its submit may still start a job
+        self.submission_lock = SubmissionLock()
+        self.python_checked_at = float("-inf")  # when a usable Python was last found (monotonic, s)
 
 
-_all: WeakValueDictionary[str, Shared] = WeakValueDictionary()
+_all: WeakValueDictionary[str, ClusterState] = WeakValueDictionary()
 _guard = threading.Lock()
 
 
-def shared_of(address: str) -> Shared:
-    """The one of this cluster."""
+def cluster_state_of(address: str) -> ClusterState:
+    """The shared state of the cluster at this address."""
     with _guard:
-        return _all.setdefault(address.rstrip("/"), Shared())
+        return _all.setdefault(address.rstrip("/"), ClusterState())

@@ -1,4 +1,4 @@
-"""What is wrong with a Flink job's file, told without running it."""
+"""Checks a Flink job's file without running it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import difflib
 import zipfile
 from pathlib import Path
 
-from binders.common.python_source import UNREADABLE, BadSource, parsed, read_source, why_unreadable
+from binders.common.python_source import UNREADABLE, BadSource, parsed, read_source, unreadable_reason
 from binders.common.signature import parameters_of
 from binders.flink.submission.package import PYTHON
 from speck.binder import Parameter
@@ -17,20 +17,20 @@ SCRIPT = "__main__"  # the entry class of a Python file that is run as a script
 
 
 def check_code(path: Path, entry_class: str) -> str | None:
-    """Say in a sentence why a file holds no such class or function, or ``None`` when it does.
+    """The reason why a file has no such class or function, as a sentence; ``None`` if it has.
 
-    ``entry_class`` is of a jar a class as Java names it: dots between packages, ``$`` before a nested class;
-    of a Python file the name of a function in it, or ``__main__`` to run the file as a script.
+    In a jar ``entry_class`` is a class as Java names it: dots between packages, ``$`` before a nested class;
+    in a Python file the name of a function, or ``__main__`` to run the file as a script.
     """
     if path.suffix.lower() == JAR:
         return _check_jar(path, entry_class)
     if path.suffix.lower() == PYTHON:
         return _check_python(path, entry_class)
-    return f"job_path {path.name!r} is no Flink job (expected a .jar or a .py file)"
+    return f"job_path {path.name!r} is not a Flink job (expected a .jar or a .py file)"
 
 
 def parameters(path: Path, entry_class: str) -> tuple[Parameter, ...] | None:
-    """Which arguments a Python function takes; of a script, and of what is in a jar, that is not known."""
+    """The arguments that a Python function takes; ``None`` (unknown) for a script or a jar."""
     if path.suffix.lower() != PYTHON or entry_class == SCRIPT:
         return None
     return parameters_of(read_source(path), entry_class)
@@ -54,26 +54,26 @@ def _check_python(path: Path, entry_class: str) -> str | None:
 
 def _check_jar(path: Path, entry_class: str) -> str | None:
     if not all(part.isidentifier() for part in entry_class.replace("$", ".").split(".")):
-        return f"entry_class {entry_class!r} is no class name (expected for example streets.Clean)"
+        return f"entry_class {entry_class!r} is not a class name (expected for example streets.Clean)"
     try:
         with zipfile.ZipFile(path) as jar:
             names = {_class_of(member) for member in jar.namelist() if member.endswith(".class")}
     except UNREADABLE as error:
-        return f"job_path {str(path)!r} cannot be read as a jar: {why_unreadable(error)}"
+        return f"job_path {str(path)!r} cannot be read as a jar: {unreadable_reason(error)}"
     if entry_class in names:
         return None
-    return f"{path.name!r} holds no class {entry_class!r}{_near(entry_class, names)}"
+    return f"{path.name!r} has no class {entry_class!r}{_near(entry_class, names)}"
 
 
 def _class_of(member: str) -> str:
     return member.removesuffix(".class").replace("/", ".")
 
 
-def _near(wanted: str, names: set[str]) -> str:
-    nested = [name for name in names if name.replace("$", ".") == wanted]
+def _near(entry_class: str, names: set[str]) -> str:
+    nested = [name for name in names if name.replace("$", ".") == entry_class]
     if nested:
         return f" (expected {nested[0]!r}: a nested class is written with $)"
-    same = sorted(name for name in names if name.rpartition(".")[2] == wanted.rpartition(".")[2])
+    same = sorted(name for name in names if name.rpartition(".")[2] == entry_class.rpartition(".")[2])
     candidates = sorted(name for name in names if "$" not in name)
-    near = same[:3] or difflib.get_close_matches(wanted, candidates, n=3) or candidates[:5]
+    near = same[:3] or difflib.get_close_matches(entry_class, candidates, n=3) or candidates[:5]
     return f" (it has {', '.join(near)})" if near else " (it has no classes)"

@@ -1,8 +1,8 @@
-"""The jars on one cluster: each uploaded once a content hash, and dropped when nothing uses it.
+"""The jars on one cluster: each content hash is uploaded once, and deleted when it is unused.
 
-A jar's name there is its hash, so that ``GET /jars`` tells any coordinator what is there.  A job that runs
-needs its jar no more (Flink has taken the classes out of it), so to drop a jar too early costs an upload and
-nothing else: :meth:`JarShelf.jar` is followed by a run, and a run that finds the jar gone asks again.
+A jar's name there is its hash, so that ``GET /jars`` lists the jars for any coordinator.  A running job does
+not need its jar (Flink has loaded its classes), so deleting a jar too early costs only an upload:
+:meth:`JarCache.jar` is followed by a run, and a run whose jar is missing uploads it again.
 """
 
 from __future__ import annotations
@@ -18,105 +18,107 @@ from dataclasses import dataclass
 from binders.flink.rest.client import FlinkRefused, FlinkRest
 from binders.flink.submission.package import Package
 
-FRESH = 2.0  # s, for which the list of jars is taken to be right
-HELD = 600.0  # s, for which a jar is kept for a job that was asked about and not started
+FRESH = 2.0  # s, for which the list of jars is cached
+RESERVED = 600.0  # s, for which a jar is retained for a job that was checked and not started
 
 _NAME = re.compile(r"(?P<hash>[0-9a-f]{64})\.jar\Z")
 
 
 @dataclass(frozen=True)
-class _Hold:
+class _Reservation:
     code: str
-    until: float
+    deadline: float
 
 
-class JarShelf:
-    """What this process knows of the jars of one cluster, for all of its binders there."""
+class JarCache:
+    """The jars of one cluster as known to this process, for all of its binders there."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._known: dict[str, str] = {}
-        self._looked = float("-inf")
+        self._listed_at = float("-inf")
         self._uses: Counter[str] = Counter()
-        self._holds: dict[str, _Hold] = {}
+        self._reservations: dict[str, _Reservation] = {}
 
     @contextmanager
     def in_use(self, job_name: str, code: str) -> Iterator[None]:
-        """While the block runs, the job's jar is not dropped.  Ends a :meth:`hold`."""
+        """While the block runs, the job's jar is not deleted.  Replaces the job's reservation."""
         with self._guard:
             self._uses[code] += 1
-            self._holds.pop(job_name, None)
+            self._reservations.pop(job_name, None)
         try:
             yield
         finally:
             with self._guard:
                 self._uses[code] -= 1
 
-    def jar(self, rest: FlinkRest, parcel: Package) -> str:
-        """The id of the jar with this hash, uploaded if need be: of many who ask at once, one uploads it."""
-        code = parcel.code
+    def jar(self, rest: FlinkRest, package: Package) -> str:
+        """The id of the jar with this hash; if missing, one of all concurrent calls uploads it."""
+        code = package.code
         with self._lock(code):
             found = self._find(rest, code)
             if found is None:
-                found = rest.upload(parcel.content, f"{code}.jar")
+                found = rest.upload(package.content, f"{code}.jar")
                 with self._guard:
                     self._known[code] = found
             return found
 
-    def hold(self, rest: FlinkRest, job_name: str, parcel: Package) -> str:
-        """Bring a job's jar, and keep it until the job is started (or :data:`HELD` seconds have passed).
+    def reserve(self, rest: FlinkRest, job_name: str, package: Package) -> str:
+        """Upload a job's jar and retain it until the job is started, or for :data:`RESERVED` seconds.
 
-        Answers its id.
+        Returns its id.
         """
         with self._guard:
-            self._holds[job_name] = _Hold(parcel.code, time.monotonic() + HELD)
-        return self.jar(rest, parcel)
+            self._reservations[job_name] = _Reservation(package.code, time.monotonic() + RESERVED)
+        return self.jar(rest, package)
 
-    def let_go(self, job_name: str) -> None:
-        """Keep no jar for a job that is not started after all."""
+    def release(self, job_name: str) -> None:
+        """Drop the reservation of a job that is not started after all."""
         with self._guard:
-            self._holds.pop(job_name, None)
+            self._reservations.pop(job_name, None)
 
-    def gone(self, code: str, jar: str) -> None:
-        """Note that the cluster does not have this jar."""
+    def invalidate(self, code: str, jar: str) -> None:
+        """Record that the cluster does not have this jar."""
         with self._guard:
             if self._known.get(code) == jar:
                 del self._known[code]
-            self._looked = float("-inf")
+            self._listed_at = float("-inf")
 
-    def drop_unused(self, rest: FlinkRest, used: Set[str]) -> None:
-        """Delete the jars of this kind whose hash is not among those ``used`` by jobs of the cluster."""
+    def delete_unused(self, rest: FlinkRest, used: Set[str]) -> None:
+        """Delete SpecK's jars whose hash is not among those ``used`` by jobs of the cluster."""
         for jar, name in rest.jars().items():
             match = _NAME.match(name)
             if match is not None and match["hash"] not in used:
-                self._drop(rest, match["hash"], jar)
+                self._delete(rest, match["hash"], jar)
 
-    def is_wanted(self, code: str) -> bool:
-        """Whether a job is about to be started from the jar with this hash."""
+    def is_needed(self, code: str) -> bool:
+        """True if a job is about to be started from the jar with this hash."""
         now = time.monotonic()
         with self._guard:
-            self._holds = {name: hold for name, hold in self._holds.items() if hold.until > now}
-            return self._uses[code] > 0 or any(hold.code == code for hold in self._holds.values())
+            self._reservations = {
+                name: each for name, each in self._reservations.items() if each.deadline > now
+            }
+            return self._uses[code] > 0 or any(each.code == code for each in self._reservations.values())
 
-    def _drop(self, rest: FlinkRest, code: str, jar: str) -> None:
+    def _delete(self, rest: FlinkRest, code: str, jar: str) -> None:
         with self._lock(code):
-            if self.is_wanted(code):
+            if self.is_needed(code):
                 return
-            self.gone(code, jar)
-            with suppress(FlinkRefused):  # another was quicker
+            self.invalidate(code, jar)
+            with suppress(FlinkRefused):  # another coordinator has deleted it
                 rest.delete_jar(jar)
 
     def _find(self, rest: FlinkRest, code: str) -> str | None:
         with self._guard:
-            fresh = time.monotonic() < self._looked + FRESH
+            fresh = time.monotonic() < self._listed_at + FRESH
             if fresh and code in self._known:
                 return self._known[code]
-        # Asked anew also for one that is not known: another coordinator may have brought it.
+        # An unknown jar is looked up even if the list is fresh: another coordinator may have uploaded it.
         listed = {match["hash"]: jar for jar, name in rest.jars().items() if (match := _NAME.match(name))}
         with self._guard:
             self._known = listed
-            self._looked = time.monotonic()
+            self._listed_at = time.monotonic()
             return self._known.get(code)
 
     def _lock(self, code: str) -> threading.Lock:

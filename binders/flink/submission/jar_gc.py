@@ -1,4 +1,4 @@
-"""Whose the jobs of a cluster are, what code they run, and the jars that nothing uses any more."""
+"""Garbage collection of jars: the labels of a cluster's jobs, their code, and the jars that are unused."""
 
 from __future__ import annotations
 
@@ -8,87 +8,86 @@ from dataclasses import dataclass
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from binders.flink.rest.client import FlinkRest, JobLine
-from binders.flink.submission.cluster_state import Shared
-from binders.flink.submission.labels import Tag, tag_of
+from binders.flink.submission.cluster_state import ClusterState
+from binders.flink.submission.labels import Labels, labels_of
 from speck.errors import BinderError, OutcomeUnknown, Unreachable
 
 _log = logging.getLogger(__name__)
 
-TIDY_TRIES = 3
+TRIES = 3
 _POLL = 0.1
 
 
 @dataclass(frozen=True)
 class JarGarbageCollector:
-    """The jobs and jars of one cluster, as the cluster and this process know them."""
+    """The jobs and jars of one cluster, as known to the cluster and to this process."""
 
     rest: FlinkRest
-    shared: Shared
+    cluster: ClusterState
 
     def live_jobs(self) -> list[JobLine]:
         """The jobs that have not ended."""
         return [line for line in self.rest.jobs().values() if not line.ended]
 
-    def tag(self, job: str) -> Tag:
-        """Whose a job is; asked of the cluster once."""
-        if job not in self.shared.tags:
-            self.shared.tags[job] = tag_of(self.rest.job_parameters(job))
-        return self.shared.tags[job]
+    def labels(self, job: str) -> Labels:
+        """The labels of a job; fetched from the cluster once."""
+        if job not in self.cluster.labels:
+            self.cluster.labels[job] = labels_of(self.rest.job_parameters(job))
+        return self.cluster.labels[job]
 
     def is_of(self, line: JobLine, job_name: str) -> bool:
-        """Whether this is a copy of the job of this name."""
-        return (self.tag(line.id).job or line.name) == job_name
+        """True if this is a copy of the job of this name."""
+        return (self.labels(line.id).job or line.name) == job_name
 
-    def tidy(self, job: str, *, last: bool) -> None:
-        """Drop the jar of a stopped job; ``last``: should there be no answer, ask again for the stop.
+    def collect_after(self, job: str, *, required: bool) -> None:
+        """Delete the jar of a stopped job; ``required``: raise if the cluster does not answer.
 
-        A job that goes on elsewhere, or in another form, does not wait for that.
+        A job that is moved or updated does not wait for that.
         """
-        patience = stop_after_attempt(TIDY_TRIES)
         try:
             for one_try in Retrying(
-                stop=patience,
+                stop=stop_after_attempt(TRIES),
                 wait=wait_fixed(_POLL),
                 retry=retry_if_exception_type(OutcomeUnknown),
                 reraise=True,
             ):
                 with one_try:
-                    self._drop_jar(job)
+                    self._delete_jar(job)
         except (OutcomeUnknown, Unreachable):
-            if last:
+            if required:
                 raise
         except BinderError as error:
-            _log.info("a jar is left at %s: %s", self.rest.address, error)
+            _log.info("a jar was not deleted at %s: %s", self.rest.address, error)
 
-    def _drop_jar(self, job: str) -> None:
-        """Drop the jars that nothing uses, if the stopped job's own is one of them."""
-        shared, code = self.shared, self.tag(job).code
-        shared.live.discard(job)
-        shared.stopped.add(job)
+    def _delete_jar(self, job: str) -> None:
+        """Delete all unused jars, if the stopped job's own is one of them."""
+        cluster, code = self.cluster, self.labels(job).code
+        cluster.live.discard(job)
+        cluster.stopped.add(job)
         if self._runs(code):
-            return  # not asked of the cluster: of many jobs that are stopped, only the last one asks
+            return  # without a request: of many jobs that are stopped, only the last one queries the cluster
         used = self._codes_in_use()
-        # In this order: a job that is started meanwhile is wanted first, and runs then.
-        if code not in used and not shared.shelf.is_wanted(code) and not self._runs(code):
-            shared.shelf.drop_unused(self.rest, used)
+        # In this order: the jar of a job that is started meanwhile is first needed, and then in use.
+        if code not in used and not cluster.jars.is_needed(code) and not self._runs(code):
+            cluster.jars.delete_unused(self.rest, used)
 
     def _runs(self, code: str) -> bool:
-        """Whether a job of this code runs, as far as this process knows."""
-        tags = self.shared.tags
-        return any(tags[job].code == code for job in list(self.shared.live))
+        """True if a job of this code runs, as far as this process knows."""
+        labels = self.cluster.labels
+        return any(labels[job].code == code for job in list(self.cluster.live))
 
-    def drop_unused(self) -> None:
-        """Drop the jars of which no job runs."""
-        self.shared.shelf.drop_unused(self.rest, self._codes_in_use())
+    def collect(self) -> None:
+        """Delete the jars of which no job runs."""
+        self.cluster.jars.delete_unused(self.rest, self._codes_in_use())
 
     def _codes_in_use(self) -> set[str]:
-        """The hashes of the code of all jobs that run on the cluster, whoever started them.
+        """The hashes of the code of all jobs that run on the cluster, foreign ones included.
 
-        The list of jobs may come a moment late: what this process has stopped is at work no more.
+        The list of jobs may lag behind: jobs that this process has stopped do not count.
         """
         listed = {line.id for line in self.live_jobs()}
-        self.shared.stopped &= listed
-        running = listed - self.shared.stopped
-        codes = {self.tag(job).code for job in running}
-        self.shared.live.update(running)
+        self.cluster.stopped &= listed
+        running = listed - self.cluster.stopped
+        codes = {self.labels(job).code for job in running}
+        self.cluster.live.update(running)
         return codes

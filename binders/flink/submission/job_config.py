@@ -1,4 +1,4 @@
-"""What Flink is told of a job: program arguments, settings, and where its state is kept."""
+"""The configuration of a job on Flink: program arguments, settings, and state directories."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from speck.core.runtime import Attempt
 STATE_KIND = "flink-savepoint"
 
 # A message is acknowledged to its broker when a checkpoint completes.  Each costs an idle job some 13 ms of
-# processor time (seen: 1.3 % of a core at 1 s, 0.5 % at 3 s); between two of them the broker has to hold what
-# was read, of which MQTT allows 65,535 messages to be under way: 21,000 messages/s at 3 s.
+# processor time (measured: 1.3 % of a core at 1 s, 0.5 % at 3 s); between two of them the broker has to keep
+# the messages that were read, of which MQTT allows 65,535 in flight: 21,000 messages/s at 3 s.
 CHECKPOINT_INTERVAL = "3 s"
 
 SETTINGS: Mapping[str, str] = {
     "execution.checkpointing.interval": CHECKPOINT_INTERVAL,
-    # Messages are passed on within this time though their buffer is not full.  By Flink's default of 100 ms,
-    # a hop took 142 ms (the half of messages, 500 a second), with this 7 ms.
+    # Buffers that are not full are flushed after this time.  Measured at 500 messages/s: the median of a hop
+    # was 142 ms with Flink's default of 100 ms, and 7 ms with this.
     "execution.buffer-timeout.interval": "5 ms",
-    # A job that is cancelled by others, or cannot give a savepoint, starts from its last checkpoint.
+    # A job that was cancelled by others, or cannot take a savepoint, restarts from its last checkpoint.
     "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
-    # Three failures within a minute are mended by Flink where the job is; what fails more is FAILED, and
-    # SpecK's to heal.  (A fixed number of restarts counts over the whole life of a job, which may be years.)
+    # Flink itself restarts a job up to three times a minute; after more failures the job is FAILED, and SpecK
+    # heals it.  (A fixed number of restarts would count over the whole life of a job, which may be years.)
     "restart-strategy.type": "failure-rate",
     "restart-strategy.failure-rate.max-failures-per-interval": "3",
     "restart-strategy.failure-rate.failure-rate-interval": "1 min",
     "restart-strategy.failure-rate.delay": "1 s",
 }
 
-# Global parameters of a job: /jobs/:id/config shows them, so that the cluster alone tells whose job it is.
+# Prefix of a job's global parameters; /jobs/:id/config has them, so the cluster alone identifies a job.
 PARAMETERS = "speck"
 
-# The attempt whose stamps the sinks go on with, in place of the job's own.
+# The attempt whose stamps the sinks continue, in place of the job's own.
 LINEAGE_SETTING = "speck.lineage"
 
 CHECKPOINT_KEYS = ("execution.checkpointing.dir", "state.checkpoints.dir")
@@ -43,32 +43,32 @@ SAVEPOINT_KEYS = ("execution.checkpointing.savepoint-dir", "state.savepoints.dir
 
 
 @dataclass(frozen=True)
-class Places:
-    """Where an attempt's checkpoints and savepoints go (locations as Flink has them); empty: nowhere.
+class StateDirectories:
+    """The locations of an attempt's checkpoints and savepoints, in Flink's form; empty if there is none.
 
-    Checkpoints are in a folder below with Flink's id of the job; savepoints are the attempt's alone.
+    Checkpoints are in a subfolder named by Flink's id of the job; the savepoint folder is the attempt's own.
     """
 
     checkpoints: str
     savepoints: str
 
 
-def places(known: Engine, cluster: Mapping[str, str], attempt: Attempt) -> Places:
-    """The places of an attempt."""
+def attempt_directories(known: Engine, cluster: Mapping[str, str], attempt: Attempt) -> StateDirectories:
+    """The locations of an attempt's state."""
     base = directories(known, cluster)
     own = f"{base.savepoints}/{attempt.job_name}/{attempt.id}" if base.savepoints else ""
-    return Places(base.checkpoints, own)
+    return StateDirectories(base.checkpoints, own)
 
 
-def directories(known: Engine, cluster: Mapping[str, str]) -> Places:
-    """The places of all attempts: by the inventory, else by the cluster's own settings."""
+def directories(known: Engine, cluster: Mapping[str, str]) -> StateDirectories:
+    """The state directories of all attempts: from the inventory, or else the cluster's own settings."""
     checkpoints = known.checkpoint_dir or _first(cluster, CHECKPOINT_KEYS)
     savepoints = known.savepoint_dir or _first(cluster, SAVEPOINT_KEYS)
-    return Places(_location(checkpoints), _location(savepoints))
+    return StateDirectories(_location(checkpoints), _location(savepoints))
 
 
 def run_body(job: Job, attempt: Attempt, code: str, known: Engine, inventory: Inventory) -> dict[str, Any]:
-    """The body of the request that runs a job.  It may hold secrets: never to be shown or logged."""
+    """The body of the request that runs a job.  It may contain secrets: never show or log it."""
     body: dict[str, Any] = {
         "entryClass": job.entry_class,
         "programArgsList": program_arguments(job, attempt),
@@ -88,15 +88,15 @@ def run_body(job: Job, attempt: Attempt, code: str, known: Engine, inventory: In
     if job.parallelism is not None:
         body["parallelism"] = job.parallelism
     if attempt.state is not None:
-        # Not claimed: Flink deletes nothing of it, and it can be started from again.
+        # NO_CLAIM: Flink deletes no file of the state, so that another job can start from it again.
         body |= {"savepointPath": attempt.state.location, "claimMode": "NO_CLAIM"}
         body["allowNonRestoredState"] = False
     return body
 
 
 def job_parameters(job: Job, attempt: Attempt, code: str) -> dict[str, str]:
-    """What tells whose a job is; ``code`` is the hash of what was uploaded, which may hold the job's file."""
-    told = {
+    """The labels of a job (see ``labels``); ``code`` is the hash of the jar that contains or is its file."""
+    labels = {
         "job": job.job_name,
         "code": code,
         "reads": session_fingerprint(job.source_broker, attempt.session),
@@ -105,11 +105,11 @@ def job_parameters(job: Job, attempt: Attempt, code: str) -> dict[str, str]:
         "form": form_fingerprint(job),
         "owner": attempt.owner,
     }
-    return {f"{PARAMETERS}.{name}": value for name, value in told.items() if value}
+    return {f"{PARAMETERS}.{name}": value for name, value in labels.items() if value}
 
 
 def program_arguments(job: Job, attempt: Attempt) -> list[str]:
-    """The arguments of a job's main method: where it reads and writes, who it is, and its own arguments."""
+    """The arguments of a job's main method: topics and brokers, identity, and the job's own arguments."""
     wired: dict[str, Scalar] = {
         "job-name": job.job_name,
         "source-broker": job.source_broker,
@@ -125,7 +125,7 @@ def program_arguments(job: Job, attempt: Attempt) -> list[str]:
 
 
 def login_settings(prefix: str, login: JobLogin) -> dict[str, str]:
-    """A broker's login as settings of the job, which neither Flink's pages nor its logs show."""
+    """A broker's login as settings of the job, which Flink's pages and logs do not show."""
     found = {
         "username": login.username,
         "password": login.password.reveal() if login.password else None,
@@ -142,7 +142,7 @@ def _text(value: Scalar) -> str:
 
 
 def _location(directory: str) -> str:
-    """A directory as Flink takes it without a default file system: a bare path is one of this machine."""
+    """A directory as a URL; without one, Flink resolves a bare path in its default file system."""
     bare = directory.rstrip("/")
     return f"file://{bare}" if bare.startswith("/") else bare
 

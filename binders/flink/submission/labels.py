@@ -1,4 +1,4 @@
-"""Whose a job of a cluster is, told by the cluster alone: by the job's global parameters."""
+"""Labels that identify a job on a cluster, stored in the job's global parameters."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from speck.core.runtime import Found
 
 
 @dataclass(frozen=True)
-class Tag:
-    """What is not told is empty.
+class Labels:
+    """The labels of one job; missing ones are empty.
 
-    ``job`` is SpecK's name of it, ``code`` the hash of what was uploaded, ``reads`` the fingerprint of its
-    session, ``hash`` that of the file which the job names, ``number`` its attempt's, ``form`` its
-    fingerprint, ``owner`` the identity of the store that has it.
+    ``job`` is the name of the job in SpecK, ``code`` the hash of the uploaded jar, ``reads`` the fingerprint
+    of its session, ``hash`` that of the job's file, ``number`` its attempt's, ``form`` the fingerprint of the
+    job's definition, ``owner`` the identity of the store that deployed it.
     """
 
     job: str = ""
@@ -28,14 +28,14 @@ class Tag:
     owner: str = ""
 
 
-def tag_of(told: Mapping[str, str]) -> Tag:
-    """The tag among a job's global parameters."""
-    return Tag(**{each.name: told.get(f"{PARAMETERS}.{each.name}", "") for each in fields(Tag)})
+def labels_of(parameters: Mapping[str, str]) -> Labels:
+    """The labels among a job's global parameters."""
+    return Labels(**{each.name: parameters.get(f"{PARAMETERS}.{each.name}", "") for each in fields(Labels)})
 
 
-def found(line: JobLine, tag: Tag) -> Found:
-    """A job of the cluster as SpecK knows it."""
-    if not tag.job:
+def found(line: JobLine, labels: Labels) -> Found:
+    """A job of the cluster, with its identity in SpecK."""
+    if not labels.job:
         return Found(line.id, line.name)
-    number = int(tag.number) if tag.number.isdecimal() else 0
-    return Found(line.id, tag.job, line.id, tag.hash, tag.reads, number, tag.form, tag.owner)
+    number = int(labels.number) if labels.number.isdecimal() else 0
+    return Found(line.id, labels.job, line.id, labels.hash, labels.reads, number, labels.form, labels.owner)

@@ -1,6 +1,6 @@
-"""What is brought to a cluster for a job: its jar, or its Python file in a jar of SpecK's making.
+"""The file that is uploaded to a cluster for a job: its jar, or a jar that contains its Python file.
 
-Flink takes jars only, and a jar is a zip archive: the user's file lies in it beside :mod:`speck_flink`, and
+Flink accepts jars only, and a jar is a zip archive: it contains the user's file and :mod:`speck_flink`, and
 Python on the JobManager's machine imports both from there.
 """
 
@@ -18,10 +18,10 @@ from speck.core.job import Job
 from speck.errors import Rejected
 
 PYTHON = ".py"
-PROGRAMS = "speck_program"  # the package that the user's file is in: it hides no other module of its name
+PROGRAMS = "speck_program"  # the package of the user's file, which so hides no other module of its name
 
-_CARRIED = Path(__file__).resolve().parents[1] / "speck_flink"
-_LONG_AGO = (1980, 1, 1, 0, 0, 0)
+_RUNTIME = Path(__file__).resolve().parents[1] / "speck_flink"
+_FIXED_DATE = (1980, 1, 1, 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class Package:
 
 
 def is_python(job: Job) -> bool:
-    """Whether the job is a Python program."""
+    """True if the job is a Python program."""
     return Path(job.job_path).suffix.lower() == PYTHON
 
 
-def parcel_of(job: Job) -> Package:
-    """The job's code as it goes to a cluster.  Raises :class:`~speck.errors.Rejected` of no readable file."""
+def package_of(job: Job) -> Package:
+    """The package of a job's code.  Raises :class:`~speck.errors.Rejected` if its file cannot be read."""
     path = Path(job.job_path)
     try:
         if is_python(job):
@@ -52,24 +52,24 @@ def parcel_of(job: Job) -> Package:
 
 
 def module_of(path: Path) -> str:
-    """The name of the module that a file becomes: its own, as far as a module can have it."""
+    """The name of a file's module in the package: its stem, with other characters than word ones replaced."""
     return re.sub(r"\W", "_", path.stem)
 
 
 @functools.lru_cache(maxsize=64)
 def _bundle(source: bytes, module: str) -> bytes:
-    """The archive with a program; the same bytes from the same sources."""
+    """The archive with a program; reproducible byte by byte from the same sources."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        for carried in sorted(_CARRIED.glob("*.py")):
-            archive.writestr(_entry(f"{_CARRIED.name}/{carried.name}"), carried.read_bytes())
+        for module_file in sorted(_RUNTIME.glob("*.py")):
+            archive.writestr(_entry(f"{_RUNTIME.name}/{module_file.name}"), module_file.read_bytes())
         archive.writestr(_entry(f"{PROGRAMS}/__init__.py"), b"")
         archive.writestr(_entry(f"{PROGRAMS}/{module}.py"), source)
     return content.getvalue()
 
 
 def _entry(name: str) -> zipfile.ZipInfo:
-    return zipfile.ZipInfo(name, _LONG_AGO)
+    return zipfile.ZipInfo(name, _FIXED_DATE)
 
 
 def _hash(path: Path) -> str:

@@ -1,7 +1,7 @@
-"""Who may start a program on a JobManager: any number of jars at once, or one Python program by itself.
+"""A lock for starting programs on a JobManager: any number of jars at once, or one Python program alone.
 
-A Python program reaches Flink through threads of the JobManager that are not its main method's, and there
-Flink hands out the context of whatever program was started last, a jar's as well.
+A Python program calls Flink from threads of the JobManager other than its main method's, and there Flink
+returns the context of the program that was started last, which may be a jar's.
 """
 
 from __future__ import annotations
@@ -11,41 +11,41 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Turns:
-    """The turns of one JobManager within this process; who waits to be alone goes before who comes later."""
+class SubmissionLock:
+    """A shared/exclusive lock of one JobManager within this process; waiting exclusive calls go first."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._together = 0
-        self._alone = False
+        self._sharing = 0
+        self._exclusive = False
         self.waiting = 0
 
     @contextmanager
-    def together(self) -> Iterator[None]:
-        """While the block runs, nobody is alone."""
+    def shared(self) -> Iterator[None]:
+        """While the block runs, no exclusive block does."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._alone and not self.waiting)
-            self._together += 1
+            self._changed.wait_for(lambda: not self._exclusive and not self.waiting)
+            self._sharing += 1
         try:
             yield
         finally:
             with self._changed:
-                self._together -= 1
+                self._sharing -= 1
                 self._changed.notify_all()
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """While the block runs, nobody else has a turn."""
+    def exclusive(self) -> Iterator[None]:
+        """While the block runs, no other block does."""
         with self._changed:
             self.waiting += 1
             try:
-                self._changed.wait_for(lambda: not self._alone and not self._together)
-                self._alone = True
+                self._changed.wait_for(lambda: not self._exclusive and not self._sharing)
+                self._exclusive = True
             finally:
                 self.waiting -= 1
         try:
             yield
         finally:
             with self._changed:
-                self._alone = False
+                self._exclusive = False
                 self._changed.notify_all()

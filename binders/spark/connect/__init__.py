@@ -1,1 +1,1 @@
-"""The engine binder for Spark Connect servers."""
+"""The binder for Spark Connect servers."""

@@ -1,4 +1,4 @@
-"""Which files of a checkpoint a query needs to go on from it: a pure decision.
+"""Selects the files of a checkpoint that a query needs to resume from it: a pure decision.
 
 The layout is Spark's: ``metadata``, ``offsets/BATCH``, ``commits/BATCH``, ``sources/NUMBER/...`` and
 ``state/OPERATOR/PARTITION/[STORE/]VERSION.delta|snapshot``.  After batch N, the state is of version N + 1.
@@ -12,21 +12,21 @@ from collections.abc import Iterable
 
 _LOG = re.compile(r"(offsets|commits)/(\d+)\Z")
 _STATE = re.compile(r"(state/\d+/.+)/(\d+)\.(delta|snapshot)\Z")
-_NOT_OF_SPARK = "speck-attempts/"  # claims of the attempts that have ended
+_LEASES = "speck-attempts/"  # of attempts that have ended; not Spark's
 
-# The batch that was committed last, and the one before: Spark reads the offsets from which it began.
+# The last committed batch and the one before it: Spark reads the offsets at which the last one began.
 _BATCHES = 2
 
 
 def needed(files: Iterable[str]) -> list[str]:
-    """The files, by path below the checkpoint, from which a query goes on; hidden ones are left out.
+    """The files, by path below the checkpoint, from which a query resumes; without hidden ones.
 
-    What is of an unknown layout, as that of another kind of state store, is needed whole.
+    All files of an unknown layout, such as another kind of state store's, are needed.
     """
-    there = [each for each in files if not _is_hidden(each) and not each.startswith(_NOT_OF_SPARK)]
-    committed = max(_batches(there, "commits"), default=-1)
-    bases = _bases(there, committed + 1)
-    return sorted(each for each in there if _is_needed(each, committed, bases))
+    visible = [each for each in files if not _is_hidden(each) and not each.startswith(_LEASES)]
+    committed = max(_batches(visible, "commits"), default=-1)
+    bases = _bases(visible, committed + 1)
+    return sorted(each for each in visible if _is_needed(each, committed, bases))
 
 
 def _batches(files: list[str], log: str) -> list[int]:
@@ -34,7 +34,7 @@ def _batches(files: list[str], log: str) -> list[int]:
 
 
 def _bases(files: list[str], version: int) -> dict[str, int]:
-    """For each folder of state: the version of its newest snapshot that leads to the version wanted."""
+    """For each state folder, the version of its newest snapshot that is not newer than this version."""
     bases: dict[str, int] = defaultdict(int)
     for found in filter(None, map(_STATE.match, files)):
         folder, number, kind = found[1], int(found[2]), found[3]
@@ -53,5 +53,5 @@ def _is_needed(path: str, committed: int, bases: dict[str, int]) -> bool:
 
 
 def _is_hidden(path: str) -> bool:
-    # Check sums and half-written files.
+    # Checksums and partially written files.
     return path.rpartition("/")[2].startswith(".")

@@ -1,8 +1,9 @@
-"""A checkpoint as files that come and go through Spark Connect itself, for sites that share no storage.
+"""Transfers checkpoints as files through Spark Connect, for sites without shared storage.
 
-Spark's own data source for binary files lists and reads them.  They are written as artifacts that a server
-forwards to its default file system (which it does to a local one only when started with
-``spark.sql.artifact.copyFromLocalToFs.allowDestLocal=true``).  A folder goes with a database that is dropped.
+Spark's data source for binary files lists and reads them.  They are written as artifacts that a server
+forwards to its default file system (to a local one only if it was started with
+``spark.sql.artifact.copyFromLocalToFs.allowDestLocal=true``).  A folder is deleted by dropping a database
+that has it as its location.
 """
 
 from __future__ import annotations
@@ -23,23 +24,23 @@ from speck.binder import Snapshot
 from speck.errors import OutcomeUnknown, Rejected
 
 DEADLINE = 120.0  # s, for one request
-GROUP = 16 << 20  # bytes of files that are read in one request, where one file is not larger
+GROUP = 16 << 20  # bytes of files that are read in one request, unless one file is larger
 GROUP_FILES = 500
-PART = 2 << 20  # bytes of a file in one row: a row that is larger than a message is refused
+PART = 2 << 20  # bytes of a file in one row: a row that is larger than a gRPC message is rejected
 
-_HIDDEN = "state/*/_stateSchema"  # of the names with an underscore, listing leaves this one out
-_GONE = ("PATH_NOT_FOUND", "FAILED_READ_FILE")  # of a file that was there when the files were listed
+_HIDDEN = "state/*/_stateSchema"  # not listed by Spark, as its name begins with an underscore
+_GONE = ("PATH_NOT_FOUND", "FAILED_READ_FILE")  # errors of a file that was deleted after it was listed
 _TRIES = 3
 _FORWARD = "forward_to_fs"
 _TRIAL = "speck-check"
 _NOWHERE = "speck-none-such"
-# Where the files tell their own place (in JSON), the place is put in when they are written.
-_TELLS_PLACE = "/_metadata/"
-_PLACE = b"speck:place-of-the-checkpoint"
+# Files that contain their own location (in JSON) are read with a placeholder, replaced when they are written.
+_HAS_LOCATION = "/_metadata/"
+_PLACEHOLDER = b"speck:place-of-the-checkpoint"
 
 
 class CheckpointFiles:
-    """The checkpoints that one server sees; ``base`` is its directory for them.
+    """The checkpoints that are visible to one server; ``base`` is its checkpoint directory.
 
     All methods raise :class:`~speck.errors.Rejected`, :class:`~speck.errors.Unreachable` and
     :class:`~speck.errors.OutcomeUnknown`.
@@ -50,27 +51,27 @@ class CheckpointFiles:
         self._client, self._probe, self._base = client, probe, base.rstrip("/")
 
     def size(self, location: str) -> int:
-        """The bytes of what a query needs to go on, as far as it is there now."""
+        """The size of the files that a query needs to resume, as they are now (bytes)."""
         _, lengths = self._needed(location)
         return sum(lengths.values())
 
     def read(self, location: str) -> Snapshot:
-        """What a query needs to go on; compared with the hashes that the server makes of it."""
+        """The files that a query needs to resume, verified by the server's hashes of them."""
         for _ in range(_TRIES - 1):
             try:
                 return self._read(location)
             except ServerRefused as error:
-                # The store of the state, which may tidy up once more, is not the query that has ended.
+                # The state store may delete old files once more after its query has ended.
                 if not error.error_class.startswith(_GONE):
                     raise
         return self._read(location)
 
-    def place(self, job_name: str, name: str) -> str:
-        """Where a checkpoint of this name is."""
+    def location(self, job_name: str, name: str) -> str:
+        """The location of a checkpoint of this name."""
         return f"{self._base}/{job_name}/{name}"
 
-    def check_place(self) -> None:
-        """Raise unless files can be written below the directory: a small one is, and stays there."""
+    def check_writable(self) -> None:
+        """Check that files can be written below the directory, by writing a small one, which stays there."""
         try:
             self._write(self._base, {_TRIAL: b"Files can be written here.\n"})
         except Rejected as error:
@@ -82,20 +83,22 @@ class CheckpointFiles:
             ) from error
 
     def write(self, location: str, snapshot: Snapshot) -> None:
-        """Write a snapshot, and have the server say what it finds then."""
+        """Write a snapshot, and compare the server's hashes of the written files."""
         root = self._qualified(location)
-        files = {name: _placed(name, content, root) for name, content in snapshot.files.items()}
+        files = {name: _with_location(name, content, root) for name, content in snapshot.files.items()}
         self._write(location, files)
-        # Empty files, which Spark does not list, are none of a checkpoint's.
-        wanted = {name: sha256(content).hexdigest() for name, content in files.items() if content}
+        # Without empty files, which Spark does not list; a checkpoint has none.
+        expected = {name: sha256(content).hexdigest() for name, content in files.items() if content}
         _, found = self._list(location, "sha2(content, 256)")
-        if found != wanted:
-            odd = sorted(set(found.items()) ^ set(wanted.items()))[0][0]
-            reason = f"{self.address} has not got the checkpoint at {location!r} as sent ({odd} differs)"
+        if found != expected:
+            different = sorted(set(found.items()) ^ set(expected.items()))[0][0]
+            reason = (
+                f"{self.address} has not stored the checkpoint at {location!r} as sent ({different} differs)"
+            )
             raise Rejected(reason, address=self.address)
 
     def delete(self, location: str) -> None:
-        """Delete a checkpoint's folder with all that is in it."""
+        """Delete a checkpoint's folder with its content."""
         name = f"speck_{uuid.uuid4().hex}"
         place = self._qualified(location).replace("\\", "\\\\").replace("'", "\\'")
         for statement in (f"CREATE DATABASE {name} LOCATION '{place}'", f"DROP DATABASE {name} CASCADE"):
@@ -115,12 +118,12 @@ class CheckpointFiles:
         for group in _groups(lengths):
             files |= self._contents(root, group)
         if missing := sorted(name for name in lengths if len(files.get(name, b"")) != lengths[name]):
-            reason = f"{self.address} did not give {missing[0]} of {location!r} whole"
+            reason = f"{self.address} did not return {missing[0]} of {location!r} completely"
             raise OutcomeUnknown(reason, address=self.address)
-        return Snapshot(STATE_KIND, {name: _unplaced(name, files[name], root) for name in lengths})
+        return Snapshot(STATE_KIND, {name: _with_placeholder(name, files[name], root) for name in lengths})
 
     def _list(self, location: str, value: str) -> tuple[str, dict[str, Any]]:
-        """The place as the server's file system names it, and an expression's value for each file in it."""
+        """The location as qualified by the server, and the value of an expression for each file in it."""
         columns = ["path", f"{value} AS value"]
         rows = self._rows(_select(_files(location, recursive=True), columns))
         roots = [row["path"] for row in rows if row["path"].endswith("/metadata")]
@@ -146,7 +149,9 @@ class CheckpointFiles:
         whole = {path: b"".join(parts[number] for number in sorted(parts)) for path, parts in pieces.items()}
         for row in rows:
             if sha256(whole[row["path"]]).hexdigest() != row["hash"]:
-                raise OutcomeUnknown(f"{self.address} did not give {row['path']} whole", address=self.address)
+                raise OutcomeUnknown(
+                    f"{self.address} did not return {row['path']} completely", address=self.address
+                )
         return {path.removeprefix(f"{root}/"): content for path, content in whole.items()}
 
     def _rows(self, relation: pb2.Relation) -> list[dict[str, Any]]:
@@ -156,7 +161,7 @@ class CheckpointFiles:
 
     def _write(self, location: str, files: Mapping[str, bytes]) -> None:
         folder = self._forwarded(location)
-        # A session of the place's own, ended before and after: the server keeps what it forwards as long.
+        # A session for this location only, ended before and after: the server retains artifacts until then.
         session = str(uuid.uuid5(uuid.NAMESPACE_URL, f"speck:carriage:{location}"))
         self._client.release(session, for_good=False)
         try:
@@ -166,17 +171,17 @@ class CheckpointFiles:
             self._client.release(session, for_good=False)
 
     def _forwarded(self, location: str) -> str:
-        """The path of a place on the server's default file system."""
-        wanted, default = urlsplit(self._qualified(location)), urlsplit(self._qualified(""))
-        if (wanted.scheme, wanted.netloc) != (default.scheme, default.netloc):
+        """The path of a location on the server's default file system."""
+        target, default = urlsplit(self._qualified(location)), urlsplit(self._qualified(""))
+        if (target.scheme, target.netloc) != (default.scheme, default.netloc):
             raise Rejected(
                 f"{self.address} writes files to {default.scheme}://{default.netloc}, not to {location!r}",
                 address=self.address,
             )
-        return wanted.path
+        return target.path
 
     def _qualified(self, location: str) -> str:
-        """A place as the server's file system names it, which it tells of what it does not find there."""
+        """A location as qualified by the server, from its error about a file that does not exist there."""
         source = _files(f"{location}/{_NOWHERE}").read
         try:
             self._probe.ask(lambda session: self._client.columns(session, source))
@@ -185,11 +190,11 @@ class CheckpointFiles:
             if error.error_class == "PATH_NOT_FOUND" and path.endswith(f"/{_NOWHERE}"):
                 return path.removesuffix(f"/{_NOWHERE}")
             raise
-        raise Rejected(f"{self.address} does not tell where {location!r} is", address=self.address)
+        raise Rejected(f"{self.address} does not report the path of {location!r}", address=self.address)
 
 
 def _files(*paths: str, recursive: bool = False) -> pb2.Relation:
-    # A query at work deletes old files while they are listed; a file that is wanted is read by its own path.
+    # A running query deletes old files while they are listed; a needed file is read by its own path.
     options = {"recursiveFileLookup": "true", "ignoreMissingFiles": "true"} if recursive else {}
     source = pb2.Read.DataSource(format="binaryFile", paths=list(paths), options=options)
     return pb2.Relation(read=pb2.Read(data_source=source))
@@ -204,7 +209,7 @@ def _select(relation: pb2.Relation, expressions: Sequence[str]) -> pb2.Relation:
 
 
 def _groups(lengths: Mapping[str, int]) -> Iterator[list[str]]:
-    """The files in groups that are read at once."""
+    """Groups of files that are read in one request each."""
     group: list[str] = []
     size = 0
     for name, length in lengths.items():
@@ -217,9 +222,9 @@ def _groups(lengths: Mapping[str, int]) -> Iterator[list[str]]:
         yield group
 
 
-def _unplaced(name: str, content: bytes, root: str) -> bytes:
-    return content.replace(root.encode(), _PLACE) if _TELLS_PLACE in name else content
+def _with_placeholder(name: str, content: bytes, root: str) -> bytes:
+    return content.replace(root.encode(), _PLACEHOLDER) if _HAS_LOCATION in name else content
 
 
-def _placed(name: str, content: bytes, root: str) -> bytes:
-    return content.replace(_PLACE, root.encode()) if _TELLS_PLACE in name else content
+def _with_location(name: str, content: bytes, root: str) -> bytes:
+    return content.replace(_PLACEHOLDER, root.encode()) if _HAS_LOCATION in name else content

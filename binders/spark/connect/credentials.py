@@ -1,8 +1,8 @@
-"""Logging in to a Connect server: what is shown to it, and why a connection did not come about.
+"""Login to a Connect server: credentials, and explanations of failed connections.
 
-Spark's server takes a token (``spark.connect.authenticate.token``), and speaks no TLS by itself: that is the
-part of a proxy in front of it, whose certificate ``engine_login.ca_file`` of the site inventory vouches for,
-and which may ask for a certificate of ours.
+Spark's server accepts a token (``spark.connect.authenticate.token``), and has no TLS of its own: a proxy in
+front of it has, whose certificate is verified with ``engine_login.ca_file`` of the site inventory, and which
+may require a client certificate.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 _UNTRUSTED = re.compile(r"CERTIFICATE_VERIFY_FAILED: (?P<why>[^:]+)")
 
-# HTTP/2 begins with such a frame: one that says something else, or nothing.
-_OTHERS = ("Failed parsing HTTP/2", "before receiving SETTINGS frame")
+# gRPC's errors when the other side does not send the SETTINGS frame with which HTTP/2 begins.
+_NOT_HTTP2 = ("Failed parsing HTTP/2", "before receiving SETTINGS frame")
 
-# A server that speaks TLS does so to a client that does not.
+# gRPC's errors of a connection without TLS to a server that expects it.
 _CLOSED = ("Socket closed", "Connection reset by peer", "Broken pipe", "TSI_DATA_CORRUPTED")
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """What opens a server: the token itself, which is never shown, and the paths of PEM files.
+    """The credentials of a server: the token itself, which is not in ``repr``, and paths of PEM files.
 
-    ``tls``: whether it is spoken also where nothing else asks for it.
+    ``tls`` is true if TLS is used even where no other credential requires it.
     """
 
     token: str | None = field(default=None, repr=False)
@@ -46,15 +46,15 @@ class Keys:
 
     @classmethod
     def of(cls, login: Login, tls: bool = False) -> Keys:
-        """The keys of a login, its token as it is now.  Raises :class:`~speck.errors.SecretUnavailable`."""
+        """The keys of a login, with its current token.  Raises :class:`~speck.errors.SecretUnavailable`."""
         token = login.token.reveal() if login.token else None
         return cls(token, login.ca_file, login.certificate_file, login.key_file, tls)
 
 
 def channel_credentials(address: str, host: str, keys: Keys) -> grpc.ChannelCredentials | None:
-    """The credentials of a channel, ``None`` for none.  A token goes over TLS, or to this machine itself.
+    """The credentials of a channel, ``None`` for none.  A token is sent over TLS or to this machine only.
 
-    Raises :class:`~speck.errors.Unreachable` when the token or a file cannot be used.
+    Raises :class:`~speck.errors.Unreachable` if the token or a file cannot be used.
     """
     if keys == Keys():
         return None
@@ -64,25 +64,25 @@ def channel_credentials(address: str, host: str, keys: Keys) -> grpc.ChannelCred
         credentials = _tls(address, keys)
     if keys.token is None:
         return credentials
-    shown = grpc.access_token_call_credentials(checked_token(address, keys.token))
-    return grpc.composite_channel_credentials(credentials, shown)
+    token = grpc.access_token_call_credentials(checked_token(address, keys.token))
+    return grpc.composite_channel_credentials(credentials, token)
 
 
 def connect_failure(details: str, host: str, login: Login) -> str:
-    """gRPC's account of a connection that failed (a line of its library's own terms), in a user's terms."""
+    """Translate gRPC's description of a failed connection into an explanation for the user."""
     untrusted = _UNTRUSTED.search(details)
     if untrusted is not None and "expired" in untrusted["why"]:
         return "its certificate has expired"
     if untrusted is not None:
-        right = f"one that {login.ca_file!r} vouches for" if login.ca_file else "engine_login with a ca_file"
-        return f"its certificate is not trusted: {untrusted['why']} (expected {right})"
+        expected = f"one signed by {login.ca_file!r}" if login.ca_file else "engine_login with a ca_file"
+        return f"its certificate is not trusted: {untrusted['why']} (expected {expected})"
     if "Hostname Verification Check failed" in details:
-        return f"its certificate is not for {host!r} (expected that among its subject alternative names)"
+        return f"its certificate is not for {host!r} (expected that name among its subject alternative names)"
     if "missing selected ALPN property" in details:
         return "its TLS does not offer HTTP/2 (expected ALPN h2)"
     if "WRONG_VERSION_NUMBER" in details:
-        return "it does not speak TLS (with a ca_file, and for a token to another machine, it has to)"
-    if any(words in details for words in _OTHERS):
+        return "it does not speak TLS (expected TLS for a ca_file, or for a token to another machine)"
+    if any(words in details for words in _NOT_HTTP2):
         return "it does not speak HTTP/2 (expected a Spark Connect server's port, which is 15002 by default)"
     if not any(words in details for words in _CLOSED):
         return details
@@ -91,22 +91,26 @@ def connect_failure(details: str, host: str, login: Login) -> str:
             "it closes the connection (expected a Spark Connect server; "
             "if it speaks TLS, engine_login needs a ca_file)"
         )
-    # gRPC does not tell what the server said of us (RFC 8446, section 6.2).
+    # gRPC does not report the alert with which the server rejected our certificate (RFC 8446, section 6.2).
     if login.certificate_file is None:
-        return "it ends the TLS connection (if it asks for a certificate: certificate_file and key_file)"
-    return "it ends the TLS connection (it may not take the certificate of engine_login.certificate_file)"
+        return (
+            "it ends the TLS connection (if it requires a client certificate: certificate_file and key_file)"
+        )
+    return "it ends the TLS connection (it may reject the certificate of engine_login.certificate_file)"
 
 
 def _tls(address: str, keys: Keys) -> grpc.ChannelCredentials:
-    """The files are tried here: gRPC would only say that a handshaker cannot be made."""
+    """TLS credentials; the files are checked here, since gRPC's own error does not name them."""
     context = ssl.create_default_context()
     trusted = certificate = key = None
     if keys.ca_file is not None:
-        with _usable(address, "ca_file", keys.ca_file, "holds no certificate"):
+        with _usable(address, "ca_file", keys.ca_file, "contains no certificate"):
             context.load_verify_locations(keys.ca_file)
             trusted = Path(keys.ca_file).read_bytes()
     if keys.certificate_file is not None and keys.key_file is not None:
-        with _usable(address, "certificate_file", keys.certificate_file, "holds no certificate of key_file"):
+        with _usable(
+            address, "certificate_file", keys.certificate_file, "contains no certificate for key_file"
+        ):
             context.load_cert_chain(keys.certificate_file, keys.key_file, password=str)
             certificate, key = Path(keys.certificate_file).read_bytes(), Path(keys.key_file).read_bytes()
     return grpc.ssl_channel_credentials(trusted, key, certificate)

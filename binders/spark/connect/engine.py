@@ -1,7 +1,7 @@
-"""The binder of Spark Connect: one job is one streaming query in a session of its own.
+"""The binder for Spark Connect: one job is one streaming query in a session of its own.
 
-The session's id is the attempt's, so that whoever knows an attempt finds its query.  A session keeps its
-query when clients come and go, and ends when the job is stopped.
+The session's id is the attempt's, so that the attempt alone identifies its query.  A session outlives its
+clients, and ends when the job is stopped.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from binders.spark.query.options import (
     source_options,
 )
 from binders.spark.query.progress import failure_line, metrics_of, report_line
-from binders.spark.query.spec import CHECKPOINT_SETTING, QUERY_SETTING, RUN_SETTING, ConnectOrders
-from binders.spark.query.text import query_says
+from binders.spark.query.spec import CHECKPOINT_SETTING, QUERY_SETTING, RUN_SETTING, ConnectQuerySpec
+from binders.spark.query.text import status_text
 from speck.binder import Snapshot
 from speck.core.inventory import Inventory
 from speck.core.job import Job
@@ -51,10 +51,12 @@ from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
 
 BUILD_TIMEOUT = 60.0  # s, for a job's code and the analysis of its DataFrame
 FIND_PATIENCE = 10.0  # s, for a query that another launch of the same attempt starts
-STOP_GRACE = 30.0  # s, for the batch in hand
-_FRESH = 1.0  # s, for which what ran there is good enough to promise a slot, and not to refuse one
+STOP_GRACE = 30.0  # s, for the current batch
+_FRESH = (
+    1.0  # s, for which the names of running queries are cached for granting a slot, but not for denying one
+)
 
-_CALM = ("Getting offsets from", "Waiting for")  # of a query's status message: no batch is in hand
+_IDLE = ("Getting offsets from", "Waiting for")  # beginnings of a query's status message between batches
 _WAITING = ("Waiting for data",)
 _STARTING = ("Initializing",)
 
@@ -63,8 +65,8 @@ class ConnectEngine:
     """The engine at one ``sc://HOST:PORT``.  See :class:`speck.binder.EngineBinder` for the methods."""
 
     log_about = (
-        "Spark Connect shows no log: these are the query's last progress reports, its status, and the "
-        "failure that ended it; what the job's code and its functions print stays in the server's own output"
+        "Spark Connect provides no log: these are the query's last progress reports, its status, and the "
+        "failure that ended it; output of the job's code and its functions is in the server's own output"
     )
 
     def __init__(self, address: str, inventory: Inventory) -> None:
@@ -79,19 +81,19 @@ class ConnectEngine:
         self._closed = False
         self._probe = ServerProbe(address, self._client)
         self._files = CheckpointFiles(address, self._client, self._probe, checkpoints_of(self._known))
-        self._promises = Reservations()
-        self._names: frozenset[str] | None = None
-        self._named = (float("-inf"), 0)  # when, and how many promises had ended by then
+        self._reservations: Reservations[int] = Reservations()
+        self._names: frozenset[str] | None = None  # of running queries, as last listed
+        self._listed = (float("-inf"), 0)  # when, and how many reservations had been released by then
         self._guard = threading.Lock()
         self._attempts: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
 
     # -- the contract
 
     def check(self, job: Job, state: State | None) -> None:
-        """Ask for the server's version, its connector, the state, and room; starts nothing.
+        """Check the server's version, its connector, the code, the state, and a free slot; starts nothing.
 
-        Raises :class:`~speck.errors.NoCapacity` when the site's slots are taken by other jobs, or promised to
-        them.  A job with Python functions is refused by a server whose Python is another.
+        Raises :class:`~speck.errors.NoCapacity` when the site's slots are used by other jobs, or reserved for
+        them.  A job with Python functions is rejected if the server has another version of Python.
         """
         self._launcher.warm_up()
         self._probe.check_version()
@@ -100,79 +102,82 @@ class ConnectEngine:
         self._check_python(job)
         if state is not None:
             self._check_state(state, job)
-        self._check_room(job)
+        self._reserve_slot(job)
 
     def submit(self, job: Job, attempt: Attempt) -> Handle:
         """Start the job's query in the attempt's session.
 
-        Raises :class:`~speck.errors.Rejected` when the job's code or Spark refuses, in which case nothing
-        runs, and :class:`~speck.errors.OutcomeUnknown` when it is not known whether the query runs.
+        Raises :class:`~speck.errors.Rejected` when the job's code fails or Spark rejects it, in which case
+        nothing runs, and :class:`~speck.errors.OutcomeUnknown` when the query may or may not run.
         """
         with self._guard:
-            one_at_a_time = self._attempts.setdefault(attempt.id, threading.Lock())
+            attempt_lock = self._attempts.setdefault(attempt.id, threading.Lock())
         try:
-            with one_at_a_time:
+            with attempt_lock:
                 return self.find(attempt) or self._launch(job, attempt)
         finally:
-            self._promises.end(job.job_name)
+            self._reservations.release(job.job_name)
 
     def find(self, attempt: Attempt) -> Handle | None:
-        """The query of the attempt, also one that has failed; asks nothing but the attempt's session."""
+        """The query of the attempt, also one that has failed; queries the attempt's session only."""
         session = _session_of(attempt)
         if not self._client.session_exists(session):
             return None
         names = [QUERY_SETTING, RUN_SETTING, CHECKPOINT_SETTING]
-        left = self._client.settings(session, names)
+        stored = self._client.settings(session, names)
         query = self._active(session, attempt.job_name)
-        if query is None and QUERY_SETTING in left and RUN_SETTING in left:
-            query = Query(left[QUERY_SETTING], left[RUN_SETTING])
+        if query is None and QUERY_SETTING in stored and RUN_SETTING in stored:
+            query = Query(stored[QUERY_SETTING], stored[RUN_SETTING])
         if query is None:
             return None
-        checkpoint = left.get(CHECKPOINT_SETTING) or checkpoint_of(attempt, self._known)
+        checkpoint = stored.get(CHECKPOINT_SETTING) or checkpoint_of(attempt, self._known)
         return self._handle(attempt, query, checkpoint)
 
     def status(self, handle: Handle) -> JobStatus:
-        """What the server says of the query; LOST when it does not know the session or the query."""
+        """The status of the query; LOST when the server does not know the session or the query."""
         try:
             state, message = self._observe(handle)
         except (Unreachable, OutcomeUnknown) as error:
             state, message = JobState.UNKNOWN, str(error)
         except ServerRefused as error:
-            state, message = _state_of_refusal(error), str(error)
+            state, message = _state_of_error(error), str(error)
         return JobStatus(state, time.time(), message)
 
     def statuses(self, handles: Iterable[Handle]) -> dict[str, JobStatus]:
         """The statuses of many jobs by ``engine_id``.
 
-        One question where the server can say what runs, and three more for each job that does not.  It costs
-        as much as nine jobs asked one by one, which takes longer on a busy machine: their answers add up.
+        One request if the server can list its queries, and three more for each job that does not run.  The
+        list costs as much as nine jobs queried one by one, but those add up on a busy machine.
         """
-        asked = list(handles)
+        jobs = list(handles)
         try:
-            running = self._probe.running() if len(asked) > 1 else None
+            running = self._probe.running() if len(jobs) > 1 else None
         except BinderError as error:
             unknown = JobStatus(JobState.UNKNOWN, time.time(), str(error))
-            return {each.engine_id: unknown for each in asked}
+            return {each.engine_id: unknown for each in jobs}
         runs, now = {query.run_id for query in running or ()}, time.time()
-        at_work = JobStatus(JobState.RUNNING, now)
+        is_running = JobStatus(JobState.RUNNING, now)
         return {
-            each.engine_id: at_work if _query_of(each).run_id in runs else self.status(each) for each in asked
+            each.engine_id: is_running if _query_of(each).run_id in runs else self.status(each)
+            for each in jobs
         }
 
     def running(self) -> list[Found]:
         """The queries of all sessions, each by its run's id.
 
-        Whose they are is not told.  Raises :class:`~speck.errors.Rejected` where the server cannot say.
+        Without their owners.  Raises :class:`~speck.errors.Rejected` if the server cannot list them.
         """
         running = self._probe.running()
         if running is None:
-            raise Rejected(f"{self.address} does not say which queries it runs", address=self.address)
+            raise Rejected(
+                f"{self.address} cannot list its queries (expected a local master)", address=self.address
+            )
         return [Found(query.run_id, query.name) for query in running]
 
     def stop(self, handle: Handle, keep_state: bool) -> State | None:
-        """Let the batch in hand end (for ``stop_grace`` seconds), stop the query, end its session.
+        """Wait for the end of the current batch (``stop_grace`` seconds), stop the query, end its session.
 
-        The state is the query's checkpoint; ``None`` when there is none at its place.
+        The state is the query's checkpoint; ``None`` if there is none at its location.
         """
         if self._client.session_exists(handle.engine_id):
             self._end_query(handle)
@@ -183,27 +188,27 @@ class ConnectEngine:
         return state if self._probe.has_checkpoint(state.location) else None
 
     def left_state(self, handle: Handle) -> State | None:
-        """The query's checkpoint; whether it can be read there, another engine must tell."""
+        """The query's checkpoint; the engine that is to read it must check that it can."""
         return State(STATE_KIND, handle.details["checkpoint"])
 
     def metrics(self, handle: Handle) -> JobMetrics:
-        """The numbers of the last progress report.  Raises :class:`~speck.errors.Rejected` of a lost job."""
+        """The metrics of the last progress report.  Raises :class:`~speck.errors.Rejected` for a lost job."""
         report = self._client.last_progress(handle.engine_id, _query_of(handle))
         return metrics_of(report, time.time())
 
     def has_worked(self, handle: Handle) -> bool:
-        """Whether the query has been through a batch, or waits for data."""
+        """True if the query has completed a batch, or waits for data."""
         session, query = handle.engine_id, _query_of(handle)
         if self._client.query_status(session, query).message.startswith(_WAITING):
             return True
         return self._client.last_progress(session, query) is not None
 
     def capacity(self) -> Capacity:
-        """What the site and the server tell.
+        """The capacity according to the inventory and the server.
 
-        ``slots`` and ``memory`` are the inventory's where it has them; ``memory`` else the heap's limit of
-        the server's driver.  ``cores`` is Spark's default parallelism.  ``slots_free`` is told where the
-        server runs its queries in its own process (a local master).  ``memory_free`` is not told.
+        ``slots`` and ``memory`` are the inventory's where it has them, or else ``memory`` is the limit of the
+        heap of the server's driver.  ``cores`` is Spark's default parallelism.  ``slots_free`` is known if
+        the server runs its queries in its own process (a local master).  ``memory_free`` is unknown.
         """
         slots = self._known.slots
         running = self._probe.running() if slots is not None else None
@@ -215,27 +220,27 @@ class ConnectEngine:
         )
 
     def log_tail(self, handle: Handle, lines: int) -> list[str]:
-        """A line for each batch reported on, then the query's status, then its failure with all causes."""
+        """A line for each reported batch, then the query's status, then its failure with all causes."""
         session, query = handle.engine_id, _query_of(handle)
         status = self._client.query_status(session, query)
-        said = [report_line(each) for each in self._client.recent_progress(session, query)]
-        said.append(f"{'active' if status.active else 'ended'}: {query_says(status.message)}")
+        tail = [report_line(each) for each in self._client.recent_progress(session, query)]
+        tail.append(f"{'active' if status.active else 'ended'}: {status_text(status.message)}")
         if not status.active:
-            said += (self._client.query_exception(session, query) or "").splitlines()
-        return said[-lines:]
+            tail += (self._client.query_exception(session, query) or "").splitlines()
+        return tail[-lines:]
 
     def checkup(self) -> Checkup:
         """See :func:`binders.spark.connect.healthcheck.connect_checkup`."""
         return connect_checkup(self._client, self._probe)
 
-    # -- state that others are to read (speck.binder.CarriesState)
+    # -- state for other engines (speck.binder.StateTransferable)
 
     def state_of(self, handle: Handle) -> State | None:
         """The query's checkpoint."""
         return State(STATE_KIND, handle.details["checkpoint"])
 
     def state_fault(self, state: State) -> str | None:
-        """Why no query could go on from the state here; ``None`` when its checkpoint is seen."""
+        """The reason why no query can resume from the state here; ``None`` if its checkpoint is visible."""
         if state.kind != STATE_KIND:
             return f"state of kind {state.kind!r} is not Spark's (expected {STATE_KIND})"
         if not self._probe.has_checkpoint(state.location):
@@ -243,7 +248,7 @@ class ConnectEngine:
         return None
 
     def state_size(self, state: State) -> int:
-        """The bytes of the checkpoint's files that a query would need."""
+        """The size of the checkpoint's files that a query needs (bytes)."""
         return self._files.size(state.location)
 
     def read_state(self, state: State) -> Snapshot:
@@ -251,15 +256,15 @@ class ConnectEngine:
         return self._files.read(state.location)
 
     def state_place(self, job_name: str, name: str) -> State:
-        """A folder of the name, beside the job's other checkpoints."""
-        return State(STATE_KIND, self._files.place(job_name, name), self.address)
+        """A folder of this name, beside the job's other checkpoints."""
+        return State(STATE_KIND, self._files.location(job_name, name), self.address)
 
     def check_state_place(self, job_name: str) -> None:
-        """Write a small file to the directory of checkpoints."""
-        self._files.check_place()
+        """Write a small file to the checkpoint directory."""
+        self._files.check_writable()
 
     def write_state(self, state: State, snapshot: Snapshot) -> None:
-        """Write the files of a checkpoint, and compare their hashes as the server makes them."""
+        """Write the files of a checkpoint, and verify them by the server's hashes."""
         self._files.write(state.location, snapshot)
 
     def delete_state(self, state: State) -> None:
@@ -267,7 +272,7 @@ class ConnectEngine:
         self._files.delete(state.location)
 
     def close(self) -> None:
-        """Close the channel and let go of the launcher; sessions and queries stay."""
+        """Close the channel and release the launcher; sessions and queries stay."""
         if not self._closed:
             self._closed = True
             self._client.close()
@@ -276,18 +281,18 @@ class ConnectEngine:
     # -- starting
 
     def _launch(self, job: Job, attempt: Attempt) -> Handle:
-        orders = self._orders(job, attempt)
-        answer = self._launcher.launch(orders.to_json(), self.build_timeout)
+        spec = self._query_spec(job, attempt)
+        answer = self._launcher.launch(spec.to_json(), self.build_timeout)
         kind, message = answer["kind"], answer.get("message", "")
         if kind == "started":
-            return self._handle(attempt, Query(answer["query"], answer["run"]), orders.checkpoint)
+            return self._handle(attempt, Query(answer["query"], answer["run"]), spec.checkpoint)
         found = self._await_found(attempt) if kind in ("exists", "no_answer") else None
         if found is None:
-            raise self._undone(job, orders.session, kind, message)
+            raise self._launch_error(job, spec.session, kind, message)
         return found
 
     def _await_found(self, attempt: Attempt) -> Handle | None:
-        """The query that another launch of the same attempt has started or is about to."""
+        """The query that another launch of the same attempt has started or is about to start."""
         deadline = time.monotonic() + FIND_PATIENCE
         while time.monotonic() < deadline:
             try:
@@ -299,27 +304,27 @@ class ConnectEngine:
             time.sleep(0.1)
         return None
 
-    def _undone(self, job: Job, session: str, kind: str, message: str) -> BinderError:
-        # With its session ended, nothing that the launch may have started goes on.
+    def _launch_error(self, job: Job, session: str, kind: str, message: str) -> BinderError:
+        # Ending the session also ends a query that the launch may have started.
         what = f"job {job.job_name!r} ({job.entry_class} of {Path(job.job_path).name})"
         try:
             self._client.release(session)
         except (Unreachable, OutcomeUnknown) as error:
             kind, message = "no_answer", f"{message} ({error})"
         if kind == "no_answer":
-            reason = f"{what}: whether {self.address} has started it is not known: {message}"
+            reason = f"{what} may or may not have been started by {self.address}: {message}"
             return OutcomeUnknown(reason, address=self.address)
         if kind == "timeout":
             message = f"its code did not come to a started query in {self.build_timeout:g} s"
         elif kind == "died":
             message = f"its code ended the process that ran it ({message})"
         elif "SESSION_CLOSED" in message:
-            message = "this attempt has ended before (a new one is needed)"
+            message = "this attempt has ended before (expected a new attempt)"
         return Rejected(f"{what} cannot be started on {self.address}: {message}", address=self.address)
 
-    def _orders(self, job: Job, attempt: Attempt) -> ConnectOrders:
+    def _query_spec(self, job: Job, attempt: Attempt) -> ConnectQuerySpec:
         keys = self._endpoint.keys
-        return ConnectOrders(
+        return ConnectQuerySpec(
             host=self._endpoint.host,
             port=self._endpoint.port,
             token=keys.token,
@@ -361,32 +366,32 @@ class ConnectEngine:
             raise Rejected(f"{what}, which {self.address} cannot run: {fault}", address=self.address)
 
     def _rehearse(self, job: Job) -> dict[str, str]:
-        """Run the job's code up to its plan, in a session that is ended again; the launcher's answer."""
+        """Run the job's code up to its plan, in a temporary session; returns the launcher's answer."""
         attempt = Attempt(id=uuid.uuid4().hex, job_name=job.job_name, number=0, session="speck-rehearsal")
-        orders = replace(self._orders(job, attempt), rehearsal=True)
+        spec = replace(self._query_spec(job, attempt), rehearsal=True)
         try:
-            return self._launcher.launch(orders.to_json(), self.build_timeout)
+            return self._launcher.launch(spec.to_json(), self.build_timeout)
         finally:
-            self._client.release(orders.session)
+            self._client.release(spec.session)
 
     def _check_state(self, state: State, job: Job) -> None:
         fault = self.state_fault(state)
         if fault is not None:
-            advice = "checkpoint_dir of the sites must be one that all of them see"
+            advice = "expected checkpoint_dir of the sites to be visible to all of them"
             raise Rejected(f"job {job.job_name!r}: {fault} ({advice})", address=self.address)
 
-    def _check_room(self, job: Job) -> None:
-        """See that a slot is free; its own comes free first, and those promised to others do not count."""
+    def _reserve_slot(self, job: Job) -> None:
+        """Reserve a slot; the job's own is released first, and those reserved for others are not free."""
         slots = self._known.slots
         if slots is None:
             return
-        with self._promises.deciding(job.job_name) as promised:
+        with self._reservations.deciding(job.job_name, 1) as reserved:
             for fresh in (False, True):
-                names = self._names_at_work(fresh)
+                names = self._running_names(fresh)
                 if names is None:
                     return
                 others = names - {job.job_name}
-                taken = slots_taken(others, 0, promised)
+                taken = slots_taken(others, 0, reserved)
                 if taken < slots:
                     return
             raise no_slot(self.address, job.job_name, slots, len(others), taken)
@@ -397,17 +402,17 @@ class ConnectEngine:
             what = f"job {job.job_name!r} ({job.entry_class} of {Path(job.job_path).name})"
             raise Rejected(f"{what} cannot be started on {self.address}: {fault}", address=self.address)
 
-    def _names_at_work(self, fresh: bool) -> frozenset[str] | None:
-        """The names of what runs there, as of a moment ago unless ``fresh``; ``None`` if it cannot say.
+    def _running_names(self, fresh: bool) -> frozenset[str] | None:
+        """The names of the running queries, cached unless ``fresh``; ``None`` if the server cannot list them.
 
-        Looked at anew when a job that had a promise may have come since.
+        Listed again after a reservation was released, since its job may have started.
         """
-        looked, ended = self._named
-        if fresh or time.monotonic() > looked + _FRESH or ended != self._promises.ended:
-            now, ended = time.monotonic(), self._promises.ended
+        listed_at, released = self._listed
+        if fresh or time.monotonic() > listed_at + _FRESH or released != self._reservations.released:
+            now, released = time.monotonic(), self._reservations.released
             running = self._probe.running()
             self._names = None if running is None else frozenset(query.name for query in running)
-            self._named = (now, ended)
+            self._listed = (now, released)
         return self._names
 
     # -- observing and stopping
@@ -422,7 +427,7 @@ class ConnectEngine:
         status = self._client.query_status(session, query)
         if status.active:
             starting = status.message.startswith(_STARTING)
-            return JobState.STARTING if starting else JobState.RUNNING, query_says(status.message)
+            return JobState.STARTING if starting else JobState.RUNNING, status_text(status.message)
         failure = self._client.query_exception(session, query)
         if failure is not None:
             return JobState.FAILED, failure_line(failure)
@@ -431,25 +436,25 @@ class ConnectEngine:
     def _end_query(self, handle: Handle) -> None:
         session, query = handle.engine_id, _query_of(handle)
         try:
-            if self._await_calm(session, query):
+            if self._await_batch_end(session, query):
                 self._client.stop_query(session, query)
         except ServerRefused as error:
-            # Gone in between, or so long ended that Spark has forgotten it: there is nothing to stop.
-            if _state_of_refusal(error) is not JobState.LOST:
+            # Ended in between, or so long ago that Spark has forgotten it: there is nothing to stop.
+            if _state_of_error(error) is not JobState.LOST:
                 raise
 
-    def _await_calm(self, session: str, query: Query) -> bool:
-        """Wait until no batch is in hand, at most ``stop_grace`` seconds; False when the query has ended."""
+    def _await_batch_end(self, session: str, query: Query) -> bool:
+        """Wait for the end of the current batch, at most ``stop_grace`` seconds; False if the query ended."""
         deadline, pause = time.monotonic() + self.stop_grace, 0.01
         while time.monotonic() < deadline:
             status = self._client.query_status(session, query)
             if not status.active:
                 return False
-            if not status.in_trigger or status.message.startswith(_CALM):
+            if not status.in_trigger or status.message.startswith(_IDLE):
                 return True
             time.sleep(pause)
             pause = min(pause * 1.5, 0.2)
-        return True  # the batch is broken off, and comes again from the checkpoint
+        return True  # the batch is aborted, and repeated from the checkpoint
 
 
 def _session_of(attempt: Attempt) -> str:
@@ -460,6 +465,6 @@ def _query_of(handle: Handle) -> Query:
     return Query(handle.details["query"], handle.details["run"], handle.details["job"])
 
 
-def _state_of_refusal(error: ServerRefused) -> JobState:
+def _state_of_error(error: ServerRefused) -> JobState:
     lost = error.of_session or "STREAMING_QUERY" in error.error_class
     return JobState.LOST if lost else JobState.UNKNOWN

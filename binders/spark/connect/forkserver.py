@@ -5,9 +5,9 @@ The process is single-threaded and opens no gRPC channel, so that forking it is 
 :mod:`binders.spark.connect.launcher` as ``python -m binders.spark.connect.forkserver FD``, with one end of a
 socket pair.
 
-The protocol: a request is the time that the child may take (a double, seconds) and, beside it, one end of a
-socket pair over which the child reads its orders and writes its answer.  When the other end of the control
-socket is gone, as when the coordinator was killed, everything here ends.
+The protocol: a request is the child's time limit (a double, seconds) together with one end of a socket pair
+over which the child reads the specification of a query and writes its answer.  When the other end of the
+control socket is closed, as when the coordinator was killed, the process and all children end.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from dataclasses import dataclass
 
 REQUEST = struct.Struct("d")
 
-_POLL = 0.2  # s, between looks at the children
+_POLL = 0.2  # s, between checks of the children
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 @dataclass(slots=True)
 class Child:
-    """A forked child: until when it may live (monotonic, s), and the socket on which it answers."""
+    """A forked child: its deadline (monotonic, s), and the socket on which it answers."""
 
     deadline: float
     answer: socket.socket
@@ -41,14 +41,14 @@ class Child:
 
 
 def serve(control: socket.socket) -> None:
-    """Fork children for requests until the control socket is closed; then kill what is left."""
+    """Fork children for requests until the control socket is closed; then kill the remaining ones."""
     children: dict[int, Child] = {}
     try:
         while True:
             readable, _, _ = select.select([control], [], [], _POLL if children else None)
             if readable and not _accept(control, children):
                 return
-            _look_after(children)
+            _supervise(children)
     finally:
         for pid in children:
             _kill(pid)
@@ -75,7 +75,7 @@ def _run_child(answer: socket.socket, parent: int) -> None:
     # Never returns, and leaves by os._exit: PySpark's exit handlers would wait, and could end the session.
     status = 1
     try:
-        os.setsid()  # what the job's code starts is killed with it
+        os.setsid()  # processes that the job's code starts are killed with the child
         _die_with(parent)
         from binders.spark.connect.forked_child import answer_one
 
@@ -92,22 +92,22 @@ def _die_with(parent: int) -> None:
         os._exit(1)
 
 
-def _look_after(children: dict[int, Child]) -> None:
+def _supervise(children: dict[int, Child]) -> None:
     now = time.monotonic()
     for pid, child in list(children.items()):
         if child.deadline < now:
             child.overdue = True
             _kill(pid)
-        # Looked at without reaping first: its number, and its group's, stay its own until then.
+        # Without reaping it first: until then its process id, and its group's, are not reused.
         if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
             _kill(pid)
             _, status = os.waitpid(pid, 0)
-            _answer_for_the_dead(child, status)
+            _answer_for(child, status)
             del children[pid]
 
 
-def _answer_for_the_dead(child: Child, status: int) -> None:
-    # A child that answered has shut the socket down, and nothing more can be written.
+def _answer_for(child: Child, status: int) -> None:
+    # A child that has answered has shut the socket down, so that this write fails.
     kind = "timeout" if child.overdue else "died"
     code = os.waitstatus_to_exitcode(status)
     with contextlib.suppress(OSError):
@@ -116,15 +116,15 @@ def _answer_for_the_dead(child: Child, status: int) -> None:
 
 
 def _kill(pid: int) -> None:
-    for kill in (os.killpg, os.kill):  # the group is there once the child has made it
+    for kill in (os.killpg, os.kill):  # the group exists once the child has created it
         with contextlib.suppress(ProcessLookupError, PermissionError):
             kill(pid, signal.SIGKILL)
 
 
 def main() -> None:
-    """Import what every child needs, then serve."""
+    """Import the modules that every child needs, then serve."""
     control = socket.socket(fileno=int(sys.argv[1]))
-    os.dup2(2, 1)  # what a job's code prints belongs into the log
+    os.dup2(2, 1)  # output of a job's code goes to the log
     import binders.spark.connect.forked_child  # noqa: F401
 
     gc.collect()

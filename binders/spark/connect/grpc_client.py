@@ -1,9 +1,9 @@
-"""The part of Spark Connect's gRPC protocol that SpecK speaks from the coordinator.
+"""Client for the part of Spark Connect's gRPC protocol that the coordinator uses.
 
-The requests are made here and not by :class:`pyspark.sql.connect.session.SparkSession`, for three reasons:
-that client retries for ten minutes, where a coordinator needs a deadline; it opens a channel a session, where
-one a server is enough; and most of its requests create the session they name, so that asking after a lost job
-would leave a session behind at every look.  ``GetStatus`` creates none.
+:class:`pyspark.sql.connect.session.SparkSession` is not used, for three reasons: it retries for ten minutes,
+where a coordinator needs a deadline; it opens a channel for each session, where one for each server suffices;
+and most of its requests create the session they name, so that each poll of a lost job would create a session.
+``GetStatus`` creates none.
 
 The protocol: ``spark/connect/base.proto`` and ``commands.proto`` of Spark 4.3.
 """
@@ -34,16 +34,16 @@ from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
 USER = "speck"
 DEFAULT_PORT = 15002
 
-QUICK = 10.0  # s, for what a server answers from memory
-SLOW = 45.0  # s, for what it has to analyse, or to load classes for
+QUICK = 10.0  # s, for requests that a server answers from memory
+SLOW = 45.0  # s, for requests that need an analysis, or class loading
 
 _CONNECT_TIMEOUT = 3.0
 _MEGABYTE = 1 << 20
-_PIECE = 256 * 1024  # bytes of an artifact in one message
+_CHUNK = 256 * 1024  # bytes of an artifact in one message
 
 _OPTIONS = (
     ("grpc.max_receive_message_length", 64 * _MEGABYTE),
-    # A channel that failed would answer with its old failure for up to two minutes otherwise.
+    # Otherwise a channel that failed repeats its old failure for up to two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.keepalive_time_ms", 60_000),
@@ -51,12 +51,12 @@ _OPTIONS = (
 )
 
 
-_TLS = "/;use_ssl=true"  # of an address, as Spark writes it
+_TLS = "/;use_ssl=true"  # the suffix of an address, as in Spark
 _SIMPLE = pb2.AnalyzePlanRequest.Explain.EXPLAIN_MODE_SIMPLE
 
 
 class ServerRefused(Rejected):
-    """A refusal with Spark's own error class, such as ``DATA_SOURCE_NOT_FOUND``, and its parameters."""
+    """Spark answered with an error; with its error class, such as ``DATA_SOURCE_NOT_FOUND``."""
 
     def __init__(
         self, message: str, *, address: str, error_class: str, parameters: Mapping[str, str] | None = None
@@ -67,13 +67,13 @@ class ServerRefused(Rejected):
 
     @property
     def of_session(self) -> bool:
-        """Whether it is because the server does not know the session, or has closed it."""
+        """True if the server does not know the session, or has closed it."""
         return self.error_class.startswith("INVALID_HANDLE.SESSION")
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a Connect server is, and how to log in there."""
+    """Host, port and login of a Connect server."""
 
     host: str
     port: int
@@ -82,7 +82,7 @@ class Endpoint:
 
     @property
     def keys(self) -> Keys:
-        """What opens it, as it is now.  Raises :class:`~speck.errors.SecretUnavailable`."""
+        """The current credentials.  Raises :class:`~speck.errors.SecretUnavailable`."""
         return Keys.of(self.login, self.tls)
 
     def __repr__(self) -> str:
@@ -100,7 +100,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class QueryStatus:
-    """What a server says of a query (``StreamingQueryStatus`` of Spark)."""
+    """A query's status (``StreamingQueryStatus`` of Spark)."""
 
     active: bool
     in_trigger: bool
@@ -119,12 +119,14 @@ def endpoint_of(address: str, login: Login = Login()) -> Endpoint:  # noqa: B008
         host, port = None, None
     tls = parts.path == _TLS if host is not None else False
     if host is None or parts.scheme != "sc" or (parts.path.strip("/") and not tls):
-        raise Rejected(f"{address!r} is no Spark Connect address (expected sc://HOST:PORT)", address=address)
+        raise Rejected(
+            f"{address!r} is not a Spark Connect address (expected sc://HOST:PORT)", address=address
+        )
     return Endpoint(host, port or DEFAULT_PORT, login, tls)
 
 
 def open_channel(host: str, port: int, keys: Keys) -> grpc.Channel:
-    """A channel to a server.  Raises :class:`~speck.errors.Unreachable` when the login cannot be used."""
+    """A channel to a server.  Raises :class:`~speck.errors.Unreachable` if the login cannot be used."""
     target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     credentials = channel_credentials(f"sc://{target}", host, keys)
     if credentials is None:
@@ -146,12 +148,12 @@ class ConnectClient:
         self._lock = threading.Lock()
         self._channel: grpc.Channel | None = None
         self._keys: Keys | None = None  # those that the channel was opened with
-        self._trusted = False  # the last call found the server there
+        self._reachable = False  # the last call reached the server
 
     def close(self) -> None:
         """Close the channel; no session is touched."""
         with self._lock:
-            channel, self._channel, self._trusted = self._channel, None, False
+            channel, self._channel, self._reachable = self._channel, None, False
             self._keys = None
         if channel is not None:
             channel.close()
@@ -159,7 +161,7 @@ class ConnectClient:
     # -- sessions
 
     def session_exists(self, session: str) -> bool:
-        """Whether the server knows the session; never creates it."""
+        """True if the server knows the session; never creates it."""
         request = pb2.GetStatusRequest(session_id=session, user_context=_user())
         request.operation_status.SetInParent()
         try:
@@ -171,9 +173,9 @@ class ConnectClient:
         return True
 
     def release(self, session: str, *, for_good: bool = True) -> None:
-        """End a session, its queries and files included; of one that the server does not know: nothing.
+        """End a session with its queries and files; nothing if the server does not know it.
 
-        One that has not ended ``for_good`` may be begun anew.
+        A session that was not ended ``for_good`` may be created again.
         """
         request = pb2.ReleaseSessionRequest(session_id=session, user_context=_user())
         request.allow_reconnect = not for_good
@@ -181,8 +183,8 @@ class ConnectClient:
 
     def settings(self, session: str, names: Sequence[str]) -> dict[str, str]:
         """The settings of these names that have a value."""
-        wanted = pb2.ConfigRequest.GetOption(keys=list(names))
-        operation = pb2.ConfigRequest.Operation(get_option=wanted)
+        requested = pb2.ConfigRequest.GetOption(keys=list(names))
+        operation = pb2.ConfigRequest.Operation(get_option=requested)
         request = pb2.ConfigRequest(session_id=session, user_context=_user(), operation=operation)
         answer = self._unary("Config", request, QUICK)
         return {pair.key: pair.value for pair in answer.pairs if pair.HasField("value")}
@@ -202,7 +204,7 @@ class ConnectClient:
         return cast(str, self._unary("AnalyzePlan", request, SLOW).spark_version.version)
 
     def columns(self, session: str, source: pb2.Read) -> list[str]:
-        """The names of a source's columns; analyses it, reads nothing of it."""
+        """The names of a source's columns; analyzes the source without reading it."""
         plan = pb2.Plan(root=pb2.Relation(read=source))
         request = self._analysis(session, schema=pb2.AnalyzePlanRequest.Schema(plan=plan))
         answer = self._unary("AnalyzePlan", request, SLOW)
@@ -218,17 +220,17 @@ class ConnectClient:
         """The one value of a relation of one row of one text."""
         for row in self.rows(session, relation, SLOW):
             return str(next(iter(row.values())))
-        raise OutcomeUnknown(f"{self.address} gave no row where one was asked for", address=self.address)
+        raise OutcomeUnknown(f"{self.address} returned no row (expected one)", address=self.address)
 
     def rows(self, session: str, relation: pb2.Relation, deadline: float) -> list[dict[str, Any]]:
-        """The rows of a relation, by name of column; all in memory.  Of a command: what it answers."""
+        """The rows of a relation, by column name, all in memory; for a command, its result."""
         import pyarrow  # type: ignore[import-untyped]
 
         batches = self._execute(session, pb2.Plan(root=relation), "arrow_batch", deadline)
         return [row for each in batches for row in pyarrow.ipc.open_stream(each.data).read_all().to_pylist()]
 
     def upload(self, session: str, files: Mapping[str, bytes], deadline: float) -> None:
-        """Bring artifacts, by name, to a session; a name says what the server does with the content."""
+        """Upload artifacts, by name, to a session; the name determines how the server handles the content."""
         requests = (
             pb2.AddArtifactsRequest(session_id=session, user_context=_user(), **part)
             for name, content in files.items()
@@ -241,7 +243,9 @@ class ConnectClient:
             raise self._translated(error) from error
         arrived = {each.name for each in answer.artifacts if each.is_crc_successful}
         if missing := sorted(files.keys() - arrived):
-            raise OutcomeUnknown(f"{self.address} did not get {missing[0]} whole", address=self.address)
+            raise OutcomeUnknown(
+                f"{self.address} did not receive {missing[0]} completely", address=self.address
+            )
 
     # -- streaming queries
 
@@ -258,7 +262,7 @@ class ConnectClient:
         return QueryStatus(status.is_active, status.is_trigger_active, status.status_message)
 
     def query_exception(self, session: str, query: Query) -> str | None:
-        """Why a query failed, in Spark's words (many lines, the causes among them), or ``None``."""
+        """Spark's description of a query's failure (many lines, with causes), or ``None``."""
         result = self._query(session, query, QUICK, exception=True).exception
         if not result.HasField("exception_message"):
             return None
@@ -270,7 +274,7 @@ class ConnectClient:
         return reports[-1] if reports else None
 
     def recent_progress(self, session: str, query: Query) -> list[str]:
-        """The JSON of the progress reports that the server remembers of a query, oldest first."""
+        """The JSON of the progress reports that the server retains of a query, oldest first."""
         return list(
             self._query(session, query, QUICK, recent_progress=True).recent_progress.recent_progress_json
         )
@@ -279,7 +283,7 @@ class ConnectClient:
         """Stop a query at once; returns when it has stopped."""
         self._query(session, query, SLOW, stop=True)
 
-    # -- the calls themselves
+    # -- calls and errors
 
     def _query(self, session: str, query: Query, deadline: float, **command: Any) -> Any:
         identity = pb2.StreamingQueryInstanceId(id=query.id, run_id=query.run_id)
@@ -290,18 +294,18 @@ class ConnectClient:
     def _command(self, session: str, command: pb2.Command, result: str, deadline: float) -> Any:
         results = self._execute(session, pb2.Plan(command=command), result, deadline)
         if not results:
-            raise OutcomeUnknown(f"{self.address} gave no {result}", address=self.address)
+            raise OutcomeUnknown(f"{self.address} returned no {result}", address=self.address)
         return results[0]
 
     def _execute(self, session: str, plan: pb2.Plan, result: str, deadline: float) -> list[Any]:
-        # Read to the end: a call that is given up before is cancelled on the server too.
+        # Read to the end: a call that is dropped before is cancelled on the server too.
         request = pb2.ExecutePlanRequest(session_id=session, user_context=_user(), plan=plan)
         stub = self._stub()
         try:
             answers = list(stub.ExecutePlan(request, timeout=deadline))
         except grpc.RpcError as error:
             raise self._translated(error) from error
-        self._trusted = True
+        self._reachable = True
         return [getattr(answer, result) for answer in answers if answer.HasField(result)]
 
     def _analysis(self, session: str, **analysis: Any) -> pb2.AnalyzePlanRequest:
@@ -313,51 +317,50 @@ class ConnectClient:
             answer = getattr(stub, method)(request, timeout=deadline)
         except grpc.RpcError as error:
             raise self._translated(error) from error
-        self._trusted = True
+        self._reachable = True
         return answer
 
     def _stub(self) -> Any:
-        if not self._trusted:
+        if not self._reachable:
             self._reach()
         with self._lock:
             keys = self._endpoint.keys
-            if self._channel is None or keys != self._keys:  # a token that was changed is used at once
-                # The old channel ends with the calls that are under way.
+            if self._channel is None or keys != self._keys:  # a changed token is used at once
+                # The old channel ends with its calls in progress.
                 self._channel = open_channel(self._endpoint.host, self._endpoint.port, keys)
                 self._keys = keys
             return SparkConnectServiceStub(self._channel)  # type: ignore[no-untyped-call]
 
     def _reach(self) -> None:
-        # A gRPC call to a host that drops packets only tells that time is up, not that nobody is there.
+        # A gRPC call to a host that drops packets reports a timeout only, not that the host is unreachable.
         endpoint = (self._endpoint.host, self._endpoint.port)
         try:
             socket.create_connection(endpoint, timeout=_CONNECT_TIMEOUT).close()
-        except (OSError, UnicodeError) as error:  # a name that no name server could be asked for
+        except (OSError, UnicodeError) as error:  # UnicodeError: a host name that cannot be looked up
             reason = getattr(error, "strerror", None) or str(error)
             message = f"Spark Connect server {self.address} cannot be reached: {reason.lower()}"
             raise Unreachable(message, address=self.address) from error
 
     def _translated(self, error: grpc.RpcError) -> BinderError:
         call = cast(grpc.Call, error)
-        told_more = error_info(error)
-        error_class = told_more.get("errorClass", "")
-        told = failure_line if error_class == "PYTHON_EXCEPTION" else first_line
-        code, details = call.code(), told(call.details() or "")
+        info = error_info(error)
+        error_class = info.get("errorClass", "")
+        shorten = failure_line if error_class == "PYTHON_EXCEPTION" else first_line
+        code, details = call.code(), shorten(call.details() or "")
         if code is grpc.StatusCode.UNAUTHENTICATED:
-            message = f"Spark Connect server {self.address} refuses the login (engine_login.token): {details}"
+            message = f"Spark Connect server {self.address} rejects the login (engine_login.token): {details}"
             return ServerRefused(message, address=self.address, error_class=error_class)
         if not error_class and (code is grpc.StatusCode.UNIMPLEMENTED or details.startswith(_GARBLED)):
-            words = (
-                f"answers, but not as Spark Connect does ({details or code.name}; is it that server's port?)"
-            )
-            return OutcomeUnknown(f"{self.address} {words}", address=self.address)
+            reason = f"{details or code.name}; is it that server's port?"
+            message = f"{self.address} gave an answer that is not Spark Connect's ({reason})"
+            return OutcomeUnknown(message, address=self.address)
         if error_class or code not in _LOST_CALLS:
             message = f"Spark Connect server {self.address}: {details or code.name}"
-            parameters = _parameters(told_more)
+            parameters = _parameters(info)
             return ServerRefused(
                 message, address=self.address, error_class=error_class, parameters=parameters
             )
-        self._trusted = False
+        self._reachable = False
         if code is grpc.StatusCode.UNAVAILABLE and "failed to connect" in details.lower():
             reason = connect_failure(details, self._endpoint.host, self._endpoint.login)
             message = f"Spark Connect server {self.address} cannot be reached: {reason}"
@@ -366,14 +369,14 @@ class ConnectClient:
         return OutcomeUnknown(message, address=self.address)
 
 
-_GARBLED = "Exception deserializing response"  # what gRPC's library says of an answer of another form
+_GARBLED = "Exception deserializing response"  # gRPC's message about a malformed answer
 _LOST_CALLS = frozenset(
     {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED}
 )
 
 
 def error_info(error: grpc.RpcError) -> Mapping[str, str]:
-    """What Spark attached to an error, ``errorClass`` among it (google.rpc.ErrorInfo); empty when nothing."""
+    """The metadata of an error (google.rpc.ErrorInfo), such as ``errorClass``; empty if there is none."""
     status = rpc_status.from_call(error)
     for detail in status.details if status is not None else ():
         info = error_details_pb2.ErrorInfo()
@@ -384,7 +387,7 @@ def error_info(error: grpc.RpcError) -> Mapping[str, str]:
 
 
 def _parameters(info: Mapping[str, str]) -> dict[str, str]:
-    """The parameters of Spark's error; none where they were too long to be sent."""
+    """The parameters of Spark's error; empty if they were too long to be sent."""
     try:
         found = json.loads(info.get("messageParameters", "{}"))
     except ValueError:
@@ -393,9 +396,9 @@ def _parameters(info: Mapping[str, str]) -> dict[str, str]:
 
 
 def _artifact_parts(name: str, content: bytes) -> Iterator[dict[str, Any]]:
-    """The requests, but for session and user, that carry one artifact."""
-    pieces = [content[start : start + _PIECE] for start in range(0, len(content), _PIECE)] or [b""]
-    chunks = [pb2.AddArtifactsRequest.ArtifactChunk(data=each, crc=crc32(each)) for each in pieces]
+    """The fields, besides session and user, of the requests that upload one artifact."""
+    parts = [content[start : start + _CHUNK] for start in range(0, len(content), _CHUNK)] or [b""]
+    chunks = [pb2.AddArtifactsRequest.ArtifactChunk(data=each, crc=crc32(each)) for each in parts]
     if len(chunks) == 1:
         single = pb2.AddArtifactsRequest.SingleChunkArtifact(name=name, data=chunks[0])
         yield {"batch": pb2.AddArtifactsRequest.Batch(artifacts=[single])}

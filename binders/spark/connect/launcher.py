@@ -13,10 +13,10 @@ import threading
 
 from binders.spark.connect.forkserver import REQUEST
 
-_DYING = 0.5  # s, until a killed process is seen to have ended
+_EXIT_PATIENCE = 0.5  # s, until a killed process is seen to have ended
 _START_ALLOWANCE = 60.0  # s, for the fork server's own start on a busy machine
 
-# A job's code has no business with the coordinator's environment, where secrets may be.
+# A job's code must not see the coordinator's environment, which may contain secrets.
 _PASSED_ON = frozenset({"HOME", "JAVA_HOME", "LANG", "PATH", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV"})
 _PASSED_ON_PREFIXES = ("LC_", "PYTHON", "SSL_CERT_")
 
@@ -24,7 +24,7 @@ _FAMILY = (socket.AF_UNIX, socket.SOCK_STREAM)
 
 
 class Launcher:
-    """The fork server of this process, started when first needed and shared by all engines.  Thread-safe."""
+    """The fork server of this process, started on first use and shared by all engines.  Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -37,27 +37,27 @@ class Launcher:
         return self._process.pid if self._process is not None else None
 
     def warm_up(self) -> None:
-        """Start the fork server if need be, without waiting for it; :meth:`launch` says that it cannot be."""
+        """Start the fork server if needed, without waiting; if that fails, :meth:`launch` reports it."""
         with self._lock, contextlib.suppress(OSError):
             self._ensure()
 
-    def launch(self, orders: str, timeout: float) -> dict[str, str]:
-        """Have a fresh fork carry out orders (JSON); it is killed after ``timeout`` seconds.
+    def launch(self, spec: str, timeout: float) -> dict[str, str]:
+        """Start a query (a specification in JSON) in a new fork, which is killed after ``timeout`` seconds.
 
-        Answers what :func:`~binders.spark.connect.forked_child.answer_one` does, or ``{"kind": "timeout"}``,
-        or ``{"kind": "died"}`` when the process ended without a whole answer.  Without a process nothing is
-        carried out: ``refused``.
+        Returns the answer of :func:`~binders.spark.connect.forked_child.answer_one`, or
+        ``{"kind": "timeout"}``, or ``{"kind": "died"}`` if the process ended without a complete answer.
+        ``refused`` if no process could be started.
         """
         self.warm_up()
-        asked = self._process
-        answer = self._launch(orders, timeout)
-        # When it was the fork server that died, its forks died with it.  To try again is safe: a query that
+        requested = self._process
+        answer = self._launch(spec, timeout)
+        # If the fork server died, its forks died with it.  Trying again is safe: a query that
         # one of them had started is found by its name.
-        if answer["kind"] == "died" and asked is not None and _has_ended(asked):
-            return self._launch(orders, timeout)
+        if answer["kind"] == "died" and requested is not None and _has_ended(requested):
+            return self._launch(spec, timeout)
         return answer
 
-    def _launch(self, orders: str, timeout: float) -> dict[str, str]:
+    def _launch(self, spec: str, timeout: float) -> dict[str, str]:
         ours, theirs = socket.socketpair(*_FAMILY)
         with ours:
             with theirs:
@@ -68,7 +68,7 @@ class Launcher:
                     return {"kind": "refused", "message": f"no process can be started for its code: {reason}"}
             ours.settimeout(timeout + _START_ALLOWANCE)
             try:
-                ours.sendall(orders.encode())
+                ours.sendall(spec.encode())
                 ours.shutdown(socket.SHUT_WR)
                 answer = _read_all(ours)
             except TimeoutError:
@@ -131,23 +131,23 @@ def _start(control: int) -> subprocess.Popen[bytes]:
 
 
 def _environment() -> dict[str, str]:
-    kept = {
+    inherited = {
         name: value
         for name, value in os.environ.items()
         if name in _PASSED_ON or name.startswith(_PASSED_ON_PREFIXES)
     }
-    return kept | {
+    return inherited | {
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         "OMP_NUM_THREADS": "1",  # a library's threads would not survive the fork
         "OPENBLAS_NUM_THREADS": "1",
         "MALLOC_ARENA_MAX": "2",
-        "SPARK_CONNECT_MODE_ENABLED": "1",  # pyspark.sql.functions builds for Connect, and asks for no JVM
+        "SPARK_CONNECT_MODE_ENABLED": "1",  # pyspark.sql.functions builds for Connect, without a JVM
     }
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
     with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(_DYING)
+        process.wait(_EXIT_PATIENCE)
         return True
     return False
 
@@ -155,8 +155,8 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
 def _read(answer: bytes) -> dict[str, str]:
     try:
         answered: dict[str, str] = json.loads(answer)
-    except ValueError:  # it ended before it was through
-        return {"kind": "died", "message": "half an answer" if answer else "no answer"}
+    except ValueError:  # it ended before the answer was complete
+        return {"kind": "died", "message": "an incomplete answer" if answer else "no answer"}
     return answered
 
 
@@ -168,7 +168,7 @@ def _read_all(connection: socket.socket) -> bytes:
 
 
 class SharedLauncher:
-    """One :class:`Launcher` for all engines of a process; it ends when the last of them lets go."""
+    """One :class:`Launcher` for all engines of a process; it ends when the last of them releases it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -176,22 +176,22 @@ class SharedLauncher:
         self._launcher = Launcher()
 
     def acquire(self) -> Launcher:
-        """Take part in it; nothing is started yet."""
+        """Register a user; starts nothing yet."""
         with self._lock:
             self._users += 1
             return self._launcher
 
     def release(self) -> None:
-        """Let go of it."""
+        """Unregister a user; the last one ends the fork server."""
         with self._lock:
             self._users -= 1
             if self._users == 0:
                 self._launcher.close()
 
     def close(self) -> None:
-        """End the fork server, whoever uses it."""
+        """End the fork server, even while it is used."""
         self._launcher.close()
 
 
 SHARED = SharedLauncher()
-atexit.register(SHARED.close)  # of engines that nobody closed
+atexit.register(SHARED.close)  # for engines that were not closed

@@ -1,4 +1,4 @@
-"""Questions to a Connect server that belong to no job: what it is, what it has, what runs there."""
+"""Requests to a Connect server that concern no single job: version, connector, Python, running queries."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SPLITS = re.compile(r"splits=(?:Some\()?(\d+)")
 _SIZE = re.compile(r"(\d+)([kmgt]?)b?")
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
-# Functions travel as byte code, which is that of one minor version of Python: PySpark demands the same there.
+# Functions are sent as byte code, which is specific to a minor version of Python: PySpark requires the same.
 _PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 _PYTHON_SETTING = "spark.speck.python"
 _OTHER_PYTHON = re.compile(r"PYTHON_VERSION_MISMATCH\].*?different version: (\d+\.\d+)")
@@ -39,31 +39,30 @@ _T = TypeVar("_T")
 
 
 class ServerProbe:
-    """Asks one server, in a session of its own that holds no query."""
+    """Sends requests to one server, in a session of its own without a query."""
 
     def __init__(self, address: str, client: ConnectClient) -> None:
         self.address = address
         self._client = client
-        # Always the same one: a coordinator that is killed leaves one session behind at a server, however
-        # often that happens.
+        # Always the same one: however often a coordinator is killed, one session remains at a server.
         self._session = str(uuid.uuid5(uuid.NAMESPACE_URL, "speck:coordinator"))
-        self._one_asks = threading.Lock()
+        self._python_lock = threading.Lock()
 
     def check_version(self) -> None:
-        """Raise :class:`~speck.errors.Rejected` when the server's Spark is not of PySpark's version here."""
+        """Raise :class:`~speck.errors.Rejected` if the server's version differs from PySpark's here."""
         theirs, ours = self.ask(self._client.spark_version), pyspark.__version__
         if theirs.split(".")[:2] != ours.split(".")[:2]:
             raise Rejected(
-                f"Spark Connect server {self.address} is of version {theirs} (expected {ours})",
+                f"Spark Connect server {self.address} has version {theirs} (expected {ours})",
                 address=self.address,
             )
 
     def check_connector(self, job: Job) -> None:
-        """Raise :class:`~speck.errors.Rejected` when the server has no MQTT source for the job."""
+        """Raise :class:`~speck.errors.Rejected` if the server has no MQTT source for the job."""
         self.check_source(job.source_broker, job.source_topic)
 
     def check_source(self, broker: str, topic: str) -> None:
-        """Raise :class:`~speck.errors.Rejected` when the server has no MQTT source; connects to no broker."""
+        """Raise :class:`~speck.errors.Rejected` if the server has no MQTT source; connects to no broker."""
         options = {"brokerUrl": broker, "topic": topic, "clientId": "speck-check"}
         data_source = pb2.Read.DataSource(format=CONNECTOR_FORMAT, options=options)
         source = pb2.Read(data_source=data_source, is_streaming=True)
@@ -81,12 +80,12 @@ class ServerProbe:
             )
 
     def python_fault(self) -> str | None:
-        """Why Python functions from here cannot run in the server's workers, or ``None`` when they can.
+        """The reason why Python functions from here cannot run in the server's workers; ``None`` if they can.
 
-        The server knows no more of its Python than a path, so a function is run there.  That it went well is
-        remembered by a setting of the session, and so as long as the server runs.
+        The server knows its Python by path only, so a function is run there.  Success is stored in a setting
+        of the session, and so as long as the server runs.
         """
-        with self._one_asks:
+        with self._python_lock:
             if self.setting(_PYTHON_SETTING) == _PYTHON:
                 return None
             try:
@@ -98,7 +97,7 @@ class ServerProbe:
             return None
 
     def has_checkpoint(self, location: str) -> bool:
-        """Whether the server finds a query's checkpoint there; the plan is analysed, and nothing runs."""
+        """True if the server finds a query's checkpoint there; a plan is analyzed, and nothing runs."""
         source = pb2.Read(data_source=pb2.Read.DataSource(format="text", paths=[f"{location}/metadata"]))
         try:
             self.ask(lambda session: self._client.columns(session, source))
@@ -109,25 +108,25 @@ class ServerProbe:
         return True
 
     def running(self) -> list[Query] | None:
-        """The queries of all sessions that run, or ``None`` where they cannot be told.
+        """The running queries of all sessions, or ``None`` if the server cannot list them.
 
-        A session sees its own queries only.  Each query has a thread that bears its name, and SQL can ask for
-        the threads of the process that evaluates it: with a local master, that is the server.
+        A session sees its own queries only.  But each query has a thread with its name, and SQL can list the
+        threads of the process that evaluates it: with a local master, that is the server.
         """
         if not self.setting("spark.master").startswith("local"):
             return None
         threads = pb2.Relation(
             sql=pb2.SQL(query="SELECT java_method('java.lang.Thread', 'getAllStackTraces')")
         )
-        told = self.ask(lambda session: self._client.text(session, threads))
-        return [Query(each["id"], each["run"], each["name"]) for each in _QUERY_THREAD.finditer(told)]
+        answer = self.ask(lambda session: self._client.text(session, threads))
+        return [Query(each["id"], each["run"], each["name"]) for each in _QUERY_THREAD.finditer(answer)]
 
     def cores(self) -> int | None:
-        """How many tasks Spark runs side by side."""
+        """The number of tasks that Spark runs in parallel."""
         local = _LOCAL_MASTER.match(self.setting("spark.master"))
         if local is not None:
             return int(local[1])
-        # The plan of a range tells into how many parts Spark would cut it by default.
+        # The plan of a range has its default number of partitions.
         relation = pb2.Relation(range=pb2.Range(start=0, end=1, step=1))
         splits = _SPLITS.search(self.ask(lambda session: self._client.explain(session, relation)))
         return int(splits[1]) if splits else None
@@ -146,19 +145,19 @@ class ServerProbe:
         """A setting of the server."""
         return self.ask(lambda session: self._client.settings(session, [name])).get(name, default)
 
-    def ask(self, question: Callable[[str], _T]) -> _T:
-        """Put a question to the server in the session of this probe, or in another when that was closed."""
+    def ask(self, request: Callable[[str], _T]) -> _T:
+        """Send a request in the session of this probe, or in a new one if that was closed."""
         try:
-            return question(self._session)
+            return request(self._session)
         except ServerRefused as error:
             if not error.of_session:
                 raise
         self._session = str(uuid.uuid4())  # the server has closed the other for good
-        return question(self._session)
+        return request(self._session)
 
 
 def _python_function() -> pb2.Relation:
-    """One row, of what the smallest Python function gives."""
+    """One row with the result of a minimal Python function."""
     string = StringType()
     function = pb2.PythonUDF(
         output_type=pyspark_types_to_proto_types(string),

@@ -1,4 +1,4 @@
-"""The archive of the classes of Spark on this machine: of a server, a driver, and an executor."""
+"""The class archive of Spark on this machine: for a server, a driver, and an executor."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from binders.spark.local.commands import ARCHIVE, connect_server_command, connec
 
 
 def make(port: int, directory: Path, ready: Callable[[], bool]) -> None:
-    """Start a Connect server on this port, have it run a query, and archive what it loaded.
+    """Start a Connect server on this port, run a query there, and archive the loaded classes.
 
     Raises :class:`~speck.errors.LocalError`.
     """
-    class_archive.place(ARCHIVE).unlink(missing_ok=True)
+    class_archive.archive_path(ARCHIVE).unlink(missing_ok=True)
     command = connect_server_command(port, directory=directory)
 
     def exercise() -> None:

@@ -1,7 +1,7 @@
 """The command that starts a Spark Connect server out of the installed pyspark package, for a small machine.
 
 ``java`` is started directly: ``spark-submit`` is a shell script that starts a Java process of its own only
-to print this command.  What is set here beyond Spark's defaults, and why, stands beside each setting.
+to print this command.  A comment beside each setting gives the reason for it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from speck.errors import LocalError
 ARCHIVE = "spark"  # of classes: see binders.common.class_archive
 SERVER_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
-# The connector, where the build puts it and where the wheel carries it.
+# The connector, where the build puts it and where the wheel contains it.
 CONNECTOR = Path(__file__).resolve().parents[2] / "jars" / "spark-mqtt.jar"
 
 # Packages of the JDK that Spark opens by reflection (org.apache.spark.launcher.JavaModuleOptions).
@@ -54,7 +54,7 @@ def configuration(port: int, heap: str = "600m") -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
-        # An idle session is closed after an hour otherwise, and its streaming queries are stopped with it.
+        # Otherwise an idle session is closed after an hour, and its streaming queries are stopped with it.
         "spark.connect.session.manager.defaultSessionTimeout": "-1",
         # 200 tasks and 200 state stores for each aggregation otherwise.
         "spark.sql.shuffle.partitions": "1",
@@ -62,12 +62,12 @@ def configuration(port: int, heap: str = "600m") -> dict[str, str]:
         "spark.sql.streaming.checkpointFileManagerClass": (
             "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
         ),
-        # A checkpoint that comes from a site with other storage is written as files, also local ones.  (Who
-        # may use the server can have it run any code, and so write any file, anyway.)
+        # A checkpoint from a site with other storage is written as files, also local ones.  (Clients of the
+        # server can have it run any code, and so write any file, anyway.)
         "spark.sql.artifact.copyFromLocalToFs.allowDestLocal": "true",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # Kept for the web interface, which is off: memory that grows with every batch, up to these counts.
+        # For the web interface, which is off: memory that grows with every batch, up to these counts.
         "spark.ui.retainedJobs": "20",
         "spark.ui.retainedStages": "20",
         "spark.ui.retainedTasks": "200",
@@ -88,13 +88,13 @@ def connect_server_command(
 ) -> list[str]:
     """The command line of a Connect server on ``127.0.0.1:port``, with its heap and ``cores`` task slots.
 
-    ``jars`` go on the class path.  What the server writes goes below ``directory`` when it is given (made
-    if need be), below its working directory otherwise.  To be started with
+    ``jars`` go on the class path.  The server writes its files below ``directory``, which is created if
+    needed, or else below its working directory.  To be started with
     :func:`connect_server_environment`.  Raises :class:`~speck.errors.LocalError` without Java or pyspark.
     """
     settings = configuration(port, heap)
     if directory is not None:
-        settings["spark.sql.warehouse.dir"] = str(_made(directory / "warehouse"))
+        settings["spark.sql.warehouse.dir"] = str(_created(directory / "warehouse"))
     settings |= extra_conf or {}
     return [
         *java_command(heap, jars, directory, jvm_options),
@@ -114,7 +114,7 @@ def java_command(
     """
     options = [*_JVM_OPTIONS, f"-Xmx{heap}", *jvm_options]
     if directory is not None:
-        options.append(f"-Djava.io.tmpdir={_made(directory / 'tmp')}")
+        options.append(f"-Djava.io.tmpdir={_created(directory / 'tmp')}")
     return [
         java(),
         *options,
@@ -157,16 +157,16 @@ def _spark_home() -> Path:
 
 
 def _spark_jars() -> list[str]:
-    # As a worker has them on the class path of a driver and of an executor, so that they share an archive
-    # of classes: the jar of SLF4J first, then all as the file system lists them.
+    # In the order in which a worker puts them on the class path of its programs, so that they share an
+    # archive of classes: the jar of SLF4J first, then all as the file system lists them.
     folder = _spark_home() / "jars"
     jars = [str(jar) for jar in folder.iterdir() if jar.suffix == ".jar"] if folder.is_dir() else []
     if not jars:
-        raise LocalError(f"{_spark_home()} holds no jars (expected the pyspark package with Spark inside)")
+        raise LocalError(f"{_spark_home()} has no jars (expected the pyspark package with Spark inside)")
     first = [jar for jar in jars if Path(jar).name.startswith("slf4j-api-")]
     return first + jars
 
 
-def _made(directory: Path) -> Path:
+def _created(directory: Path) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     return directory.resolve()

@@ -16,17 +16,17 @@ from speck.errors import LocalError
 # is a SETTINGS frame too (type 4).
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 _FRAME_HEADER = 9
-# Several servers start at once on a developer's few cores, for minutes: the optimising compiler would take
-# more than it gives.  Seen on 2 busy cores with the road-traffic demo, one run each: 17 jobs deployed in
-# 16 s, not 35 s, a day of readings counted in 39 s, not 54 s.
+# Several servers start at once on a developer's few cores, for minutes: the optimizing compiler would cost
+# more than it saves.  Measured on 2 busy cores with the road-traffic demo, one run each: 17 jobs deployed in
+# 16 s instead of 35 s, a day of readings counted in 39 s instead of 54 s.
 _QUICK_START = ("-XX:TieredStopAtLevel=1",)
 _SETTINGS = 4
-_LEAST_HEAP = "512m"  # Spark's own bound is 450 MiB of what the Java machine leaves of it
+_MIN_HEAP = "512m"  # Spark's own minimum is 450 MiB of the part that Java leaves of it
 _SLOTS = 32  # a 600 MB heap held 17 jobs of the road-traffic composition
 
 
 class ConnectServer:
-    """The :class:`~speck.binder.LocalServer` of Spark Connect; the connector goes along when it is built."""
+    """The :class:`~speck.binder.LocalServer` of Spark Connect, with the connector if that is built."""
 
     ports = 1
 
@@ -39,14 +39,14 @@ class ConnectServer:
     ) -> tuple[list[str], Mapping[str, str]]:
         """See :meth:`speck.binder.LocalServer.command`."""
         (port,) = ports
-        if heap_bytes(heap) < heap_bytes(_LEAST_HEAP):
-            raise LocalError(f"heap {heap!r} is too small for Spark (expected {_LEAST_HEAP} or more)")
+        if heap_bytes(heap) < heap_bytes(_MIN_HEAP):
+            raise LocalError(f"heap {heap!r} is too small for Spark (expected {_MIN_HEAP} or more)")
         jars = [CONNECTOR] if CONNECTOR.exists() else []
         command = connect_server_command(port, jars, heap, directory=directory, jvm_options=_QUICK_START)
         return command, connect_server_environment()
 
     def ready(self, ports: Sequence[int]) -> bool:
-        """Whether gRPC answers: the server opens its port last, after its Spark session is up."""
+        """True if gRPC answers: the server opens its port last, after its Spark session is up."""
         try:
             with socket.create_connection(("127.0.0.1", ports[0]), timeout=2) as connection:
                 connection.sendall(_PREFACE)
@@ -56,7 +56,7 @@ class ConnectServer:
         return len(answer) == _FRAME_HEADER and answer[3] == _SETTINGS
 
     def inventory(self, ports: Sequence[int], directory: Path, heap: str) -> Mapping[str, Any]:
-        """Its slots, its memory, and where checkpoints go."""
+        """Its slots, its memory, and its checkpoint directory."""
         checkpoints = directory / "checkpoints"
         checkpoints.mkdir(parents=True, exist_ok=True)
         return {"slots": _SLOTS, "memory": heap_bytes(heap), "checkpoint_dir": str(checkpoints)}

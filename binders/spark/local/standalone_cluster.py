@@ -12,10 +12,10 @@ from binders.common import class_archive, process_group
 from binders.spark.local.commands import ARCHIVE, connect_server_environment, java_command, scala_version
 from binders.spark.standalone.capacity import DRIVER_MEMORY, EXECUTOR_MEMORY
 
-JOBS = 4  # that a worker takes: it counts cores and memory, whatever the machine has
+JOBS = 4  # that a worker accepts: it counts configured cores and memory, not the machine's
 _CORES = 4  # a job: one for the driver, up to three tasks
 
-_HEAP = "128m"  # of the master and of the worker each, which only keep books
+_HEAP = "128m"  # of the master and of the worker each, which only do bookkeeping
 _LOOPBACK = "127.0.0.1"
 _TIMEOUT = 2.0  # s
 
@@ -46,15 +46,15 @@ class StandaloneCluster:
         """The environment of both."""
         return {
             **connect_server_environment(),
-            # The worker asks for it, and drivers and executors inherit the rest.
+            # The worker needs it; drivers and executors inherit the rest.
             "SPARK_SCALA_VERSION": scala_version(),
             "JDK_JAVA_OPTIONS": " ".join((_QUICK_START, *class_archive.options(ARCHIVE))),
-            # Drivers keep their scratch files below; what a killed one leaves goes with the directory.
+            # The scratch files of drivers, also of killed ones, are deleted with the directory.
             "SPARK_LOCAL_DIRS": str(directory / "scratch"),
         }
 
     def ready(self, ports: Sequence[int]) -> bool:
-        """Whether the REST server answers, and the master has a worker."""
+        """True if the REST server answers, and the master has a worker."""
         try:
             rest, master = _get(ports[1], "v1/submissions/readyz"), _get(ports[2], "json/")
             return bool(rest["success"] and master["aliveworkers"] > 0)
@@ -62,7 +62,7 @@ class StandaloneCluster:
             return False
 
     def inventory(self, ports: Sequence[int], directory: Path, heap: str) -> Mapping[str, Any]:
-        """Its ports, its room, and where checkpoints go."""
+        """Its ports, its slots and memory, and its checkpoint directory."""
         checkpoints = directory / "checkpoints"
         checkpoints.mkdir(parents=True, exist_ok=True)
         return {
@@ -79,7 +79,7 @@ class StandaloneCluster:
             *java_command(_HEAP, (), directory, (_QUICK_START,)),
             "-Dspark.master.rest.enabled=true",
             f"-Dspark.master.rest.port={ports[1]}",
-            # A worker that was killed is noticed after a minute otherwise.
+            # Otherwise a killed worker is noticed after a minute.
             "-Dspark.worker.timeout=10",
             "org.apache.spark.deploy.master.Master",
             *("--host", _LOOPBACK, "--port", str(ports[0]), "--webui-port", str(ports[2])),

@@ -1,6 +1,6 @@
-"""From a session to a running query: the job's code between SpecK's source and sink.
+"""Builds and starts a query: the job's code between SpecK's source and sink.
 
-The same for a Connect session and for a classic one, so that a job runs unchanged on both.
+The same for a Connect session and a classic one, so that a job runs unchanged on both.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from binders.spark.query.user_code import JobFault, call, load, output_mode
 
 # Spark's analysed plan has one node a line behind marks of its depth, and a tilde before a streaming one.
 _STREAMING_NODE = re.compile(r"^[ \t:+\-|]*~(\w+)", re.MULTILINE)
-_ANALYSED = re.compile(r"== Analyzed Logical Plan ==(.*?)== Optimized Logical Plan ==", re.DOTALL)
+_ANALYZED = re.compile(r"== Analyzed Logical Plan ==(.*?)== Optimized Logical Plan ==", re.DOTALL)
 
 # In the physical plan a node may have the number of its code stage before it: "*(2) Project [...]".
 _PYTHON_NODE = re.compile(r"^[ \t:+\-|*()\d]*(\w*(?:Python|InPandas|InArrow|PySpark)\w*)", re.MULTILINE)
 
-# What leaves the rows in the order of the messages.  Any other node may shuffle them.
+# The nodes that preserve the order of the messages.  Any other node may shuffle the rows.
 _IN_ORDER = frozenset(
     (
         *("Project", "Filter", "Generate", "SubqueryAlias", "EventTimeWatermark", "StreamingRelationV2"),
@@ -33,47 +33,49 @@ _IN_ORDER = frozenset(
 )
 
 
-def start_query(session: Any, orders: QuerySpec) -> Any:
-    """Start the query that is ordered in a session, of either kind; answers the session's kind of query.
+def start_query(session: Any, spec: QuerySpec) -> Any:
+    """Start the specified query in a session of either kind; returns the session's kind of query.
 
     Raises :class:`~binders.spark.query.user_code.JobFault`, errors of the job's code, and PySpark's.
     """
-    entry, result = _built(session, orders)
+    entry, result = _build(session, spec)
     nodes = _streaming_nodes(_plans(result))
     mode = output_mode(entry) or ("update" if "Aggregate" in nodes else "append")
-    # A replayed batch must give each message the same stamp: rows that may come in another order the next
-    # time are sorted by the sink.
+    # A replayed batch must give each message the same stamp: the sink sorts rows that may come in another
+    # order when they are replayed.
     order = "input" if nodes and nodes <= _IN_ORDER else "value"
-    return _write(result, mode, order, orders)
+    return _write(result, mode, order, spec)
 
 
-def python_nodes(session: Any, orders: QuerySpec) -> set[str]:
-    """The nodes of the plan that run Python functions; nothing is started.  Raises as :func:`start_query`."""
-    _, result = _built(session, orders)
+def python_nodes(session: Any, spec: QuerySpec) -> set[str]:
+    """The nodes of the plan that run Python functions; starts nothing.  Raises as :func:`start_query`."""
+    _, result = _build(session, spec)
     _, _, physical = _plans(result).partition("== Physical Plan ==")
     return set(_PYTHON_NODE.findall(physical))
 
 
-def _built(session: Any, orders: QuerySpec) -> tuple[Any, DataFrame]:
-    """The job's entry, and the DataFrame that it makes of the messages."""
-    for name, value in orders.settings.items():
+def _build(session: Any, spec: QuerySpec) -> tuple[Any, DataFrame]:
+    """The job's entry, and the DataFrame that it returns for the messages."""
+    for name, value in spec.settings.items():
         session.conf.set(name, value)
-    entry = load(orders)
-    messages = session.readStream.format(orders.source_format).options(**orders.source_options).load()
-    return entry, _checked(call(entry, messages, orders))
+    entry = load(spec)
+    messages = session.readStream.format(spec.source_format).options(**spec.source_options).load()
+    return entry, _checked(call(entry, messages, spec))
 
 
 def _checked(result: object) -> DataFrame:
     if not isinstance(result, DataFrame):
         raise JobFault(f"the job returned a {type(result).__name__} (expected a DataFrame)")
     if not result.isStreaming:
-        raise JobFault("the job returned a DataFrame that does not come from its messages (not streaming)")
+        raise JobFault(
+            "the job returned a DataFrame that is not streaming (expected one made from its messages)"
+        )
     types = {column.name: column.dataType for column in result.schema.fields}
     if "value" not in types:
         raise JobFault(f"the job's DataFrame has no column 'value' (it has {', '.join(types) or 'none'})")
     if not isinstance(types["value"], StringType | BinaryType):
         kind = types["value"].simpleString()
-        raise JobFault(f"the job's column 'value' is of type {kind} (expected string or binary)")
+        raise JobFault(f"the job's column 'value' has type {kind} (expected string or binary)")
     return result.select(*(name for name in ("key", "value") if name in types))
 
 
@@ -86,15 +88,15 @@ def _plans(result: DataFrame) -> str:
 
 
 def _streaming_nodes(plans: str) -> set[str]:
-    plan = _ANALYSED.search(plans)
+    plan = _ANALYZED.search(plans)
     return set() if plan is None else set(_STREAMING_NODE.findall(plan[1]))
 
 
-def _write(result: DataFrame, mode: str, order: str, orders: QuerySpec) -> Any:
-    writer = result.writeStream.format(orders.sink_format).options(**orders.sink_options)
+def _write(result: DataFrame, mode: str, order: str, spec: QuerySpec) -> Any:
+    writer = result.writeStream.format(spec.sink_format).options(**spec.sink_options)
     writer = writer.option("order", order)
-    writer = writer.queryName(orders.job_name).outputMode(mode)
-    writer = writer.option("checkpointLocation", orders.checkpoint)
-    if orders.trigger is not None:
-        writer = writer.trigger(processingTime=orders.trigger)
+    writer = writer.queryName(spec.job_name).outputMode(mode)
+    writer = writer.option("checkpointLocation", spec.checkpoint)
+    if spec.trigger is not None:
+        writer = writer.trigger(processingTime=spec.trigger)
     return writer.start()

@@ -1,6 +1,6 @@
-"""What is wrong with a Spark job's file, told without running it.
+"""Checks a Spark job's file without running it.
 
-A ``.py`` file is parsed; of a ``.zip`` or a wheel, the one module that the entry class names.
+A ``.py`` file is parsed; of a ``.zip`` or a wheel, only the module that the entry class names.
 """
 
 from __future__ import annotations
@@ -18,24 +18,26 @@ from binders.common.python_source import (
     parsed,
     read_member,
     read_source,
-    why_unreadable,
+    unreadable_reason,
 )
 
 ARCHIVES = frozenset({".zip", ".whl"})
 
-# Whatever hands a Python function to Spark is called by one of these, or a longer word around it.
+# The names of all functions that pass a Python function to Spark contain one of these.
 _PYTHON_FUNCTIONS = re.compile(rb"udf|udtf|InPandas|InArrow|transformWithState")
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def check_code(path: Path, entry_class: str) -> str | None:
-    """Say in a sentence why a file holds no such function or class, or ``None`` when it does.
+    """The reason why a file has no such function or class, as a sentence; ``None`` if it has.
 
     ``entry_class`` is a name at the top level of a ``.py`` file, or ``package.module.name`` in an archive.
     """
     if not all(part.isidentifier() for part in entry_class.split(".")):
-        return f"entry_class {entry_class!r} is no name (expected for example clean or package.module.clean)"
+        return (
+            f"entry_class {entry_class!r} is not a name (expected for example clean or package.module.clean)"
+        )
     try:
         if path.suffix == ".py":
             return _check_source(path.name, read_source(path), entry_class)
@@ -44,12 +46,12 @@ def check_code(path: Path, entry_class: str) -> str | None:
     except BadSource as error:
         return str(error)
     except UNREADABLE as error:
-        return f"job_path {str(path)!r} cannot be read: {why_unreadable(error)}"
-    return f"job_path {path.name!r} is no Spark job (expected a .py file, a .zip or a .whl)"
+        return f"job_path {str(path)!r} cannot be read: {unreadable_reason(error)}"
+    return f"job_path {path.name!r} is not a Spark job (expected a .py file, a .zip or a .whl)"
 
 
 def source_of(path: Path, entry_class: str) -> bytes:
-    """The source of the module that holds the entry class, in a file in which nothing is wrong."""
+    """The source of the module that contains the entry class, in a file that passed :func:`check_code`."""
     if path.suffix not in ARCHIVES:
         return read_source(path)
     with zipfile.ZipFile(path) as archive:
@@ -57,7 +59,7 @@ def source_of(path: Path, entry_class: str) -> bytes:
 
 
 def mentions_python_functions(path: Path) -> bool:
-    """Whether a job's file may hand Python functions to Spark: told by words, and so at times for nothing."""
+    """True if a job's file may pass Python functions to Spark: a search for names, with false positives."""
     try:
         if path.suffix not in ARCHIVES:
             return _PYTHON_FUNCTIONS.search(read_source(path)) is not None
@@ -65,7 +67,7 @@ def mentions_python_functions(path: Path) -> bool:
             sources = [member for member in archive.namelist() if member.endswith(".py")]
             return any(_PYTHON_FUNCTIONS.search(read_member(archive, member)) for member in sources)
     except UNREADABLE:  # BadSource is one of them
-        return True  # as far as can be told: what is damaged or too large need not be the module that is run
+        return True  # conservatively: the damaged or too large file need not be the module that is run
 
 
 def split_entry(entry_class: str) -> tuple[str, str]:
@@ -84,7 +86,7 @@ def _check_archive(path: Path, entry_class: str) -> str | None:
                 f"(expected module.{name}{_modules(sources)})"
             )
         if module not in sources:
-            return f"{path.name!r} holds no module {module!r}{_near(module, sources)}"
+            return f"{path.name!r} has no module {module!r}{_near(module, sources)}"
         source = read_member(archive, sources[module])
         return _check_source(f"{path.name}:{sources[module]}", source, name)
 
@@ -102,7 +104,7 @@ def _definitions(tree: ast.Module) -> list[_Definition]:
 
 
 def _assigned(tree: ast.Module) -> set[str]:
-    # ``clean_fast = partial(clean, ...)`` and ``from .cleaning import clean`` are names of the module too.
+    # ``clean_fast = partial(clean, ...)`` and ``from .cleaning import clean`` define names of the module too.
     assigned = {
         target.id
         for node in tree.body

@@ -1,4 +1,4 @@
-"""What a job's query is wired to on every kind of Spark: its broker, its checkpoint, its settings."""
+"""Options of a job's query on every kind of Spark: brokers, checkpoint, settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CONNECTOR_FORMAT = "mqtt"
 STATE_KIND = "spark-checkpoint"
 CHECKPOINT_DIRECTORY = "speck-checkpoints"
 
-# A link between two sites that is cut for some minutes holds a job up, and does not end it.
+# A link between two sites that is down for some minutes delays a job, and does not end it.
 FLUSH_TIMEOUT = "10min"
 
 SETTINGS = {
@@ -21,25 +21,25 @@ SETTINGS = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
-    # 100 by default, of which each is some files, and of a stateful job its changes too.
+    # 100 by default; each batch takes some files, and those of its state changes.
     "spark.sql.streaming.minBatchesToRetain": "10",
-    # What the log of a job tells; 100 by default, of some kilobytes each.
+    # The reports shown in a job's log; 100 by default, of some kilobytes each.
     "spark.sql.streaming.numRecentProgressUpdates": "30",
-    # A Connect server shows what it was asked on a page of its own: as the text of a protocol buffer, with
-    # the options of source and sink.  This blots out the password among them.
+    # A Connect server shows its requests on a page: as the text of a protocol buffer, with the options of
+    # source and sink.  This redacts the password among them.
     "spark.sql.redaction.string.regex": r'''(?<=key: "password"\s{1,40}value: )"(?:[^"\\]|\\.)*"''',
 }
 
 
 def source_options(job: Job, attempt: Attempt, inventory: Inventory) -> dict[str, str]:
-    """The options of the connector's source; the broker's password is revealed in them."""
+    """The options of the connector's source; they contain the broker's password in plain text."""
     options = {
         "brokerUrl": job.source_broker,
         "topic": job.source_topic,
         "clientId": attempt.session,
         "fenceTopic": fence_topic(attempt.session),
         "attempt": str(attempt.number),
-        # A session that a broker lost is filled again by those who wrote to it.
+        # A session that a broker lost is filled again by its writers.
         "failOnDataLoss": "false",
     }
     if job.parallelism is not None:
@@ -48,7 +48,7 @@ def source_options(job: Job, attempt: Attempt, inventory: Inventory) -> dict[str
 
 
 def sink_options(job: Job, inventory: Inventory) -> dict[str, str]:
-    """The options of the connector's sink; the broker's password is revealed in them."""
+    """The options of the connector's sink; they contain the broker's password in plain text."""
     options = {
         "brokerUrl": job.sink_broker,
         "topic": job.sink_topic,
@@ -66,7 +66,7 @@ def settings(job: Job) -> dict[str, str]:
 
 
 def checkpoint_of(attempt: Attempt, engine: Engine) -> str:
-    """Where the attempt's checkpoint is, as the engine sees it."""
+    """The location of the attempt's checkpoint, as the engine sees it."""
     if attempt.state is not None:
         return attempt.state.location
     return f"{checkpoints_of(engine)}/{attempt.job_name}/{attempt.id}"
@@ -78,14 +78,14 @@ def checkpoints_of(engine: Engine) -> str:
 
 
 def same_storage(location: str, base: str) -> bool:
-    """Whether engines that keep checkpoints below ``base`` may be taken to see this one.
+    """True if engines with their checkpoints below ``base`` can be assumed to see this location.
 
-    Of a file system with a name they see all; of local files those in the same folder, as of a shared mount.
+    That is all of the same remote file system; of local files those in the same folder, as on a shared mount.
     """
-    there, here = urlsplit(location), urlsplit(base)
-    if there.scheme not in ("", "file") or here.scheme not in ("", "file"):
-        return (there.scheme, there.netloc) == (here.scheme, here.netloc)
-    return PurePosixPath(there.path).is_relative_to(here.path)
+    state, own = urlsplit(location), urlsplit(base)
+    if state.scheme not in ("", "file") or own.scheme not in ("", "file"):
+        return (state.scheme, state.netloc) == (own.scheme, own.netloc)
+    return PurePosixPath(state.path).is_relative_to(own.path)
 
 
 def _login_options(broker: str, inventory: Inventory) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Reads what Spark tells of a query: its progress report, and the words with which it failed."""
+"""Reads Spark's progress reports and failure messages of a query."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/pyspark(?:\.zip)?/|^<")
 
 
 def metrics_of(report: str | None, now: float) -> JobMetrics:
-    """The numbers of a ``StreamingQueryProgress`` (JSON); empty before the first report.
+    """The metrics of a ``StreamingQueryProgress`` (JSON); empty before the first report.
 
-    ``input_rows`` are the rows of the batches that are through, by the source's own count, ``None`` when
-    it tells none: what it received, less what is queued.  The batch reported on is still among the queued,
-    since the source hears of its end only when the next one begins; ``waiting`` are the others.
-    ``output_rate`` is that of the batch, at the pace at which its rows came in.
+    ``input_rows`` are the rows of completed batches by the source's own count (received less queued),
+    ``None`` if it has none.  The reported batch is still among the queued rows, since the source is notified
+    of its end only when the next one begins; ``waiting`` are the other queued rows.  ``output_rate`` is that
+    of the batch, relative to the rate at which its rows arrived.
     """
     if report is None:
         return JobMetrics(now)
     progress: Mapping[str, Any] = json.loads(report)
     sources = progress.get("sources", ())
     details = _details(progress)
-    coming = _total(sources, "inputRowsPerSecond")
+    arriving = _total(sources, "inputRowsPerSecond")
     return JobMetrics(
         now,
-        input_rate=coming,
-        output_rate=_output_rate(progress, details, coming),
+        input_rate=arriving,
+        output_rate=_output_rate(progress, details, arriving),
         processing_rate=_total(sources, "processedRowsPerSecond"),
         batch_duration_ms=_number(progress.get("durationMs", {}).get("triggerExecution")),
         state_rows=sum(operator.get("numRowsTotal", 0) for operator in progress.get("stateOperators", ())),
-        input_rows=_rows_through(details),
+        input_rows=_completed_rows(details),
         counted_at=_time(progress.get("timestamp")),
         waiting=_waiting(details),
         batch_id=progress.get("batchId"),
@@ -49,7 +49,7 @@ def metrics_of(report: str | None, now: float) -> JobMetrics:
 
 
 def report_line(report: str) -> str:
-    """One ``StreamingQueryProgress`` (JSON) as a line: when, which batch, how many rows, how long it took."""
+    """One ``StreamingQueryProgress`` (JSON) as a line: time, batch, rows, duration."""
     progress: Mapping[str, Any] = json.loads(report)
     rows = int(_total(progress.get("sources", ()), "numInputRows") or 0)
     seconds = (_number(progress.get("durationMs", {}).get("triggerExecution")) or 0) / 1000
@@ -58,7 +58,7 @@ def report_line(report: str) -> str:
 
 
 def failure_line(text: str) -> str:
-    """The line of a Spark failure that a user can act on: of a job's own Python error with its file and line.
+    """The most helpful line of a Spark failure; of a job's own Python error with its file and line.
 
     ``text`` is a ``StreamingQueryException`` with its causes: up to hundreds of lines of two languages.
     """
@@ -79,12 +79,12 @@ def _details(progress: Mapping[str, Any]) -> dict[str, Scalar]:
 
 
 def _output_rate(
-    progress: Mapping[str, Any], details: Mapping[str, Scalar], coming: float | None
+    progress: Mapping[str, Any], details: Mapping[str, Scalar], arriving: float | None
 ) -> float | None:
     sent, rows = _number((progress.get("sink") or {}).get("numOutputRows")), details.get("batch_rows")
-    if sent is None or sent < 0 or coming is None or not isinstance(rows, int):
+    if sent is None or sent < 0 or arriving is None or not isinstance(rows, int):
         return None  # a sink that does not count says -1
-    return sent / rows * coming if rows else None
+    return sent / rows * arriving if rows else None
 
 
 def _time(text: object) -> float | None:
@@ -99,7 +99,7 @@ def _waiting(details: Mapping[str, Scalar]) -> int | None:
     return max(0, queued - batch) if isinstance(queued, int) and isinstance(batch, int) else None
 
 
-def _rows_through(details: Mapping[str, Scalar]) -> int | None:
+def _completed_rows(details: Mapping[str, Scalar]) -> int | None:
     received, queued, batch = (details.get(name) for name in ("received", "queued", "batch_rows"))
     if not (isinstance(received, int) and isinstance(queued, int) and isinstance(batch, int)):
         return None
@@ -112,7 +112,7 @@ def _total(sources: Iterable[Mapping[str, Any]], name: str) -> float | None:
 
 
 def _scalar(value: object) -> Scalar:
-    # Sources tell their metrics as text.
+    # Sources report their metrics as text.
     text = str(value)
     number = _number(text)
     if number is None:

@@ -1,4 +1,4 @@
-"""What a launched process is ordered to start, as plain data between it and the coordinator."""
+"""Specification of a query to start, as plain data between the coordinator and the launched process."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from speck.core.job import Scalar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuerySpec:
-    """One streaming query to start, wherever it is started from.
+    """One streaming query to start, on a Connect server or in a driver.
 
-    ``path`` and ``entry`` name the job's code, ``arguments`` what it is called with.  ``trigger`` is a Spark
-    interval or ``None``; ``settings`` are Spark's of the session.  In a ``rehearsal`` all is done but the
-    start.  What may hold a secret is not shown by ``repr``.
+    ``path`` and ``entry`` name the job's code, ``arguments`` are its arguments.  ``trigger`` is a Spark
+    interval or ``None``; ``settings`` are Spark's, of the session.  A ``rehearsal`` does all but start the
+    query.  Fields that may contain a secret are not in ``repr``.
     """
 
     job_name: str
@@ -34,7 +34,7 @@ class QuerySpec:
     rehearsal: bool = False
 
     def to_dict(self) -> dict[str, object]:
-        """The orders as they travel; secrets included, so this is for the launched process alone."""
+        """The fields as plain data, secrets included: for the launched process only."""
         return {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
 
     def to_json(self) -> str:
@@ -48,7 +48,7 @@ class QuerySpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectOrders(QuerySpec):
+class ConnectQuerySpec(QuerySpec):
     """A query to start on a Connect server.
 
     ``token``, the files and ``tls`` are those of :class:`~binders.spark.connect.credentials.Keys`;
@@ -65,7 +65,7 @@ class ConnectOrders(QuerySpec):
     tls: bool = False
 
 
-# What a launched query leaves in the settings of its session, for who only knows the attempt.
+# Settings in which a launched query stores its identity in its session, to be found by the attempt alone.
 QUERY_SETTING = "spark.speck.query"
 RUN_SETTING = "spark.speck.run"
 CHECKPOINT_SETTING = "spark.speck.checkpoint"

@@ -1,4 +1,4 @@
-"""Loads the code of a job, calls it, and says where in it something went wrong."""
+"""Loads and calls the code of a job, and locates errors in it."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ JobFunction = Callable[..., Any]
 
 
 class JobFault(Exception):
-    """The job's code is why it cannot be started; the message says what and where."""
+    """The job's code cannot be started; the message has the reason and its place in the code."""
 
 
-def load(orders: QuerySpec) -> JobFunction:
-    """The job's function, or its class.  Raises :class:`JobFault`, and whatever the file raises when run."""
-    path = Path(orders.path)
+def load(spec: QuerySpec) -> JobFunction:
+    """The job's function or class.  Raises :class:`JobFault`, and any error that the file raises when run."""
+    path = Path(spec.path)
     if path.suffix in ARCHIVES:
-        module_name, name = split_entry(orders.entry)
+        module_name, name = split_entry(spec.entry)
         module = _module_of_archive(path, module_name)
     else:
-        name = orders.entry
+        name = spec.entry
         module = _module_of_file(path)
-        _send_by_value(module)
+        _pickle_by_value(module)
     try:
-        return _callable(getattr(module, name), orders)
+        return _callable(getattr(module, name), spec)
     except AttributeError as error:
         raise JobFault(f"{path.name} defines no {name!r}") from error
 
 
-def call(entry: JobFunction, messages: Any, orders: QuerySpec) -> Any:
-    """What the job makes of the messages: a function is called, a class made and then called."""
+def call(entry: JobFunction, messages: Any, spec: QuerySpec) -> Any:
+    """The job's result for the messages, of its function or of an object of its class."""
     if inspect.isclass(entry):
-        made: Any = entry(**orders.arguments)
-        return made(messages)
-    return entry(messages, **orders.arguments)
+        instance: Any = entry(**spec.arguments)
+        return instance(messages)
+    return entry(messages, **spec.arguments)
 
 
 def output_mode(entry: JobFunction) -> str | None:
-    """The output mode that the job asks for by an attribute of its function or class, if any."""
+    """The output mode that the job requests by an attribute of its function or class, if any."""
     mode = getattr(entry, "output_mode", None)
     if mode is None or mode in ("append", "update", "complete"):
         return mode
@@ -60,7 +60,7 @@ def output_mode(entry: JobFunction) -> str | None:
 
 
 def explain(error: BaseException, path: str) -> str:
-    """An error in one line, with the innermost file and line of the job's own code that it came through."""
+    """An error in one line, with the innermost file and line of the job's own code in its traceback."""
     if isinstance(error, SyntaxError) and error.filename == path:
         return f"SyntaxError: {error.msg} ({Path(path).name}, line {error.lineno})"
     where = _innermost(error, path) or _called_from(error, path)
@@ -82,7 +82,7 @@ def _innermost(error: BaseException, path: str) -> str | None:
 
 
 def _called_from(error: BaseException, path: str) -> str | None:
-    # Spark analyses a DataFrame when the job has returned, and remembers where each column came from.
+    # Spark analyzes a DataFrame after the job has returned, and records the origin of each column.
     for context in error.getQueryContext() if isinstance(error, PySparkException) else ():
         if context.contextType() is QueryContextType.DataFrame:
             file, _, line = context.callSite().rpartition(":")
@@ -92,11 +92,11 @@ def _called_from(error: BaseException, path: str) -> str | None:
 
 
 def _module_of_file(path: Path) -> ModuleType:
-    # A name of its own: the file may be called like a module that is imported already.
+    # Under a name of its own: the file may have the name of a module that is already imported.
     name = f"speck_job_{path.stem}"
     specification = importlib.util.spec_from_file_location(name, path)
     if specification is None or specification.loader is None:
-        raise JobFault(f"{path} is no Python file")
+        raise JobFault(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(specification)
     sys.modules[name] = module
     specification.loader.exec_module(module)
@@ -109,17 +109,17 @@ def _module_of_archive(path: Path, module_name: str) -> ModuleType:
     with zipfile.ZipFile(path) as archive:
         tops = {member.split("/")[0].removesuffix(".py") for member in archive.namelist()}
     for top in tops & sys.modules.keys():
-        _send_by_value(sys.modules[top])
+        _pickle_by_value(sys.modules[top])
     return module
 
 
-def _send_by_value(module: ModuleType) -> None:
-    # The server's Python workers run the functions of the job and have no copy of its file.  Spark's own way,
-    # addArtifacts, reaches the workers of a batch, and not those of a streaming query (seen with 4.3.0).
+def _pickle_by_value(module: ModuleType) -> None:
+    # The server's Python workers run the functions of the job and have no copy of its file.  Spark's
+    # addArtifacts reaches the workers of a batch query, but not those of a streaming query (seen with 4.3.0).
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
-def _callable(entry: Any, orders: QuerySpec) -> JobFunction:
+def _callable(entry: Any, spec: QuerySpec) -> JobFunction:
     if not callable(entry):
-        raise JobFault(f"{orders.entry} is a {type(entry).__name__} (expected a function or a class)")
+        raise JobFault(f"{spec.entry} is a {type(entry).__name__} (expected a function or a class)")
     return cast(JobFunction, entry)

@@ -1,4 +1,4 @@
-"""Complaints that servers of both kinds have in common: another version, and what is refused."""
+"""Complaints that servers of both kinds have in common: another version, and rejected requests."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def other_version(theirs: str) -> Iterator[Complaint]:
     ours = pyspark.__version__
     if theirs.split(".")[:2] != ours.split(".")[:2]:
         yield Complaint(
-            f"it is Spark {theirs}, and SpecK speaks {ours}: its jobs are refused",
+            f"it is Spark {theirs}, and SpecK supports {ours}: its jobs are rejected",
             f"install Spark {ours} there, or pyspark {theirs} here",
         )
 
 
-def refusals(ask: Callable[[], object]) -> Iterator[Complaint]:
+def rejections(ask: Callable[[], object]) -> Iterator[Complaint]:
     try:
         ask()
     except Rejected as error:

@@ -1,1 +1,1 @@
-"""The engine binder for Spark standalone clusters, and the driver that runs there."""
+"""The binder for Spark standalone clusters, and the driver that runs there."""

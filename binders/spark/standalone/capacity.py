@@ -1,12 +1,12 @@
-"""Whether a cluster has room for one more job, when others are about to take some too.
+"""Decides if a cluster has cores and memory for one more job, besides jobs that are about to start.
 
-A driver takes its room when it was submitted, and its executor some seconds later; and a composition asks
-about all of its jobs before it starts any.  So what was promised to one is not promised to another.
+A driver takes its resources when it is submitted, and its executor some seconds later; see
+:mod:`binders.common.reservations`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,42 +15,44 @@ from speck.errors import NoCapacity
 if TYPE_CHECKING:
     from binders.spark.standalone.master import Cluster, Worker
 
-# What one job takes.  Spark refuses a heap that is not well above 450 MB.
+# The resources of one job.  Spark rejects a heap that is not well above 450 MB.
 DRIVER_CORES = 1
 DRIVER_MEMORY = 512 << 20  # bytes
 EXECUTOR_MEMORY = 512 << 20  # bytes
 
 
-def has_room(workers: Iterable[Worker], drivers: int = 0, executors: int = 0) -> bool:
-    """Whether a job's driver fits on one worker, and an executor of one core beside it or on another.
+def has_capacity(workers: Iterable[Worker], drivers: int = 0, executors: int = 0) -> bool:
+    """True if a job's driver fits on one worker, and an executor of one core on the same or another one.
 
-    And beside them so many ``drivers`` and ``executors`` of other jobs, which take theirs first.  All are of
-    one size, so it is no matter on which worker each of them is put.
+    Besides them, so many ``drivers`` and ``executors`` of other jobs must fit.  All have the same size, so
+    their assignment to workers does not matter.
     """
-    there = list(workers)
+    free = list(workers)
     driver, executor = (DRIVER_CORES, DRIVER_MEMORY), (1, EXECUTOR_MEMORY)
     for cores, memory in [*[driver] * (drivers + 1), *[executor] * (executors + 1)]:
-        index = next((at for at, each in enumerate(there) if _fits(each, cores, memory)), None)
+        index = next((at for at, each in enumerate(free) if _fits(each, cores, memory)), None)
         if index is None:
             return False
-        there[index] = _less(there[index], cores, memory)
+        free[index] = _less(free[index], cores, memory)
     return True
 
 
-def still_to_come(cluster: Cluster, owners: Mapping[str, str], promised: frozenset[str]) -> tuple[int, int]:
-    """How many drivers and executors of the jobs that are promised room have not taken theirs.
+def unplaced(cluster: Cluster, owners: Mapping[str, str], reserved: Set[str]) -> tuple[int, int]:
+    """The numbers of drivers and executors of jobs with a reservation that are not placed yet.
 
     ``owners`` are the names of jobs by the ids of their drivers.
     """
-    placed = {owners.get(each.id) for each in cluster.drivers if each.active and each.worker}
-    served = {words[1] for name in cluster.applications - cluster.waiting if len(words := name.split()) == 3}
-    return len(promised - placed), len(promised - served)
+    with_driver = {owners.get(each.id) for each in cluster.drivers if each.active and each.worker}
+    with_executor = {
+        words[1] for name in cluster.applications - cluster.waiting if len(words := name.split()) == 3
+    }
+    return len(reserved - with_driver), len(reserved - with_executor)
 
 
-def no_room(address: str, name: str, workers: Iterable[Worker], others: int) -> NoCapacity:
-    """The error of a cluster with too little left for a job, and for so many others that come first."""
+def no_capacity(address: str, name: str, workers: Iterable[Worker], others: int) -> NoCapacity:
+    """The error of a cluster without capacity for a job, besides so many ``others`` with a reservation."""
     free = ", ".join(f"{worker.cores_free} cores and {worker.memory_free >> 20} MiB" for worker in workers)
-    before = f"; as much is promised to {others} others that are about to start" if others else ""
+    before = f"; as much is reserved for {others} other jobs that are about to start" if others else ""
     return NoCapacity(
         f"{address} has no room for job {name!r}: it needs a driver of {DRIVER_CORES} core and "
         f"{DRIVER_MEMORY >> 20} MiB and an executor of 1 core and {EXECUTOR_MEMORY >> 20} MiB; free on its "

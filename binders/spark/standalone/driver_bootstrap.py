@@ -1,12 +1,12 @@
-"""The first thing that runs in a job's driver on a Spark standalone cluster.
+"""The bootstrap program of a job's driver on a Spark standalone cluster.
 
-The worker fetches this file beside the driver's logs, and ``spark-submit`` runs it; it needs nothing but the
-standard library.  It fetches the other files by their content hashes into a folder that the drivers of the
-worker share, so that a driver that is started again needs no coordinator, and hands over to
+The worker fetches this file to the folder of the driver's logs, and ``spark-submit`` runs it; it uses the
+standard library only.  It fetches the other files by their content hashes into a folder that the drivers of
+the worker share, so that a restarted driver needs no coordinator, and then runs
 :mod:`binders.spark.standalone.driver`, which is one of them.
 
-What becomes of the driver is told in a file ``speck.out`` beside its logs, which the worker's web interface
-shows to whoever asks (``/log/?driverId=...&logType=out``); see :class:`DriverStatus`.
+The driver's status is in a file ``speck.out`` beside its logs, which the worker's web interface serves to any
+client (``/log/?driverId=...&logType=out``); see :class:`DriverStatus`.
 """
 
 from __future__ import annotations
@@ -22,47 +22,47 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-VARIABLE = "SPECK_PARCEL"  # of the environment: what is to be done, as JSON in base 64
-ACCOUNT = "speck.out"
+VARIABLE = "SPECK_PARCEL"  # environment variable with the submission: JSON in base 64
+STATUS_FILE = "speck.out"
 CACHE = "speck-files"  # in the worker's folder, beside the drivers'
 
 FETCH_PATIENCE = 60.0  # s, for one file
 FETCH_TIMEOUT = 20.0  # s, without a byte
 PARENT_POLL = 0.5  # s
-RAN_WELL = 60.0  # s; who ran longer did not crash for the same reason again
+CRASH_WINDOW = 60.0  # s; the end of a driver that ran longer is no repeated crash
 
 
 class DriverStatus:
-    """What a driver tells of itself, in one file that is replaced as a whole.
+    """The status of a driver, in one file that is replaced as a whole.
 
-    ``kind`` is ``starting``, ``building`` (the job's code runs), ``running``, or, of one that ends for good,
+    ``kind`` is ``starting``, ``building`` (the job's code runs), ``running``, or, for one that ends for good,
     ``refused``, ``failed``, ``finished`` (by itself), ``stopped`` (on request) or ``gave_way`` (to another
-    driver of the attempt); ``message`` says why.  ``starts`` counts the times
-    that this driver was started, ``crashes`` those in a row after which it had not run for a minute, ``ran``
-    says whether its query ever ran.  ``at`` is Unix time by the worker's clock, s.
+    driver of the attempt); ``message`` is the reason.  ``starts`` counts the starts of this driver,
+    ``crashes`` the consecutive ones that ran for less than a minute, ``ran`` is true if its query ever ran.
+    ``at`` is Unix time by the worker's clock, s.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.before = _read(path)
-        last = self.before.get("at", 0.0)
-        crashed = self.before and last - self.before.get("running_since", last) < RAN_WELL
-        self._told: dict[str, Any] = {
-            "starts": self.before.get("starts", 0) + 1,
-            "crashes": self.before.get("crashes", 0) + 1 if crashed else 0,
-            "ran": self.before.get("ran", False),
+        self.previous = _read(path)
+        last = self.previous.get("at", 0.0)
+        crashed = self.previous and last - self.previous.get("running_since", last) < CRASH_WINDOW
+        self._fields: dict[str, Any] = {
+            "starts": self.previous.get("starts", 0) + 1,
+            "crashes": self.previous.get("crashes", 0) + 1 if crashed else 0,
+            "ran": self.previous.get("ran", False),
         }
 
-    def tell(self, kind: str, message: str = "", **more: object) -> None:
-        """Tell this from now on; what was told before and is not told otherwise stays."""
-        self._told |= {"kind": kind, "message": message, "at": time.time(), **more}
+    def write(self, kind: str, message: str = "", **fields: object) -> None:
+        """Replace the status; other fields keep their values."""
+        self._fields |= {"kind": kind, "message": message, "at": time.time(), **fields}
         new = self._path.with_suffix(".new")
-        new.write_text(json.dumps(self._told), encoding="utf-8")
+        new.write_text(json.dumps(self._fields), encoding="utf-8")
         new.replace(self._path)
 
 
 def fetch(artifact: dict[str, str], cache: Path) -> Path:
-    """The path of a file on this worker, fetched unless it is there.  Raises :class:`OSError`."""
+    """The path of a file on this worker, fetched if missing.  Raises :class:`OSError`."""
     place = cache / artifact["sha256"] / artifact["name"]
     if place.exists():
         return place
@@ -76,7 +76,7 @@ def fetch(artifact: dict[str, str], cache: Path) -> Path:
         with scratch.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
         if found != artifact["sha256"]:
-            raise OSError(f"{artifact['name']} came with other content than it was announced with")
+            raise OSError(f"{artifact['name']} has SHA-256 {found} (expected {artifact['sha256']})")
         scratch.replace(place)
     finally:
         scratch.unlink(missing_ok=True)
@@ -87,15 +87,15 @@ def _download(url: str, place: Path) -> None:
     deadline, pause = time.monotonic() + FETCH_PATIENCE, 0.2
     while True:
         try:
-            with urllib.request.urlopen(url, timeout=FETCH_TIMEOUT) as answer:  # noqa: S310 - from its parcel
+            with urllib.request.urlopen(url, timeout=FETCH_TIMEOUT) as answer:  # noqa: S310 - from the submission
                 place.write_bytes(answer.read())
             return
         except OSError as error:
-            # The URL is good for whoever knows it, so it is not repeated.
+            # The URL itself grants access, so it is not repeated.
             status = getattr(error, "code", None)
             if status in (401, 403, 404) or time.monotonic() + pause > deadline:
                 host = url.partition("://")[2].partition("/")[0]
-                raise OSError(f"not to be had from {host}: {error}") from error
+                raise OSError(f"not available from {host}: {error}") from error
         time.sleep(pause)
         pause = min(pause * 2, 5.0)
 
@@ -109,7 +109,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _end_with(parent: int) -> None:
-    """End when the Java process has gone that started this one: a job's code may be anywhere then."""
+    """Exit when the Java process that started this one has ended, whatever the job's code is doing."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -120,31 +120,31 @@ def _end_with(parent: int) -> None:
 
 
 def main() -> int:
-    """Fetch, hand over; answers the exit code: another one than 0 has the driver started again."""
+    """Fetch the files and run the driver; returns the exit code: the master restarts it unless that is 0."""
     _end_with(os.getppid())
     folder = Path.cwd()
-    account = DriverStatus(folder / ACCOUNT)
-    if account.before.get("kind") == "building" and not account.before.get("ran"):
-        account.tell("refused", "its code ended the process that ran it")
+    status = DriverStatus(folder / STATUS_FILE)
+    if status.previous.get("kind") == "building" and not status.previous.get("ran"):
+        status.write("refused", "its code ended the process that ran it")
         return 0
-    account.tell("starting")
-    # Taken out of the environment: the job's code has no business with the passwords in it.
-    parcel = json.loads(base64.b64decode(os.environ.pop(VARIABLE)))
+    status.write("starting")
+    # Removed from the environment: it contains passwords, which the job's code must not see.
+    submission = json.loads(base64.b64decode(os.environ.pop(VARIABLE)))
     try:
         files = {
-            name: fetch(artifact, folder.parent / CACHE) for name, artifact in parcel["artifacts"].items()
+            name: fetch(artifact, folder.parent / CACHE) for name, artifact in submission["artifacts"].items()
         }
     except OSError as error:
-        account.tell("refused", f"its worker cannot fetch {error}")
-        return 1 if account.before.get("ran") else 0
+        status.write("refused", f"its worker cannot fetch {error}")
+        return 1 if status.previous.get("ran") else 0
     sys.path.insert(0, str(files["bundle"]))
     from binders.spark.standalone import driver
 
-    return driver.run(parcel, files, account, folder.name)
+    return driver.run(submission, files, status, folder.name)
 
 
 if __name__ == "__main__":
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # threads of Py4J and of the job's code may not end
+    os._exit(code)  # without waiting for threads of Py4J and of the job's code

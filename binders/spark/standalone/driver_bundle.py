@@ -1,4 +1,4 @@
-"""The part of SpecK that runs in a driver of a Spark standalone cluster, as files to be fetched there."""
+"""The modules of SpecK that run in a driver of a Spark standalone cluster, as files to be fetched there."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from pathlib import Path
 BUNDLE_NAME = "speck-driver.zip"
 SCRIPT_NAME = "speck_driver.py"
 
-# What binders.spark.standalone.driver needs, all told; nothing of it needs more than PySpark.
+# All modules that binders.spark.standalone.driver imports; none of them needs more than PySpark.
 _MODULES = (
-    "speck.errors",
     "speck.core.job",
     "speck.core.runtime",
     "binders.common.python_source",
@@ -28,7 +27,7 @@ _PACKAGES = (
     *("speck", "speck.core", "binders", "binders.common"),
     *("binders.spark", "binders.spark.query", "binders.spark.standalone"),
 )
-_LONG_AGO = (1980, 1, 1, 0, 0, 0)
+_FIXED_DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def script() -> bytes:
@@ -38,10 +37,10 @@ def script() -> bytes:
 
 @functools.cache
 def bundle() -> bytes:
-    """The modules as a zip to import from; the same bytes from the same sources."""
+    """The modules as a zip to import from; reproducible byte by byte from the same sources."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        for package in _PACKAGES:  # empty: what they import here is the coordinator's business
+        for package in _PACKAGES:  # empty: their imports here are for the coordinator only
             archive.writestr(_entry(f"{package.replace('.', '/')}/__init__.py"), b"")
         for module in _MODULES:
             archive.writestr(_entry(f"{module.replace('.', '/')}.py"), _source(module))
@@ -49,7 +48,7 @@ def bundle() -> bytes:
 
 
 def _entry(name: str) -> zipfile.ZipInfo:
-    return zipfile.ZipInfo(name, _LONG_AGO)
+    return zipfile.ZipInfo(name, _FIXED_DATE)
 
 
 def _source(module: str) -> bytes:

@@ -1,4 +1,4 @@
-"""What a driver tells of itself, read into what SpecK says of its job.  Pure."""
+"""Derives the state of a job from its driver's status file and the master's view of the driver.  Pure."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from binders.spark.query.text import first_line
 from binders.spark.standalone.master import Driver
 from speck.core.runtime import JobState
 
-SILENCE = 30.0  # s, without a sign of life of a driver that tells every 5 s
-CRASHES = 3  # in a row, after which a driver that the master starts again and again has failed
+SILENCE = 30.0  # s, without a heartbeat of a driver that writes its status every 5 s
+CRASHES = 3  # consecutive ones after which a driver that the master keeps restarting has failed
 
 _STATES = {
     "starting": JobState.STARTING,
@@ -24,12 +24,12 @@ _STATES = {
     "stopped": JobState.LOST,
 }
 ENDED = frozenset({"failed", "refused", "finished", "stopped", "gave_way"})  # of a driver that ends for good
-WORKED = frozenset({"running", "failed", "finished"})  # of a driver whose query was started
+STARTED = frozenset({"running", "failed", "finished"})  # of a driver whose query was started
 
 
 @dataclass(frozen=True, slots=True)
 class DriverStatus:
-    """A driver's account as it was read; ``age`` is how old it was then (s).
+    """The status file of a driver; ``age`` is its age when it was read (s).
 
     See :class:`binders.spark.standalone.driver_bootstrap.DriverStatus` for the others.
     """
@@ -44,63 +44,63 @@ class DriverStatus:
     control: str = ""
 
 
-def read_account(text: str, read_at: float) -> DriverStatus | None:
-    """The account in a log's text; ``None`` when the driver has not told yet, or it is no account."""
+def read_status(text: str, read_at: float) -> DriverStatus | None:
+    """The status in a file's text; ``None`` if the driver has not written it yet, or it is malformed."""
     try:
-        told: dict[str, Any] = json.loads(text)
+        fields: dict[str, Any] = json.loads(text)
         return DriverStatus(
-            kind=str(told["kind"]),
-            message=str(told["message"]),
-            age=max(0.0, read_at - float(told["at"])),
-            starts=int(told["starts"]),
-            crashes=int(told["crashes"]),
-            ran=bool(told["ran"]),
-            progress=told.get("progress"),
-            control=str(told.get("control", "")),
+            kind=str(fields["kind"]),
+            message=str(fields["message"]),
+            age=max(0.0, read_at - float(fields["at"])),
+            starts=int(fields["starts"]),
+            crashes=int(fields["crashes"]),
+            ran=bool(fields["ran"]),
+            progress=fields.get("progress"),
+            control=str(fields.get("control", "")),
         )
     except (ValueError, KeyError, TypeError):
         return None
 
 
-def state_of(driver: Driver, account: DriverStatus | None, waits: bool) -> tuple[JobState, str]:
-    """What a driver's job does, and in which words; ``waits`` says that it has no executor."""
+def state_of(driver: Driver, status: DriverStatus | None, waits: bool) -> tuple[JobState, str]:
+    """The state of a driver's job, with a message; ``waits`` is true if it has no executor."""
     if driver.state == "SUBMITTED":
-        return JobState.STARTING, f"driver {driver.id} waits for a worker with room"
-    if account is not None and account.kind in ENDED:
-        return _STATES.get(account.kind, JobState.LOST), account.message
+        return JobState.STARTING, f"driver {driver.id} waits for a worker with free cores and memory"
+    if status is not None and status.kind in ENDED:
+        return _STATES.get(status.kind, JobState.LOST), status.message
     if driver.state == "RUNNING":
-        return _of_running(driver, account, waits)
+        return _of_running(driver, status, waits)
     if driver.state in ("KILLED", "RELAUNCHING"):
         return JobState.LOST, f"driver {driver.id} was {driver.state.lower()}"
     return JobState.FAILED, f"driver {driver.id} has ended ({driver.state.lower()})"
 
 
-def _of_running(driver: Driver, account: DriverStatus | None, waits: bool) -> tuple[JobState, str]:
-    if account is None:
+def _of_running(driver: Driver, status: DriverStatus | None, waits: bool) -> tuple[JobState, str]:
+    if status is None:
         return JobState.STARTING, f"driver {driver.id} starts"
-    again = f", started {account.starts} times" if account.starts > 1 else ""
-    message = f"{account.message or account.kind}{again}"
-    if account.crashes >= CRASHES:
+    again = f", started {status.starts} times" if status.starts > 1 else ""
+    message = f"{status.message or status.kind}{again}"
+    if status.crashes >= CRASHES:
         return JobState.FAILED, f"driver {driver.id} ends soon after each start: {message}"
-    if account.age > SILENCE:
-        return JobState.STARTING, f"driver {driver.id} was silent for {account.age:.0f} s{again}"
-    if account.kind == "running" and waits:
-        return JobState.STARTING, f"waits for an executor: no worker has the room for one{again}"
-    return _STATES.get(account.kind, JobState.UNKNOWN), message
+    if status.age > SILENCE:
+        return JobState.STARTING, f"driver {driver.id} sent no heartbeat for {status.age:.0f} s{again}"
+    if status.kind == "running" and waits:
+        return JobState.STARTING, f"waits for an executor: no worker has free cores and memory for one{again}"
+    return _STATES.get(status.kind, JobState.UNKNOWN), message
 
 
-def last_words(log: str) -> str:
-    """The line of a driver's log that says best why it ended."""
+def last_error_line(log: str) -> str:
+    """The line of a driver's log that most likely has the reason of its end."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
-    said = [line for line in lines if "Error" in line or "Exception" in line]
-    return first_line((said or lines or [""])[-1])
+    errors = [line for line in lines if "Error" in line or "Exception" in line]
+    return first_line((errors or lines or [""])[-1])
 
 
-def choose(
+def choose_driver(
     drivers: Sequence[tuple[Driver, DriverStatus | None]],
 ) -> tuple[Driver, DriverStatus | None] | None:
-    """Of the drivers of one attempt, by age, the one that works or worked on it, if there is one."""
-    left = [each for each in drivers if each[1] is None or each[1].kind != "gave_way"]
-    active = [each for each in left if each[0].active]
-    at_work = [each for each in active if each[1] is not None and each[1].kind in WORKED]
-    return next(iter(at_work or active or left[::-1]), None)
+    """Of the drivers of one attempt, sorted by age, the one that runs or ran its query, if any."""
+    candidates = [each for each in drivers if each[1] is None or each[1].kind != "gave_way"]
+    active = [each for each in candidates if each[0].active]
+    working = [each for each in active if each[1] is not None and each[1].kind in STARTED]
+    return next(iter(working or active or candidates[::-1]), None)

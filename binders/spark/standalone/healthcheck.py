@@ -1,20 +1,20 @@
-"""Health of a standalone cluster: version, workers, room, clock, and faults that keep jobs from working."""
+"""Health of a standalone cluster: version, workers, capacity, clock, and faults that prevent jobs."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 
-from binders.spark.query.version_check import other_version, refusals
-from binders.spark.standalone.capacity import DRIVER_CORES, DRIVER_MEMORY, EXECUTOR_MEMORY, has_room
+from binders.spark.query.version_check import other_version, rejections
+from binders.spark.standalone.capacity import DRIVER_CORES, DRIVER_MEMORY, EXECUTOR_MEMORY, has_capacity
 from binders.spark.standalone.master import Cluster, Master
 from speck.core.runtime import Checkup, Complaint
 
-_WHOLE_SECOND = 1.0  # what an HTTP date leaves out
+_WHOLE_SECOND = 1.0  # the resolution of an HTTP date
 
 
 def standalone_checkup(master: Master) -> Checkup:
-    """A standalone cluster: its version, workers and room, and the master's clock."""
+    """A standalone cluster: its version, workers and capacity, and the master's clock."""
     version = master.version()
     before = time.time()
     date = master.date()
@@ -34,11 +34,11 @@ def _standalone_complaints(master: Master, version: str, cluster: Cluster) -> It
         yield Complaint(fault, "correct spe_address in the inventory")
     if not cluster.workers:
         yield Complaint("no worker is alive: no job can be started", "start a worker")
-    elif not has_room(cluster.workers):
+    elif not has_capacity(cluster.workers):
         yield Complaint(
             f"no worker has room for one more job (a driver of {DRIVER_CORES} core and "
             f"{DRIVER_MEMORY >> 20} MiB, an executor of 1 core and {EXECUTOR_MEMORY >> 20} MiB)",
             "add a worker, or stop a job",
         )
     for worker in cluster.workers:
-        yield from refusals(lambda worker=worker: master.check_worker(worker))  # type: ignore[misc]
+        yield from rejections(lambda worker=worker: master.check_worker(worker))  # type: ignore[misc]

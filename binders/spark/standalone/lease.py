@@ -1,9 +1,9 @@
-"""One driver an attempt: which of several drivers of one attempt may work.
+"""The lease of an attempt: at most one of several drivers of one attempt runs its query.
 
-A request to a master whose answer is lost may have been carried out, so an attempt may come to have two
-drivers.  Before one touches the checkpoint it claims the attempt, by a file in the checkpoint that only one
-can make; the other ends.  A claim passes on when the master says that it has replaced its owner: a driver
-that is started elsewhere, because its worker was lost, gets another id.
+A request to a master whose answer is lost may have been executed, so an attempt may have two drivers.  Before
+a driver touches the checkpoint it acquires the lease of the attempt, a file in the checkpoint that only one
+can create; the other exits.  The lease passes to another driver when the master reports that it has replaced
+the owner: a driver that is restarted elsewhere, because its worker was lost, has another id.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
-CLAIMS = "speck-attempts"
+LEASES = "speck-attempts"  # folder of the lease files in a checkpoint
 
 _TIMEOUT = 10.0  # s
-_REPLACED = frozenset({None, "RELAUNCHING"})  # states of an owner that will not work again
+_REPLACED = frozenset({None, "RELAUNCHING"})  # states of an owner that will not run again
 
 
 class OwnerUnknown(Exception):
-    """Whether another driver works on the attempt cannot be told now."""
+    """The owner of a lease, or its state, cannot be determined at the moment."""
 
 
 class AttemptLease:
-    """The claims in one checkpoint; ``rest`` is the URL of the master's REST server, ``token`` opens it.
+    """The leases in one checkpoint; ``rest`` is the URL of the master's REST server, ``token`` its login.
 
-    ``jvm`` is Py4J's view of the driver's Java process, where no Spark context is needed yet.
+    ``jvm`` is Py4J's view of the driver's Java process, which needs no Spark context yet.
     """
 
     def __init__(self, jvm: Any, checkpoint: str, rest: str, token: str | None) -> None:
@@ -41,16 +41,16 @@ class AttemptLease:
         self._files = self._path(checkpoint).getFileSystem(self._configuration)
 
     def has_checkpoint(self) -> bool:
-        """Whether a query has been started in it before."""
+        """True if a query was started in the checkpoint before."""
         return bool(self._files.exists(self._path(f"{self._checkpoint}/metadata")))
 
-    def take(self, attempt: str, driver: str) -> str | None:
-        """Claim an attempt for a driver; answers the other driver that has it, or ``None``.
+    def acquire(self, attempt: str, driver: str) -> str | None:
+        """Acquire the lease of an attempt for a driver; returns the other driver that has it, or ``None``.
 
         Raises :class:`OwnerUnknown`.
         """
-        place = self._path(f"{self._checkpoint}/{CLAIMS}/{attempt}")
-        if self._make(place, driver):
+        place = self._path(f"{self._checkpoint}/{LEASES}/{attempt}")
+        if self._create(place, driver):
             return None
         owner = self._read(place)
         if owner == driver:
@@ -60,12 +60,12 @@ class AttemptLease:
         self._write(place, driver, overwrite=True)
         return None
 
-    def _make(self, place: Any, driver: str) -> bool:
-        """Make the file unless it is there; atomic."""
+    def _create(self, place: Any, driver: str) -> bool:
+        """Create the file unless it exists; atomic."""
         self._files.mkdirs(place.getParent())
         try:
             if self._files.getScheme() == "file":
-                # Hadoop looks first and makes it then, on a local file system.
+                # On a local file system, Hadoop's check and creation of a file are not atomic.
                 _link(Path(self._files.makeQualified(place).toUri().getPath()), driver)
             else:
                 self._write(place, driver, overwrite=False)
@@ -74,7 +74,7 @@ class AttemptLease:
         except Py4JJavaError as error:
             if self._files.exists(place):
                 return False
-            raise OwnerUnknown(f"cannot claim its attempt at {place}: {error.java_exception}") from error
+            raise OwnerUnknown(f"cannot acquire the lease at {place}: {error.java_exception}") from error
         return True
 
     def _write(self, place: Any, driver: str, *, overwrite: bool) -> None:
@@ -89,7 +89,7 @@ class AttemptLease:
         finally:
             source.close()
         if not owner:
-            raise OwnerUnknown(f"the claim at {place} is being written by another driver")
+            raise OwnerUnknown(f"the lease at {place} is being written by another driver")
         return owner
 
     def _state(self, driver: str) -> str | None:
@@ -98,15 +98,15 @@ class AttemptLease:
         try:
             request = urllib.request.Request(url, headers=headers)  # noqa: S310 - http, always
             with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310
-                told = json.load(answer)
+                content = json.load(answer)
         except (OSError, ValueError) as error:
-            raise OwnerUnknown(f"the master does not say whether {driver} works: {error}") from error
-        state: str | None = told.get("driverState") if told.get("success") else None
+            raise OwnerUnknown(f"the master does not report the state of {driver}: {error}") from error
+        state: str | None = content.get("driverState") if content.get("success") else None
         return state
 
 
 def _link(place: Path, text: str) -> None:
-    """Make a file with its content at once; raises :class:`FileExistsError`."""
+    """Create a file together with its content; raises :class:`FileExistsError`."""
     scratch = place.with_name(f".{place.name}.{text}")
     scratch.write_text(text, encoding="utf-8")
     try:

@@ -1,8 +1,8 @@
-"""The HTTP that SpecK speaks with a Spark standalone cluster.
+"""HTTP client for a Spark standalone cluster.
 
-Three servers of it are asked: the master's REST server (``/v1/submissions``: create, kill), the master's web
-interface (``/json/``: workers, drivers, applications), and the workers' web interfaces (``/log/``: what a
-driver wrote).  Sources: Spark 4.3, ``deploy/rest/RestSubmissionServer``, ``deploy/JsonProtocol``,
+Requests go to three servers: the master's REST server (``/v1/submissions``: create, kill), the master's web
+interface (``/json/``: workers, drivers, applications), and the workers' web interfaces (``/log/``: logs of
+drivers).  Sources: Spark 4.3, ``deploy/rest/RestSubmissionServer``, ``deploy/JsonProtocol``,
 ``deploy/worker/ui/LogPage``.
 """
 
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import requests
 
 from binders.common.bearer import checked_token
-from binders.common.http_errors import FAILURES, never_asked
+from binders.common.http_errors import FAILURES, never_sent
 from binders.spark.query.text import first_line
 from speck.core.inventory import Engine
 from speck.errors import OutcomeUnknown, Rejected, Unreachable
@@ -34,8 +34,8 @@ ACTIVE = frozenset({"SUBMITTED", "RUNNING"})  # of a driver's states: it runs, o
 
 _LEADS = "ALIVE"  # of a master's states (RecoveryState of Spark)
 
-# What would be right where nobody is there, or somebody else.
-_RIGHT = {
+# Advice for a port without a server, or with another one.
+_EXPECTED = {
     "(rest_port)": "spark.master.rest.enabled of the master to be true, and rest_port to be its port",
     "(ui_port)": "ui_port of the inventory to be the port of its web interface",
 }
@@ -59,7 +59,7 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """A driver as the master has it; ``worker`` is empty while it waits for one.  Memory is bytes."""
+    """A driver in the master's list; ``worker`` is empty while it waits for one."""
 
     id: str
     state: str
@@ -68,7 +68,7 @@ class Driver:
 
     @property
     def active(self) -> bool:
-        """Whether it runs, or waits to."""
+        """True if it runs, or waits to."""
         return self.state in ACTIVE
 
     @property
@@ -80,10 +80,10 @@ class Driver:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What the master tells at one time.
+    """The cluster as reported by the master at one time.
 
     ``applications`` are the names of those that are registered, ``waiting`` of those that have no executor.
-    ``url`` is the master's address in its own words.
+    ``url`` is the address by which the master refers to itself.
     """
 
     workers: tuple[Worker, ...]
@@ -124,7 +124,7 @@ class Master:
 
     @property
     def token(self) -> str | None:
-        """The token that its REST server wants, as it is now.  Raises :class:`~speck.errors.Unreachable`."""
+        """The current token of its REST server.  Raises :class:`~speck.errors.Unreachable`."""
         return checked_token(self.address, self._login.token.reveal()) if self._login.token else None
 
     def close(self) -> None:
@@ -132,67 +132,68 @@ class Master:
         self._web.close()
 
     def version(self) -> str:
-        """The version of the cluster's Spark, as its REST server tells."""
+        """The version of the cluster's Spark, as reported by its REST server."""
         url = f"{self.rest}/v1/submissions/status/driver-none"
         return str(self._json("GET", url, "REST server (rest_port)").get("serverSparkVersion", "unknown"))
 
     def date(self) -> float:
-        """The master's clock, in whole seconds (Unix time); 0 when it does not tell."""
-        return _date(self._ask("GET", f"{self.ui}/json/", "web interface (ui_port) of Spark master"))
+        """The master's clock, in whole seconds (Unix time); 0 if it does not report it."""
+        return _date(self._request("GET", f"{self.ui}/json/", "web interface (ui_port) of Spark master"))
 
     def address_fault(self, cluster: Cluster) -> str | None:
-        """Why no driver would find the master at the address; ``None`` when it may.
+        """The reason why drivers would not reach the master at this address; ``None`` if they may.
 
-        Its host may have several names, but drivers would ask the wrong port for a minute.
+        Only the port is compared: the host may have several names; drivers retry a wrong port for a minute.
         """
         own = _port(cluster.url)
         if own is None or own == _port(self.url):
             return None
         return (
-            f"{self.address} is not where Spark's drivers find the master whose web interface is {self.ui} "
-            f"(expected port {own}: it calls itself {cluster.url})"
+            f"{self.address} is not the address of the master whose web interface is {self.ui} "
+            f"(expected port {own}: its own address is {cluster.url})"
         )
 
     def check_worker(self, worker: Worker) -> None:
-        """Ask whether a worker's web interface is there."""
-        self._ask("GET", f"{worker.url}/json/", f"worker {worker.id} of Spark master")
+        """Check that a worker's web interface answers."""
+        self._request("GET", f"{worker.url}/json/", f"worker {worker.id} of Spark master")
 
     def cluster(self) -> Cluster:
-        """Workers, drivers and applications as they are now; of a master that does not lead: no answer.
+        """The current workers, drivers and applications.
 
-        A standby knows of no driver, and one that takes over not of all yet.
+        Raises :class:`~speck.errors.OutcomeUnknown` for a master that does not lead: a standby lists no
+        drivers, and a master in recovery not all of them yet.
         """
-        told = self._json("GET", f"{self.ui}/json/", "web interface (ui_port)")
-        state = str(told.get("status", _LEADS))
+        content = self._json("GET", f"{self.ui}/json/", "web interface (ui_port)")
+        state = str(content.get("status", _LEADS))
         if state != _LEADS:
             message = f"Spark master {self.address} does not lead: it is {state.lower().replace('_', ' ')}"
             raise OutcomeUnknown(
                 f"{message} (expected the address of the one that does)", address=self.address
             )
         try:
-            return _cluster(told)
+            return _cluster(content)
         except _ERRORS as error:
             where = f"the web interface (ui_port) of Spark master {self.address} at {self.ui}"
-            message = f"{where} tells of no master{_advice(where)}"
+            message = f"{where} is not a master's{_advice(where)}"
             raise OutcomeUnknown(message, address=self.address) from error
 
     def create(self, request: Mapping[str, Any]) -> str:
-        """Submit a driver; answers its id."""
-        told = self._json("POST", f"{self.rest}/v1/submissions/create", "REST server (rest_port)", request)
-        identifier = told.get("submissionId")
-        if not told.get("success") or not isinstance(identifier, str):
-            message = first_line(str(told.get("message") or "no reason given"))
-            raise Rejected(f"Spark master {self.address} takes no driver: {message}", address=self.address)
+        """Submit a driver; returns its id."""
+        content = self._json("POST", f"{self.rest}/v1/submissions/create", "REST server (rest_port)", request)
+        identifier = content.get("submissionId")
+        if not content.get("success") or not isinstance(identifier, str):
+            message = first_line(str(content.get("message") or "no reason given"))
+            raise Rejected(f"Spark master {self.address} rejects the driver: {message}", address=self.address)
         return identifier
 
     def kill(self, driver: str) -> None:
-        """Ask for a driver's end; of one that has ended or is not known: nothing."""
+        """Request the end of a driver; nothing for one that has ended or is unknown."""
         self._json("POST", f"{self.rest}/v1/submissions/kill/{driver}", "REST server (rest_port)")
 
     def failure(self, driver: str) -> str:
-        """Why the master gave a driver up, in its words; empty when it tells nothing."""
-        told = self._json("GET", f"{self.rest}/v1/submissions/status/{driver}", "REST server (rest_port)")
-        lines = str(told.get("message") or "").splitlines()
+        """The master's reason for giving up a driver; empty if it reports none."""
+        content = self._json("GET", f"{self.rest}/v1/submissions/status/{driver}", "REST server (rest_port)")
+        lines = str(content.get("message") or "").splitlines()
         return first_line("\n".join(line for line in lines if not line.startswith("Exception from")))
 
     def log(self, worker: Worker, driver: str, kind: str, *, start: int | None, length: int) -> Log:
@@ -200,15 +201,15 @@ class Master:
         query = {"driverId": driver, "logType": kind, "byteLength": str(length)}
         if start is not None:
             query["offset"] = str(start)
-        answer = self._ask("GET", f"{worker.url}/log/", f"worker {worker.id}", params=query)
+        answer = self._request("GET", f"{worker.url}/log/", f"worker {worker.id}", params=query)
         head = _LOG_HEAD.match(answer.text)
         if head is None:
-            message = f"worker {worker.id} of {self.address} shows no log of {driver} at {worker.url}"
+            message = f"worker {worker.id} of {self.address} serves no log of {driver} at {worker.url}"
             raise OutcomeUnknown(message, address=self.address)
         return Log(answer.text[head.end() :], _date(answer))
 
-    def post(self, url: str, token: str) -> bool:
-        """Ask a driver itself for something; answers whether it has heard."""
+    def request_stop(self, url: str, token: str) -> bool:
+        """Send a driver the request to stop; true if it accepted it."""
         try:
             headers = {"Authorization": f"Bearer {token}"}
             answer = self._web.post(url, headers=headers, timeout=(CONNECT_TIMEOUT, ANSWER_TIMEOUT))
@@ -219,17 +220,17 @@ class Master:
     def _json(
         self, method: str, url: str, what: str, body: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        answer = self._ask(method, url, f"{what} of Spark master", json=body)
+        answer = self._request(method, url, f"{what} of Spark master", json=body)
         try:
-            told = answer.json()
+            content = answer.json()
         except (ValueError, RecursionError) as error:
-            told = error
-        if isinstance(told, dict):
-            return told
+            content = error
+        if isinstance(content, dict):
+            return content
         where = f"the {what} of Spark master {self.address} at {_origin(url)}"
-        raise OutcomeUnknown(f"{where} answers no JSON object{_advice(where)}", address=self.address)
+        raise OutcomeUnknown(f"{where} returned no JSON object{_advice(where)}", address=self.address)
 
-    def _ask(self, method: str, url: str, what: str, **more: Any) -> requests.Response:
+    def _request(self, method: str, url: str, what: str, **more: Any) -> requests.Response:
         where = f"the {what} {self.address} at {_origin(url)}"
         try:
             timeout = (CONNECT_TIMEOUT, ANSWER_TIMEOUT)
@@ -246,10 +247,10 @@ class Master:
         return answer
 
     def _unanswered(self, where: str, error: Exception) -> Unreachable | OutcomeUnknown:
-        if never_asked(error):
+        if never_sent(error):
             return Unreachable(f"{where} cannot be reached{_advice(where)}", address=self.address)
         if isinstance(error, requests.ConnectionError):
-            return OutcomeUnknown(f"{where} broke the connection{_advice(where)}", address=self.address)
+            return OutcomeUnknown(f"{where} closed the connection{_advice(where)}", address=self.address)
         return OutcomeUnknown(f"{where} did not answer in {ANSWER_TIMEOUT:g} s", address=self.address)
 
 
@@ -261,39 +262,39 @@ def _parts(address: str) -> tuple[str, str]:
     except ValueError:
         host, port = None, None
     if host is None or parts.scheme != "spark" or parts.path.strip("/"):
-        message = f"{address!r} is no Spark master's address (expected spark://HOST:PORT)"
+        message = f"{address!r} is not a Spark master's address (expected spark://HOST:PORT)"
         raise Rejected(message, address=address)
     host = f"[{host}]" if ":" in host else host
     return host, f"spark://{host}:{port or DEFAULT_PORT}"
 
 
-def _cluster(told: Mapping[str, Any]) -> Cluster:
-    workers = tuple(_worker(each) for each in told["workers"] if each["state"] == "ALIVE")
-    drivers = [_driver(each) for each in [*told["activedrivers"], *told["completeddrivers"]]]
+def _cluster(content: Mapping[str, Any]) -> Cluster:
+    workers = tuple(_worker(each) for each in content["workers"] if each["state"] == "ALIVE")
+    drivers = [_driver(each) for each in [*content["activedrivers"], *content["completeddrivers"]]]
     return Cluster(
         workers,
         tuple(sorted(drivers, key=lambda driver: driver.order)),
-        applications=frozenset(str(each["name"]) for each in told["activeapps"]),
-        waiting=frozenset(str(each["name"]) for each in told["activeapps"] if each["state"] == "WAITING"),
-        url=str(told.get("url", "")),
+        applications=frozenset(str(each["name"]) for each in content["activeapps"]),
+        waiting=frozenset(str(each["name"]) for each in content["activeapps"] if each["state"] == "WAITING"),
+        url=str(content.get("url", "")),
     )
 
 
-def _worker(told: Mapping[str, Any]) -> Worker:
+def _worker(content: Mapping[str, Any]) -> Worker:
     return Worker(
-        id=str(told["id"]),
-        url=_checked(str(told["webuiaddress"])).rstrip("/"),
-        cores=int(told["cores"]),
-        cores_free=int(told["coresfree"]),
-        memory=int(told["memory"]) * _MEGABYTE,
-        memory_free=int(told["memoryfree"]) * _MEGABYTE,
+        id=str(content["id"]),
+        url=_checked(str(content["webuiaddress"])).rstrip("/"),
+        cores=int(content["cores"]),
+        cores_free=int(content["coresfree"]),
+        memory=int(content["memory"]) * _MEGABYTE,
+        memory_free=int(content["memoryfree"]) * _MEGABYTE,
     )
 
 
-def _driver(told: Mapping[str, Any]) -> Driver:
-    worker = str(told["worker"])
+def _driver(content: Mapping[str, Any]) -> Driver:
+    worker = str(content["worker"])
     worker = "" if worker == "None" else worker
-    return Driver(str(told["id"]), str(told["state"]), worker, str(told["mainclass"]))
+    return Driver(str(content["id"]), str(content["state"]), worker, str(content["mainclass"]))
 
 
 def _origin(url: str) -> str:
@@ -321,7 +322,7 @@ def _date(answer: requests.Response) -> float:
 
 
 def _advice(where: str) -> str:
-    return next((f" (expected {right})" for what, right in _RIGHT.items() if what in where), "")
+    return next((f" (expected {expected})" for what, expected in _EXPECTED.items() if what in where), "")
 
 
 def _reason(answer: requests.Response) -> str:

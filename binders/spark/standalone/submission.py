@@ -1,7 +1,8 @@
-"""What a driver is sent off with: the request to the master, and in it a parcel for the driver alone.
+"""Submits drivers: the request to the master, which contains a submission for the driver alone.
 
-The parcel (orders, with the brokers' passwords, and the URLs of the files) travels in the environment: the
-command line of a driver stands in its log and in the list of processes, where everybody reads it.
+The submission (the specification of the query, with the brokers' passwords, and the URLs of the files) is
+passed in an environment variable: the command line of a driver is readable by all users, in its log and in
+the list of processes.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from speck.errors import Rejected
 MAIN_CLASS = "org.apache.spark.deploy.SparkSubmit"
 
 _MEGABYTE = 1 << 20
-_LARGEST_PARCEL = 120_000  # bytes; Linux takes no variable of more than 128 KiB
+_MAX_SUBMISSION = 120_000  # bytes; Linux accepts no variable of more than 128 KiB
 
 _JVM_OPTIONS = "-XX:+UseSerialGC -XX:ReservedCodeCacheSize=64m -XX:MaxMetaspaceSize=256m -XX:-UsePerfData"
 
@@ -48,7 +49,7 @@ _PROPERTIES = {
     "spark.executor.defaultJavaOptions": _JVM_OPTIONS,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Some thirty lines a micro-batch otherwise, in logs that a worker keeps for ever.
+    # Otherwise some thirty lines a micro-batch, in logs that a worker never deletes.
     "spark.log.level": "WARN",
     "spark.executor.syncLogLevel.enabled": "true",
     "spark.executor.logs.rolling.strategy": "size",
@@ -57,8 +58,8 @@ _PROPERTIES = {
 }
 
 
-class Sender:
-    """Sends drivers off to one master; ``server`` is where they fetch their files."""
+class Submitter:
+    """Submits drivers to one master; ``server`` serves their files."""
 
     def __init__(self, address: str, master: Master, inventory: Inventory) -> None:
         self.address = address
@@ -67,12 +68,12 @@ class Sender:
         self._known = inventory.engine(address)
 
     def check(self) -> None:
-        """Raise :class:`~speck.errors.Rejected` when something is missing here to send a driver off."""
+        """Raise :class:`~speck.errors.Rejected` if a prerequisite of submitting a driver is missing here."""
         self._served()
         if self._known.checkpoint_dir is None:
             raise Rejected(
-                f"{self.address}: the inventory names no checkpoint_dir of this engine "
-                "(expected a directory or URL that all of its workers see)",
+                f"{self.address}: the inventory has no checkpoint_dir of this engine "
+                "(expected a directory or URL that is visible to all of its workers)",
                 address=self.address,
             )
         if not CONNECTOR.exists():
@@ -80,13 +81,15 @@ class Sender:
             raise Rejected(message, address=self.address)
 
     def submit(self, job: Job, attempt: Attempt, stop_grace: float) -> str:
-        """Have the master take a driver for the attempt; answers its id."""
+        """Submit a driver for the attempt; returns its id."""
         self.check()
         server = self._served()
-        parcel = base64.b64encode(json.dumps(self._parcel(job, attempt, stop_grace)).encode()).decode()
-        if len(parcel) > _LARGEST_PARCEL:
-            message = f"job {job.job_name!r}: its arguments are too long ({len(parcel)} bytes with the rest, "
-            raise Rejected(f"{message}expected at most {_LARGEST_PARCEL})", address=self.address)
+        content = json.dumps(self._submission(job, attempt, stop_grace))
+        submission = base64.b64encode(content.encode()).decode()
+        if len(submission) > _MAX_SUBMISSION:
+            size = f"{len(submission)} bytes with the rest, expected at most {_MAX_SUBMISSION}"
+            message = f"job {job.job_name!r}: its arguments are too long ({size})"
+            raise Rejected(message, address=self.address)
         return self._master.create(
             {
                 "action": "CreateSubmissionRequest",
@@ -94,19 +97,19 @@ class Sender:
                 "appResource": server.offer(SCRIPT_NAME, script()).url,
                 "mainClass": MAIN_CLASS,
                 "appArgs": ["--master", self._master.url, SCRIPT_NAME],
-                "environmentVariables": {VARIABLE: parcel},
+                "environmentVariables": {VARIABLE: submission},
                 "sparkProperties": self._properties(job, attempt),
             }
         )
 
     def stop_token(self, attempt: str) -> str:
-        """What a driver wants to hear when it is asked to stop."""
+        """The token with which a driver accepts a request to stop."""
         return self._served().token(f"stop:{attempt}")
 
     def _served(self) -> ArtifactServer:
         if self.server is None:
             raise Rejected(
-                f"{self.address} fetches files from the coordinator, and this one serves none "
+                f"{self.address} fetches files from the coordinator, which serves none "
                 "(speck serve does; its --advertise names the URL)",
                 address=self.address,
             )
@@ -120,11 +123,11 @@ class Sender:
             "spark.driver.supervise": "true" if job.restart == "always" else "false",
             "spark.cores.max": tasks,
             "spark.sql.shuffle.partitions": tasks,
-            "spark.speck.attempt": attempt.id,  # found again in the head of the driver's log
+            "spark.speck.attempt": attempt.id,  # read from the head of the driver's log
             "spark.speck.job": job.job_name,
         }
 
-    def _parcel(self, job: Job, attempt: Attempt, stop_grace: float) -> dict[str, Any]:
+    def _submission(self, job: Job, attempt: Attempt, stop_grace: float) -> dict[str, Any]:
         code = Path(job.job_path)
         try:
             files = {
@@ -138,7 +141,7 @@ class Sender:
         server = self._served()
         return {
             "artifacts": {key: _plain(server.offer(*file)) for key, file in files.items()},
-            "orders": self._orders(job, attempt).to_dict(),
+            "orders": self._query_spec(job, attempt).to_dict(),
             "attempt": attempt.id,
             "has_state": attempt.state is not None,
             "rest": self._master.rest,
@@ -147,10 +150,10 @@ class Sender:
             "stop_grace": stop_grace,
         }
 
-    def _orders(self, job: Job, attempt: Attempt) -> QuerySpec:
+    def _query_spec(self, job: Job, attempt: Attempt) -> QuerySpec:
         return QuerySpec(
             job_name=job.job_name,
-            path="",  # where the driver has put it
+            path="",  # set by the driver
             entry=job.entry_class,
             arguments=dict(job.arguments),
             trigger=job.trigger,

@@ -26,19 +26,18 @@ from speck.server.middleware import (
     rate_limit,
     request_metrics,
 )
-from speck.server.middleware.concurrency_limit import Patience
 from speck.server.tokens import Tokens
 
-__all__ = ["MAX_BODY", "Patience", "Protection", "create_app"]
+__all__ = ["MAX_BODY", "Protection", "create_app"]
 
 MAX_BODY = MAX_BYTES
 
 
 @dataclass(frozen=True)
 class Protection:
-    """Who is let in: whoever has one of the ``tokens`` (``None``: everybody), by one of the host ``names``.
+    """The conditions of access: one of the ``tokens`` (``None``: none needed), by one of the host ``names``.
 
-    ``rate`` is how many requests a second one client may make (0: any number).
+    ``rate`` is the number of requests that one client may make in a second (0: any number).
     """
 
     tokens: Tokens | None = None
@@ -55,13 +54,13 @@ class _ProblemApi(Api):  # type: ignore[misc]
         return problems.of_http(error)
 
 
-def _anybody(header: str) -> bool:
-    """Where no token is asked for, nobody is a stranger."""
+def _accept_all(header: str) -> bool:
+    """True: without tokens every request is accepted."""
     return True
 
 
 def create_app(services: Services, protection: Protection | None = None) -> Flask:
-    """The application; it takes requests to numeric addresses and ``localhost``, unless told more."""
+    """The application; it accepts requests to numeric addresses, ``localhost`` and the names given."""
     protection = protection or Protection()
     app = Flask("speck")
     app.config |= {
@@ -72,7 +71,7 @@ def create_app(services: Services, protection: Protection | None = None) -> Flas
     }
     app.extensions["services"] = services
     app.extensions["live"] = Live(services)
-    app.extensions["known"] = _anybody
+    app.extensions["is_known"] = _accept_all
     problems.register(app)
     api = _ProblemApi(app)
     api.spec.components.schema("Job", schema=JobSchema)
@@ -81,7 +80,7 @@ def create_app(services: Services, protection: Protection | None = None) -> Flas
     app.register_blueprint(FILES)
     app.register_blueprint(DASHBOARD)
     request_metrics.register(app, services.metrics)
-    # In this order: what is no business of this server, what is too much, who asks.
+    # In this order: requests that are not for this server, too many requests, missing rights.
     origin.register(app, protection.names)
     if protection.rate:
         rate_limit.register(app, protection.rate)

@@ -1,6 +1,6 @@
-"""Artifacts for engines: ``GET /artifacts/HASH/TOKEN/NAME``, open to whoever has the token of that hash.
+"""Artifacts for engines: ``GET /artifacts/HASH/TOKEN/NAME``, open to clients with the token of that hash.
 
-An engine fetches with a plain HTTP client that knows a URL and nothing else, so the token stands in the URL.
+An engine fetches with a plain HTTP client that takes a URL and nothing else, so the token stands in the URL.
 """
 
 from __future__ import annotations
@@ -21,6 +21,6 @@ def fetch_artifact(sha256: str, token: str, name: str) -> Response:
     services: Services = current_app.extensions["services"]
     files = services.files
     path = files.find(sha256, token, name) if files is not None else None
-    if path is None:  # whether it is the token or the file is nobody's business
+    if path is None:  # the answer must not differ between a wrong token and a missing file
         return problems.problem(404, "there is no such artifact, or the URL does not allow it")
     return send_file(path, mimetype="application/octet-stream", as_attachment=True)

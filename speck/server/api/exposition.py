@@ -1,4 +1,4 @@
-"""What Prometheus is told: what the coordinator counted, and what is looked up when it is asked for."""
+"""The metrics for Prometheus: those counted by the coordinator, and those collected at each scrape."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from speck.observe.metrics import OPERATIONS
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MOST_JOBS = 2000  # of which each has series of its own
-FRESH = 60.0  # s; what was told of a job before is not told again
+FRESH = 60.0  # s; older readings of a job are left out
 
 _OF_JOBS = {
     "input_rate": ("speck_job_input_messages_per_second", "Messages that the job takes in, each second"),
@@ -34,14 +34,14 @@ _OF_JOBS = {
 
 def exposition(services: Services) -> bytes:
     """The metrics in Prometheus's text format."""
-    looked_up = CollectorRegistry()
-    looked_up.register(_LookedUp(services))
+    at_scrape = CollectorRegistry()
+    at_scrape.register(_ScrapeCollector(services))
     for collector in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR):
-        looked_up.register(collector)
-    return generate_latest(services.metrics.registry) + generate_latest(looked_up)
+        at_scrape.register(collector)
+    return generate_latest(services.metrics.registry) + generate_latest(at_scrape)
 
 
-class _LookedUp(Collector):
+class _ScrapeCollector(Collector):
     def __init__(self, services: Services) -> None:
         self._services = services
 
@@ -64,14 +64,14 @@ class _LookedUp(Collector):
         yield _seen({address: seen[address] for address in sorted(used & seen.keys())}, site_at)
         yield _stored(queries.sampler.stored(), site_at)
         yield from _store(queries)
-        ready = not (coordinator.waits_for() or coordinator.faults())
+        ready = not (coordinator.unready_reasons() or coordinator.faults())
         yield GaugeMetricFamily("speck_ready", "Whether /readyz would say so (1) or not (0)", value=ready)
 
 
 def _jobs(
     jobs: Sequence[Mapping[str, Any]], site_at: Callable[[str], str]
 ) -> tuple[Mapping[str, str], list[Metric]]:
-    """The site of each job by its name; and what is told of all jobs together."""
+    """The site of each job by its name, and the metrics of all jobs together."""
     sites = {each["job_name"]: site_at(each["job"]["spe_address"]) for each in jobs}
     states = Counter(_values(sites[each["job_name"]], each["wanted"], each["state"]) for each in jobs)
     drifted = Counter(_values(each["drift"]) for each in jobs if each["drift"] is not None)
@@ -83,10 +83,10 @@ def _jobs(
 
 
 def _rates(jobs: Iterable[Mapping[str, Any]], sites: Mapping[str, str], oldest: float) -> Iterator[Metric]:
-    told = [each for each in jobs if each["observed"] is not None and each["observed"] >= oldest]
+    fresh = [each for each in jobs if each["observed"] is not None and each["observed"] >= oldest]
     for field, (name, text) in _OF_JOBS.items():
         family = GaugeMetricFamily(name, text, labels=("composition", "job", "site"))
-        for each in told[:MOST_JOBS]:
+        for each in fresh[:MOST_JOBS]:
             if each[field] is not None:
                 name = each["job_name"]
                 family.add_metric((each["composition"], name, sites.get(name, "")), each[field])

@@ -1,8 +1,8 @@
-"""What has changed since somebody last looked: the last value of each item, in the order of its changes.
+"""A feed of changes: the last value of each item, in the order of the changes.
 
-An item has a kind and a name (``job``, ``clean-a1``) and plain data.  Who knows the feed up to a version is
-told the items that changed after it, each once and as it is now, however often it changed: a slow reader
-misses intermediate values and nothing else.
+An item has a kind and a name (``job``, ``clean-a1``) and plain data.  A reader that has the feed up to a
+version gets the items that changed after it, each once and as it is now, however often it changed: a slow
+reader misses intermediate values and nothing else.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-MOST_GONE = 10_000  # items that are no more and are still told of; who knows less begins anew
+MOST_GONE = 10_000  # removed items that are remembered; a reader that is further behind begins anew
 
 Key = tuple[str, str]
 
@@ -23,9 +23,9 @@ _GONE = "null"
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What is new up to ``version``; ``whole`` says that it is everything, and what was known is void.
+    """The changes up to ``version``; if ``whole``, all items, which replace those that the reader has.
 
-    Each of ``items`` is the JSON text of ``[kind, name, data]``; the data of one that is no more is null.
+    Each of ``items`` is the JSON text of ``[kind, name, data]``; the data of a removed one is null.
     """
 
     version: int
@@ -35,7 +35,7 @@ class News:
 
 @dataclass
 class Feed:
-    """Safe to use from several threads.  ``most_gone`` bounds what is kept of items that are no more."""
+    """Safe to use from several threads.  ``most_gone`` bounds the removed items that are remembered."""
 
     most_gone: int = MOST_GONE
     version: int = 0
@@ -46,7 +46,7 @@ class Feed:
     _changed: threading.Condition = field(default_factory=threading.Condition, init=False, repr=False)
 
     def put(self, kind: str, items: Mapping[str, Any]) -> None:
-        """These are all the items of a kind now, by name; what differs from before is news."""
+        """Replace all items of a kind, given by name; those that differ are news."""
         texts = {(kind, name): json.dumps(data) for name, data in items.items()}
         with self._changed:
             version = self.version + 1
@@ -70,7 +70,7 @@ class Feed:
             _, self._floor = self._gone.popitem(last=False)
 
     def news(self, since: int) -> News:
-        """What is new since a version (0: nothing is known)."""
+        """The news since a version (0: everything)."""
         with self._changed:
             whole = since <= 0 or since < self._floor or since > self.version
             since = 0 if whole else since
@@ -79,12 +79,12 @@ class Feed:
             return News(self.version, whole, (*(_line(key, _GONE) for key in gone), *items))
 
     def wait(self, since: int, seconds: float) -> bool:
-        """Wait until something is newer than a version, or the feed is closed; answers whether."""
+        """Wait until something is newer than a version, or the feed is closed; False after ``seconds``."""
         with self._changed:
             return self._changed.wait_for(lambda: self._closed or self.version != since, seconds)
 
     def close(self) -> None:
-        """Let nobody wait any more."""
+        """End all waits."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -104,7 +104,7 @@ def _line(key: Key, text: str) -> str:
 
 
 def event(news: News, mark: str, now: float) -> Iterator[str]:
-    """News as one server-sent event; ``mark`` tells one feed from another, ``now`` is Unix time, s."""
+    """News as one server-sent event; ``mark`` identifies the feed, ``now`` is Unix time, s."""
     yield f"id: {mark}-{news.version}\n"
     whole = "true" if news.whole else "false"
     yield f'data: {{"whole":{whole},"now":{now:.3f},"items":[{",".join(news.items)}]}}\n\n'

@@ -1,7 +1,7 @@
-"""Everything that is to be seen, as it changes, for whoever follows: looked at once for all of them.
+"""The live view: jobs, operations, events and sites as they change, read once for all followers.
 
-Nothing is looked at while nobody follows.  What takes long to look at is looked at less often, so that
-following costs a bounded share of the time.  Sites are looked at by a thread of their own, since engines and
+Nothing is read while there is no follower.  A part that takes long to read is read less often, so that
+following costs a bounded share of the time.  Sites are read by a thread of their own, since engines and
 brokers are asked, and may be slow to answer.
 """
 
@@ -21,13 +21,13 @@ from speck.coordinator import Queries, Services, SiteQueries
 from speck.errors import SpeckError
 from speck.server.api.feed import Feed, event
 
-MOST = 32  # who may follow at once
-BEAT = 10.0  # s; who follows hears so often at least
-CHECK = 1.0  # s; how soon a token that is withdrawn, or gets another role, ends its stream
+MOST = 32  # followers at once
+BEAT = 10.0  # s; a follower gets an event at least so often
+CHECK = 1.0  # s; a token that is withdrawn, or gets another role, ends its stream so soon
 EVENTS = 200  # last lines of the audit log
-OPERATIONS = 8  # last operations whose actions are told; the others are at /operations/ID
-_SHARE = 10  # a look is made at most every so many times as long as it takes
-_FIRST = 10.0  # s, that the first to follow waits for the first look
+OPERATIONS = 8  # last operations that have their actions in the view; the others are at /operations/ID
+_SHARE = 10  # a part that took a second is read again after so many seconds
+_FIRST = 10.0  # s, that the first follower waits for the first items
 
 _log = logging.getLogger(__name__)
 
@@ -36,32 +36,32 @@ Items = Mapping[str, Mapping[str, Any]]  # by kind and name
 
 @dataclass(frozen=True)
 class Part:
-    """Something to look at, every ``period`` seconds at most; ``look`` answers all items of some kinds."""
+    """A part of the view, read every ``period`` seconds at most; ``read`` returns all items of some kinds."""
 
     name: str
     period: float
-    look: Callable[[], Items]
+    read: Callable[[], Items]
 
 
 class Watcher:
-    """Looks at its parts in a thread of its own and puts what it sees into a feed, until told to end."""
+    """Reads its parts in a thread of its own and puts the items into a feed, until it is ended."""
 
     def __init__(self, feed: Feed, parts: Sequence[Part]) -> None:
         self._feed, self._parts = feed, parts
         self._end = threading.Event()
-        self.looked = threading.Event()
+        self.has_read = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"live-{parts[0].name}", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Begin to read."""
         self._thread.start()
 
     def end(self) -> None:
-        """Look no more, but for a look that has begun, whose outcome is dropped."""
+        """Read no more; the result of a read that has begun is dropped."""
         self._end.set()
 
     def join(self) -> None:
-        """Wait for a look that has begun."""
+        """Wait for a read that has begun."""
         self._thread.join()
 
     def _run(self) -> None:
@@ -70,29 +70,29 @@ class Watcher:
             for part in self._parts:
                 began = time.monotonic()
                 if began >= due[part.name]:
-                    self._look(part)
+                    self._read(part)
                     ended = time.monotonic()
                     due[part.name] = ended + max(part.period, _SHARE * (ended - began))
-            self.looked.set()
+            self.has_read.set()
             self._end.wait(max(0.01, min(due.values()) - time.monotonic()))
 
-    def _look(self, part: Part) -> None:
+    def _read(self, part: Part) -> None:
         try:
-            seen, trouble = part.look(), {}
+            items, trouble = part.read(), {}
         except SpeckError as error:
-            seen, trouble = {}, {part.name: str(error)}
+            items, trouble = {}, {part.name: str(error)}
         except Exception as error:
-            _log.exception("looking at %s failed", part.name)
-            seen, trouble = {}, {part.name: f"internal error: {error!r}"}
+            _log.exception("reading the live %s failed", part.name)
+            items, trouble = {}, {part.name: f"internal error: {error!r}"}
         if self._end.is_set():
             return
-        for kind, items in (*seen.items(), (f"trouble-{part.name}", trouble)):
-            self._feed.put(kind, items)
+        for kind, found in (*items.items(), (f"trouble-{part.name}", trouble)):
+            self._feed.put(kind, found)
 
 
 @dataclass
 class Live:
-    """Who follows, and the watchers for them.  ``most`` may follow at once."""
+    """Counts the followers, and runs the watchers for them.  ``most`` may follow at once."""
 
     services: Services
     most: int = MOST
@@ -104,7 +104,7 @@ class Live:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def enter(self) -> bool:
-        """Take on one more who follows, unless there are too many; answers whether."""
+        """Count one more follower; False if there are too many."""
         with self._lock:
             if self._closed or self._followers >= self.most:
                 return False
@@ -116,35 +116,35 @@ class Live:
             return True
 
     def leave(self) -> None:
-        """One follows no more; with the last one, nothing is looked at any more."""
+        """Count one follower less; with the last one the watchers end."""
         with self._lock:
             self._followers -= 1
             if not self._followers:
-                self._dismiss()
+                self._end_watchers()
 
     def close(self) -> None:
-        """End all streams, and wait for looks that have begun."""
+        """End all streams, and wait for reads that have begun."""
         with self._lock:
             self._closed = True
-            watchers = self._dismiss()
+            watchers = self._end_watchers()
         self.feed.close()
         for each in watchers:
             each.join()
 
-    def _dismiss(self) -> list[Watcher]:
+    def _end_watchers(self) -> list[Watcher]:
         watchers, self._watchers = self._watchers, []
         for each in watchers:
             each.end()
         return watchers
 
     def follow(self, last: str, holds: Callable[[], bool] = lambda: True) -> Iterator[str]:
-        """The stream of one who was let in, for as long as ``holds`` says so.
+        """The stream of one follower, for as long as ``holds`` is true.
 
         ``last`` is the id of the last event that it has, or anything.
         """
         watchers = self._watchers
         if watchers:
-            watchers[0].looked.wait(_FIRST)
+            watchers[0].has_read.wait(_FIRST)
         since = _version(last, self.mark)
         while not self._closed and holds():
             news = self.feed.news(since)
@@ -153,10 +153,10 @@ class Live:
             self._rest(since, holds)
 
     def _rest(self, since: int, holds: Callable[[], bool]) -> None:
-        """Wait for news, for the next beat, or until its follower is not to hear more."""
+        """Wait for news, for the next beat, or until the follower's token no longer holds."""
         until = time.monotonic() + BEAT
-        while holds() and (left := until - time.monotonic()) > 0:
-            if self.feed.wait(since, min(left, CHECK)):
+        while holds() and (remaining := until - time.monotonic()) > 0:
+            if self.feed.wait(since, min(remaining, CHECK)):
                 return
 
 
@@ -166,11 +166,11 @@ def _version(last: str, mark: str) -> int:
     return int(number) if known == mark and number.isascii() and number.isdigit() and len(number) < 16 else 0
 
 
-# --- what is looked at
+# --- the parts
 
 
 def _parts(services: Services) -> tuple[Sequence[Part], ...]:
-    """What each watcher looks at."""
+    """The parts of each watcher."""
     queries = services.queries
     quick = (
         Part("operations", 0.25, lambda: operations(queries.operations.recent())),
@@ -183,7 +183,7 @@ def _parts(services: Services) -> tuple[Sequence[Part], ...]:
 
 
 def _jobs(queries: Queries) -> Items:
-    """Each job, and apart from it, since that changes with each round of the loop, when it was observed."""
+    """Each job, and apart from it the time of its observation, which changes with each round."""
     jobs = queries.jobs()
     observed = {each["job_name"]: round(each.pop("observed_at"), 1) for each in jobs}
     return {"job": {each["job_name"]: each for each in jobs}, "observed": observed}
@@ -214,7 +214,7 @@ def _reached(sites: SiteQueries) -> Items:
 
 
 def operations(recent: Sequence[Operation]) -> Items:
-    """The operations without their actions, and the actions of the last ones, but for those of jobs kept."""
+    """The operations without their actions, and the actions of the last ones, without those of kept jobs."""
     found: dict[str, Any] = {}
     actions: dict[str, Any] = {}
     for each in recent[-OPERATIONS:]:
@@ -228,9 +228,9 @@ def operations(recent: Sequence[Operation]) -> Items:
 
 def lines(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Lines of the audit log by names that sort as they came: their times, and a number among equal ones."""
-    told = Counter[float]()
+    seen = Counter[float]()
     named = {}
     for each in events:
-        named[f"{each['at']:017.6f}-{told[each['at']]:04}"] = each
-        told[each["at"]] += 1
+        named[f"{each['at']:017.6f}-{seen[each['at']]:04}"] = each
+        seen[each["at"]] += 1
     return named

@@ -1,4 +1,4 @@
-"""The OpenAPI document, completed: what flask-smorest cannot be told route by route."""
+"""Completes the OpenAPI document with the parts that flask-smorest has no way to state route by route."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 _JSON, _PROBLEM = "application/json", "application/problem+json"
-_WRITTEN = ("Job", "Composition")  # what users write, where an empty field is one left out
-_PLACES = {  # what stands in a path
+_WRITTEN = ("Job", "Composition")  # written by users; an empty field there counts as left out
+_PLACES = {  # parameters of paths
     "name": "the name of the job or composition",
     "number": "the number of a revision",
     "identifier": "the operation's id",
@@ -59,7 +59,7 @@ def _describe_places(item: dict[str, Any]) -> None:
 
 
 def _add_ended(responses: dict[str, Any]) -> None:
-    """What is begun (202) is answered with 200 when it ended within ``wait``."""
+    """Add 200 beside 202: an operation may end within ``wait``."""
     if "202" not in responses:
         return
     operation = responses["202"]["content"][_JSON]["schema"]

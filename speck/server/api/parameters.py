@@ -55,22 +55,22 @@ class ChangeQuery(Schema):
     author = fields.String(
         load_default="",
         validate=[validate.Length(max=200), _one_line],
-        metadata={"description": "who asks; kept in the history"},
+        metadata={"description": "the author; stored in the history"},
     )
     message = fields.String(
         load_default="",
         validate=[validate.Length(max=1000), _printable],
-        metadata={"description": "why; kept in the history"},
+        metadata={"description": "the reason; stored in the history"},
     )
 
 
-def _leave_behind() -> fields.List[str]:
+def _abandon() -> fields.List[str]:
     return fields.List(
         fields.String(),
         load_default=list,
         metadata={
-            "description": "sites, or addresses of engines and brokers, that are not asked: what is there is "
-            "left instead of stopped and deleted, until they answer again"
+            "description": "sites, or addresses of engines and brokers, that are not asked: copies and "
+            "sessions there are abandoned, and ended when they answer again"
         },
     )
 
@@ -78,7 +78,7 @@ def _leave_behind() -> fields.List[str]:
 class JobDeletionQuery(ChangeQuery):
     """Query parameters of the deletion of one job."""
 
-    leave_behind = _leave_behind()
+    leave_behind = _abandon()
 
 
 class JobQuery(ChangeQuery):
@@ -90,7 +90,7 @@ class JobQuery(ChangeQuery):
 
 
 class PlannedQuery(ChangeQuery):
-    """Query parameters of what is planned before it is carried out."""
+    """Query parameters of a change that can be planned without being carried out."""
 
     dry_run = fields.Boolean(load_default=False, metadata={"description": "answer with the plan only"})
     base_revision = _number(0, "refuse when this is not the last revision")
@@ -99,11 +99,11 @@ class PlannedQuery(ChangeQuery):
 class DeletionQuery(PlannedQuery):
     """Query parameters of the deletion of a composition."""
 
-    leave_behind = _leave_behind()
+    leave_behind = _abandon()
 
 
 class ForgettingQuery(Schema):
-    """Query parameters of a request to forget what was left behind."""
+    """Query parameters of a request to forget abandoned copies and sessions."""
 
     place = fields.List(
         fields.String(),
@@ -113,7 +113,7 @@ class ForgettingQuery(Schema):
     author = fields.String(
         load_default="",
         validate=[validate.Length(max=200), _one_line],
-        metadata={"description": "who asks; kept in the history"},
+        metadata={"description": "the author; stored in the history"},
     )
 
 
@@ -141,12 +141,14 @@ class DifferenceQuery(Schema):
 
 
 class LiveHeaders(Schema):
-    """Headers of a request to follow."""
+    """Headers of a request to follow the live view."""
 
     last_event_id = fields.String(
         data_key="Last-Event-ID",
         load_default="",
-        metadata={"description": "the id of the last event that was received: what changed since is told"},
+        metadata={
+            "description": "the id of the last event received: the stream begins with the changes since"
+        },
     )
 
 
@@ -170,7 +172,8 @@ class OperationsQuery(Schema):
     )
     composition = fields.String(load_default="", metadata={"description": "on this composition only"})
     before = fields.String(
-        load_default="", metadata={"description": "the id of an operation: only what began before it"}
+        load_default="",
+        metadata={"description": "the id of an operation: only operations that began before it"},
     )
 
 

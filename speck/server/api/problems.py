@@ -29,7 +29,7 @@ from speck.schema.yaml.parser import MAX_BYTES
 
 MAX_SHOWN = 1000  # characters of a wrong value that are repeated
 
-_KEPT_HEADERS = frozenset(("Allow", "Retry-After"))
+_PASSED_HEADERS = frozenset(("Allow", "Retry-After"))
 _DETAILS = {
     404: "there is nothing at this path (the paths are in /openapi.json)",
     405: "this path does not take this method (Allow names those that it takes)",
@@ -65,7 +65,7 @@ def fault_data(fault: Fault) -> dict[str, Any]:
 
 
 def problem_body(status: int, detail: str, **members: Any) -> str:
-    """What went wrong, as JSON text."""
+    """The body of an error, as JSON text."""
     body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
     return json.dumps(body | members)
 
@@ -73,7 +73,7 @@ def problem_body(status: int, detail: str, **members: Any) -> str:
 def problem(
     status: int, detail: str, *, headers: Mapping[str, str] | None = None, **members: Any
 ) -> Response:
-    """An answer that says what went wrong."""
+    """An error as a response."""
     return Response(
         problem_body(status, detail, **members),
         status,
@@ -95,7 +95,7 @@ def of_http(error: HTTPException) -> Response:
     status = error.code or 500
     messages = getattr(error, "data", {}).get("messages")
     if not messages:
-        headers = {name: value for name, value in error.get_headers() if name in _KEPT_HEADERS}
+        headers = {name: value for name, value in error.get_headers() if name in _PASSED_HEADERS}
         return problem(status, _DETAILS.get(status, error.description or ""), headers=headers)
     wrong = [
         {"field": name, "message": " ".join(map(str, texts))}
@@ -107,11 +107,11 @@ def of_http(error: HTTPException) -> Response:
 
 def _unexpected(error: Exception) -> Response:
     _log.exception("unexpected error", exc_info=error)
-    return problem(500, "an error inside SpecK; its log says more")
+    return problem(500, "an error inside SpecK (the server's log has the details)")
 
 
 def register(app: Flask) -> None:
-    """Have the application answer every error as a problem."""
+    """Make the application answer every error as a problem."""
     app.register_error_handler(SpeckError, _of_speck)
     app.register_error_handler(HTTPException, of_http)
     app.register_error_handler(Exception, _unexpected)

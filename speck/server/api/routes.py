@@ -1,4 +1,4 @@
-"""The routes.  Each reads its request, asks the coordinator, and answers plain data."""
+"""The routes.  Each reads its request, calls the coordinator or a query, and answers plain data."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _answer(operation: Operation, wait: float) -> tuple[dict[str, Any], int, dic
 
 
 def forms(plan: Plan) -> list[dict[str, Any]]:
-    """Each job of a plan as it is to be, or as it is when it is to stop, with its addresses."""
+    """Each job of a plan in its new form, or in its present one when it stops, with its addresses."""
     return [each.job.to_dict() for each in plan.actions]
 
 
@@ -94,13 +94,13 @@ def _load(name: str) -> Loaded:
 def _format() -> str:
     encoding = request.headers.get("Content-Encoding", "identity")
     if encoding != "identity":
-        raise UnsupportedMediaType(f"content encoding {encoding!r} is not understood (expected none)")
+        raise UnsupportedMediaType(f"content encoding {encoding!r} is not supported (expected none)")
     mimetype = request.mimetype or "application/yaml"
     if mimetype == _JSON:
         return "json"
     if mimetype in _YAML:
         return "yaml"
-    message = f"content type {mimetype!r} is not understood (expected {_JSON} or {_YAML[0]})"
+    message = f"content type {mimetype!r} is not supported (expected {_JSON} or {_YAML[0]})"
     raise UnsupportedMediaType(message)
 
 
@@ -152,11 +152,13 @@ def show_composition(name: str) -> Any:
 @blueprint.alt_response(409, schema=schemas.ProblemSchema, description="stale base_revision, or busy")
 def delete_composition(query: dict[str, Any], name: str) -> Any:
     """Stop and forget all jobs of a composition, or plan it"""
-    base, left = query["base_revision"], query["leave_behind"]
+    base, left_behind = query["base_revision"], query["leave_behind"]
     if query["dry_run"]:
-        plan = _coordinator().plan_deletion(name, base, left)
+        plan = _coordinator().plan_deletion(name, base, left_behind)
         return current_app.json.response(plan_data(plan) | {"warnings": [], "jobs": forms(plan)})
-    operation = _coordinator().delete_composition(name, base_revision=base, leave_behind=left, **_why(query))
+    operation = _coordinator().delete_composition(
+        name, base_revision=base, leave_behind=left_behind, **_why(query)
+    )
     return _answer(operation, query["wait"])
 
 
@@ -181,7 +183,7 @@ def show_revision(name: str, number: int) -> Any:
 @blueprint.response(200, schemas.DifferenceSchema)
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
 def show_difference(query: dict[str, Any], name: str) -> Any:
-    """What differs between two revisions, field by field"""
+    """The differences between two revisions, field by field"""
     return _queries().difference(name, query["before"], query["after"])
 
 
@@ -191,14 +193,14 @@ def show_difference(query: dict[str, Any], name: str) -> Any:
 @blueprint.alt_response(200, schema=schemas.PlanSchema, description="the plan, for `dry_run`")
 @blueprint.alt_response(404, schema=schemas.ProblemSchema, description="no such composition or revision")
 @blueprint.alt_response(409, schema=schemas.ProblemSchema, description="stale base_revision, or busy")
-@blueprint.alt_response(422, schema=schemas.ProblemSchema, description="it cannot be brought back, and why")
+@blueprint.alt_response(422, schema=schemas.ProblemSchema, description="the reason why it cannot be restored")
 def rollback_composition(query: dict[str, Any], name: str) -> Any:
     """Go back to an earlier revision, or plan it; that makes a new revision"""
     number, base = query["revision"], query["base_revision"]
     if query["dry_run"]:
         plan, restored = _coordinator().plan_rollback(name, number, base)
-        told = {"warnings": [], "restored": restored, "jobs": forms(plan)}
-        return current_app.json.response(plan_data(plan) | told)
+        more = {"warnings": [], "restored": restored, "jobs": forms(plan)}
+        return current_app.json.response(plan_data(plan) | more)
     operation, _ = _coordinator().rollback(name, number, base_revision=base, **_why(query))
     return _answer(operation, query["wait"])
 
@@ -228,7 +230,7 @@ def deploy_job(query: dict[str, Any]) -> Any:
 @blueprint.route("/jobs", methods=["GET"])
 @blueprint.response(200, schemas.JobViewSchema(many=True))
 def list_jobs() -> Any:
-    """What runs, as last observed, with when"""
+    """All jobs as last observed, with the time of the observation"""
     return _queries().jobs()
 
 
@@ -236,7 +238,7 @@ def list_jobs() -> Any:
 @blueprint.response(200, schemas.JobViewSchema)
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
 def show_job(name: str) -> Any:
-    """One job, asked of its engine now"""
+    """One job, observed now"""
     return _queries().job(name)
 
 
@@ -264,7 +266,7 @@ def delete_job(query: dict[str, Any], name: str) -> Any:
 @blueprint.route("/rates", methods=["GET"])
 @blueprint.response(200, schemas.RatesSchema)
 def show_rates() -> Any:
-    """What each job does now: messages/s in and out, what waits for it, how long its batches take"""
+    """The rates of all jobs: messages/s in and out, messages waiting, duration of batches"""
     return _queries().rates()
 
 
@@ -272,7 +274,7 @@ def show_rates() -> Any:
 @blueprint.arguments(parameters.OperationsQuery, location="query")
 @blueprint.response(200, schemas.OperationSummarySchema(many=True))
 def list_operations(query: dict[str, Any]) -> Any:
-    """The operations that are kept, newest first, without their actions"""
+    """The stored operations, newest first, without their actions"""
     return _queries().operations.last(**query)
 
 
@@ -293,11 +295,11 @@ def follow_operation(identifier: str) -> Response:
     if operation is None:
         ended = _queries().operations.data(identifier)
         return _stream(iter((_event(ended),)))
-    return _stream(_follow(operation, authentication.standing()))
+    return _stream(_follow(operation, authentication.token_check()))
 
 
 def _stream(events: Iterator[str]) -> Response:
-    """Events as they come; a proxy is told not to gather them first (nginx listens to this)."""
+    """Events as they come; the header keeps a proxy (nginx) from buffering them."""
     headers = {"X-Accel-Buffering": "no"}
     return Response(events, content_type="text/event-stream", headers=headers)
 
@@ -324,15 +326,15 @@ def _follow(operation: Operation, holds: Callable[[], bool]) -> Iterator[str]:
 
 @blueprint.route("/live", methods=["GET"])
 @blueprint.arguments(parameters.LiveHeaders, location="headers")
-@blueprint.response(200, content_type="text/event-stream", description="what changes (docs/rest.md)")
+@blueprint.response(200, content_type="text/event-stream", description="the changes (docs/rest.md)")
 @blueprint.alt_response(503, schema=schemas.ProblemSchema, description="too many follow already")
 def follow_live(headers: dict[str, Any]) -> Response:
     """Jobs, operations, events and sites as server-sent events: all at first, then what changes"""
     live: Live = current_app.extensions["live"]
     if not live.enter():
-        detail = f"{live.most} follow already (try again, or ask for what you need now and then)"
+        detail = f"{live.most} follow already (at most {live.most} may; try again, or poll the other paths)"
         return problems.problem(503, detail, headers={"Retry-After": "10"})
-    response = _stream(live.follow(headers["last_event_id"], authentication.standing()))
+    response = _stream(live.follow(headers["last_event_id"], authentication.token_check()))
     response.headers["Cache-Control"] = "no-store"
     response.call_on_close(live.leave)
     return response
@@ -342,37 +344,37 @@ def follow_live(headers: dict[str, Any]) -> Response:
 @blueprint.arguments(parameters.EventsQuery, location="query")
 @blueprint.response(200, schemas.EventSchema(many=True))
 def list_events(query: dict[str, Any]) -> Any:
-    """The audit log: what was to be done, for whom and why, and what came of it"""
+    """The audit log: intents with author and reason, and their outcomes"""
     return _queries().events(**query)
 
 
 @blueprint.route("/sites", methods=["GET"])
 @blueprint.response(200, schemas.SiteViewSchema(many=True))
 def list_sites() -> Any:
-    """The inventory, and what of it can be reached"""
+    """The sites of the inventory, and their reachability"""
     return _sites().sites()
 
 
 @blueprint.route("/sites/check", methods=["GET"])
 @blueprint.response(200, schemas.CheckupSchema(many=True))
 def check_sites() -> Any:
-    """Each engine and broker of the inventory: version, limits, clock, what is wrong and what mends it"""
+    """Each engine and broker of the inventory: version, limits, clock, faults and their remedies"""
     return _sites().checkups()
 
 
 @blueprint.route("/left-behind", methods=["GET"])
-@blueprint.response(200, schemas.LeftoverSchema(many=True))
+@blueprint.response(200, schemas.AbandonedSchema(many=True))
 def list_left_behind() -> Any:
-    """What was left behind, and is ended when its engine and its broker answer again"""
+    """Abandoned copies and sessions, which are ended when their engine and broker answer again"""
     return _sites().abandoned()
 
 
 @blueprint.route("/left-behind", methods=["DELETE"])
 @blueprint.arguments(parameters.ForgettingQuery, location="query")
-@blueprint.response(200, schemas.LeftoverSchema(many=True), description="what is left still")
+@blueprint.response(200, schemas.AbandonedSchema(many=True), description="the remaining ones")
 @blueprint.alt_response(422, schema=schemas.ProblemSchema, description="nothing was left behind there")
 def forget_left_behind(query: dict[str, Any]) -> Any:
-    """Forget what was left behind at places that never come back"""
+    """Forget abandoned copies and sessions at places that never come back"""
     _coordinator().reaper.forget(query["place"], author(query["author"]))
     return _sites().abandoned()
 
@@ -380,15 +382,15 @@ def forget_left_behind(query: dict[str, Any]) -> Any:
 @blueprint.route("/whoami", methods=["GET"])
 @blueprint.response(200, schemas.OwnerSchema)
 def show_owner() -> Any:
-    """Who asks, by the token, and whether that may change things"""
-    return authentication.who()
+    """The owner of the request's token, and its role"""
+    return authentication.owner_data()
 
 
 @blueprint.route("/healthz", methods=["GET"])
 @blueprint.response(200, schemas.HealthSchema)
-@blueprint.alt_response(503, schema=schemas.ProblemSchema, description="only a restart could mend it")
+@blueprint.alt_response(503, schema=schemas.ProblemSchema, description="only a restart can repair it")
 def healthz() -> Response:
-    """Liveness; and under `store` what keeps the store from being written, if anything does"""
+    """Liveness; `store` has the reason why the store cannot be written, if it cannot"""
     if faults := _coordinator().faults():
         return problems.problem(503, "; ".join(faults))
     failure = _coordinator().store.failure
@@ -398,10 +400,12 @@ def healthz() -> Response:
 
 @blueprint.route("/readyz", methods=["GET"])
 @blueprint.response(200, schemas.HealthSchema)
-@blueprint.alt_response(503, schema=schemas.ProblemSchema, description="not yet, or no more, and why")
+@blueprint.alt_response(
+    503, schema=schemas.ProblemSchema, description="the reasons why the server is not ready"
+)
 def readyz() -> Response:
-    """Whether what was interrupted is taken up, the engines were looked at, the store can be written"""
-    if reasons := [*_coordinator().faults(), *_coordinator().waits_for()]:
+    """Readiness: interrupted operations resumed, engines observed, store writable"""
+    if reasons := [*_coordinator().faults(), *_coordinator().unready_reasons()]:
         return problems.problem(503, "; ".join(reasons), headers={"Retry-After": "2"})
     return Response(json.dumps({"status": "ok"}), content_type=_JSON)
 
@@ -410,7 +414,7 @@ def readyz() -> Response:
 @blueprint.response(200, schemas.FindingSchema(many=True))
 @blueprint.alt_response(503, schema=schemas.ProblemSchema)
 def check_store() -> Any:
-    """What is wrong with the store: records, references, and the code kept beside it"""
+    """The faults of the store: records, references, and the code stored beside it"""
     return _queries().check_store()
 
 
@@ -418,7 +422,7 @@ def check_store() -> Any:
 @blueprint.response(200, content_type="application/gzip", description="a backup, whole when it ends well")
 @blueprint.alt_response(503, schema=schemas.ProblemSchema)
 def back_up_store() -> Response:
-    """The store as it is at this moment, with the code kept beside it, and without any secret"""
+    """The store as it is at this moment, with the code stored beside it, and without any secret"""
     return Response(_queries().backup(), content_type="application/gzip")
 
 

@@ -1,4 +1,4 @@
-"""What the REST interface answers."""
+"""The schemas of the REST interface's answers."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Any
 
 from marshmallow import Schema, fields, validate
 
+from speck.core.lifecycle import ActionKind, ActionState, OperationKind, OperationState
 from speck.core.runtime import Drift
 from speck.server.tokens import Role
 
-_KINDS = ("start", "stop", "update", "move", "keep")
+_KINDS = [kind.value for kind in ActionKind]
 _UNIX = {"description": "Unix time, s"}
 _PER_SECOND = {"description": "messages/s"}
 
@@ -19,34 +20,34 @@ def _text(description: str = "", **kwargs: Any) -> fields.String:
 
 
 class ChangeSchema(Schema):
-    """One field that differs between what is deployed and what is wanted."""
+    """One field that differs between the deployed job and the desired one."""
 
     field = _text("the field's name")
     before = fields.Raw(allow_none=True, metadata={"description": "its value as deployed"})
-    after = fields.Raw(allow_none=True, metadata={"description": "its value as wanted"})
+    after = fields.Raw(allow_none=True, metadata={"description": "its desired value"})
 
 
 class ActionSchema(Schema):
-    """What is to be done with one job."""
+    """One action of a plan."""
 
     job = _text("the job's name")
-    kind = fields.String(validate=validate.OneOf(_KINDS), metadata={"description": "what is done"})
-    reason = _text("why")
+    kind = fields.String(validate=validate.OneOf(_KINDS), metadata={"description": "the kind of change"})
+    reason = _text("the reason")
     changes = fields.List(fields.Nested(ChangeSchema), metadata={"description": "the fields that differ"})
 
 
 class WarningSchema(Schema):
-    """Something in a composition that is allowed, and may be a mistake."""
+    """A part of a composition that is allowed, and may be a mistake."""
 
     job = _text("the job that it is about", allow_none=True)
     field = _text("the field that it is about", allow_none=True)
-    value = fields.Raw(allow_none=True, metadata={"description": "what is written there"})
+    value = fields.Raw(allow_none=True, metadata={"description": "the value written there"})
     line = fields.Integer(allow_none=True, metadata={"description": "of the file, from 1"})
-    message = _text("what it is, and what would be right")
+    message = _text("the problem, and a right value")
 
 
 class PlanSchema(Schema):
-    """The actions from what runs to what is wanted."""
+    """The actions from the deployed jobs to the desired ones."""
 
     composition = _text("the composition's name")
     base_revision = fields.Integer(metadata={"description": "the revision it was made from (0: none yet)"})
@@ -54,16 +55,17 @@ class PlanSchema(Schema):
     counts = fields.Dict(
         keys=fields.String(),
         values=fields.Integer(),
-        metadata={"description": "number of actions, by what is done"},
+        metadata={"description": "number of actions by kind"},
     )
     actions = fields.List(
         fields.Nested(ActionSchema), metadata={"description": "one for each job, those that stay included"}
     )
     warnings = fields.List(
-        fields.Nested(WarningSchema), metadata={"description": "what is allowed, and may be a slip"}
+        fields.Nested(WarningSchema), metadata={"description": "things that are allowed, and may be mistakes"}
     )
     jobs = fields.List(
-        fields.Dict(), metadata={"description": "the jobs as they are to be, those to stop as they are"}
+        fields.Dict(),
+        metadata={"description": "the jobs in their new form, those to stop in their present one"},
     )
 
 
@@ -71,11 +73,11 @@ class ProgressSchema(ActionSchema):
     """One action of an operation, and how it went."""
 
     state = fields.String(
-        validate=validate.OneOf(("pending", "running", "done", "failed", "skipped", "waiting", "kept")),
-        metadata={"description": "waiting: done by the loop when what it waits for is there"},
+        validate=validate.OneOf([state.value for state in ActionState]),
+        metadata={"description": "waiting: done by the reconciler later, when its condition holds"},
     )
-    error = _text("what went wrong, if anything did")
-    note = _text("what to know of an action that went as it was meant to")
+    error = _text("the error, if any")
+    note = _text("a remark on an action that succeeded")
     started = fields.Float(allow_none=True, metadata=_UNIX)
     ended = fields.Float(allow_none=True, metadata=_UNIX)
 
@@ -85,18 +87,18 @@ class _OperationSchema(Schema):
     composition = _text("the composition's name")
     revision = fields.Integer(metadata={"description": "the revision that it brings about"})
     kind = fields.String(
-        validate=validate.OneOf(("apply", "rollback", "delete", "heal")),
-        metadata={"description": "what was asked for; heal: begun by the loop"},
+        validate=validate.OneOf([kind.value for kind in OperationKind]),
+        metadata={"description": "the request; heal: begun by the reconciler"},
     )
-    author = _text("who asked for it")
-    message = _text("why")
+    author = _text("its author")
+    message = _text("its reason, by the author")
     state = fields.String(
-        validate=validate.OneOf(("running", "succeeded", "failed", "waiting")),
-        metadata={"description": "waiting: ended, nothing failed, and something is done later by the loop"},
+        validate=validate.OneOf([state.value for state in OperationState]),
+        metadata={"description": "waiting: ended, nothing failed, and the reconciler does the rest later"},
     )
     started = fields.Float(metadata=_UNIX)
     ended = fields.Float(allow_none=True, metadata=_UNIX)
-    error = _text("what went wrong with it as a whole, if anything did")
+    error = _text("the error of the operation as a whole, if any")
     warnings = fields.List(fields.String(), metadata={"description": "of the file that was applied"})
     left_behind = fields.List(
         fields.String(), metadata={"description": "addresses of engines and brokers that were not asked"}
@@ -131,7 +133,7 @@ class SessionSchema(Schema):
 
     broker = _text("the broker's address")
     name = _text("the MQTT client id")
-    topic = _text("what it is subscribed to")
+    topic = _text("the topic that it is subscribed to")
 
 
 class LeftCopySchema(Schema):
@@ -141,10 +143,13 @@ class LeftCopySchema(Schema):
     attempt = fields.Integer(metadata={"description": "number of the attempt that it is"})
 
 
-class LeftoverSchema(Schema):
-    """What was left behind at an engine or a broker out of reach, and is ended when it answers."""
+class AbandonedSchema(Schema):
+    """An abandoned copy or session at an engine or broker out of reach, ended when that answers."""
 
-    kind = fields.String(validate=validate.OneOf(("copy", "session")), metadata={"description": "what it is"})
+    kind = fields.String(
+        validate=validate.OneOf(("copy", "session")),
+        metadata={"description": "copy (a job at an engine) or session (at a broker)"},
+    )
     job_name = _text("the job that it was of")
     composition = _text("the composition that the job belonged to")
     address = _text("the engine's, or the broker's")
@@ -152,55 +157,57 @@ class LeftoverSchema(Schema):
     attempt = fields.Integer(allow_none=True, metadata={"description": "of a copy: its number"})
     session = _text("its name; of a copy, of the one through which it reads")
     fenced = fields.Boolean(
-        metadata={"description": "whether the broker knows that the copies which were left may not read"}
+        metadata={
+            "description": "true once the broker has the fence that keeps abandoned copies from reading"
+        }
     )
 
 
 class JobViewSchema(Schema):
-    """A job, wanted and as last observed."""
+    """A job, desired and as last observed."""
 
     job_name = _text("the job's name")
     composition = _text("the composition that it belongs to")
     wanted = fields.String(
-        validate=validate.OneOf(("running", "stopped")), metadata={"description": "what is asked for"}
+        validate=validate.OneOf(("running", "stopped")), metadata={"description": "the desired state"}
     )
-    state = _text("as its engine said, or pending, lost or unknown")
+    state = _text("the state at its engine, or pending, lost or unknown")
     observed_at = fields.Float(metadata=_UNIX)
-    message = _text("the engine's own words")
-    error = _text("what went wrong last in SpecK's own work on it")
+    message = _text("the engine's own message")
+    error = _text("the last error of SpecK's own work on it")
     drift = fields.String(
         allow_none=True,
         validate=validate.OneOf([each.value for each in Drift]),
-        metadata={"description": "how it differs from what is wanted, as the last round of the loop saw it"},
+        metadata={"description": "its difference from the desired state in the last round of the reconciler"},
     )
-    drift_message = _text("what was seen of it")
+    drift_message = _text("the observation behind the drift")
     drift_since = fields.Float(allow_none=True, metadata=_UNIX)
-    waits = _text("why that is not mended now")
+    waits = _text("the reason why it is not healed now")
     next_try = fields.Float(allow_none=True, metadata=_UNIX)
-    up_to_date = fields.Boolean(metadata={"description": "whether it runs in the form that is wanted"})
+    up_to_date = fields.Boolean(metadata={"description": "true if it runs in its desired form"})
     attempt = fields.Integer(
         allow_none=True, metadata={"description": "number of the attempt that runs; grows with each start"}
     )
     job = fields.Dict(allow_none=True, metadata={"description": "its fields"})
-    sessions = fields.List(
-        fields.Nested(SessionSchema), metadata={"description": "those that are kept for it at brokers"}
-    )
+    sessions = fields.List(fields.Nested(SessionSchema), metadata={"description": "its sessions at brokers"})
     left_behind = fields.List(
-        fields.Nested(LeftCopySchema), metadata={"description": "copies that are stopped when they can be"}
+        fields.Nested(LeftCopySchema),
+        metadata={"description": "abandoned copies, stopped when their engine answers"},
     )
     metrics = fields.Dict(
-        allow_none=True, metadata={"description": "rates (rows/s) and more, as far as its engine tells"}
+        allow_none=True,
+        metadata={"description": "rates (rows/s) and more, as far as its engine reports them"},
     )
 
 
 class JobRatesSchema(Schema):
-    """What a job does now; null: its engine does not tell, or has not told yet."""
+    """The rates of a job; null: its engine does not report it, or has not yet."""
 
     job_name = _text("the job's name")
     composition = _text("the composition that it belongs to")
     site = _text("of the inventory", allow_none=True)
-    source_topic = _text("what it reads")
-    sink_topic = _text("what it writes")
+    source_topic = _text("the topic that it reads")
+    sink_topic = _text("the topic that it writes")
     observed = fields.Float(allow_none=True, metadata=_UNIX)
     input_rate = fields.Float(allow_none=True, metadata=_PER_SECOND)
     output_rate = fields.Float(allow_none=True, metadata=_PER_SECOND)
@@ -212,11 +219,11 @@ class JobRatesSchema(Schema):
         allow_none=True,
         metadata={"description": "how long the last batch (Spark) or checkpoint (Flink) took, s"},
     )
-    error = _text("why the engine told nothing newer", allow_none=True)
+    error = _text("the reason why there are no newer rates", allow_none=True)
 
 
 class RatesSchema(Schema):
-    """What all jobs do now."""
+    """The rates of all jobs."""
 
     observed = fields.Float(
         allow_none=True, metadata={"description": "the newest of the jobs' (Unix time, s)"}
@@ -225,7 +232,7 @@ class RatesSchema(Schema):
 
 
 class CountsSchema(Schema):
-    """How many jobs differ from the revision before."""
+    """The numbers of jobs that differ from the revision before."""
 
     added = fields.Integer(metadata={"description": "jobs that it has and the other has not"})
     removed = fields.Integer(metadata={"description": "jobs that the other has and it has not"})
@@ -235,8 +242,8 @@ class CountsSchema(Schema):
 class _RevisionSchema(Schema):
     number = fields.Integer(metadata={"description": "from 1"})
     at = fields.Float(metadata=_UNIX)
-    author = _text("who asked for it")
-    message = _text("why")
+    author = _text("its author")
+    message = _text("its reason, by the author")
     restored = fields.Integer(
         allow_none=True, metadata={"description": "the revision that a rollback brought back"}
     )
@@ -246,7 +253,7 @@ class _RevisionSchema(Schema):
 class RevisionSchema(_RevisionSchema):
     """An accepted version of a composition."""
 
-    jobs = fields.Integer(metadata={"description": "number of wanted jobs"})
+    jobs = fields.Integer(metadata={"description": "number of desired jobs"})
 
 
 class RevisionViewSchema(_RevisionSchema):
@@ -266,7 +273,7 @@ class JobDifferenceSchema(Schema):
 
 
 class DifferenceSchema(Schema):
-    """What differs between two revisions of a composition."""
+    """The differences between two revisions of a composition."""
 
     composition = _text("the composition's name")
     before = fields.Integer(metadata={"description": "number of a revision (0: before the first)"})
@@ -278,36 +285,34 @@ class DifferenceSchema(Schema):
 class _CompositionSchema(Schema):
     name = _text("its name")
     revision = fields.Integer(metadata={"description": "number of the last one"})
-    deleting = fields.Boolean(metadata={"description": "whether it is being deleted"})
+    deleting = fields.Boolean(metadata={"description": "true while it is being deleted"})
     operation = _text("the operation at work on it", allow_none=True)
 
 
 class CompositionSummarySchema(_CompositionSchema):
     """A composition in a list."""
 
-    jobs = fields.Integer(metadata={"description": "number of wanted jobs"})
+    jobs = fields.Integer(metadata={"description": "number of desired jobs"})
 
 
 class CompositionViewSchema(_CompositionSchema):
     """A composition with its jobs and revisions."""
 
-    jobs = fields.List(fields.Nested(JobViewSchema), metadata={"description": "wanted and real"})
-    revisions = fields.List(fields.Nested(RevisionSchema), metadata={"description": "those that are kept"})
+    jobs = fields.List(fields.Nested(JobViewSchema), metadata={"description": "desired and observed"})
+    revisions = fields.List(fields.Nested(RevisionSchema), metadata={"description": "the stored ones"})
 
 
 class _ReachedSchema(Schema):
     address = _text("as the inventory has it")
-    reached = fields.Boolean(metadata={"description": "whether it answered just now"})
-    error = _text("why not")
+    reached = fields.Boolean(metadata={"description": "true if it answered just now"})
+    error = _text("the reason why it was not reached")
 
 
 class EngineViewSchema(_ReachedSchema):
     """An engine of a site."""
 
     capacity = fields.Dict(allow_none=True, metadata={"description": "its room, used and free"})
-    warnings = fields.List(
-        fields.String(), metadata={"description": "what is wrong with how it is logged in to"}
-    )
+    warnings = fields.List(fields.String(), metadata={"description": "faults of its login"})
 
 
 class BrokerViewSchema(_ReachedSchema):
@@ -315,7 +320,7 @@ class BrokerViewSchema(_ReachedSchema):
 
     warnings = fields.List(
         fields.String(),
-        metadata={"description": "what in its limits loses messages, or is wrong with the login"},
+        metadata={"description": "limits that lose messages, and faults of its login"},
     )
 
 
@@ -341,8 +346,8 @@ class SiteViewSchema(Schema):
 class ComplaintSchema(Schema):
     """One thing that is wrong with an engine or a broker."""
 
-    message = _text("what is wrong")
-    remedy = _text("what mends it (empty: the message says)")
+    message = _text("the fault")
+    remedy = _text("the remedy (empty: the message has it)")
 
 
 class CheckupSchema(Schema):
@@ -353,19 +358,17 @@ class CheckupSchema(Schema):
         validate=validate.OneOf(("engine", "broker")), metadata={"description": "engine or broker"}
     )
     address = _text("of the engine or broker")
-    reached = fields.Boolean(metadata={"description": "whether it answered just now"})
-    version = _text("in its own words; empty where it does not tell")
+    reached = fields.Boolean(metadata={"description": "true if it answered just now"})
+    version = _text("as it reports it; empty if it does not")
     limits = fields.Dict(keys=fields.String(), metadata={"description": "by name; memory is bytes"})
     clock_ahead = fields.List(
         fields.Float(),
         allow_none=True,
         metadata={
-            "description": "by how much its clock is ahead of the server's: from, to, in s; null: not told"
+            "description": "by how much its clock is ahead of the server's: from, to (s); null: not reported"
         },
     )
-    wrong = fields.List(
-        fields.Nested(ComplaintSchema), metadata={"description": "what is wrong; empty: nothing"}
-    )
+    wrong = fields.List(fields.Nested(ComplaintSchema), metadata={"description": "its faults; empty: none"})
 
 
 class LogSchema(Schema):
@@ -375,7 +378,7 @@ class LogSchema(Schema):
     address = _text("of the engine")
     observed_at = fields.Float(metadata={"description": "when it was asked (Unix time, s)"})
     attempt = fields.Integer(metadata={"description": "the attempt of which the lines are"})
-    about = _text("where the lines come from, and what cannot be had")
+    about = _text("the source of the lines, and its limits")
     lines = fields.List(fields.String(), metadata={"description": "the newest last"})
 
 
@@ -383,17 +386,17 @@ class EventSchema(Schema):
     """A line of the audit log."""
 
     at = fields.Float(metadata=_UNIX)
-    kind = _text("accepted, intended, or what came of it: started, stopped, failed, skipped, succeeded, ...")
-    message = _text("what happened")
+    kind = _text("accepted, intended, or the outcome: started, stopped, failed, skipped, succeeded, ...")
+    message = _text("the event in one line")
     composition = _text("the composition that it is about, if any")
     job = _text("the job that it is about, if any")
     operation = _text("the operation that it belongs to, if any")
-    author = _text("who asked for what this belongs to")
-    cause = _text("why, in the words of who asked")
+    author = _text("the author of the operation")
+    cause = _text("the reason, by the author")
 
 
 class OwnerSchema(Schema):
-    """Who asks, and what the token that was shown is good for."""
+    """The owner of a token, and its role."""
 
     name = _text("whose token it is; empty where tokens have no names, or none is asked for")
     role = fields.String(
@@ -403,17 +406,17 @@ class OwnerSchema(Schema):
 
 
 class HealthSchema(Schema):
-    """That all is well."""
+    """The sign of life."""
 
     status = fields.String(validate=validate.Equal("ok"), metadata={"description": "always ok"})
-    store = _text("what keeps the store from being written, if anything does")
+    store = _text("the reason why the store cannot be written, if it cannot")
 
 
 class FindingSchema(Schema):
     """One thing that is wrong with the store."""
 
     what = _text("the record, or the code, that it is about")
-    message = _text("what is wrong with it")
+    message = _text("its fault")
 
 
 class ProblemSchema(Schema):
@@ -422,7 +425,5 @@ class ProblemSchema(Schema):
     type = _text("about:blank: the status says it all")
     title = _text("the status in words")
     status = fields.Integer(metadata={"description": "the HTTP status"})
-    detail = _text("what is wrong, in one line")
-    faults = fields.List(
-        fields.Nested(WarningSchema), metadata={"description": "every fault of what was sent"}
-    )
+    detail = _text("the error in one line")
+    faults = fields.List(fields.Nested(WarningSchema), metadata={"description": "every fault of the request"})

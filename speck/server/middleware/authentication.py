@@ -1,4 +1,4 @@
-"""Who may do what: bearer tokens (RFC 6750) with roles, where the server asks for them."""
+"""Authentication and authorization: bearer tokens (RFC 6750) with roles, where the server has tokens."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from speck.server.api.artifact_routes import PREFIX
 from speck.server.tokens import Owner, Role, Tokens
 
 READING = frozenset(("GET", "HEAD", "OPTIONS"))
-# What shows nothing without a token: a sign of life; a page and what belongs to it, which then asks for one;
-# and artifacts, whose URLs have tokens of their own in them.
+# Open without a token: signs of life, without details; the page and its assets, which hold no data; and
+# artifacts, whose URLs have tokens of their own in them.
 _SIGNS_OF_LIFE = frozenset(("speck.healthz", "speck.readyz"))
 _OPEN_BLUEPRINTS = frozenset(("dashboard",))
-# It reads, but all there is, code included.
+# It only reads, but everything, code included.
 _FOR_WRITERS = frozenset(("speck.back_up_store",))
 _SCHEME = "bearer"
 _PAUSE = 1.0  # s between two lines of the log about wrong tokens
@@ -29,19 +29,19 @@ _log = logging.getLogger(__name__)
 
 
 def author(given: str) -> str:
-    """Who asks, for the history: whose token it is; where tokens have no names, what a client says."""
+    """The author for the history: the token's owner, or the ``given`` name where tokens have no names."""
     owner: Owner | None = g.get("owner")
     return owner.name if owner is not None and owner.name else given
 
 
-def who() -> dict[str, str]:
-    """Who asks, and in which role; whoever asks may do all where no token is asked for."""
+def owner_data() -> dict[str, str]:
+    """Name and role of the request's owner; without tokens every request has the role write."""
     owner: Owner | None = g.get("owner")
     return {"name": owner.name if owner else "", "role": (owner.role if owner else Role.WRITE).value}
 
 
-def standing() -> Callable[[], bool]:
-    """What tells, also after this request was answered, whether its token still is what it was then."""
+def token_check() -> Callable[[], bool]:
+    """A function that is true, also after this request, while its token has the same owner and role."""
     holds: Callable[[], bool] = g.get("holds", _always)
     return holds
 
@@ -51,9 +51,9 @@ def _always() -> bool:
 
 
 def register(app: Flask, tokens: Tokens) -> None:
-    """Have the application ask for a token, and for one that may write where something is changed."""
-    complaint = _Complaint()
-    app.extensions["known"] = lambda header: tokens.owner(_token_in(header)) is not None
+    """Make the application demand a token, and one with the role write for changes."""
+    wrong_tokens = _WrongTokenLog()
+    app.extensions["is_known"] = lambda header: tokens.owner(_token_in(header)) is not None
 
     @app.before_request
     def check() -> Response | None:
@@ -62,10 +62,10 @@ def register(app: Flask, tokens: Tokens) -> None:
         g.holds = lambda: tokens.owner(given) == owner
         if owner is None and not _open_to_all():
             if given:
-                complaint.note()
-            return _who_are_you(wrong=bool(given))
+                wrong_tokens.note()
+            return _unauthorized(wrong=bool(given))
         if owner is not None and owner.role is Role.READ and _changes():
-            return _not_allowed(owner)
+            return _forbidden(owner)
         return None
 
     @app.after_request
@@ -76,7 +76,7 @@ def register(app: Flask, tokens: Tokens) -> None:
 
 
 def describe(document: dict[str, Any], demanded: bool) -> None:
-    """Tell of tokens in the OpenAPI document."""
+    """Describe the tokens in the OpenAPI document."""
     schemes = document["components"].setdefault("securitySchemes", {})
     schemes[_SCHEME] = {
         "type": "http",
@@ -104,8 +104,8 @@ def _changes() -> bool:
     return request.method not in READING or request.endpoint in _FOR_WRITERS
 
 
-def _who_are_you(*, wrong: bool) -> Response:
-    detail = "the token is not one that this server takes" if wrong else _NEEDED
+def _unauthorized(*, wrong: bool) -> Response:
+    detail = "the token is not valid here (expected one that this server accepts)" if wrong else _NEEDED
     challenge = 'Bearer realm="SpecK"' + (', error="invalid_token"' if wrong else "")
     return problems.problem(401, detail, headers={"WWW-Authenticate": challenge})
 
@@ -113,8 +113,8 @@ def _who_are_you(*, wrong: bool) -> Response:
 _NEEDED = "a bearer token is needed (Authorization: Bearer TOKEN; speck takes it from SPECK_TOKEN)"
 
 
-def _not_allowed(owner: Owner) -> Response:
-    detail = f"the token of {owner.name!r} may read only (this takes one with the role write)"
+def _forbidden(owner: Owner) -> Response:
+    detail = f"the token of {owner.name!r} may read only (expected a token with the role write)"
     challenge = 'Bearer realm="SpecK", error="insufficient_scope", scope="write"'
     return problems.problem(403, detail, headers={"WWW-Authenticate": challenge})
 
@@ -123,12 +123,12 @@ def _without_details(response: Response) -> Response:
     if response.status_code < HTTPStatus.BAD_REQUEST:
         response.set_data(json.dumps({"status": "ok"}))
         return response
-    kept = {name: value for name, value in response.headers.items() if name == "Retry-After"}
-    return problems.problem(response.status_code, "it is not well; with a token it says why", headers=kept)
+    headers = {name: value for name, value in response.headers.items() if name == "Retry-After"}
+    return problems.problem(response.status_code, "unhealthy (authenticate for details)", headers=headers)
 
 
-class _Complaint:
-    """Wrong tokens in the log: that there are some, without a line for each."""
+class _WrongTokenLog:
+    """Logs that wrong tokens were given, without a line for each."""
 
     def __init__(self) -> None:
         self._next = 0.0

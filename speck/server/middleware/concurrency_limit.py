@@ -1,7 +1,7 @@
-"""Requests whose answer is waited for: an operation's end or progress, an engine's word.
+"""Limits the requests that wait: for an operation's end or progress, or for an engine's answer.
 
-Each holds a thread for as long as it waits.  So that the others are answered meanwhile, the server is told
-how many such requests there are at once, and takes on as many threads more.
+Each holds a thread for as long as it waits.  So that other requests are answered meanwhile, the server adds a
+thread for each such request.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ _WAITING = frozenset(
 )
 
 
-def _nobody(count: int) -> None:
-    """Nobody asked to be told."""
+def _ignore(count: int) -> None:
+    """Do nothing."""
 
 
 @dataclass
-class Patience:
-    """Counts the requests that wait now.  ``on_more`` is told each new greatest number of them."""
+class ConcurrencyLimit:
+    """Counts the requests that wait now.  ``on_more`` is called with each new greatest number of them."""
 
     most: int = MOST
-    on_more: Callable[[int], None] = _nobody
+    on_more: Callable[[int], None] = _ignore
     _now: int = 0
     _greatest: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def enter(self) -> bool:
-        """Count one more, unless there are too many already; answers whether it may go on."""
+        """Count one more; False if there are too many already."""
         with self._lock:
             if self._now >= self.most:
                 return False
@@ -60,21 +60,21 @@ class Patience:
 
 
 def register(app: Flask) -> None:
-    """Have the application count its requests that wait, and refuse those beyond the limit."""
-    patience = app.extensions["patience"] = Patience()
+    """Make the application count its requests that wait, and refuse those beyond the limit."""
+    limit = app.extensions["concurrency_limit"] = ConcurrencyLimit()
 
     @app.before_request
     def enter() -> Response | None:
         if request.method in _AT_ONCE and request.endpoint not in _WAITING:
             return None
-        g.waits = patience.enter()
+        g.waits = limit.enter()
         if g.waits:
             return None
-        detail = f"{patience.most} requests wait for operations or engines already (try again)"
+        detail = f"{limit.most} requests wait for operations or engines already (try again)"
         return problems.problem(503, detail, headers={"Retry-After": "5"})
 
     @app.after_request
     def leave(response: Response) -> Response:
         if g.pop("waits", False):
-            response.call_on_close(patience.leave)
+            response.call_on_close(limit.leave)
         return response

@@ -1,9 +1,9 @@
-"""What a browser may be used for against this server by pages that are not its own: nothing.
+"""Refuses requests that a browser sends for pages of other origins.
 
-A page of another origin can send requests with its visitor's reach, which may be this very machine.  It can
-not read answers (there is no cross-origin sharing), must not frame this server's page, and must not change
-anything.  With a name of its own that it makes point here (DNS rebinding) it would be of the same origin;
-so only names are answered that are this server's.
+A page of another origin can send requests from its visitor's network, which may be this very machine.  It
+cannot read answers (there is no cross-origin sharing), must not frame this server's page, and must not change
+anything.  With a name of its own that resolves to this server (DNS rebinding) it would be of the same origin;
+so only requests to names of this server are answered.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from speck.schema.fault_report import show
 from speck.server.api import problems
 from speck.server.middleware.authentication import READING
 
-# Of every answer, so that no page or error needs to be told apart.
+# For every answer: pages and errors need no distinction.
 HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": "; ".join(
         (
@@ -41,14 +41,14 @@ HEADERS: Mapping[str, str] = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-_NOT_KEPT = {"Cache-Control": "no-store"}  # unless an answer says otherwise, as files of a page do
+_NOT_STORED = {"Cache-Control": "no-store"}  # unless a route sets its own, as the dashboard's does
 
-# What a page of another origin may send without asking first.
+# Content types that a page of another origin may send without a preflight request.
 _SIMPLE = frozenset(("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"))
 
 
 def register(app: Flask, names: Collection[str]) -> None:
-    """Have the application refuse what comes from other pages, and say what browsers are to do.
+    """Make the application refuse requests of other pages, and add the headers that protect browsers.
 
     ``names`` are the host names, in lower case, under which it is reached besides numeric addresses and
     ``localhost``.
@@ -69,26 +69,26 @@ def register(app: Flask, names: Collection[str]) -> None:
     def instruct(response: Response) -> Response:
         for name, value in HEADERS.items():
             response.headers[name] = value
-        for name, value in _NOT_KEPT.items():
+        for name, value in _NOT_STORED.items():
             response.headers.setdefault(name, value)
         return response
 
 
 _MISDIRECTED = "host {} is no name of this server (expected its address, or a name given to --allow-host)"
-_SIMPLE_TYPE = "content type {!r} is not taken (expected application/json or application/yaml)"
+_SIMPLE_TYPE = "content type {!r} is not accepted (expected application/json or application/yaml)"
 
 
 def is_ours(host: str, names: Collection[str]) -> bool:
-    """Whether a ``Host`` header names this server.  A number does: no name had to be looked up for it."""
+    """True if a ``Host`` header names this server.  A numeric address does: no name was resolved for it."""
     name = host_of(host)
     return name in names or name == "localhost" or name.endswith(".localhost") or _is_number(name)
 
 
 def foreign(headers: Headers, host: str, method: str) -> str | None:
-    """Why a request is taken for another page's, as a sentence; ``None`` when it is not.
+    """The reason why a request counts as another page's; ``None`` if it does not.
 
-    Browsers say where a request comes from, other clients say nothing.  Whoever follows a link from
-    another page may read what it leads to.
+    Browsers send the origin of a request, other clients send none.  A link on another page may be followed
+    to read its target.
     """
     changes = method not in READING
     site = headers.get("Sec-Fetch-Site", "none")
@@ -108,7 +108,7 @@ def host_of(address: str) -> str:
 
 
 def _same(origin: str, host: str) -> bool:
-    """Whether an origin is this host; which scheme it has is not known behind a proxy that speaks TLS."""
+    """True if an origin is this host, with any scheme: behind a proxy that speaks TLS it is unknown."""
     scheme, _, name = origin.lower().partition("://")
     default = {"http": ":80", "https": ":443"}.get(scheme)
     if default is None:

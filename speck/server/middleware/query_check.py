@@ -1,4 +1,4 @@
-"""Query parameters that a route does not have are refused: ``?dryrun=true`` must not apply anything."""
+"""Refuses query parameters that a route does not have: ``?dryrun=true`` must not apply anything."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from flask import Flask, Response, request
 from speck.schema.fault_report import show
 from speck.server.api import problems
 
-# Of each method and path: the parameters by name, and whether each may be given several times.
+# The parameters of each method and path by name; true for those that may be given several times.
 Known = Mapping[tuple[str, str], Mapping[str, bool]]
 
 
 def register(app: Flask, known: Known) -> None:
-    """Have the application check the query of each request to a documented route."""
+    """Make the application check the query of each request to a documented route."""
 
     @app.before_request
     def check() -> Response | None:

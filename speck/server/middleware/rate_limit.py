@@ -1,4 +1,4 @@
-"""How many requests a client may make: so many a second, and some more at once."""
+"""Limits the requests of each client: so many a second, and some more at once."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Throttle:
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._each, self._clock = 1 / rate, clock
-        # When all that a client sent would have been allowed at an even pace; who is not in here is free.
+        # The time at which all requests of a client would have been allowed at an even pace; absent: no wait.
         self._free_at: OrderedDict[str, float] = OrderedDict()
         self._lock = threading.Lock()
 
     def take(self, client: str) -> float:
-        """Count one request; answers 0, or after how many seconds it would be allowed."""
+        """Count one request; returns 0, or the seconds after which it would be allowed."""
         with self._lock:
             now = self._clock()
             free_at = max(now, self._free_at.get(client, now))
@@ -42,7 +42,7 @@ class Throttle:
 
 
 def register(app: Flask, rate: float) -> None:
-    """Have the application refuse what a client asks beyond its rate (requests/s)."""
+    """Make the application refuse requests of a client beyond its rate (requests/s)."""
     throttle = Throttle(rate)
 
     @app.before_request
@@ -55,7 +55,7 @@ def register(app: Flask, rate: float) -> None:
 
 
 def client_of(address: str) -> str:
-    """Whom a request is counted for: an IPv4 address, or the network of an IPv6 one, which has many."""
+    """The client that a request is counted for: an IPv4 address, or the /64 network of an IPv6 one."""
     try:
         number = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,4 +1,4 @@
-"""Counts and times requests by the route that they took: what a client wrote makes no series of its own."""
+"""Counts and times requests by route: the paths that clients write make no series of their own."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from flask import Flask, Response, g, request
 from speck.observe.metrics import Metrics
 
 OTHER = "other"  # a path that no route has, a method that is none of these
-REFUSED = "refused"  # in place of the route of what the application does not see
+REFUSED = "refused"  # in place of the route of requests that do not reach the application
 _METHODS = frozenset(("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"))
 
 
-def register(app: Flask, gauges: Metrics) -> None:
-    """Have the application count its requests.  To come before all else that may refuse one."""
+def register(app: Flask, metrics: Metrics) -> None:
+    """Make the application count its requests.  To be registered before all that may refuse one."""
 
     @app.before_request
     def begin() -> None:
@@ -24,5 +24,5 @@ def register(app: Flask, gauges: Metrics) -> None:
     def end(response: Response) -> Response:
         route = OTHER if request.url_rule is None else request.url_rule.rule
         method = request.method if request.method in _METHODS else OTHER
-        gauges.requested(route, method, f"{response.status_code // 100}xx", time.monotonic() - g.begun)
+        metrics.requested(route, method, f"{response.status_code // 100}xx", time.monotonic() - g.begun)
         return response

@@ -48,7 +48,7 @@ def bench_fixture(flink_server: FlinkServer, flink_jobs: Path) -> Iterator[Flink
 
 
 def counts(out: Path) -> list[int]:
-    """What was counted of one of the keys, in order."""
+    """The counts of one of the keys, in order."""
     lines = out.read_text().splitlines() if out.exists() else []
     return [int(line.split()[1]) for line in lines if line.startswith("0 ")]
 

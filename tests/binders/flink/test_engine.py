@@ -91,7 +91,7 @@ def site(bench: FlinkBench, login: Login | None = None, **engine: object) -> Inv
 
 
 def counts(out: Path) -> dict[str, list[int]]:
-    """What a job wrote to its file: the counts of each key, in order."""
+    """The content of a job's file: the counts of each key, in order."""
     found = defaultdict(list)
     for line in out.read_text().splitlines() if out.exists() else ():
         key, count = line.split()
@@ -205,7 +205,7 @@ def test_a_savepoint_that_cannot_be_written(flink_bench: FlinkBench, job_name: s
     await_state(engine, handle, JobState.RUNNING)
     eventually(lambda: engine.metrics(handle).batch_id, bool)
     with pytest.raises(
-        Rejected, match=rf"job '{job_name}' runs on at .*: its savepoint failed: .*file"
+        Rejected, match=rf"job '{job_name}' goes on running at .*: its savepoint failed: .*file"
     ) as caught:
         engine.stop(handle, keep_state=True)
     assert "\n" not in str(caught.value)
@@ -216,7 +216,7 @@ def test_a_savepoint_that_cannot_be_written(flink_bench: FlinkBench, job_name: s
 
 def test_a_job_that_never_came_up(flink_bench: FlinkBench, job_name: str) -> None:
     engine = flink_bench.binder()
-    engine.stopper.come_up_patience = 0.5
+    engine.savepoints.startup_patience = 0.5
     job = replace(flink_bench.job(job_name), parallelism=100)
     with pytest.raises(
         NoCapacity, match=rf"no room for job '{job_name}', which takes 100: 32 slots, \d+ free"
@@ -479,7 +479,7 @@ def test_a_missing_savepoint_is_named(flink_bench: FlinkBench, job_name: str) ->
 
 def test_check_reads_the_jar(flink_bench: FlinkBench, job_name: str) -> None:
     engine = flink_bench.binder()
-    with pytest.raises(Rejected, match=r"streets\.jar' holds no class 'streets\.Nowhere' \(it has"):
+    with pytest.raises(Rejected, match=r"streets\.jar' has no class 'streets\.Nowhere' \(it has"):
         engine.check(flink_bench.job(job_name, "missing"), None)
     with pytest.raises(Rejected, match="cannot be read as a jar"):
         engine.check(flink_bench.job(job_name, "corrupt"), None)
@@ -612,7 +612,7 @@ def test_tls_and_a_password(
             (
                 Login(username="speck", password=secret, ca_file=trusted),
                 Rejected,
-                "does not let SpecK in.*401",
+                "rejects the login.*401",
             ),
             (Login(ca_file=trusted), Rejected, "engine_login"),
             (Login(username="speck", password=secret), Unreachable, "(?i)certificate"),
@@ -642,7 +642,7 @@ def test_what_is_no_address(address: str) -> None:
 
 
 def test_another_service_at_the_address(flink_bench: FlinkBench, job_name: str) -> None:
-    """What stands at one of the cluster's ports is told in one line, with what would be right."""
+    """Another service at one of the cluster's ports is reported in one line, with advice."""
     rest, rpc, *_ = flink_bench.server.ports
     engine = connect_engine(f"http://127.0.0.1:{rpc}", Inventory())
     with pytest.raises(OutcomeUnknown, match="is it a JobManager's REST address"):
@@ -768,7 +768,7 @@ def test_another_process_finds_it_and_leaves_it(flink_bench: FlinkBench, job_nam
 def test_no_place_for_savepoints(spare_server: FlinkServer, flink_jobs: Path, job_name: str) -> None:
     bench = FlinkBench(spare_server, flink_jobs)
     engine, job = bench.binder(), bench.job(job_name)
-    with pytest.raises(Rejected, match=r"no place for savepoints .expected savepoint_dir"):
+    with pytest.raises(Rejected, match=r"no savepoint directory .expected savepoint_dir"):
         engine.check(job, None)
     # What is acknowledged is in the last checkpoint, which must outlive the JobManager.
     halfway = bench.binder(site(bench, savepoint_dir="/savepoints"))
@@ -806,7 +806,7 @@ def test_a_killed_cluster_and_counts_that_go_on(
     await_state(engine, stopped, JobState.RUNNING)
     kept = engine.stop(stopped, keep_state=True)
     placeless = bench.binder()
-    with pytest.raises(Rejected, match="no place for savepoints"):
+    with pytest.raises(Rejected, match="no savepoint directory"):
         placeless.check(job, None)
     spare_server.kill()
     assert engine.status(handle).state is JobState.UNKNOWN

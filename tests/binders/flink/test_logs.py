@@ -1,12 +1,12 @@
-"""What Flink tells of a job in its logs, and of itself, read into SpecK's words.  No cluster is started."""
+"""Logs and health of a Flink cluster, as SpecK reads them.  No cluster is started."""
 
 from __future__ import annotations
 
 import pytest
 
-from binders.flink.healthcheck import checkup_of, clock_of, is_known
+from binders.flink.healthcheck import checkup_of, clock_of, is_supported
 from binders.flink.logs import Entry, entries, failures, merged, names_any, names_of
-from binders.flink.metrics.collector import Meter
+from binders.flink.metrics.collector import MetricsCollector
 from binders.flink.rest.client import FlinkRest, Overview
 from speck.core.inventory import Engine
 from tests.support.engine_answers import FLINK_JOB, AnswerServer, flink_answers, serving
@@ -82,7 +82,7 @@ def test_the_clock_is_as_the_last_heartbeat_bounds_it(
     ("version", "known"), [("2.3.0", True), ("1.20.5", True), ("1.19.1", False), ("3.0", False), ("x", False)]
 )
 def test_versions(version: str, known: bool) -> None:
-    assert is_known(version) == known
+    assert is_supported(version) == known
 
 
 @pytest.mark.parametrize(
@@ -91,10 +91,10 @@ def test_versions(version: str, known: bool) -> None:
         (Overview("2.3.0", 8, 8), 1, PLACES, {}, []),
         (Overview("2.3.0", 8, 8), 1, PLACES, {"slots": 4}, []),
         (Overview("2.3.0", 0, 0), 0, PLACES, {}, ["no TaskManager"]),
-        (Overview("2.3.0", 8, 8), 1, {}, {}, ["no place for savepoints"]),
+        (Overview("2.3.0", 8, 8), 1, {}, {}, ["no savepoint directory"]),
         (Overview("2.3.0", 8, 8), 1, {}, {"savepoint_dir": "file:/s"}, []),
-        (Overview("2.3.0", 8, 8), 1, PLACES, {"slots": 9}, ["8 slots, and the inventory says 9"]),
-        (Overview("1.18.0", 8, 8), 1, {}, {}, ["Flink 1.18.0", "savepoints"]),
+        (Overview("2.3.0", 8, 8), 1, PLACES, {"slots": 9}, ["8 slots, but the inventory has 9"]),
+        (Overview("1.18.0", 8, 8), 1, {}, {}, ["Flink 1.18.0", "savepoint"]),
     ],
 )
 def test_what_is_wrong_with_a_cluster(
@@ -109,7 +109,7 @@ def test_what_is_wrong_with_a_cluster(
 
 def test_rates_begin_anew_with_a_job_that_came_back_from_a_checkpoint() -> None:
     """Looked at seldom, it may have counted more by then than before it failed, and run for longer."""
-    server, meter = AnswerServer(flink_answers()), Meter()
+    server, meter = AnswerServer(flink_answers()), MetricsCollector()
     (counters,) = [pattern for pattern in server.answers if pattern.endswith("get=.*")]
     (statistics,) = [pattern for pattern in server.answers if pattern.endswith("/checkpoints")]
 

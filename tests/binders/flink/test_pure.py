@@ -1,4 +1,4 @@
-"""What the Flink binder decides without a cluster: causes, rates, code, orders, states."""
+"""Pure parts of the Flink binder: causes, rates, code, requests, states."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from binders.flink.metrics.rates import (
+    BACKPRESSURED,
     BUSY,
     IDLE,
-    PRESSED,
     RECORDS_IN,
     RECORDS_OUT,
     SENT,
@@ -27,10 +27,15 @@ from binders.flink.metrics.rates import (
     rows,
     sample_of,
 )
-from binders.flink.rest.stack_trace import MOST, root_cause
-from binders.flink.state.locations import left_behind, missing, newest_state, stop_savepoint, unshared
+from binders.flink.rest.stack_trace import MAX_LENGTH, root_cause
+from binders.flink.state.locations import missing, newest_on_disk, newest_state, stop_savepoint, unshared
 from binders.flink.submission.code_check import check_code
-from binders.flink.submission.job_config import login_settings, places, program_arguments, run_body
+from binders.flink.submission.job_config import (
+    attempt_directories,
+    login_settings,
+    program_arguments,
+    run_body,
+)
 from speck.core.inventory import Engine, Inventory, JobLogin, Login, Secret
 from speck.core.job import form_fingerprint, session_fingerprint
 from speck.core.runtime import State
@@ -112,7 +117,7 @@ def test_root_cause(trace: str, line: str) -> None:
 def test_a_cause_is_one_line_whatever_it_is_made_of(trace: str) -> None:
     for each in (root_cause(trace), root_cause(f"a.B: {trace}\n\tat c.D.e(D.java:1)")):
         assert len(each.splitlines()) <= 1
-        assert len(each) <= MOST + 60
+        assert len(each) <= MAX_LENGTH + 60
 
 
 # -- rates
@@ -133,7 +138,7 @@ def test_rates_are_by_the_job_own_clock() -> None:
     assert found.input == pytest.approx(50)
     assert found.busy == pytest.approx(0.5)
     assert found.processing == pytest.approx(100)
-    assert found.pressed == 0
+    assert found.backpressured == 0
     assert rows(after) == 600
 
 
@@ -175,7 +180,7 @@ def test_what_the_sinks_send_is_counted_wherever_they_are() -> None:
         "numRecordsSendErrors",
     ]
     assert named(names, SENT) == ("Sink__Writer.numRecordsSend", "b.numRecordsSend")
-    sums = {RECORDS_IN: 9.0, BUSY: 0.0, IDLE: 2000.0, PRESSED: 0.0, "a.s": 3.0, "b.s": 4.0}
+    sums = {RECORDS_IN: 9.0, BUSY: 0.0, IDLE: 2000.0, BACKPRESSURED: 0.0, "a.s": 3.0, "b.s": 4.0}
     after = sample_of(sums, RECORDS_IN, ["a.s", "b.s"], source=False, subtasks=1)
     assert after is not None
     assert after.sent == 7
@@ -187,7 +192,7 @@ def test_what_the_sinks_send_is_counted_wherever_they_are() -> None:
 
 
 def test_a_sample_needs_all_counters() -> None:
-    sums = {RECORDS_OUT: 3.0, BUSY: 1.0, IDLE: 2.0, PRESSED: 0.0}
+    sums = {RECORDS_OUT: 3.0, BUSY: 1.0, IDLE: 2.0, BACKPRESSURED: 0.0}
     assert sample_of(sums, RECORDS_OUT, source=True, subtasks=1) == VertexSample(True, 1, 3.0, 1.0, 2.0, 0.0)
     del sums[IDLE]
     assert sample_of(sums, RECORDS_OUT, source=True, subtasks=1) is None
@@ -209,10 +214,10 @@ def test_which_counter_counts_rows() -> None:
         ("streets.Clean", None),
         ("streets.Clean$Fast", None),
         ("streets.Clean.Fast", "expected 'streets.Clean$Fast': a nested class is written with $"),
-        ("roads.Clean", "holds no class 'roads.Clean' (it has streets.Clean)"),
+        ("roads.Clean", "has no class 'roads.Clean' (it has streets.Clean)"),
         ("streets.Claen", "(it has streets.Clean)"),
-        ("streets.", "is no class name"),
-        ("", "is no class name"),
+        ("streets.", "is not a class name"),
+        ("", "is not a class name"),
     ],
 )
 def test_code_of_a_jar(tmp_path: Path, entry_class: str, fault: str | None) -> None:
@@ -231,7 +236,7 @@ def test_files_that_are_no_jars(tmp_path: Path) -> None:
     assert "expected a .jar" in (check_code(tmp_path / "a.zip", "a.B") or "")
 
 
-# -- orders
+# -- requests
 
 
 def test_the_body_of_a_run() -> None:
@@ -269,7 +274,7 @@ def test_the_body_of_a_run() -> None:
     assert arguments.count("--session") == 1
 
 
-def test_a_body_without_wishes_says_little() -> None:
+def test_a_minimal_body() -> None:
     wanted = job("clean")
     body = run_body(wanted, attempt_of(wanted), "c0de", Engine(spe_address="http://edge"), Inventory())
     assert body.keys() == {"entryClass", "programArgsList", "jobId", "flinkConfiguration"}
@@ -302,11 +307,14 @@ def test_places_are_the_site_or_the_cluster() -> None:
     wanted = job("clean")
     attempt = attempt_of(wanted)
     engine = Engine(spe_address="http://edge")
-    assert dataclasses.astuple(places(engine, {}, attempt)) == ("", "")
+    assert dataclasses.astuple(attempt_directories(engine, {}, attempt)) == ("", "")
     cluster = {"execution.checkpointing.dir": "s3://c/", "state.savepoints.dir": "s3://s"}
-    assert dataclasses.astuple(places(engine, cluster, attempt)) == ("s3://c", f"s3://s/clean/{attempt.id}")
+    assert dataclasses.astuple(attempt_directories(engine, cluster, attempt)) == (
+        "s3://c",
+        f"s3://s/clean/{attempt.id}",
+    )
     own = dataclasses.replace(engine, savepoint_dir="/var/s", checkpoint_dir="hdfs:///c")
-    assert dataclasses.astuple(places(own, cluster, attempt)) == (
+    assert dataclasses.astuple(attempt_directories(own, cluster, attempt)) == (
         "hdfs:///c",
         f"file:///var/s/clean/{attempt.id}",
     )
@@ -375,14 +383,14 @@ def test_what_a_forgotten_job_left(tmp_path: Path) -> None:
         return folder
 
     at = (f"file://{tmp_path}/s/clean/1", f"file://{tmp_path}/c", "abc")
-    assert left_behind(*at) is None
+    assert newest_on_disk(*at) is None
     leave("c/abc/chk-3")
     (tmp_path / "c/abc/chk-4").mkdir()  # not complete
     leave("c/other/chk-9")
-    assert left_behind(*at) == f"file:{tmp_path}/c/abc/chk-3"
+    assert newest_on_disk(*at) == f"file:{tmp_path}/c/abc/chk-3"
     savepoint = leave("s/clean/1/savepoint-abc-1")
-    assert left_behind(*at) == f"file:{savepoint}"
-    assert left_behind("s3://s/clean/1", "s3://c", "abc") is None
+    assert newest_on_disk(*at) == f"file:{savepoint}"
+    assert newest_on_disk("s3://s/clean/1", "s3://c", "abc") is None
 
 
 def test_states_that_are_missing(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from binders.flink.local import cluster
 from binders.flink.local.server import PYTHON_VARIABLE
 from binders.flink.submission.job_config import program_arguments
-from binders.flink.submission.package import parcel_of
+from binders.flink.submission.package import package_of
 from binders.mqtt import MqttBroker
 from speck.apply.operation import Operation
 from speck.binder import installed
@@ -183,13 +183,13 @@ def test_a_program_beside_those_that_others_start(bench: FlinkBench, mosquitto: 
         (
             "__main__",
             {"mode": "die"},
-            r"its Python process ended and did not say why \(the Jo.*",
+            r"its Python process ended without a reason \(see the Jo.*",
         ),
         ("__main__", {"mode": "exit"}, r"SystemExit: there is no such street \(numbers\.py, line \d+\)"),
         (
             "__main__",
             {"mode": "idle"},
-            r"the program ended and started no job \(expected one call of execute\)",
+            r"the program ended without starting a job \(expected one call of execute\)",
         ),
     ],
 )
@@ -229,7 +229,7 @@ def test_a_cluster_without_pyflink(flink_server: FlinkServer, flink_jobs: Path, 
     ):
         bench.binder().check(job, None)
     assert bench.running("nowhere") == 0
-    assert f"{parcel_of(job).code}.jar" not in bench.rest.jars().values()
+    assert f"{package_of(job).code}.jar" not in bench.rest.jars().values()
     bench.close()
 
 

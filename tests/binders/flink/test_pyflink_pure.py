@@ -1,4 +1,4 @@
-"""What the Flink binder decides of Python programs without a cluster."""
+"""Pure parts of the Flink binder for Python programs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from binders.flink.local.server import PYTHON_VARIABLE, python_program
 from binders.flink.rest.stack_trace import root_cause
 from binders.flink.submission import pyflink
 from binders.flink.submission.code_check import check_code
-from binders.flink.submission.package import parcel_of
-from binders.flink.submission.submission_lock import Turns
+from binders.flink.submission.package import package_of
+from binders.flink.submission.submission_lock import SubmissionLock
 from speck.errors import LocalError
 from tests.support.binder_contract import attempt_of, eventually
 from tests.support.examples import job
@@ -54,11 +54,11 @@ def test_a_program_lies_in_its_archive_beside_what_starts_it(tmp_path: Path) -> 
     path = tmp_path / "street-stats.2.py"
     path.write_text(PROGRAM_TEXT)
     wanted = dataclasses.replace(job("a"), job_path=str(path), code_hash="0" * 64)
-    parcel = parcel_of(wanted)
-    assert parcel == parcel_of(dataclasses.replace(wanted, job_name="b", entry_class="clean"))
-    assert isinstance(parcel.content, bytes)
-    assert parcel.code == hashlib.sha256(parcel.content).hexdigest()  # not the hash of the file alone
-    with zipfile.ZipFile(io.BytesIO(parcel.content)) as archive:
+    package = package_of(wanted)
+    assert package == package_of(dataclasses.replace(wanted, job_name="b", entry_class="clean"))
+    assert isinstance(package.content, bytes)
+    assert package.code == hashlib.sha256(package.content).hexdigest()  # not the hash of the file alone
+    with zipfile.ZipFile(io.BytesIO(package.content)) as archive:
         assert archive.namelist() == [
             *(f"speck_flink/{name}.py" for name in ("__init__", "job", "launcher")),
             "speck_program/__init__.py",
@@ -66,7 +66,7 @@ def test_a_program_lies_in_its_archive_beside_what_starts_it(tmp_path: Path) -> 
         ]
         assert archive.read("speck_program/street_stats_2.py").decode() == PROGRAM_TEXT
     path.write_text(PROGRAM_TEXT + "\n")
-    assert parcel_of(wanted).code != parcel.code
+    assert package_of(wanted).code != package.code
 
 
 def test_the_request_that_runs_a_program() -> None:
@@ -74,7 +74,7 @@ def test_the_request_that_runs_a_program() -> None:
         job("a"), job_path="x/clean.py", entry_class="clean", arguments={"word": "ä", "most": 3}
     )
     attempt = attempt_of(wanted)
-    body = pyflink.driven({"jobId": attempt.id, "entryClass": "?"}, "/up/x.jar", wanted, attempt)
+    body = pyflink.python_run_body({"jobId": attempt.id, "entryClass": "?"}, "/up/x.jar", wanted, attempt)
     assert (body["jobId"], body["entryClass"]) == (attempt.id, pyflink.DRIVER)
     options, order, arguments = (
         body["programArgsList"][:4],
@@ -91,7 +91,7 @@ def test_the_request_that_runs_a_program() -> None:
     assert "--job-name" in arguments
     assert "--word" not in arguments  # a function has them with their types
     script = dataclasses.replace(wanted, entry_class="__main__")
-    assert pyflink.driven(body, "/up/x.jar", script, attempt)["programArgsList"][-4:] == [
+    assert pyflink.python_run_body(body, "/up/x.jar", script, attempt)["programArgsList"][-4:] == [
         *("--word", "ä", "--most", "3")
     ]
 
@@ -102,12 +102,15 @@ def test_the_request_that_runs_a_program() -> None:
         ('Caused by: java.io.IOException: Cannot run program "py9": error=2', "there is no program 'py9' on"),
         (
             "Caused by: java.lang.ClassNotFoundException: org.apache.flink.client.python.PythonDriver",
-            "there is no flink-python jar",
+            "the opt folder of its JobManager has no flink-python",
         ),
-        ("java.lang.RuntimeException: Found 0 flink-python jar.", "there is no flink-python jar in the opt"),
-        ("RestHandlerException: No jobs included in application.", "the program ended and started no job"),
-        ("x.RuntimeException: Python process exits with code: 137", "its Python process ended and did"),
-        ("java.lang.RuntimeException: SPECK-MIXED-UP", "other programs were being started there by others"),
+        ("java.lang.RuntimeException: Found 0 flink-python jar.", "the opt folder of its JobManager has"),
+        (
+            "RestHandlerException: No jobs included in application.",
+            "the program ended without starting a job",
+        ),
+        ("x.RuntimeException: Python process exits with code: 137", "its Python process ended without"),
+        ("java.lang.RuntimeException: SPECK-MIXED-UP", "programs of other clients were started there"),
         (
             "a.B: c\n\tat a.B(B.java:1)\nCaused by: a.RuntimeException: ValueError: x (c.py, line 3)",
             "ValueError: x (c.py, line 3)",
@@ -160,15 +163,15 @@ def test_a_python_that_does_and_one_that_does_not(installed: str, fault: str | N
     assert found is None if fault is None else (found or "").startswith(fault)
 
 
-def test_turns() -> None:
-    """Who wants to be alone waits for all others, and none comes in before him."""
-    turns, seen = Turns(), list[str]()
+def test_submission_lock() -> None:
+    """An exclusive block waits for all others, and later ones wait for it."""
+    lock, entered = SubmissionLock(), list[str]()
     inside, release = threading.Event(), threading.Event()
 
-    def take(name: str, turn: Callable[[], AbstractContextManager[None]]) -> threading.Thread:
+    def enter(name: str, mode: Callable[[], AbstractContextManager[None]]) -> threading.Thread:
         def run() -> None:
-            with turn():
-                seen.append(name)
+            with mode():
+                entered.append(name)
                 if name == "first":
                     inside.set()
                     release.wait(30)
@@ -177,22 +180,22 @@ def test_turns() -> None:
         thread.start()
         return thread
 
-    threads = [take("first", turns.together)]
+    threads = [enter("first", lock.shared)]
     assert inside.wait(30)
-    with turns.together():
-        threads.append(take("alone", turns.alone))
-        eventually(lambda: turns.waiting, lambda waiting: waiting == 1)
-        threads.append(take("late", turns.together))
-    assert seen == ["first"]
+    with lock.shared():
+        threads.append(enter("exclusive", lock.exclusive))
+        eventually(lambda: lock.waiting, lambda waiting: waiting == 1)
+        threads.append(enter("late", lock.shared))
+    assert entered == ["first"]
     release.set()
     for thread in threads:
         thread.join(30)
-    assert seen == ["first", "alone", "late"]
+    assert entered == ["first", "exclusive", "late"]
 
 
 def test_the_python_of_local_clusters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(PYTHON_VARIABLE, raising=False)
     assert python_program() == ""
     monkeypatch.setenv(PYTHON_VARIABLE, str(tmp_path / "python"))
-    with pytest.raises(LocalError, match=rf"{PYTHON_VARIABLE} is '.*python', and there is no such program"):
+    with pytest.raises(LocalError, match=rf"{PYTHON_VARIABLE} is '.*python', which is not a program"):
         python_program()

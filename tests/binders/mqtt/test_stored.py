@@ -1,4 +1,4 @@
-"""How many messages a Mosquitto keeps, as it says itself: asked without touching a session."""
+"""The number of messages in Mosquitto's store, as it publishes it; queried without touching a session."""
 
 from __future__ import annotations
 

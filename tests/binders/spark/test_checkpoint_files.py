@@ -1,4 +1,4 @@
-"""Which files of a checkpoint a query needs."""
+"""The files of a checkpoint that a query needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a Spark job's file is told without running it."""
+"""A Spark job's file is checked without running it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from binders.common.python_source import LARGEST, parsed
+from binders.common.python_source import MAX_BYTES, parsed
 from binders.flink import FLINK
 from binders.flink.submission.code_check import parameters as flink_parameters
 from binders.spark import CONNECT, parameters
@@ -67,7 +67,7 @@ def test_names_of_an_archive(archive: Path, entry: str) -> None:
         ("missing", "'clean.py' defines no function or class 'missing' (it has Count, clean)"),
         (
             "not a name",
-            "entry_class 'not a name' is no name (expected for example clean or package.module.clean)",
+            "entry_class 'not a name' is not a name (expected for example clean or package.module.clean)",
         ),
     ],
 )
@@ -82,7 +82,7 @@ def test_faults_of_a_file(job_file: Path, entry: str, message: str) -> None:
             "clean",
             "entry_class 'clean' names no module of 'streets.whl' (expected module.clean, its modules are",
         ),
-        ("streets.cleaner.clean", "'streets.whl' holds no module 'streets.cleaner' (it has streets.cleaning"),
+        ("streets.cleaner.clean", "'streets.whl' has no module 'streets.cleaner' (it has streets.cleaning"),
         ("streets.cleaning.x", "'streets.whl:streets/cleaning.py' defines no function or class 'x'"),
     ],
 )
@@ -101,7 +101,7 @@ def test_a_file_that_is_no_python(tmp_path: Path) -> None:
     [
         (b"-" * 100_000 + b"1", "nested too deeply"),
         (b"a" + b".b" * 100_000, "nested too deeply"),
-        (b"#" * (LARGEST + 1), "too large for a file of Python"),
+        (b"#" * (MAX_BYTES + 1), "too large for a Python file"),
         (b"def clean(messages):\n    return '\0'", "null bytes"),
         (b"# coding: nope\n", "unknown encoding"),
     ],
@@ -121,7 +121,7 @@ def test_an_archive_that_is_a_bomb(tmp_path: Path) -> None:
         archive.writestr("clean.py", bytes(64 << 20))
     tracemalloc.start()
     try:
-        assert "too large for a file of Python" in (CONNECT.check_code(path, "clean.clean") or "")
+        assert "too large for a Python file" in (CONNECT.check_code(path, "clean.clean") or "")
         assert mentions_python_functions(path)
         assert tracemalloc.get_traced_memory()[1] < 32 << 20
     finally:
@@ -165,7 +165,7 @@ def test_a_file_that_is_damaged_anywhere_is_told_as_unreadable(tmp_path: Path) -
             mentions_python_functions(damaged)
     told = " ".join(filter(None, said))
     assert "\n" not in told
-    for words in ("while decompressing data", "ends too early", "is encrypted", "zip file version"):
+    for words in ("while decompressing data", "unexpected end of file", "is encrypted", "zip file version"):
         assert words in told
 
 

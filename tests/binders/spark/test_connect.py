@@ -209,7 +209,7 @@ def test_capacity_and_room(site_bench: SparkBench, job_name: str) -> None:
     with pytest.raises(NoCapacity, match="1 slots, 1 in use"):
         small.check(other, None)
     small.stop(handle, keep_state=False)
-    with pytest.raises(NoCapacity, match="1 slots, 0 in use, 1 promised to others"):
+    with pytest.raises(NoCapacity, match="1 slots, 0 in use, 1 reserved for jobs"):
         small.check(other, None)  # it was promised to the job that was asked about first
     small.stop(small.submit(job, attempt_of(job, 2)), keep_state=False)
     small.check(other, None)
@@ -354,7 +354,7 @@ def test_another_server_that_speaks_grpc(job_name: str, answer: bytes | None) ->
     lost = Handle(address, "0" * 8, {"query": "q", "run": "r", "job": "j", "checkpoint": "c"})
     try:
         assert_useless(engine, one, attempt_of(one), lost, OutcomeUnknown)
-        with pytest.raises(OutcomeUnknown, match="answers, but not as Spark Connect does"):
+        with pytest.raises(OutcomeUnknown, match="gave an answer that is not Spark Connect's"):
             engine.check(one, None)
     finally:
         engine.close()
@@ -388,10 +388,10 @@ def test_secrets_go_to_the_connector_alone(
     with pytest.raises(Rejected, match="BROKER_PASSWORD is not there") as caught:
         engine.submit(job, attempt_of(job))
     assert "hunter2" not in str(caught.value)
-    orders = engine._orders(job, attempt_of(job))  # type: ignore[attr-defined]
-    assert orders.source_options["password"] == "hunter2"
-    assert orders.source_options["clientId"] == client_id(job_name)
-    assert "hunter2" not in repr(orders)
+    spec = engine._query_spec(job, attempt_of(job))  # type: ignore[attr-defined]
+    assert spec.source_options["password"] == "hunter2"
+    assert spec.source_options["clientId"] == client_id(job_name)
+    assert "hunter2" not in repr(spec)
     engine.close()
 
 
@@ -432,7 +432,7 @@ def test_a_killed_fork_server_is_replaced(site_bench: SparkBench, job_name: str)
     engine.stop(engine.submit(job, attempt_of(job)), keep_state=False)
 
 
-def test_orders_that_cannot_be_read_are_answered() -> None:
+def test_a_malformed_specification_is_answered() -> None:
     launcher = Launcher()
     try:
         assert launcher.launch("no JSON", 30.0)["kind"] == "died"

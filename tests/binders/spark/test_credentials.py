@@ -63,7 +63,7 @@ def token_fixture(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def failure(address: str, login: Login) -> BinderError:
-    """What a question to the server fails with; the token and the address are looked after here."""
+    """The error of a request to the server, checked for the address and the absence of the token."""
     engine = engine_at(address, login)
     try:
         with pytest.raises(BinderError) as caught:
@@ -126,7 +126,7 @@ def test_who_has_not_the_token_is_refused(
     monkeypatch.setenv("SPARK_TOKEN", token or "")
     refused = failure(guarded.address, WITH_TOKEN if token else Login())
     assert isinstance(refused, Rejected)
-    assert f"refuses the login (engine_login.token): {words}" in str(refused)
+    assert f"rejects the login (engine_login.token): {words}" in str(refused)
     assert token is None or token not in str(refused) + repr(refused.__cause__)
 
 
@@ -134,7 +134,7 @@ def test_a_token_that_is_nowhere_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delenv("SPARK_TOKEN")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         engine = engine_at(f"sc://127.0.0.1:{listener.getsockname()[1]}", WITH_TOKEN)
-        with pytest.raises(SecretUnavailable, match=r"secret '\$\{SPARK_TOKEN\}' leads nowhere"):
+        with pytest.raises(SecretUnavailable, match=r"secret '\$\{SPARK_TOKEN\}' is not set"):
             engine.capacity()
         engine.close()
 
@@ -155,7 +155,7 @@ def test_a_token_that_cannot_be_one(
 ) -> None:
     monkeypatch.setenv("SPARK_TOKEN", token)
     said = str(failure(guarded.address, WITH_TOKEN))
-    assert said.endswith("is no token (expected one line of printable ASCII)")
+    assert said.endswith("is not a bearer token (expected one line of printable ASCII)")
     assert token not in said
 
 
@@ -165,7 +165,7 @@ def test_a_token_that_cannot_be_one(
 @pytest.mark.parametrize(
     ("ca_file", "words"),
     [
-        ("other.pem", r"certificate is not trusted: .* \(expected one that .*other\.pem' vouches for\)"),
+        ("other.pem", r"certificate is not trusted: .* \(expected one signed by .*other\.pem'\)"),
         ("rubbish.pem", r"rubbish\.pem' of .*: holds no certificate \(expected a PEM file\)"),
         ("none.pem", r"none\.pem' of .*: no such file or directory \(expected a PEM file\)"),
         (None, "if it speaks TLS, engine_login needs a ca_file"),
@@ -188,7 +188,7 @@ def test_an_address_that_asks_for_tls_gets_it(proxy: TlsProxy, certificates: Pat
     engine = engine_at(address, replace(WITH_TOKEN, ca_file=str(certificates / "proxy.pem")))
     assert engine.capacity().cores
     a_job = job("over-tls", engine="spark", spe_address=address)
-    assert engine._orders(a_job, attempt_of(a_job)).tls
+    assert engine._query_spec(a_job, attempt_of(a_job)).tls
     engine.close()
 
 
@@ -219,11 +219,9 @@ def test_a_proxy_that_asks_for_a_certificate(guarded: SparkServer, tmp_path: Pat
         assert engine.capacity().cores
         engine.close()
         said = str(failure(address, login))
-        assert "it ends the TLS connection (if it asks for a certificate: certificate_file" in said
-        assert "may not take the certificate of engine_login.certificate_file" in str(
-            failure(address, strange)
-        )
-        assert "holds no certificate of key_file" in str(failure(address, broken))
+        assert "it ends the TLS connection (if it requires a client certificate: certificate_file" in said
+        assert "may reject the certificate of engine_login.certificate_file" in str(failure(address, strange))
+        assert "contains no certificate for key_file" in str(failure(address, broken))
 
 
 def test_tls_without_http_2(guarded: SparkServer, certificates: Path) -> None:

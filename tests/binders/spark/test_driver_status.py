@@ -1,22 +1,30 @@
-"""What is read out of a driver's account, and whether a cluster has room: the pure parts."""
+"""Status, capacity, and bundle of drivers on standalone clusters: the pure parts."""
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import json
 import sys
 import zipfile
 from dataclasses import replace
 from io import BytesIO
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
 from binders.common.reservations import Reservations, slots_taken
-from binders.spark.standalone.capacity import DRIVER_MEMORY, EXECUTOR_MEMORY, has_room, still_to_come
-from binders.spark.standalone.driver_bootstrap import DriverStatus as Telling
+from binders.spark.standalone.capacity import DRIVER_MEMORY, EXECUTOR_MEMORY, has_capacity, unplaced
+from binders.spark.standalone.driver_bootstrap import DriverStatus as StatusFile
 from binders.spark.standalone.driver_bootstrap import fetch
 from binders.spark.standalone.driver_bundle import bundle, script
-from binders.spark.standalone.driver_status import DriverStatus, choose, last_words, read_account, state_of
+from binders.spark.standalone.driver_status import (
+    DriverStatus,
+    choose_driver,
+    last_error_line,
+    read_status,
+    state_of,
+)
 from binders.spark.standalone.master import Cluster, Driver, Master, Worker
 from speck.core.inventory import Engine
 from speck.core.runtime import JobState
@@ -26,7 +34,7 @@ def driver(state: str, number: int = 0) -> Driver:
     return Driver(f"driver-20260101000000-{number:04}", state, "worker-1", "Main")
 
 
-def account(kind: str, **more: object) -> DriverStatus:
+def status_of(kind: str, **more: object) -> DriverStatus:
     fields: dict[str, object] = {"message": kind, "age": 1.0, "starts": 1, "ran": kind == "running"}
     return DriverStatus(kind=kind, **(fields | more))  # type: ignore[arg-type]
 
@@ -39,20 +47,26 @@ def account(kind: str, **more: object) -> DriverStatus:
     [
         (driver("SUBMITTED"), None, False, JobState.STARTING, "waits for a worker"),
         (driver("RUNNING"), None, False, JobState.STARTING, "starts"),
-        (driver("RUNNING"), account("building"), False, JobState.STARTING, "building"),
-        (driver("RUNNING"), account("running"), False, JobState.RUNNING, "running"),
-        (driver("RUNNING"), account("running", starts=3), False, JobState.RUNNING, "started 3 times"),
-        (driver("RUNNING"), account("running"), True, JobState.STARTING, "waits for an executor"),
-        (driver("RUNNING"), account("running", age=90.0), False, JobState.STARTING, "silent for 90 s"),
-        (driver("RUNNING"), account("starting", crashes=3), False, JobState.FAILED, "ends soon after"),
-        (driver("RUNNING"), account("failed"), False, JobState.FAILED, "failed"),
-        (driver("FINISHED"), account("failed"), False, JobState.FAILED, "failed"),
-        (driver("FINISHED"), account("finished"), False, JobState.STOPPED, "finished"),
-        (driver("FINISHED"), account("stopped"), False, JobState.LOST, "stopped"),
-        (driver("FAILED"), account("running"), False, JobState.FAILED, "failed"),
+        (driver("RUNNING"), status_of("building"), False, JobState.STARTING, "building"),
+        (driver("RUNNING"), status_of("running"), False, JobState.RUNNING, "running"),
+        (driver("RUNNING"), status_of("running", starts=3), False, JobState.RUNNING, "started 3 times"),
+        (driver("RUNNING"), status_of("running"), True, JobState.STARTING, "waits for an executor"),
+        (
+            driver("RUNNING"),
+            status_of("running", age=90.0),
+            False,
+            JobState.STARTING,
+            "no heartbeat for 90 s",
+        ),
+        (driver("RUNNING"), status_of("starting", crashes=3), False, JobState.FAILED, "ends soon after"),
+        (driver("RUNNING"), status_of("failed"), False, JobState.FAILED, "failed"),
+        (driver("FINISHED"), status_of("failed"), False, JobState.FAILED, "failed"),
+        (driver("FINISHED"), status_of("finished"), False, JobState.STOPPED, "finished"),
+        (driver("FINISHED"), status_of("stopped"), False, JobState.LOST, "stopped"),
+        (driver("FAILED"), status_of("running"), False, JobState.FAILED, "failed"),
         (driver("ERROR"), None, False, JobState.FAILED, "error"),
-        (driver("KILLED"), account("running"), False, JobState.LOST, "killed"),
-        (driver("RELAUNCHING"), account("running"), False, JobState.LOST, "relaunching"),
+        (driver("KILLED"), status_of("running"), False, JobState.LOST, "killed"),
+        (driver("RELAUNCHING"), status_of("running"), False, JobState.LOST, "relaunching"),
     ],
 )
 def test_state(found: Driver, told: DriverStatus | None, waits: bool, state: JobState, words: str) -> None:
@@ -63,14 +77,14 @@ def test_state(found: Driver, told: DriverStatus | None, waits: bool, state: Job
 
 def test_of_several_drivers_the_one_that_works_counts() -> None:
     first, second = driver("RUNNING", 1), driver("RUNNING", 2)
-    assert choose([]) is None
-    assert choose([(first, None), (second, None)]) == (first, None)
-    working = account("running")
-    assert choose([(first, account("starting")), (second, working)]) == (second, working)
-    assert choose([(first, account("gave_way")), (second, None)]) == (second, None)
-    assert choose([(first, account("gave_way"))]) is None
-    over, failed = driver("FINISHED", 1), account("failed")
-    assert choose([(over, failed), (second, account("gave_way"))]) == (over, failed)
+    assert choose_driver([]) is None
+    assert choose_driver([(first, None), (second, None)]) == (first, None)
+    working = status_of("running")
+    assert choose_driver([(first, status_of("starting")), (second, working)]) == (second, working)
+    assert choose_driver([(first, status_of("gave_way")), (second, None)]) == (second, None)
+    assert choose_driver([(first, status_of("gave_way"))]) is None
+    over, failed = driver("FINISHED", 1), status_of("failed")
+    assert choose_driver([(over, failed), (second, status_of("gave_way"))]) == (over, failed)
 
 
 def test_drivers_are_ordered_by_their_number_beyond_9999() -> None:
@@ -79,21 +93,21 @@ def test_drivers_are_ordered_by_their_number_beyond_9999() -> None:
 
 def test_last_words() -> None:
     log = "WARN a\njava.lang.OutOfMemoryError: Java heap space\n\tat a.b(c)\nINFO the end\n"
-    assert last_words(log) == "java.lang.OutOfMemoryError: Java heap space"
-    assert last_words("just this\n") == "just this"
-    assert last_words("") == ""
+    assert last_error_line(log) == "java.lang.OutOfMemoryError: Java heap space"
+    assert last_error_line("just this\n") == "just this"
+    assert last_error_line("") == ""
 
 
-# -- the account, as it is written and read
+# -- the status_of, as it is written and read
 
 
-def test_an_account_is_read_as_it_was_told(tmp_path: Path) -> None:
+def test_a_status_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "speck.out"
-    telling = Telling(path)
-    telling.tell("starting")
-    telling.tell("running", "no batch yet", ran=True, running_since=0.0, control="http://host:1")
-    told_at = json.loads(path.read_text())["at"]
-    found = read_account(path.read_text(), told_at + 2)
+    status = StatusFile(path)
+    status.write("starting")
+    status.write("running", "no batch yet", ran=True, running_since=0.0, control="http://host:1")
+    written_at = json.loads(path.read_text())["at"]
+    found = read_status(path.read_text(), written_at + 2)
     assert found is not None
     assert (found.kind, found.message, found.control) == ("running", "no batch yet", "http://host:1")
     assert found.age == pytest.approx(2, abs=0.01)
@@ -101,22 +115,22 @@ def test_an_account_is_read_as_it_was_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "no JSON", "[]", "{}", '{"kind": "running", "at": "noon"}'])
-def test_what_is_no_account(text: str) -> None:
-    assert read_account(text, 0.0) is None
+def test_malformed_status_files(text: str) -> None:
+    assert read_status(text, 0.0) is None
 
 
 def test_starts_and_crashes_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "speck.out"
     for starts in (1, 2, 3):
-        telling = Telling(path)
-        telling.tell("starting")
-        found = read_account(path.read_text(), 0.0)
+        status = StatusFile(path)
+        status.write("starting")
+        found = read_status(path.read_text(), 0.0)
         assert found is not None
         assert (found.starts, found.crashes) == (starts, starts - 1)
     long_ago = json.loads(path.read_text())["at"] - 3600
-    telling.tell("running", ran=True, running_since=long_ago)
-    Telling(path).tell("starting")
-    found = read_account(path.read_text(), 0.0)
+    status.write("running", ran=True, running_since=long_ago)
+    StatusFile(path).write("starting")
+    found = read_status(path.read_text(), 0.0)
     assert found is not None
     assert (found.starts, found.crashes, found.ran) == (4, 0, True)
 
@@ -137,7 +151,7 @@ def test_a_file_that_cannot_be_had_is_named_without_its_url(
 ) -> None:
     monkeypatch.setattr("binders.spark.standalone.driver_bootstrap.FETCH_PATIENCE", 0.3)
     artifact = {"name": "a.py", "sha256": "00", "url": "http://127.0.0.1:1/artifacts/00/sesame/a.py"}
-    with pytest.raises(OSError, match=r"a\.py: not to be had from 127\.0\.0\.1:1") as caught:
+    with pytest.raises(OSError, match=r"a\.py: not available from 127\.0\.0\.1:1") as caught:
         fetch(artifact, tmp_path)
     assert "sesame" not in str(caught.value)
     assert list((tmp_path / "00").iterdir()) == []
@@ -187,48 +201,53 @@ BOTH = DRIVER_MEMORY + EXECUTOR_MEMORY
     ],
 )
 def test_room(workers: list[Worker], expected: bool) -> None:
-    assert has_room(workers) is expected
+    assert has_capacity(workers) is expected
 
 
 def test_room_that_is_promised_to_others_is_not_promised_again() -> None:
     two_jobs = [worker(2, BOTH), worker(2, BOTH)]
-    assert has_room(two_jobs, drivers=1, executors=1)
-    assert not has_room(two_jobs, drivers=1, executors=2)
-    assert not has_room(two_jobs, drivers=2, executors=1)
+    assert has_capacity(two_jobs, drivers=1, executors=1)
+    assert not has_capacity(two_jobs, drivers=1, executors=2)
+    assert not has_capacity(two_jobs, drivers=2, executors=1)
 
 
-def test_what_others_have_taken_already_is_not_kept_for_them_again() -> None:
+def test_resources_of_reservations_that_are_placed_are_not_counted_twice() -> None:
     """The driver of ``b`` is on a worker and its executor is not; that of ``c`` waits; ``a`` has all."""
     waiting = replace(driver("SUBMITTED", 3), worker="")
     drivers = (driver("RUNNING", 1), driver("RUNNING", 2), waiting, driver("KILLED", 4))
     owners = {each.id: name for each, name in zip(drivers, "abcd", strict=True)}
     running = frozenset({"speck a 01", "somebody else's", "speck b 02"})
     cluster = Cluster((), drivers, running, waiting=frozenset({"speck b 02"}))
-    assert still_to_come(cluster, owners, frozenset("abcd")) == (2, 3)
-    assert still_to_come(cluster, owners, frozenset()) == (0, 0)
+    assert unplaced(cluster, owners, frozenset("abcd")) == (2, 3)
+    assert unplaced(cluster, owners, frozenset()) == (0, 0)
 
 
 def test_slots_that_are_taken() -> None:
     assert slots_taken(["a", "b"], 0, frozenset("b")) == 2
     assert slots_taken(["a", "b"], 0, frozenset("c")) == 3
-    assert slots_taken(["a"], 1, frozenset("c")) == 2  # it cannot be told yet whose it is: perhaps that one
+    assert slots_taken(["a"], 1, frozenset("c")) == 2  # an unidentified job, which may be that one
     assert slots_taken(["a"], 2, frozenset("c")) == 3
 
 
-def test_a_promise_ends_in_time_and_with_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    promises = Reservations()
-    with pytest.raises(KeyError), promises.deciding("a"):
+def test_a_reservation_ends_with_its_deadline_and_with_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    reservations: Reservations[int] = Reservations()
+    with pytest.raises(KeyError), reservations.deciding("a", 1):
         raise KeyError
-    with promises.deciding("b") as others:
-        assert others == frozenset()
-    with promises.deciding("c") as others:
-        assert others == {"b"}
-    promises.end("b")
-    monkeypatch.setattr("binders.common.reservations.PROMISED", -1.0)
-    with promises.deciding("c") as others:
-        assert others == frozenset()
-    with promises.deciding("a") as others:
-        assert others == frozenset()
+    with reservations.deciding("b", 2) as others:
+        assert others == {}
+    with reservations.deciding("c", 1) as others:
+        assert others == {"b": 2}
+    reservations.update("b", lambda slots: slots + 1)
+    reservations.update("a", lambda slots: slots + 1)
+    assert reservations.current() == {"b": 3, "c": 1}
+    reservations.retain(lambda slots: slots < 3)
+    reservations.release("c")
+    assert reservations.released == 1
+    monkeypatch.setattr("binders.common.reservations.RESERVED", -1.0)
+    with reservations.deciding("c", 1) as others:
+        assert others == {}
+    with reservations.deciding("a", 1) as others:
+        assert others == {}
 
 
 # -- the master's own address
@@ -241,9 +260,42 @@ def test_a_promise_ends_in_time_and_with_a_failure(monkeypatch: pytest.MonkeyPat
         ("spark://edge", "spark://10.0.0.1:7077", None),
         ("spark://edge:7077", "", None),
         ("spark://edge:7077", "spark://10.0.0.1:what", None),
-        ("spark://edge:8081", "spark://10.0.0.1:7077", "expected port 7077: it calls itself"),
+        ("spark://edge:8081", "spark://10.0.0.1:7077", "expected port 7077: its own address is"),
     ],
 )
 def test_drivers_find_the_master_at_its_address(address: str, own: str, fault: str | None) -> None:
     found = Master(address, Engine(spe_address=address)).address_fault(Cluster((), (), url=own))
     assert found is None if fault is None else fault in (found or "")
+
+
+# -- the bundle of modules
+
+PREFIXES = ("binders.", "speck.")
+
+
+def imports_of(module: str) -> set[str]:
+    """The modules of SpecK that a module imports at its top level."""
+    specification = importlib.util.find_spec(module)
+    assert specification is not None and specification.origin is not None
+    found: set[str] = set()
+    for node in ast.parse(Path(specification.origin).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.module is not None and node.level == 0, f"{module} has a relative import"
+            found.add(node.module)
+    return {each for each in found if each.startswith(PREFIXES)}
+
+
+def test_the_bundle_has_exactly_the_modules_that_the_driver_imports() -> None:
+    needed = {"binders.spark.standalone.driver"}
+    pending = list(needed)
+    while pending:
+        new = imports_of(pending.pop()) - needed
+        needed |= new
+        pending += new
+    packages = {str(parent) for each in needed for parent in PurePosixPath(each.replace(".", "/")).parents}
+    with zipfile.ZipFile(BytesIO(bundle())) as archive:
+        members = set(archive.namelist())
+    modules = {f"{each.replace('.', '/')}.py" for each in needed}
+    assert members == modules | {f"{each}/__init__.py" for each in packages - {"."}}

@@ -1,4 +1,4 @@
-"""What Spark tells of a query, read into SpecK's words."""
+"""Spark's progress reports and failures of a query, as SpecK reads them."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ def test_a_killed_driver_goes_on_without_a_coordinator(bench: StandaloneBench, j
 
 
 def test_a_lost_worker(bench: StandaloneBench, job_name: str, tmp_path: Path) -> None:
-    """The master starts the driver elsewhere, under another id: it takes the claim over."""
+    """The master starts the driver elsewhere, under another id, which takes the lease over."""
     with LooseCluster(tmp_path / "cluster") as cluster:
         moved = StandaloneBench(cluster, bench.broker, bench.files)
         job, engine = moved.job(job_name), moved.binder()
@@ -214,7 +214,7 @@ def test_code_that_never_ends_is_killed(bench: StandaloneBench, job_name: str) -
     told = threading.Event()
 
     def building() -> bool:
-        chosen = engine._look(attempt.id, bench.master.cluster())
+        chosen = engine._drivers.choose(attempt.id, bench.master.cluster())
         return chosen is not None and chosen[1] is not None and chosen[1].kind == "building"
 
     def lose_patience() -> None:
@@ -258,7 +258,7 @@ def test_a_driver_that_no_worker_takes(
     waiting.join()
     assert other.find(attempt) is None
     engine.start_timeout = 0.0
-    with pytest.raises(NoCapacity, match="no worker took its driver"):
+    with pytest.raises(NoCapacity, match="no worker accepted its driver"):
         engine.submit(job, attempt_of(job))
     assert not any(each.active for each in bench.master.cluster().drivers)
 
@@ -315,7 +315,7 @@ def test_another_service_at_the_address(
         (connect_engine(f"sc://127.0.0.1:{port}", at_it), "expected a Spark Connect server"),
     ]
     if which != 0:
-        expected.append((bench.at(port), rf"expected port {bench.server.ports[0]}: it calls itself"))
+        expected.append((bench.at(port), rf"expected port {bench.server.ports[0]}: its own address is"))
     if port != rest:
         expected.append((bench.at(bench.server.ports[0], rest_port=port), "rest_port to be its port"))
     if port != ui:
@@ -355,7 +355,7 @@ def test_a_password_is_in_no_log_and_on_no_command_line(
             content = path.read_bytes()
             assert b"hunter2" not in content
             assert not any(piece in content for piece in encoded)
-    assert "hunter2" not in repr(engine._sender._orders(job, attempt))
+    assert "hunter2" not in repr(engine._submitter._query_spec(job, attempt))
     engine.close()
 
 

@@ -1,0 +1,130 @@
+"""Identifies the drivers of a cluster: the attempt and the job of each.
+
+The master assigns a driver's id, and its web interface lists all drivers, waiting ones included; that list is
+authoritative.  The head of a driver's log, which the worker writes when it starts the driver and serves in
+its web interface, contains the attempt.  So any coordinator finds an attempt, also one that another
+coordinator submitted, without storage shared with the workers.  A driver that waits for a worker has no log
+yet: while there is an unidentified one, :meth:`DriverRegistry.find` does not report that an attempt does not
+exist.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+
+from binders.spark.standalone.driver_status import DriverStatus, choose_driver, read_status
+from binders.spark.standalone.master import Cluster, Driver, Master
+from binders.spark.standalone.submission import MAIN_CLASS
+from speck.errors import OutcomeUnknown, Rejected, Unreachable
+
+FIND_PATIENCE = 5.0  # s, for identifying a driver that was just assigned to a worker
+HEAD = 64 * 1024  # bytes of a driver's log, and of its status file
+HEAD_END = "\n" + "=" * 40 + "\n"
+
+_POLL = 0.2  # s
+_ATTEMPT = re.compile(r"-Dspark\.speck\.attempt=([0-9a-f]{32})\b")
+_JOB = re.compile(r"-Dspark\.speck\.job=([A-Za-z0-9._-]+)")
+
+Chosen = tuple[Driver, DriverStatus | None]
+
+
+class DriverRegistry:
+    """The drivers of one cluster, identified by the heads of their logs; each is read once."""
+
+    def __init__(self, address: str, master: Master) -> None:
+        self.address = address
+        self._master = master
+        # Attempt id and job name by driver id; empty for foreign drivers.
+        self._owners: dict[str, tuple[str, str]] = {}
+
+    def add(self, driver: str, attempt: str, job_name: str) -> None:
+        """Add a driver that was just submitted."""
+        self._owners[driver] = (attempt, job_name)
+
+    def job_names(self) -> dict[str, str]:
+        """The names of jobs by the ids of their drivers; empty for foreign drivers."""
+        return {driver: job_name for driver, (_, job_name) in list(self._owners.items())}
+
+    def active(self, cluster: Cluster) -> list[tuple[str, str]]:
+        """Attempt id and job name of each active driver of SpecK that is identified."""
+        self.identify(cluster)
+        owners = (self._owners.get(driver.id, ("", "")) for driver in cluster.drivers if driver.active)
+        return [(attempt, job_name) for attempt, job_name in owners if attempt]
+
+    def find(self, attempt: str, *, strict: bool) -> Chosen | None:
+        """The driver of an attempt that runs or ran its query.
+
+        Raises :class:`~speck.errors.OutcomeUnknown`, if ``strict``, while a driver that waits for a worker
+        may be the attempt's.  A submit need not be strict: of two drivers one exits.
+        """
+        deadline = time.monotonic() + FIND_PATIENCE
+        while True:
+            cluster = self._master.cluster()
+            unknown = self.identify(cluster)
+            chosen = self.choose(attempt, cluster)
+            replaced = chosen is not None and chosen[0].state == "RELAUNCHING"
+            if not (strict or replaced):
+                unknown = [driver for driver in unknown if driver.state == "RUNNING"]
+            if not unknown or (chosen is not None and not replaced):
+                return chosen
+            if time.monotonic() > deadline:
+                break
+            time.sleep(_POLL)
+        if strict or replaced:
+            raise OutcomeUnknown(
+                f"{self.address} has drivers that wait for a worker, one of which may be the attempt's "
+                f"({', '.join(driver.id for driver in unknown)})",
+                address=self.address,
+            )
+        return chosen
+
+    def choose(self, attempt: str, cluster: Cluster) -> Chosen | None:
+        """The driver of an attempt that runs or ran its query, as far as drivers are identified."""
+        drivers = self.of_attempt(attempt, cluster)
+        return choose_driver([(driver, self._read_status(driver, cluster)) for driver in drivers])
+
+    def of_attempt(self, attempt: str, cluster: Cluster) -> list[Driver]:
+        """The identified drivers of an attempt."""
+        return [each for each in cluster.drivers if self._owners.get(each.id, ("", ""))[0] == attempt]
+
+    def identify(self, cluster: Cluster) -> list[Driver]:
+        """Determine the owners of the drivers; returns the active ones that cannot be identified yet."""
+        unknown = []
+        for driver in cluster.drivers:
+            if driver.id in self._owners or driver.main_class != MAIN_CLASS:
+                continue
+            owner = self._owner(driver, cluster)
+            if owner is not None:
+                self._owners[driver.id] = owner
+            elif driver.active:
+                unknown.append(driver)
+        return unknown
+
+    def _owner(self, driver: Driver, cluster: Cluster) -> tuple[str, str] | None:
+        worker = cluster.worker(driver.worker)
+        if worker is None:
+            return None
+        try:
+            head = self._master.log(worker, driver.id, "stderr", start=0, length=HEAD).text
+        except (Unreachable, OutcomeUnknown, Rejected):
+            return None
+        if HEAD_END not in head:
+            return None
+        head = head.partition(HEAD_END)[0]
+        attempt, job = _ATTEMPT.search(head), _JOB.search(head)
+        return (attempt[1], job[1]) if attempt and job else ("", "")
+
+    def active_jobs(self, cluster: Cluster) -> list[str]:
+        """The names of the jobs that have an active driver; empty names for unidentified drivers."""
+        self.identify(cluster)
+        active = [driver.id for driver in cluster.drivers if driver.active]
+        owners = [self._owners.get(driver, ("unknown", "")) for driver in active]
+        return [job for attempt, job in owners if attempt]
+
+    def _read_status(self, driver: Driver, cluster: Cluster) -> DriverStatus | None:
+        worker = cluster.worker(driver.worker)
+        if worker is None:
+            return None
+        log = self._master.log(worker, driver.id, "out", start=0, length=HEAD)
+        return read_status(log.text, log.read_at)
