@@ -66,6 +66,7 @@ ALLOWED = {
     "settle": ("speck/binder/registry.py", "keyword of EngineKind in binders of other packages"),
     "KEPT": ("speck/core/lifecycle.py", "state of an action, stored and in the REST interface"),
     "left": ("speck/cli/draw/", "the side of a drawing"),
+    "LeftoverSchema": ("speck/server/api/", "component of the OpenAPI document"),
 }
 
 CLAUSE = re.compile(

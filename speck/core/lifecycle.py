@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class AttemptPhase(StrEnum):
-    """How far an attempt has come, as the store has it."""
+    """The progress of an attempt, as the store has it."""
 
     INTENDED = "intended"  # stored; its engine may have been asked, without an answer
     RUNNING = "running"  # its engine has answered with a handle
@@ -24,7 +24,7 @@ class ActionKind(StrEnum):
 
 
 class ActionState(StrEnum):
-    """How far an action has come; all but the first two are outcomes."""
+    """The progress of an action; all but the first two are outcomes."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -45,7 +45,7 @@ class OperationKind(StrEnum):
 
 
 class OperationState(StrEnum):
-    """How far an operation has come; all but the first are outcomes."""
+    """The progress of an operation; all but the first are outcomes."""
 
     RUNNING = "running"
     SUCCEEDED = "succeeded"

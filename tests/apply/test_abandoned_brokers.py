@@ -357,7 +357,7 @@ class Lives:
         if self._open is not None:
             self.close()
             self._number += 1
-            (self.life.left if self.life.dead else self.life.store).rename(self._store)
+            (self.life.killed_store if self.life.dead else self.life.store).rename(self._store)
         self.life = ShortLife(self.world, self._store)
         store = Store(self._store)
         self.life.writes(store._database)

@@ -1,4 +1,4 @@
-"""What a coordinator makes of what a dead one left, over engines and brokers in memory.
+"""Recovery: a coordinator continues the work of a dead one, over engines and brokers in memory.
 
 Real processes are killed in ``test_kills``; what cannot be timed there is arranged here.
 """
@@ -235,7 +235,7 @@ class Watched:
 
     def again(self) -> Coordinator:
         """The next coordinator, on what the dead one left."""
-        return self._begin(self.world, self.life.left)
+        return self._begin(self.world, self.life.killed_store)
 
     def _begin(self, world: World, place: Path) -> Coordinator:
         self.close()

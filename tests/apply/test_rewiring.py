@@ -1,4 +1,4 @@
-"""What a plan that changes the topics between jobs waits for: decided purely, and done over the doubles."""
+"""The order of a plan that changes the topics between jobs: decided purely, and done over the doubles."""
 
 from __future__ import annotations
 

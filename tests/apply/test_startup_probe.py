@@ -1,4 +1,4 @@
-"""How new copies are watched, over an engine in memory."""
+"""The observation of new copies, over an engine in memory."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ MOVED = replace(A, spe_address=THERE)
 
 @dataclass
 class Disks:
-    """What each engine has on a disk of its own: the content of each state, by engine and location."""
+    """The disk of each engine: the content of each state, by engine and location."""
 
     world: World
     files: dict[tuple[str, str], bytes] = field(default_factory=dict)
@@ -130,7 +130,7 @@ class Begin:
         place = self._directory / "store"
         if self._open is not None:
             self.end()
-            place = self.life.left if self.life.dead else self.life.store
+            place = self.life.killed_store if self.life.dead else self.life.store
         self._open = Store(place)
         self.life = Life(self._world, place)
         registry = kinds(cast(World, self.life), self._disks, engine)

@@ -12,7 +12,7 @@ from speck.apply.task_graph import Task, run_tasks
 
 
 class Broken(Exception):
-    """What a task of these tests fails with."""
+    """The error of a task of these tests."""
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def lane() -> Iterator[Executor]:
 
 
 class Log:
-    """What ran and what was skipped, in order."""
+    """The tasks that ran and those that were skipped, in order."""
 
     def __init__(self, lane: Executor) -> None:
         self.lane, self.said = lane, list[str]()

@@ -537,11 +537,11 @@ def inspect_server(run: Run, search: Search) -> None:
     paths += ["/jobs/searched-spark", "/jobs/searched-flink", "/compositions/searched"]
     paths += ["/compositions/searched/revisions/1", "/compositions/searched/diff", "/events?limit=1000"]
     for path in paths:
-        search.look(path, run.get(path))
+        search.search(path, run.get(path))
     events = json.loads(run.get("/events?limit=1000"))
     for operation in {each["operation"] for each in events if each["operation"]}:
-        search.look(f"operation {operation}", run.get(f"/operations/{operation}"))
-    search.look_into_tar("backup", run.get("/store/backup"))
+        search.search(f"operation {operation}", run.get(f"/operations/{operation}"))
+    search.search_tar("backup", run.get("/store/backup"))
 
 
 def inspect_engines(guarded: Guarded, search: Search) -> None:
@@ -554,7 +554,7 @@ def inspect_engines(guarded: Guarded, search: Search) -> None:
     pages += [f"jobs/{job}{page}" for job in jobs for page in (*of_jobs, "/jobmanager/environment")]
     pages += [f"taskmanagers/{worker}{page}" for worker in workers for page in ("", "/logs", "/thread-dump")]
     for page in pages:
-        search.look(f"Flink's {page}", flink.get(page).content)
+        search.search(f"Flink's {page}", flink.get(page).content)
 
 
 def crawl(base: str, search: Search) -> int:
@@ -566,7 +566,7 @@ def crawl(base: str, search: Search) -> int:
             continue
         seen.add(path)
         answer = requests.get(f"{base}{path}", timeout=60)
-        search.look(f"Spark's {path}", answer.content)
+        search.search(f"Spark's {path}", answer.content)
         if "html" in answer.headers.get("Content-Type", ""):
             waiting += [
                 each
@@ -592,12 +592,12 @@ def test_no_secret_is_left_anywhere(guarded: Guarded, friend: MqttFriend, tmp_pa
             inspect_server(run, search)
             inspect_engines(guarded, search)
             run.speck("delete", "searched")
-        search.look_into_database(directory / "store")
+        search.search_database(directory / "store")
     for said in run.said:
-        search.look(said.splitlines()[0], said)
-    search.look_below(directory)
+        search.search(said.splitlines()[0], said)
+    search.search_below(directory)
     for name in ("events", "checkpoints", "spark", "flink"):
-        search.look_below(guarded.directory / name)
+        search.search_below(guarded.directory / name)
     assert search.found == []
-    assert search.looked > 100
+    assert search.searched > 100
     assert "[debug" in run.log.read_text()

@@ -1,4 +1,4 @@
-"""Whether a coordinator is alive, and whether it is ready: what is answered, and when."""
+"""Liveness and readiness of a coordinator: the answers, and their times."""
 
 from __future__ import annotations
 

@@ -386,7 +386,7 @@ def test_an_apply_is_refused_when_a_healing_takes_too_long(bench: Bench, world: 
     with pytest.raises(Busy, match="heal"):
         bench.coordinator.apply(composition(A, B))
     hold.release()
-    bench.settle()
+    bench.finish()
     assert sorted(world.where()) == ["a"]
 
 
@@ -431,12 +431,12 @@ def test_a_healing_that_a_crash_broke_off_leaves_the_others_alone(bench: Bench, 
     assert hold.reached.wait(30)
     (heal,) = [each for each in bench.store.operations() if each["kind"] == "heal"]
     hold.release()
-    bench.settle()
+    bench.finish()
     with bench.store.transaction() as transaction:
         transaction.put_operation(heal["id"], heal | {"state": "running"})
     world.crash("a")
     bench.restart()
-    bench.settle()
+    bench.finish()
     assert world.running() == []  # what was tried just now is not tried again at once
     bench.round(2)
     assert sorted(world.where()) == ["a"]

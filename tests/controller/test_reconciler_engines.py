@@ -76,7 +76,7 @@ def await_healed(services: Services, job: Job, times: int) -> None:
 
 
 def drifts(services: Services) -> list[str]:
-    """What the loop has named, in order."""
+    """The drifts that the reconciler has reported, in order."""
     return [
         each["message"].split(": ")[1] for each in services.queries.events(1000) if each["kind"] == "drift"
     ]

@@ -1,4 +1,4 @@
-"""What the loop remembers when its coordinator dies, and what history keeps of what it did."""
+"""The reconciler's memory over the death of its coordinator, and its entries in the history."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def break_off(bench: Bench) -> None:
     with bench.store.transaction() as transaction:
         transaction.put_operation(last["id"], last | {"state": "running"})
     bench.restart()
-    bench.settle()
+    bench.finish()
 
 
 # --- back-off

@@ -25,9 +25,9 @@ def deployed(*jobs: Job) -> dict[str, Deployed]:
     return {each.job_name: Deployed(each) for each in jobs}
 
 
-def actions(wanted: dict[str, Job], stored: dict[str, Deployed], **observed: JobState) -> tuple[Action, ...]:
+def actions(desired: dict[str, Job], stored: dict[str, Deployed], **observed: JobState) -> tuple[Action, ...]:
     statuses = {name: JobStatus(state, observed_at=0.0) for name, state in observed.items()}
-    return make_plan("test", 1, wanted, stored, statuses).actions
+    return make_plan("test", 1, desired, stored, statuses).actions
 
 
 # --- the paper's change (Listings 1.1 and 1.2) ------------------------------------------------------
@@ -69,7 +69,7 @@ def test_the_change_of_the_paper(tmp_path: Path) -> None:
 
 #   root --> middle --> leaf
 ROOT, MIDDLE, LEAF = job("root", "in", "t1"), job("middle", "t1", "t2"), job("leaf", "t2", "out")
-KEPT = {each.job_name: Keep(each, "unchanged") for each in (ROOT, MIDDLE, LEAF)}
+UNCHANGED = {each.job_name: Keep(each, "unchanged") for each in (ROOT, MIDDLE, LEAF)}
 NEW_CODE = (FieldChange("code_hash", "c0de", "beef"),)
 
 
@@ -78,36 +78,41 @@ def change(*jobs: Job) -> tuple[Action, ...]:
 
 
 def test_nothing_changed() -> None:
-    assert change(ROOT, MIDDLE, LEAF) == (KEPT["leaf"], KEPT["middle"], KEPT["root"])
+    assert change(ROOT, MIDDLE, LEAF) == (UNCHANGED["leaf"], UNCHANGED["middle"], UNCHANGED["root"])
 
 
 def test_change_leaf() -> None:
     leaf = replace(LEAF, code_hash="beef")
     updated = Update(leaf, LEAF, "code_hash changed", NEW_CODE)
-    assert change(ROOT, MIDDLE, leaf) == (updated, KEPT["middle"], KEPT["root"])
+    assert change(ROOT, MIDDLE, leaf) == (updated, UNCHANGED["middle"], UNCHANGED["root"])
 
 
 def test_change_middle() -> None:
     middle = replace(MIDDLE, code_hash="beef")
     updated = Update(middle, MIDDLE, "code_hash changed", NEW_CODE)
-    assert change(ROOT, middle, LEAF) == (KEPT["leaf"], updated, KEPT["root"])
+    assert change(ROOT, middle, LEAF) == (UNCHANGED["leaf"], updated, UNCHANGED["root"])
 
 
 def test_change_root() -> None:
     root = replace(ROOT, code_hash="beef")
     updated = Update(root, ROOT, "code_hash changed", NEW_CODE)
-    assert change(root, MIDDLE, LEAF) == (KEPT["leaf"], KEPT["middle"], updated)
+    assert change(root, MIDDLE, LEAF) == (UNCHANGED["leaf"], UNCHANGED["middle"], updated)
 
 
 def test_job_removed() -> None:
     stopped = Stop(MIDDLE, "no longer in the composition")
-    assert change(ROOT, LEAF) == (KEPT["leaf"], stopped, KEPT["root"])
+    assert change(ROOT, LEAF) == (UNCHANGED["leaf"], stopped, UNCHANGED["root"])
 
 
 def test_job_added() -> None:
     added = job("added", "out", "end")
     started = Start(added, "new in the composition")
-    assert change(ROOT, MIDDLE, LEAF, added) == (started, KEPT["leaf"], KEPT["middle"], KEPT["root"])
+    assert change(ROOT, MIDDLE, LEAF, added) == (
+        started,
+        UNCHANGED["leaf"],
+        UNCHANGED["middle"],
+        UNCHANGED["root"],
+    )
 
 
 def test_job_added_in_between() -> None:
@@ -115,8 +120,8 @@ def test_job_added_in_between() -> None:
     assert change(ROOT, MIDDLE, added, leaf) == (
         Start(added, "new in the composition"),
         Update(leaf, LEAF, "source_topic changed", (FieldChange("source_topic", "t2", "t3"),)),
-        KEPT["middle"],
-        KEPT["root"],
+        UNCHANGED["middle"],
+        UNCHANGED["root"],
     )
 
 
@@ -125,8 +130,8 @@ def test_job_renamed() -> None:
     assert change(ROOT, MIDDLE, renamed) == (
         Start(renamed, "new in the composition"),
         Stop(LEAF, "no longer in the composition"),
-        KEPT["middle"],
-        KEPT["root"],
+        UNCHANGED["middle"],
+        UNCHANGED["root"],
     )
 
 
@@ -194,9 +199,9 @@ def test_a_note_is_a_change_of_the_plan_and_an_unchanged_job_is_none() -> None:
 
 
 def test_a_job_accepted_before_and_never_started_is_started() -> None:
-    wanted = job("A")
-    stored = {"A": Deployed(wanted, started=False)}
-    assert actions(by_name(wanted), stored) == (Start(wanted, "accepted before, and not started yet"),)
+    desired = job("A")
+    stored = {"A": Deployed(desired, started=False)}
+    assert actions(by_name(desired), stored) == (Start(desired, "accepted before, and not started yet"),)
 
 
 @pytest.mark.parametrize("state", [JobState.LOST, JobState.FAILED, JobState.STOPPED, JobState.FINISHED])
@@ -214,8 +219,8 @@ def test_a_job_that_runs_is_kept(state: JobState) -> None:
 
 def test_a_job_at_an_engine_that_does_not_answer_is_kept_and_said_so() -> None:
     before = job("A")
-    kept = Keep(before, "unchanged (http://edge:8081/ does not answer)")
-    assert actions(by_name(before), deployed(before), A=JobState.UNKNOWN) == (kept,)
+    retained = Keep(before, "unchanged (http://edge:8081/ does not answer)")
+    assert actions(by_name(before), deployed(before), A=JobState.UNKNOWN) == (retained,)
 
 
 def test_a_move_away_from_an_engine_that_does_not_answer_says_so() -> None:
@@ -257,7 +262,7 @@ statuses = some.dictionaries(names, some.sampled_from(JobState).map(lambda state
 
 
 def carried_out(plan: Plan, stored: dict[str, Deployed]) -> dict[str, Deployed]:
-    """What is deployed when every action did what it says, and nothing else was touched."""
+    """The deployment after every action has done what it says, and nothing else."""
     after = dict(stored)
     for action in plan.actions:
         if isinstance(action, Stop):
@@ -270,26 +275,26 @@ def carried_out(plan: Plan, stored: dict[str, Deployed]) -> dict[str, Deployed]:
 @property_test
 @given(compositions, stores, statuses)
 def test_a_plan_carried_out_reaches_what_is_wanted(
-    wanted: dict[str, Job], stored: dict[str, Deployed], seen: dict[str, JobStatus]
+    desired: dict[str, Job], stored: dict[str, Deployed], seen: dict[str, JobStatus]
 ) -> None:
-    after = carried_out(make_plan("test", 1, wanted, stored, seen), stored)
-    assert after.keys() == wanted.keys()
+    after = carried_out(make_plan("test", 1, desired, stored, seen), stored)
+    assert after.keys() == desired.keys()
     assert all(each.started for each in after.values())
     for name, each in after.items():
         assert {key: repr(value) for key, value in each.job.arguments.items()} == {
-            key: repr(value) for key, value in wanted[name].arguments.items()
+            key: repr(value) for key, value in desired[name].arguments.items()
         }
-        assert each.job == wanted[name]
+        assert each.job == desired[name]
 
 
 @property_test
 @given(compositions, stores, statuses)
 def test_planning_again_gives_nothing_to_do(
-    wanted: dict[str, Job], stored: dict[str, Deployed], seen: dict[str, JobStatus]
+    desired: dict[str, Job], stored: dict[str, Deployed], seen: dict[str, JobStatus]
 ) -> None:
-    after = carried_out(make_plan("test", 1, wanted, stored, seen), stored)
+    after = carried_out(make_plan("test", 1, desired, stored, seen), stored)
     running = {name: JobStatus(JobState.RUNNING, 1.0) for name in after}
-    again = make_plan("test", 2, wanted, after, running)
+    again = make_plan("test", 2, desired, after, running)
     assert again.changes == ()
     assert all(isinstance(each, Keep) for each in again.actions)
 
@@ -297,32 +302,32 @@ def test_planning_again_gives_nothing_to_do(
 @property_test
 @given(compositions, stores, statuses, some.randoms(use_true_random=False))
 def test_the_order_of_the_file_does_not_matter(
-    wanted: dict[str, Job], stored: dict[str, Deployed], seen: dict[str, JobStatus], random: Any
+    desired: dict[str, Job], stored: dict[str, Deployed], seen: dict[str, JobStatus], random: Any
 ) -> None:
-    shuffled = list(wanted)
+    shuffled = list(desired)
     random.shuffle(shuffled)
-    reordered = {name: wanted[name] for name in shuffled}
-    assert make_plan("test", 1, reordered, stored, seen) == make_plan("test", 1, wanted, stored, seen)
+    reordered = {name: desired[name] for name in shuffled}
+    assert make_plan("test", 1, reordered, stored, seen) == make_plan("test", 1, desired, stored, seen)
 
 
 @property_test
 @given(compositions, stores, statuses)
 def test_planning_changes_nothing_and_names_each_job_once(
-    wanted: dict[str, Job], stored: dict[str, Deployed], seen: dict[str, JobStatus]
+    desired: dict[str, Job], stored: dict[str, Deployed], seen: dict[str, JobStatus]
 ) -> None:
-    wanted_before, stored_before = dict(wanted), dict(stored)
-    plan = make_plan("test", 1, wanted, stored, seen)
-    assert (wanted, stored) == (wanted_before, stored_before)
-    assert [each.job.job_name for each in plan.actions] == sorted(wanted.keys() | stored.keys())
+    desired_before, stored_before = dict(desired), dict(stored)
+    plan = make_plan("test", 1, desired, stored, seen)
+    assert (desired, stored) == (desired_before, stored_before)
+    assert [each.job.job_name for each in plan.actions] == sorted(desired.keys() | stored.keys())
     assert sum(plan.counts().values()) == len(plan.actions)
 
 
 @property_test
 @given(compositions, stores)
 def test_every_restart_names_a_field_that_costs_one(
-    wanted: dict[str, Job], stored: dict[str, Deployed]
+    desired: dict[str, Job], stored: dict[str, Deployed]
 ) -> None:
-    for action in make_plan("test", 1, wanted, stored).actions:
+    for action in make_plan("test", 1, desired, stored).actions:
         if isinstance(action, Update | Move):
             worst = max(JOB_FIELDS[each.field] for each in action.changes)
             assert worst is (Change.MOVE if isinstance(action, Move) else Change.UPDATE)
@@ -332,7 +337,7 @@ def test_every_restart_names_a_field_that_costs_one(
 
 
 def compared(monkeypatch: pytest.MonkeyPatch, jobs: int) -> int:
-    """How many times jobs are compared to plan as many unchanged ones."""
+    """The number of times that jobs are compared to plan as many unchanged ones."""
     count = 0
     equal = Job.__eq__
 
@@ -341,11 +346,11 @@ def compared(monkeypatch: pytest.MonkeyPatch, jobs: int) -> int:
         count += 1
         return equal(self, other)
 
-    wanted = by_name(*(job(f"j{n}", f"t{n}", f"t{n + 1}") for n in range(jobs)))
-    stored = deployed(*(replace(each) for each in wanted.values()))
+    desired = by_name(*(job(f"j{n}", f"t{n}", f"t{n + 1}") for n in range(jobs)))
+    stored = deployed(*(replace(each) for each in desired.values()))
     with monkeypatch.context() as patched:
         patched.setattr(Job, "__eq__", counting)
-        plan = make_plan("test", 1, wanted, stored)
+        plan = make_plan("test", 1, desired, stored)
     assert plan.changes == ()
     return count
 

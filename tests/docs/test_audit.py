@@ -14,7 +14,7 @@ from scripts.audit import ROOT, OutOfReach, ask_service, audit, needed, not_as_p
 
 @pytest.fixture(name="tree")
 def tree_fixture(tmp_path: Path) -> Path:
-    """What the audit looks at, to be changed."""
+    """The files of the audit, to be changed."""
     for name in ("constraints.txt", "requirements-pyflink.txt"):
         shutil.copyfile(ROOT / name, tmp_path / name)
     for pom in (ROOT / "jars_and_apps").rglob("pom.xml"):
@@ -94,7 +94,7 @@ def test_what_is_installed_and_not_pinned_is_told() -> None:
 
 def test_the_service_condemns_what_is_vulnerable_and_nothing_else() -> None:
     try:
-        told = ask_service("urllib3==1.24.1\n")
+        reported = ask_service("urllib3==1.24.1\n")
     except OutOfReach as error:
         pytest.skip(f"the advisory service is out of reach: {error}")
-    assert any("urllib3 1.24.1 is vulnerable" in each for each in told)
+    assert any("urllib3 1.24.1 is vulnerable" in each for each in reported)

@@ -93,7 +93,7 @@ def test_python_compiles_and_runs_where_it_stands_alone(block: Block) -> None:
 
 
 def can_import(text: str) -> bool:
-    """Whether all that a program imports is installed here."""
+    """True if all that a program imports is installed here."""
     names = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
@@ -129,7 +129,7 @@ def test_commands_are_there(page: Path) -> None:
 
 
 def known(line: str) -> bool:
-    """Whether a line begins with a program that is looked up."""
+    """True if a line begins with a known program."""
     return line.lstrip("$ ").split(" ")[0].rsplit("/", 1)[-1] in ("speck", "make", "python")
 
 
@@ -386,7 +386,7 @@ def test_the_packages_for_arm64_are_those_that_are_pinned() -> None:
 
 
 def is_python_alone(package: str) -> bool:
-    """Whether the wheel that is installed of a package is for any machine."""
+    """True if the installed wheel of a package is for any machine."""
     (wheel,) = (each for each in importlib.metadata.files(package) or () if each.name == "WHEEL")
     return "-none-any" in wheel.read_text()
 

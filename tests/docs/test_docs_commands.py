@@ -68,5 +68,5 @@ def test_the_end_of_the_tutorial(reader: Reader) -> None:
 
 def test_no_page_is_left_out() -> None:
     run = {TUTORIAL.name, *IN_THE_SAME_WORLD}
-    left = [str(block) for page in PAGES if page.name not in run for block in typed(page)]
-    assert not left, "neither run here nor marked <!-- not run: WHY -->"
+    missing = [str(block) for page in PAGES if page.name not in run for block in typed(page)]
+    assert not missing, "neither run here nor marked <!-- not run: WHY -->"

@@ -62,8 +62,8 @@ def gone(pid: int) -> bool:
 
 
 def test_two_sites_up_restarted_and_down(directory: Path) -> None:
-    told: list[str] = []
-    with local.up(directory, 2, registry=REAL, progress=told.append) as sites:
+    reported: list[str] = []
+    with local.up(directory, 2, registry=REAL, progress=reported.append) as sites:
         assert sites.running
         inventory = load_inventory(sites.inventory.read_text(encoding="utf-8"))
         assert list(inventory.sites) == ["A", "B"]
@@ -75,7 +75,7 @@ def test_two_sites_up_restarted_and_down(directory: Path) -> None:
             assert MOSQUITTO.ready(site.broker.ports)
             MQTT.connect(site.broker.address, inventory).check()
             assert engine.checkpoint_dir is not None and Path(engine.checkpoint_dir).is_dir()
-        assert any(sites.sites[0].engine.address in line for line in told)
+        assert any(sites.sites[0].engine.address in line for line in reported)
 
         before = sites.sites[0].engine
         after = local.restart(directory, "A", "engine", kill=True, registry=REAL)
@@ -109,9 +109,9 @@ def test_an_engine_that_does_not_come_up_shows_its_log_and_leaves_nothing(
 
 def test_up_again_changes_nothing(directory: Path) -> None:
     first = local.up(directory, ["edge", "cloud"], registry=LIGHT)
-    told: list[str] = []
-    assert local.up(directory, ["edge", "cloud"], registry=LIGHT, progress=told.append) == first
-    assert told == ["all servers of edge, cloud are up already"]
+    reported: list[str] = []
+    assert local.up(directory, ["edge", "cloud"], registry=LIGHT, progress=reported.append) == first
+    assert reported == ["all servers of edge, cloud are up already"]
 
 
 def test_up_repairs_what_is_missing_on_its_old_port(directory: Path) -> None:

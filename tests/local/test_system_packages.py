@@ -1,4 +1,4 @@
-"""What is asked of the system's package manager, by a machine that lacks this and that."""
+"""The requests to the system's package manager of machines that lack some packages."""
 
 from __future__ import annotations
 
@@ -86,9 +86,9 @@ def test_without_a_package_manager(machine: Machine) -> None:
     ("python", "told"),
     [("echo Python 3.9.2; exit 1", "python3 is: Python 3.9.2. "), (None, "python3 is: ")],
 )
-def test_an_old_python(machine: Machine, python: str | None, told: str) -> None:
+def test_an_old_python(machine: Machine, python: str | None, reported: str) -> None:
     code, said, asked = machine({"python3": python, "apt-get": RECORD})
     assert (code, asked) == (1, "")
     assert said.startswith("SpecK needs Python 3.11 or newer, and ")
-    assert told in said
+    assert reported in said
     assert "make PYTHON=python3.11" in said

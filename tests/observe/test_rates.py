@@ -1,4 +1,4 @@
-"""What a job does now, out of what its engine told at several moments."""
+"""The rates of a job, from its engine's counts at several moments."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from speck.observe.rates import Rates, Track, rates_of
 def counted(
     at: float, rows: int | None, counted_at: float | None = None, rate: float | None = 7.0, **more: object
 ) -> JobMetrics:
-    """What an engine tells at ``at``: so many rows until ``counted_at`` by its own clock."""
+    """The metrics of an engine at ``at``: the rows until ``counted_at`` by its own clock."""
     return JobMetrics(at, input_rate=rate, input_rows=rows, counted_at=counted_at, **more)  # type: ignore[arg-type]
 
 
-def track(*told: JobMetrics) -> Track:
-    return reduce(Track.with_next, told[1:], Track.of("engine's id", told[0]))
+def track(*reported: JobMetrics) -> Track:
+    return reduce(Track.with_next, reported[1:], Track.of("engine's id", reported[0]))
 
 
 CASES = {
@@ -45,32 +45,32 @@ CASES = {
 
 
 @pytest.mark.parametrize(("told", "rate"), CASES.values(), ids=CASES.keys())
-def test_input_rate(told: list[JobMetrics], rate: float | None) -> None:
-    assert rates_of(track(*told)).input_rate == (None if rate is None else pytest.approx(rate))
+def test_input_rate(reported: list[JobMetrics], rate: float | None) -> None:
+    assert rates_of(track(*reported)).input_rate == (None if rate is None else pytest.approx(rate))
 
 
 def test_output_rate_is_of_all_batches_that_were_seen() -> None:
-    told = [
+    reported = [
         counted(0, 10, 0, batch_id=1, output_rate=30.0),
         counted(5, 10, 0, batch_id=1, output_rate=30.0),
         counted(10, 90, 9, batch_id=2, output_rate=0.0),
     ]
-    assert rates_of(track(*told)).output_rate == pytest.approx(15.0)
+    assert rates_of(track(*reported)).output_rate == pytest.approx(15.0)
 
 
 def test_an_idle_job_sends_nothing() -> None:
-    told = [counted(at, 10, 0, batch_id=1, output_rate=30.0) for at in (0, 5, 10)]
-    found = rates_of(track(*told))
+    reported = [counted(at, 10, 0, batch_id=1, output_rate=30.0) for at in (0, 5, 10)]
+    found = rates_of(track(*reported))
     assert (found.input_rate, found.output_rate) == (0.0, 0.0)
 
 
 def test_an_idle_job_whose_last_batch_was_empty_sends_nothing() -> None:
-    told = [
+    reported = [
         counted(0, 10, 0, batch_id=1, output_rate=30.0),
         *(counted(at, 10, 1, rate=0.0, batch_id=2) for at in (10, 20, 30, 40)),
     ]
-    assert rates_of(track(*told)).output_rate == 0.0
-    assert rates_of(track(*told[1:])).output_rate is None  # it was never told
+    assert rates_of(track(*reported)).output_rate == 0.0
+    assert rates_of(track(*reported[1:])).output_rate is None  # it was never told
 
 
 def test_what_is_not_told_is_not_made_up() -> None:

@@ -103,7 +103,7 @@ def test_rates_of_jobs_on_spark_and_flink(
         coordinator.sampler.period = 0.5
         coordinator.start()
 
-        def told() -> dict[str, dict[str, Any]]:
+        def reported() -> dict[str, dict[str, Any]]:
             return {each["job_name"]: each for each in services.queries.rates()["jobs"]}
 
         def as_fed(found: dict[str, dict[str, Any]], fed: float) -> bool:
@@ -113,19 +113,19 @@ def test_rates_of_jobs_on_spark_and_flink(
                 (found["forward"]["input_rate"], 2 * fed),
                 (found["forward"]["output_rate"], 2 * fed),
             ]
-            return all(rate is not None and wanted / 2 < rate < wanted * 1.5 for rate, wanted in rates)
+            return all(rate is not None and desired / 2 < rate < desired * 1.5 for rate, desired in rates)
 
         try:
             operation, _ = coordinator.apply(loaded.composition)
             assert operation.wait(PATIENCE)
             assert operation.state == "succeeded", operation.actions
             with fed(mosquitto) as rate:
-                found = eventually(told, lambda found: as_fed(found, rate()), PATIENCE)
+                found = eventually(reported, lambda found: as_fed(found, rate()), PATIENCE)
             for each in found.values():
                 assert each["error"] is None
                 assert 0 <= each["waiting"] < 100 * RATE
                 assert 0 < each["work_seconds"] < 60
-            eventually(told, lambda found: all(each["waiting"] == 0 for each in found.values()), PATIENCE)
+            eventually(reported, lambda found: all(each["waiting"] == 0 for each in found.values()), PATIENCE)
             assert coordinator.delete_composition("rates").wait(PATIENCE)
             eventually(lambda: coordinator.sampler.readings(), lambda readings: readings == {}, PATIENCE)
         finally:

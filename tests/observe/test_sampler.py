@@ -45,7 +45,7 @@ class Bench:
     def telemetry(self) -> Sampler:
         return self.coordinator.sampler
 
-    def turn(self, seconds: float = 5.0) -> None:
+    def sample(self, seconds: float = 5.0) -> None:
         """Let time pass, and have the engines asked; those that answer have done so."""
         self.now += seconds
         self.telemetry.sample()
@@ -53,7 +53,7 @@ class Bench:
     def rates(self) -> dict[str, dict[str, Any]]:
         return {each["job_name"]: each for each in self.services.queries.rates()["jobs"]}
 
-    def told(self, *names: str) -> dict[str, dict[str, Any]]:
+    def reported(self, *names: str) -> dict[str, dict[str, Any]]:
         """The rates, as soon as these jobs' engines have told or failed to."""
         return eventually(
             self.rates, lambda found: all(found[name]["observed"] or found[name]["error"] for name in names)
@@ -93,7 +93,7 @@ def test_rates_are_told_as_the_engine_has_them(bench: Bench) -> None:
     bench.world.metrics["a"] = JobMetrics(
         77.0, input_rate=5.0, output_rate=4.0, waiting=3, batch_duration_ms=200.0
     )
-    bench.turn()
+    bench.sample()
     assert bench.told("a", "b")["a"] == {
         "job_name": "a",
         "composition": "traffic",
@@ -115,9 +115,9 @@ def test_a_slow_engine_holds_up_no_other(bench: Bench) -> None:
     bench.apply(make_job("near"), make_job("far", spe_address=FAR))
     hold = bench.world.hold("metrics", address=FAR)
     try:
-        for turn in range(1, 4):
-            bench.turn()
-            eventually(lambda: bench.questions(NEAR), lambda count, turn=turn: count == turn)
+        for samples in range(1, 4):
+            bench.sample()
+            eventually(lambda: bench.questions(NEAR), lambda count, samples=samples: count == samples)
         assert bench.told("near")["far"]["observed"] is None
         assert bench.questions(FAR) == 1  # and is not asked again before it has answered
     finally:
@@ -129,14 +129,14 @@ def test_an_engine_is_left_alone_for_a_multiple_of_the_time_that_it_took(bench: 
     quiet(bench)
     bench.apply(make_job("far", spe_address=FAR))
     hold = bench.world.hold("metrics", address=FAR)
-    bench.turn()
+    bench.sample()
     assert hold.reached.wait(30)
     bench.now += 4.0  # so long it takes
     hold.release()
     bench.telemetry.await_answers()
     asked = []
     for _ in range(4):
-        bench.turn()
+        bench.sample()
         bench.telemetry.await_answers()
         asked.append(bench.questions(FAR))
     assert asked == [1, 1, 1, 2]  # at 9, 14, 19 and 24 s after it was asked: due after 20
@@ -146,7 +146,7 @@ def test_an_engine_that_does_not_answer_costs_one_question(bench: Bench) -> None
     quiet(bench)
     bench.apply(*chain("a", "b", "c"))
     bench.world.fail("metrics", OutcomeUnknown("no answer\nin time", address=NEAR), times=None)
-    bench.turn()
+    bench.sample()
     found = bench.told("a", "b", "c")
     assert {each["error"] for each in found.values()} == {"no answer in time"}
     assert bench.questions(NEAR) == 1
@@ -156,11 +156,11 @@ def test_a_job_that_its_engine_cannot_tell_of_hides_no_other(bench: Bench) -> No
     quiet(bench)
     bench.apply(*chain("a", "b"))
     bench.world.fail("metrics", Rejected("it runs no more", address=NEAR), name="a", times=None)
-    bench.turn()
+    bench.sample()
     found = bench.told("a", "b")
     assert (found["a"]["error"], found["b"]["error"]) == ("it runs no more", None)
     bench.world.heal()
-    bench.turn()
+    bench.sample()
     eventually(lambda: bench.rates()["a"]["error"], lambda error: error is None)
 
 
@@ -172,9 +172,9 @@ def test_a_defect_of_a_binder_is_told_and_asked_past(bench: Bench, monkeypatch: 
     bench.apply(make_job("a"))
     with monkeypatch.context() as patch:
         patch.setattr(InMemoryEngine, "metrics", broken)
-        bench.turn()
+        bench.sample()
         assert bench.told("a")["a"]["error"] == "internal error: RuntimeError('nobody thought of this')"
-    bench.turn()
+    bench.sample()
     eventually(lambda: bench.rates()["a"]["error"], lambda error: error is None)
 
 
@@ -199,7 +199,7 @@ def test_one_question_for_many_jobs(tmp_path: Path) -> None:
         quiet(bench)
         bench.apply(*chain("a", "b", "c"))
         world.metrics = {name: JobMetrics(7.0, input_rate=5.0) for name in ("a", "b")}
-        bench.turn()
+        bench.sample()
         found = bench.told("a", "b", "c")
         assert [found[name]["input_rate"] for name in ("a", "b", "c")] == [5.0, 5.0, None]
         assert found["c"]["error"] == "the answer of its engine's binder does not include it"
@@ -212,10 +212,10 @@ def test_brokers_tell_what_they_keep(bench: Bench) -> None:
     bench.apply(make_job("a"), make_job("b", "in", "out", source_broker="tcp://b2:1883"))
     bench.world.broker("tcp://b1:1883").backlog["speck-a"] = 40
     bench.world.down("tcp://b2:1883")
-    bench.turn()
+    bench.sample()
     eventually(bench.telemetry.stored, lambda stored: stored == {"tcp://b1:1883": 40})
     for _ in range(5):
-        bench.turn()
+        bench.sample()
     assert [call[1] for call in bench.world.calls if call[0] == "stored"].count("tcp://b1:1883") == 1
     bench.now += 90
     assert bench.telemetry.stored() == {}  # too old
@@ -224,14 +224,14 @@ def test_brokers_tell_what_they_keep(bench: Bench) -> None:
 def test_what_was_told_of_a_copy_goes_with_it(bench: Bench) -> None:
     quiet(bench)
     bench.apply(make_job("a"))
-    bench.turn()
+    bench.sample()
     bench.told("a")
     bench.apply(make_job("a", spe_address=FAR))
     assert {name: value for name, value in bench.rates()["a"].items() if name in UNKNOWN} == UNKNOWN
-    bench.turn()
+    bench.sample()
     assert bench.told("a")["a"]["error"] is None
     bench.apply()
-    bench.turn()
+    bench.sample()
     assert bench.telemetry.readings() == {}
 
 

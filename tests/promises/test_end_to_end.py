@@ -134,9 +134,9 @@ def test_server_killed_under_load_and_everything_is_counted_once(tmp_path: Path)
                     "counted": ("start", "done"),
                 }
                 sender.finish()
-                wanted = Counter(word.upper() for word in WORDS)
-                eventually(lambda: counts(friend), lambda found: found.total() >= wanted.total())
-                assert counts(friend) == wanted
+                desired = Counter(word.upper() for word in WORDS)
+                eventually(lambda: counts(friend), lambda found: found.total() >= desired.total())
+                assert counts(friend) == desired
                 assert apply().calls == {}
             finally:
                 sender.stop()

@@ -1,4 +1,4 @@
-"""What is worth a warning in logins, and what looks like a secret."""
+"""Warnings about logins, and the detection of secrets."""
 
 from __future__ import annotations
 

@@ -212,8 +212,8 @@ def test_a_composition_for_each_environment(
     (env := tmp_path / "test.env").write_text("TASKS=2\n")
     text = read_composition(file, values([env], ["REGION=north"]))
     assert rest.client.apply(text, "c", wait=60)["state"] == "succeeded"
-    wanted = rest.client.job("a")["job"]
-    assert (wanted["source_topic"], wanted["parallelism"]) == ("in-north", 2)
+    desired = rest.client.job("a")["job"]
+    assert (desired["source_topic"], desired["parallelism"]) == ("in-north", 2)
     again = rest.client.plan(read_composition(file, values([env], ["REGION=north"])), "c", None)
     assert [each["verdict"] if "verdict" in each else each["kind"] for each in again["actions"]] == ["keep"]
 

@@ -1,4 +1,4 @@
-"""What the dashboard changes and shows, in a real browser, over the real server and engines in memory."""
+"""The dashboard's changes and views, in a real browser, over the real server and engines in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether everybody can read the dashboard: little width, both faces, keyboard, screen reader, many jobs."""
+"""The dashboard's accessibility: little width, both faces, keyboard, screen reader, many jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user wrote is data in everything that is made of it: pictures, answers, metrics."""
+"""A user's text is data in everything that is made of it: pictures, answers, metrics."""
 
 from __future__ import annotations
 

@@ -296,7 +296,7 @@ def read_all(connection: socket.socket) -> bytes:
 
 
 def raw(server: RestServer, request_: bytes) -> bytes:
-    """What is answered to these bytes, until the server closes the connection."""
+    """The answer to these bytes, until the server closes the connection."""
     with connect(server) as connection:
         connection.sendall(request_)
         return read_all(connection)

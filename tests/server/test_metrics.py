@@ -1,4 +1,4 @@
-"""What Prometheus is told: by its conventions, complete in the docs, and used rightly in what we ship."""
+"""The metrics for Prometheus: by its conventions, complete in the docs, and used rightly in what we ship."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_promtool_finds_no_fault(busy: RestServer) -> None:
 
 
 def test_labels_hold_no_text_of_anybody(reported: Families) -> None:
-    """What may be anything, a message or a path, would make a new series of each."""
+    """A value that may be anything, a message or a path, would make a new series of each."""
     allowed = {
         *("action", "address", "binder", "call", "composition", "drift", "error", "job", "kind", "le"),
         *("method", "outcome", "part", "route", "site", "state", "status", "version", "wanted"),

@@ -252,7 +252,7 @@ def test_a_wrong_file_of_tokens_is_told_and_not_repeated(tmp_path: Path, text: s
 
 
 def refused(directory: Path, *options: object, **variables: str) -> str:
-    """Why ``speck serve`` does not begin, in one line."""
+    """The reason why ``speck serve`` does not begin, in one line."""
     said = speck("serve", "--port", 0, "--data-dir", directory / "store", *options, **variables)
     assert (said.returncode, said.stdout) == (1, "")
     return said.stderr

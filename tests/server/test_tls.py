@@ -118,7 +118,7 @@ def test_the_documented_way_to_let_others_in(tmp_path: Path) -> None:
 
 @pytest.mark.engine
 def test_a_proxy_that_speaks_tls_before_it(tmp_path: Path) -> None:
-    """What it is sent and what it streams comes through, and comes at once."""
+    """Requests and streams come through at once."""
     with rest_server(tmp_path, token="right") as rest, nginx_before_speck(tmp_path, rest.url) as proxy:
         ca = str(proxy.certificate)
         problem_of(requests.get(f"{proxy.address}/jobs", verify=ca, timeout=120), 401)

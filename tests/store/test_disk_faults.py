@@ -54,7 +54,7 @@ def write(store: Store, number: int) -> None:
 
 
 def whole(store: Store) -> int:
-    """How many transactions are there: the first so many, each of them whole."""
+    """The number of transactions there: the first so many, each of them whole."""
     head = store.head("traffic") or Head("traffic", 0)
     assert store.revision_numbers("traffic") == list(range(1, head.revision + 1))
     assert all(store.revision("traffic", number).jobs for number in range(1, head.revision + 1))
@@ -200,7 +200,7 @@ def test_read_that_fails_holds_nothing_up(tmp_path: Path) -> None:
 
 
 def test_full_disk_is_told_and_nothing_written_is_lost(tmp_path: Path) -> None:
-    """What was confirmed before, and what is after there is room again, is there; no half of anything."""
+    """Records confirmed before, and after there is room again, are there whole."""
     store = Store(tmp_path / "store")
     done = 0
     with full_disk():

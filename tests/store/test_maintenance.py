@@ -84,7 +84,7 @@ def _members(file: Path) -> list[bytes]:
 
 
 def test_coordinator_goes_on_from_a_backup(rest: RestServer, tmp_path: Path) -> None:
-    """What was started after it gives way to what is started next; nothing runs twice."""
+    """Copies started after the backup give way to those started next; nothing runs twice."""
     from speck.coordinator import build
     from speck.core.settings import Settings
     from tests.support.doubles import double_kinds
@@ -111,7 +111,7 @@ def test_coordinator_goes_on_from_a_backup(rest: RestServer, tmp_path: Path) -> 
 
 
 def test_all_kinds_of_records_are_known_to_check(tmp_path: Path) -> None:
-    """What the loop alone writes as well: repair would drop what it does not know."""
+    """Records of the reconciler alone included: repair would drop unknown ones."""
     with Store(tmp_path / "store") as store:
         with store.transaction() as transaction:
             attempt = Attempt(id="aa", job_name="a", number=1, session="speck-a")

@@ -1,4 +1,4 @@
-"""Where job files may lie: under the roots, whatever is written, linked, or swapped meanwhile."""
+"""The places of job files: under the roots, whatever is written, linked, or swapped meanwhile."""
 
 from __future__ import annotations
 

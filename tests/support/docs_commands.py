@@ -54,14 +54,14 @@ def _arguments_fault(
     command: click.Command, context: click.Context, rest: list[str], whole: bool
 ) -> str | None:
     try:
-        values, left, _ = command.make_parser(context).parse_args(rest)
+        values, extra, _ = command.make_parser(context).parse_args(rest)
     except click.UsageError as error:
         # `--rate` by itself in the text names the option, not a use of it.
         named = not whole and isinstance(error, click.BadOptionUsage) and "requires" in error.format_message()
         missing = not whole and isinstance(error, click.BadArgumentUsage | click.MissingParameter)
         return None if named or missing else error.format_message()
-    if left:
-        return f"{context.command_path} takes no further {left[0]!r}"
+    if extra:
+        return f"{context.command_path} takes no further {extra[0]!r}"
     if whole:
         for parameter in command.params:
             given = values.get(parameter.name or "")

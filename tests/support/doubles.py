@@ -207,7 +207,7 @@ class World:
             self.engine(address).jobs[attempt.id] = RunningJob(job, attempt, foreign=foreign)
 
     def take_over(self, broker: str, session: str) -> None:
-        """Who reads through a session loses it, looks at the fence, and ends if it names a newer attempt."""
+        """The reader of a session loses it, reads the fence, and ends if it names a newer attempt."""
         with self.lock:
             fence = self.broker(broker).fences.get(session, 0)
             for running in self.running():
@@ -228,7 +228,7 @@ class World:
             ]
 
     def is_cut_off(self, copy: RunningJob) -> bool:
-        """Whether a copy is where nobody reaches it, nor the broker from which it reads."""
+        """True if a copy is where nobody reaches it, nor the broker from which it reads."""
         with self.lock:
             engine = next(each for each in self.engines.values() if copy.attempt.id in each.jobs)
             return not engine.reachable and not self.broker(copy.job.source_broker).reachable
@@ -248,7 +248,7 @@ class World:
             return [call for call in self.calls if call[0] in CHANGES]
 
     def counts(self) -> Counter[str]:
-        """How often each method was called."""
+        """The number of calls of each method."""
         with self.lock:
             return Counter(method for method, _, _ in self.calls)
 
@@ -297,7 +297,7 @@ class World:
 
 
 def checkpoint(attempt: Attempt) -> str:
-    """Where the double says that an attempt's state is."""
+    """The place of an attempt's state."""
     return attempt.state.location if attempt.state else f"memory:/{attempt.job_name}/{attempt.id}"
 
 
@@ -337,7 +337,7 @@ class InMemoryEngine:
         now = time.time()
         try:
             with self.world.call("status", self.address, handle.details.get("job", "")):
-                return self._told(handle.engine_id, now)
+                return self._reported(handle.engine_id, now)
         except (Unreachable, OutcomeUnknown) as error:
             return JobStatus(JobState.UNKNOWN, now, str(error))
 
@@ -345,7 +345,7 @@ class InMemoryEngine:
         asked, now = list(handles), time.time()
         try:
             with self.world.call("statuses", self.address, ""):
-                return {each.engine_id: self._told(each.engine_id, now) for each in asked}
+                return {each.engine_id: self._reported(each.engine_id, now) for each in asked}
         except (Unreachable, OutcomeUnknown) as error:
             return {each.engine_id: JobStatus(JobState.UNKNOWN, now, str(error)) for each in asked}
 
@@ -364,8 +364,8 @@ class InMemoryEngine:
             location = handle.details.get("checkpoint", "")
             if running is not None:
                 self.world.states.add(location)
-            kept = keep_state and location in self.world.states
-            return State(STATE_KIND[self.kind], location) if kept else None
+            retained = keep_state and location in self.world.states
+            return State(STATE_KIND[self.kind], location) if retained else None
 
     def left_state(self, handle: Handle) -> State | None:
         location = handle.details["checkpoint"]
@@ -402,7 +402,7 @@ class InMemoryEngine:
     def close(self) -> None:
         """Nothing is held."""
 
-    def _told(self, engine_id: str, now: float) -> JobStatus:
+    def _reported(self, engine_id: str, now: float) -> JobStatus:
         running = self.world.engine(self.address).jobs.get(engine_id)
         if engine_id in self.world.silent_jobs:
             return JobStatus(JobState.UNKNOWN, now, f"{self.address} does not say")

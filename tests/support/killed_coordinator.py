@@ -42,7 +42,7 @@ class Life:
     def _reach(self, method: str, after: bool) -> None:
         if not self.dead and self._ends(method, after):
             self.dead = True
-            shutil.copytree(self.store, self.left)
+            shutil.copytree(self.store, self.killed_store)
         if self.dead:
             raise self.error
 
@@ -67,7 +67,7 @@ class Life:
         database.write = counted  # type: ignore[method-assign]
 
     @property
-    def left(self) -> Path:
+    def killed_store(self) -> Path:
         """The store as it was when the coordinator was killed."""
         return self.store.with_name(f"{self.store.name}-left")
 

@@ -101,16 +101,16 @@ class Bench:
         for _ in range(times):
             self.clock.now += seconds
             self.coordinator.reconciler.round()
-            self.settle()
+            self.finish()
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         for name in [each["name"] for each in self.queries.compositions()]:
             eventually(lambda name=name: self.coordinator.operations.is_idle(name), bool)  # type: ignore[misc]
 
     def job(self, name: str) -> dict[str, object]:
         return next(each for each in self.queries.jobs() if each["job_name"] == name)
 
-    def told(self) -> list[tuple[str, str]]:
+    def reported(self) -> list[tuple[str, str]]:
         """The events of the loop, by kind and job."""
         return [
             (each["kind"], each["job"])

@@ -22,42 +22,42 @@ class Search:
     def __init__(self, secrets: Mapping[str, str]) -> None:
         """``secrets`` by names for people."""
         self.found: list[str] = []
-        self.looked = 0
+        self.searched = 0
         self._needles = {name: [secret.encode(), *_in_base_64(secret)] for name, secret in secrets.items()}
 
     def names_in(self, content: bytes) -> list[str]:
         """The names of the secrets that a content holds."""
         return [name for name, forms in self._needles.items() if any(form in content for form in forms)]
 
-    def look(self, where: str, content: bytes | str) -> None:
+    def search(self, where: str, content: bytes | str) -> None:
         """Search a content, and the content that it compresses."""
         data = content.encode() if isinstance(content, str) else content
-        self.looked += 1
+        self.searched += 1
         self.found += [f"{name} in {where}" for name in self.names_in(data)]
         if data[:2] == b"\x1f\x8b":
-            self.look(f"{where} (unpacked)", gzip.decompress(data))
+            self.search(f"{where} (unpacked)", gzip.decompress(data))
 
-    def look_below(self, directory: Path) -> None:
+    def search_below(self, directory: Path) -> None:
         """Search all files of a directory."""
         for path in directory.rglob("*"):
             if path.is_file():
-                self.look(str(path.relative_to(directory)), path.read_bytes())
+                self.search(str(path.relative_to(directory)), path.read_bytes())
 
-    def look_into_database(self, directory: Path) -> None:
+    def search_database(self, directory: Path) -> None:
         """Search the records of a store, whose files may be compressed."""
         database = plyvel.DB(str(directory))
         try:
             for key, value in database:
-                self.look(f"record {key!r}", key + b" " + value)
+                self.search(f"record {key!r}", key + b" " + value)
         finally:
             database.close()
 
-    def look_into_tar(self, where: str, content: bytes) -> None:
+    def search_tar(self, where: str, content: bytes) -> None:
         """Search each file of an archive."""
         with tarfile.open(fileobj=BytesIO(content)) as archive:
             for member in archive:
                 file = archive.extractfile(member)
-                self.look(f"{member.name} of {where}", file.read() if file else b"")
+                self.search(f"{member.name} of {where}", file.read() if file else b"")
 
 
 def _in_base_64(secret: str) -> Iterator[bytes]:
@@ -96,11 +96,11 @@ class Processes:
         while not self._over.wait(0.05):
             rounds += 1
             for pid in psutil.pids():
-                self._look(pid, "cmdline")
+                self._find(pid, "cmdline")
             for pid in self._children() if rounds % 5 == 0 else ():
-                self._look(pid, "environ")
+                self._find(pid, "environ")
             for path in self._scratch.rglob("*") if self._scratch else ():
-                self._look_into(path)
+                self._search_into(path)
 
     def _children(self) -> list[int]:
         if self._top is None:
@@ -110,7 +110,7 @@ class Processes:
         except psutil.NoSuchProcess:
             return []
 
-    def _look_into(self, path: Path) -> None:
+    def _search_into(self, path: Path) -> None:
         try:
             content = path.read_bytes()
         except OSError:
@@ -118,13 +118,13 @@ class Processes:
         seen = (0, str(path), hashlib.sha256(content).digest())
         if seen not in self._seen:
             self._seen.add(seen)
-            self._search.look(f"temporary file {path.name}", content)
+            self._search.search(f"temporary file {path.name}", content)
 
-    def _look(self, pid: int, what: str) -> None:
+    def _find(self, pid: int, what: str) -> None:
         try:
             shown = Path(f"/proc/{pid}/{what}").read_bytes()
         except OSError:
             return  # it has ended, or is another user's
         if (pid, what, shown) not in self._seen:
             self._seen.add((pid, what, shown))
-            self._search.look(f"{what} of process {pid}: {shown[:80]!r}", shown)
+            self._search.search(f"{what} of process {pid}: {shown[:80]!r}", shown)

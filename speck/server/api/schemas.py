@@ -143,7 +143,7 @@ class LeftCopySchema(Schema):
     attempt = fields.Integer(metadata={"description": "number of the attempt that it is"})
 
 
-class AbandonedSchema(Schema):
+class LeftoverSchema(Schema):
     """An abandoned copy or session at an engine or broker out of reach, ended when that answers."""
 
     kind = fields.String(

@@ -153,5 +153,5 @@ def _shown(names: list[str]) -> str:
 
 
 def artifacts_directory(directory: Path) -> Path:
-    """Where the code lies that is kept beside a store."""
+    """The directory of the code beside a store."""
     return directory / "artifacts"

@@ -24,7 +24,7 @@ class Upper:
 
 
 def count(messages: DataFrame) -> DataFrame:
-    """How often each value has come, as text: ``value n``."""
+    """The count of each value, as text: ``value n``."""
     counted = messages.groupBy(F.col("value").cast("string").alias("word")).count()
     return counted.select(F.concat_ws(" ", "word", F.col("count").cast("string")).alias("value"))
 

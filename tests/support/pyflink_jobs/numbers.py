@@ -60,19 +60,19 @@ def settings():
 
 
 if __name__ == "__main__":
-    told = settings()
-    if told.get("--mode") == "exit":
+    reported = settings()
+    if reported.get("--mode") == "exit":
         sys.exit("there is no such street")
-    if told.get("--mode") == "die":
+    if reported.get("--mode") == "die":
         os._exit(9)
     environment = StreamExecutionEnvironment.get_execution_environment()
     environment.set_parallelism(1)
-    if told.get("--mode") != "idle":
+    if reported.get("--mode") != "idle":
         numbers = environment.from_source(
             NumberSequenceSource(0, 1_000_000), WatermarkStrategy.no_watermarks(), "numbers"
         )
         counted = numbers.key_by(lambda number: 0, Types.INT()).process(
-            Count(told["--out"], int(told.get("--fail-at", -1))), Types.STRING()
+            Count(reported["--out"], int(reported.get("--fail-at", -1))), Types.STRING()
         )
         counted.uid("count").print()
         environment.execute()
