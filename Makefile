@@ -54,6 +54,7 @@ check: system $(VENV)/dev
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m scripts.prose
 	@$(MAKE) docs
 	@$(BIN)/python -m scripts.audit
 	@echo "check: no faults found"

@@ -36,7 +36,8 @@ from speck.schema import load_composition
 from speck.server.api import create_app
 from speck.store import Store
 from tests.support.flink_server import FlinkServer
-from tests.support.mosquitto_server import MosquittoServer, free_port
+from tests.support.mosquitto_server import MosquittoServer
+from tests.support.real_server import free_port
 from tests.support.spark_server import SparkServer
 from tests.support.standalone_server import LooseCluster
 from tests.support.wire_trouble import Relay

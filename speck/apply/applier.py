@@ -85,11 +85,11 @@ class PlanApplier:
     def run(self, plan: Plan) -> None:
         """Carry out the plan; the operation shows how each action went."""
         actions = {each.job.job_name: each for each in plan.actions if not isinstance(each, Keep)}
-        kept = {each.job.job_name: each for each in plan.actions if isinstance(each, Keep)}
+        keeps = {each.job.job_name: each for each in plan.actions if isinstance(each, Keep)}
         self._rewirings = rewirings(actions, delete_all=not self.desired)
         self._steps = self._make_steps()
         self._steps.begin(plan)
-        run_tasks([*self._tasks(actions), *self._resumed_waits(kept), *self._prunings(kept, actions)])
+        run_tasks([*self._tasks(actions), *self._resumed_waits(keeps), *self._prunings(keeps, actions)])
 
     def _make_steps(self) -> Steps:
         context = OperationContext(self.store, self.pool, self.operation, self.clock)
@@ -150,20 +150,20 @@ class PlanApplier:
         key = (Step.AWAIT_RUNNING, action.job.job_name)
         return self._task(key, action, self._steps.await_running, needs, self.pool.waiting_lane)
 
-    def _resumed_waits(self, kept: Mapping[str, Keep]) -> Iterable[Task]:
+    def _resumed_waits(self, keeps: Mapping[str, Keep]) -> Iterable[Task]:
         """A crash broke off the wait for a copy that took another's place: it is awaited anew."""
-        for name in self._steps.on_trial & kept.keys():
+        for name in self._steps.on_trial & keeps.keys():
             self.operation.reopen(name)
-            yield self._await_task(kept[name])
+            yield self._await_task(keeps[name])
 
-    def _prunings(self, kept: Mapping[str, Keep], actions: Iterable[str]) -> Iterable[Task]:
+    def _prunings(self, keeps: Mapping[str, Keep], actions: Iterable[str]) -> Iterable[Task]:
         """A job that is kept may have a session, or a copy of its state, of an earlier change."""
         needs = {(step, name) for name in actions for step in (Step.ACT, Step.AWAIT_RUNNING)}
         for record in self.store.jobs(self.operation.composition):
             if record.name in self._steps.on_trial:
                 continue  # its former form may have to be started again
-            if record.name in kept and (len(record.sessions) > 1 or record.garbage_states):
-                yield self._task((Step.PRUNE, record.name), kept[record.name], self._steps.prune, needs)
+            if record.name in keeps and (len(record.sessions) > 1 or record.garbage_states):
+                yield self._task((Step.PRUNE, record.name), keeps[record.name], self._steps.prune, needs)
 
     def _drain_task(self, action: Action) -> Task:
         name = action.job.job_name

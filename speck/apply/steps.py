@@ -220,10 +220,10 @@ class Steps:
         name = action.job.job_name
         fault = self._startup_fault(action.job)
         if fault is not None:
-            self._give_up(action, BinderError(fault, address=action.job.spe_address))
+            self._undo(action, BinderError(fault, address=action.job.spe_address))
         self._retire_former(name)
-        kept = isinstance(action, Keep)
-        self.context.operation.finish(name, ActionState.KEPT if kept else ActionState.DONE)
+        done = ActionState.KEPT if isinstance(action, Keep) else ActionState.DONE
+        self.context.operation.finish(name, done)
 
     def _startup_fault(self, job: Job) -> str | None:
         attempts, pool = self.context.store.attempts(job.job_name), self.context.pool
@@ -242,7 +242,7 @@ class Steps:
             return None
         return previous, former
 
-    def _give_up(self, action: Action, error: BinderError) -> NoReturn:
+    def _undo(self, action: Action, error: BinderError) -> NoReturn:
         """Roll back to the form before this one, if there is one; raises the error in any case."""
         name = action.job.job_name
         before = self.former_form(action.job)

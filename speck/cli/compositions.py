@@ -12,11 +12,11 @@ from speck.cli.completion import names
 from speck.cli.options import (
     CHANGES,
     NOTHING_TO_DO,
+    abandon_option,
     author_option,
     change_options,
     file_argument,
     json_option,
-    leave_behind_option,
     show_data,
     warn,
 )
@@ -29,7 +29,7 @@ from speck.client import Client
 @file_argument
 @variables_options
 @click.option("--base-revision", type=int, help="Refuse if this is not the last revision.")
-@leave_behind_option
+@abandon_option
 @json_option
 @click.pass_obj
 def plan(
@@ -53,7 +53,7 @@ def plan(
 @file_argument
 @variables_options
 @click.option("--base-revision", type=int, help="Refuse if this is not the last revision.")
-@leave_behind_option
+@abandon_option
 @change_options
 @json_option
 @click.pass_obj
@@ -105,7 +105,7 @@ def compositions(client: Client, as_json: bool) -> None:
 @click.argument("name", shell_complete=names)
 @click.option("--job", is_flag=True, help="NAME is a job, not a composition.")
 @click.option("--dry-run", is_flag=True, help="Show the plan only (of a composition); exits 2 with changes.")
-@leave_behind_option
+@abandon_option
 @change_options
 @json_option
 @click.pass_obj

@@ -57,7 +57,7 @@ def _user() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def leave_behind_option(function: _Function) -> _Function:
+def abandon_option(function: _Function) -> _Function:
     """The option that names what is gone and is not contacted."""
     return click.option(
         "--leave-behind",

@@ -72,8 +72,9 @@ class Reaper:
             _log.exception("abandoned attempts and sessions could not be reaped")
             return
         if missed is not None:
-            kept = Counter({each: count for each, count in self._missed.items() if each in missed | spared})
-            self._missed = kept + Counter(missed)
+            silent = missed | spared
+            before = Counter({each: count for each, count in self._missed.items() if each in silent})
+            self._missed = before + Counter(missed)
 
     def close(self) -> None:
         """Wait for requests under way."""

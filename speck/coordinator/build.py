@@ -1,4 +1,4 @@
-"""Wires the parts of one coordinator; the only place that knows all of them."""
+"""Wires the parts of one coordinator; no other module has to name them all."""
 
 from __future__ import annotations
 
@@ -71,26 +71,35 @@ def build(
     operations.on_end.append(lambda operation, _, state: metrics.operation_ended(operation.to_dict(), state))
     reconciler = Reconciler(deployments, observer, pool, operations, reaper, clock, backoff, metrics)
     queries = Queries(
-        deployments, history, retention, operations, observer, reconciler, sampler, pool, inventory, clock
+        deployments=deployments,
+        history=history,
+        retention=retention,
+        operations=operations,
+        observer=observer,
+        reconciler=reconciler,
+        sampler=sampler,
+        pool=pool,
+        inventory=inventory,
+        clock=clock,
     )
     coordinator = Coordinator(
-        store,
-        registry,
-        inventory,
-        settings,
-        mint,
-        clock,
-        pool,
-        artifacts,
-        retention,
-        history,
-        deployments,
-        observer,
-        sampler,
-        operations,
-        reaper,
-        reconciler,
-        backoff,
-        metrics,
+        store=store,
+        registry=registry,
+        inventory=inventory,
+        settings=settings,
+        mint=mint,
+        clock=clock,
+        pool=pool,
+        artifacts=artifacts,
+        retention=retention,
+        history=history,
+        deployments=deployments,
+        observer=observer,
+        sampler=sampler,
+        operations=operations,
+        reaper=reaper,
+        reconciler=reconciler,
+        backoff=backoff,
+        metrics=metrics,
     )
     return Services(coordinator, queries, SiteQueries(store, pool, inventory), metrics, files)

@@ -115,7 +115,7 @@ class Coordinator:
     ) -> Plan:
         """The plan from what runs to this composition.  Nothing is changed."""
         head = self.deployments.head(composition.name)
-        return self._planned(head, composition, base_revision, self._left_behind(head, leave_behind))
+        return self._planned(head, composition, base_revision, self._abandoned(head, leave_behind))
 
     def _planned(
         self, head: Head, composition: Composition, base_revision: int | None, left_behind: frozenset[str]
@@ -136,7 +136,7 @@ class Coordinator:
         head, observed = snapshot.head, self.observer.observe(asked)
         return make_plan(head.name, head.revision, desired, snapshot.stored(), observed)
 
-    def _left_behind(self, head: Head, names: Iterable[str]) -> frozenset[str]:
+    def _abandoned(self, head: Head, names: Iterable[str]) -> frozenset[str]:
         """The addresses of the sites, engines and brokers that are to be left behind."""
         used = self.deployments.snapshot(head).addresses() if names else ()
         return addresses_of(names, self.inventory, used)
@@ -166,7 +166,7 @@ class Coordinator:
         name = composition.name
         with self.operations.exclusive(name):
             head = self._changeable_head(name)
-            left_behind = self._left_behind(head, leave_behind)
+            left_behind = self._abandoned(head, leave_behind)
             plan = self._planned(head, composition, base_revision, left_behind)
             found = differences(self._desired(name), composition.jobs)
             same = bool(head.revision) and not found
@@ -265,7 +265,7 @@ class Coordinator:
         """The plan of :meth:`delete_composition`.  Nothing is changed."""
         head = self.deployments.known_head(name)
         _refuse_stale(head, base_revision)
-        return self._plan(self.deployments.snapshot(head), {}, self._left_behind(head, leave_behind))
+        return self._plan(self.deployments.snapshot(head), {}, self._abandoned(head, leave_behind))
 
     def delete_composition(
         self,
@@ -283,7 +283,7 @@ class Coordinator:
         with self.operations.exclusive(name):
             head = self.deployments.known_head(name)
             _refuse_stale(head, base_revision)
-            left_behind = self._left_behind(head, leave_behind)
+            left_behind = self._abandoned(head, leave_behind)
             plan = self._plan(self.deployments.snapshot(head), {}, left_behind)
             operation = self.operations.new(name, head.revision, "delete", author, message)
             operation.left_behind = tuple(sorted(left_behind))

@@ -246,7 +246,7 @@ class Queries:
 
     def _backup(self) -> Iterator[bytes]:
         store = self.deployments.store
-        with self.retention.code_kept():
+        with self.retention.code_pinned():
             records = store.records()
             yield b""
             yield from archive(records, store.directory, self.clock(), speck.__version__)

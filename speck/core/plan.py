@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from speck.core.job import JOB_FIELDS, Change, FieldChange, Job, changed_fields
+from speck.core.lifecycle import ActionKind
 from speck.core.runtime import JobState, JobStatus
 from speck.errors import Fault
 
@@ -92,12 +93,12 @@ class Plan:
     def counts(self) -> dict[str, int]:
         """The number of actions of each kind, zeros included."""
         counted = Counter(kind_of(each) for each in self.actions)
-        return {kind: counted[kind] for kind in ("start", "stop", "update", "move", "keep")}
+        return {kind.value: counted[kind] for kind in ActionKind}
 
 
-def kind_of(action: Action) -> str:
-    """The action's kind as a word: ``start``, ``stop``, ``update``, ``move`` or ``keep``."""
-    return type(action).__name__.lower()
+def kind_of(action: Action) -> ActionKind:
+    """The kind of an action."""
+    return ActionKind(type(action).__name__.lower())
 
 
 def make_plan(

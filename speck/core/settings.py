@@ -16,18 +16,18 @@ from typing import Any, TypeVar
 from speck.errors import Fault, InvalidInput
 
 CLIENT_RATE = 100.0  # requests/s of one client beyond loopback, where --rate is not given
-_MOST_KEPT = 1_000_000
+_MAX_BOUND = 1_000_000
 
 _Group = TypeVar("_Group")
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """How a user sets a value: the ``flag`` of ``speck serve``, its ``help``, and the values that are right.
+    """The way a user sets a value: the ``flag`` of ``speck serve``, its ``help``, and the valid values.
 
     ``kind`` is int, float, str or Path.  ``least`` and ``most`` bound a number, in ``unit`` (or as ``unit``
     names another value); one of these units is ``scale`` of the setting's own.  A ``repeated`` option fills a
-    tuple.  A path is a ``directory`` or a file, which must ``exist`` where that is said.
+    tuple.  A path is of a ``directory`` or a file; with ``exists`` that must be there already.
     """
 
     flag: str
@@ -103,22 +103,22 @@ def _check(settings: Any, *others: str | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class HistoryBounds:
-    """How much history the store keeps: revisions of each composition, operations and events of all together.
+    """Bounds of the stored history: revisions of each composition, operations and events of all together.
 
     Operations (``healings``) and events (``loop_events``) of the reconciler are counted apart, so that a job
     that keeps dying does not push what users did out of the history.
     """
 
-    revisions: int = _count(100, "--keep-revisions", "Revisions to keep of each composition.", _MOST_KEPT)
-    operations: int = _count(500, "--keep-operations", "Operations of users to keep.", _MOST_KEPT)
+    revisions: int = _count(100, "--keep-revisions", "Revisions to keep of each composition.", _MAX_BOUND)
+    operations: int = _count(500, "--keep-operations", "Operations of users to keep.", _MAX_BOUND)
     events: int = _count(
-        10_000, "--keep-events", "Entries of the audit log to keep, of what users did.", _MOST_KEPT
+        10_000, "--keep-events", "Entries of the audit log to keep, of what users did.", _MAX_BOUND
     )
     healings: int = _count(
-        100, "--keep-loop-operations", "Operations of the loop by itself to keep, besides.", _MOST_KEPT
+        100, "--keep-loop-operations", "Operations of the loop by itself to keep, besides.", _MAX_BOUND
     )
     loop_events: int = _count(
-        2_000, "--keep-loop-events", "Entries of the audit log to keep, of what the loop did.", _MOST_KEPT
+        2_000, "--keep-loop-events", "Entries of the audit log to keep, of what the loop did.", _MAX_BOUND
     )
 
     def __post_init__(self) -> None:
@@ -127,7 +127,7 @@ class HistoryBounds:
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """How much a coordinator accepts, so that no user, by mistake or not, takes all of it."""
+    """Bounds of a coordinator's load, so that no user, by mistake or not, takes all of it."""
 
     operations: int = _count(100, "--max-operations", "Operations of users at work at once.")
     jobs: int = _count(20_000, "--max-jobs", "Jobs in all.")

@@ -14,15 +14,17 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
 from speck.binder.instrumented import Call
+from speck.core.lifecycle import ActionKind, ActionState, OperationKind, OperationState
 from speck.core.runtime import Drift
 
 # The series of creation times would double the number of scraped series.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
-OPERATIONS = ("apply", "rollback", "delete", "heal")
-ENDS = ("succeeded", "failed", "waiting")
-ACTIONS = ("start", "stop", "update", "move")
-OUTCOMES = ("done", "failed", "skipped", "waiting")
+OPERATIONS = tuple(kind.value for kind in OperationKind)
+ENDS = tuple(state.value for state in OperationState if state is not OperationState.RUNNING)
+ACTIONS = tuple(kind.value for kind in ActionKind if kind is not ActionKind.KEEP)
+_UNCOUNTED = (ActionState.PENDING, ActionState.RUNNING, ActionState.KEPT)
+OUTCOMES = tuple(state.value for state in ActionState if state not in _UNCOUNTED)
 
 _CALLS = (0.005, 0.02, 0.1, 0.5, 2, 10, 60)  # s
 _ACTIONS = (0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)  # s
@@ -131,7 +133,7 @@ class Metrics:
         """Count an operation (as plain data) that has ended, and its actions except kept jobs."""
         self._operations.labels(operation["kind"], outcome).inc()
         for each in operation["actions"]:
-            if each["state"] == "kept":
+            if each["state"] == ActionState.KEPT:
                 continue
             self._actions.labels(each["kind"], each["state"]).inc()
             if each["started"] is not None and each["ended"] is not None:

@@ -147,7 +147,7 @@ def _names(host: str, others: Iterable[str]) -> frozenset[str]:
 
 
 def _reached_at(host: str, port: int, scheme: str = "http") -> str:
-    """The URL under which others reach a listener on this host, as far as this machine knows it."""
+    """The URL under which others reach a listener on this host, as far as this machine can determine it."""
     everywhere = host in ("", "0.0.0.0", "::")  # noqa: S104 - compared, not bound
     return f"{scheme}://{_url_host(socket.gethostname() if everywhere else host)}:{port}"
 

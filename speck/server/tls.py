@@ -15,7 +15,7 @@ from speck.errors import Fault, InvalidInput
 
 _RECORD = 1 << 14  # bytes; TLS hands on no more at once (RFC 8446, section 5.1)
 _DRAINED = 64  # times 64 KiB
-_LOOK_AGAIN = 5.0  # s between two looks at whether the certificate was renewed
+_CHECK_PERIOD = 5.0  # s between two checks for a renewed certificate
 _NOT_PLAIN = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/problem+json\r\nConnection: close\r\n"
     b"Content-Security-Policy: default-src 'none'; frame-ancestors 'none'\r\n"
@@ -34,12 +34,12 @@ class Certificate:
     def __init__(self, certificate: Path, key: Path) -> None:
         self._certificate, self._key = certificate, key
         self._context = self._load()
-        self._seen, self._looked = self._marks(), time.monotonic()
+        self._seen, self._checked = self._marks(), time.monotonic()
 
     def context(self) -> ssl.SSLContext:
         """The context of new connections; the former one while the renewed files do not match yet."""
-        if time.monotonic() - self._looked > _LOOK_AGAIN:
-            self._looked = time.monotonic()
+        if time.monotonic() - self._checked > _CHECK_PERIOD:
+            self._checked = time.monotonic()
             if (marks := self._marks()) != self._seen:
                 with contextlib.suppress(InvalidInput):  # one of the two files is renewed first
                     self._context, self._seen = self._load(), marks

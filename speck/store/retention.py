@@ -35,7 +35,7 @@ class Retention:
         self.store.compact()
 
     @contextmanager
-    def code_kept(self) -> Iterator[None]:
+    def code_pinned(self) -> Iterator[None]:
         """Inside, no code is forgotten."""
         with self._lock:
             self._readers += 1

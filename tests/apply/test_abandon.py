@@ -28,8 +28,8 @@ A, B = chain("a", "b")
 MOVED = replace(B, spe_address=OTHER)
 
 
-def carry_out(coordinator: Coordinator, wanted: Composition, *leave_behind: str) -> Operation:
-    operation, _ = coordinator.apply(wanted, leave_behind=leave_behind)
+def carry_out(coordinator: Coordinator, desired: Composition, *leave_behind: str) -> Operation:
+    operation, _ = coordinator.apply(desired, leave_behind=leave_behind)
     assert operation.wait(30)
     return operation
 

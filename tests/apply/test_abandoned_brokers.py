@@ -159,22 +159,24 @@ def test_an_engine_that_is_there_is_asked_to_stop_the_copy(coordinator: Coordina
     assert (world.broker(BROKER).sessions, world.broker(BROKER).fences) == ({}, {})
 
 
-@pytest.mark.parametrize("left", [(BROKER,), SITE], ids=["broker", "site"])
+@pytest.mark.parametrize("abandoned", [(BROKER,), SITE], ids=["broker", "site"])
 def test_what_was_left_stays_left_when_the_new_copy_is_refused(
-    coordinator: Coordinator, world: World, left: Sequence[str]
+    coordinator: Coordinator, world: World, abandoned: Sequence[str]
 ) -> None:
     """There is no way back to a broker that is gone; nor need it be named again."""
     carry_out(coordinator, composition(ALONE))
-    for address in left:
+    for address in abandoned:
         world.down(address)
-    since, wanted = len(world.calls), MOVED if ENGINE in left else replace(ALONE, source_broker=FAR)
-    world.fail("submit", Rejected("no such class", address=wanted.spe_address), times=2)
-    assert carry_out(coordinator, composition(wanted), *left).actions["b"].error.endswith("no such class")
+    since, desired = len(world.calls), MOVED if ENGINE in abandoned else replace(ALONE, source_broker=FAR)
+    world.fail("submit", Rejected("no such class", address=desired.spe_address), times=2)
+    assert (
+        carry_out(coordinator, composition(desired), *abandoned).actions["b"].error.endswith("no such class")
+    )
     assert [call for call in world.calls[since:] if call[1] == BROKER] == []
-    assert carry_out(coordinator, composition(wanted)).actions["b"].error.endswith("no such class")
-    assert carry_out(coordinator, composition(wanted)).state == "succeeded"
+    assert carry_out(coordinator, composition(desired)).actions["b"].error.endswith("no such class")
+    assert carry_out(coordinator, composition(desired)).state == "succeeded"
     asked_there = {method for method, address, _ in world.calls[since:] if address == BROKER}
-    assert asked_there == ({"fence"} if ENGINE in left else {"waiting"})  # to end what was left
+    assert asked_there == ({"fence"} if ENGINE in abandoned else {"waiting"})  # to end what was left
 
 
 def test_jobs_that_would_use_it_are_refused_before_anything(coordinator: Coordinator, world: World) -> None:
@@ -292,10 +294,10 @@ def test_a_job_made_anew_is_not_kept_out_by_a_fence_of_before(
     coordinator: Coordinator, world: World, with_broker: bool
 ) -> None:
     carry_out(coordinator, composition(ALONE))
-    left = SITE if with_broker else (ENGINE,)
-    for address in left:
+    abandoned = SITE if with_broker else (ENGINE,)
+    for address in abandoned:
         world.down(address)
-    assert coordinator.delete_composition("traffic", leave_behind=left).wait(30)
+    assert coordinator.delete_composition("traffic", leave_behind=abandoned).wait(30)
     world.up(BROKER)
     carry_out(coordinator, composition(replace(ALONE, spe_address=OTHER)))
     (running,) = world.running("b")
@@ -459,8 +461,8 @@ def test_what_never_comes_back_is_forgotten(coordinator: Coordinator, queries: Q
     assert coordinator.store.abandoned_sessions() == [SESSION]
     assert coordinator.reaper.forget([BROKER], "somebody") == 1
     assert nothing_left(coordinator)
-    told = [each for each in queries.events() if each["kind"] == "forgotten"]
-    assert [each["author"] for each in told] == ["somebody", "somebody"]
+    reported = [each for each in queries.events() if each["kind"] == "forgotten"]
+    assert [each["author"] for each in reported] == ["somebody", "somebody"]
     since = len(world.calls)
     coordinator.reconciler.round()
     assert asked(world, since) == []

@@ -94,7 +94,7 @@ def saved(world: World) -> set[str]:
     return {each for each in world.states if "savepoint-" in each}
 
 
-def kept(coordinator: Coordinator) -> JobRecord:
+def retained(coordinator: Coordinator) -> JobRecord:
     record = coordinator.store.job("a")
     assert record is not None
     return record
@@ -134,10 +134,10 @@ def test_a_state_that_could_not_be_deleted_is_later(coordinator: Coordinator, wo
     for number in range(1, 4):
         update(coordinator, number)
     assert len(saved(world)) == RETAINED_STATES + 1
-    assert len(kept(coordinator).garbage_states) == 1
+    assert len(retained(coordinator).garbage_states) == 1
     update(coordinator, 4)
     assert len(saved(world)) == RETAINED_STATES
-    assert kept(coordinator).garbage_states == ()
+    assert retained(coordinator).garbage_states == ()
 
 
 def test_a_state_that_could_not_be_deleted_with_its_job_is_told(

@@ -110,8 +110,8 @@ def test_the_oldest_retained_states_become_garbage() -> None:
     assert job.record.garbage_states == (state("s0"), state("s1"))
     released = transition(job, StatesReleased()).record
     assert (released.retained_states, len(released.garbage_states)) == ((), 4)
-    left = transition(JobLifecycle(released), StatesDiscarded((state("s0"), state("s3")))).record
-    assert left.garbage_states == (state("s1"), state("s2"))
+    remaining = transition(JobLifecycle(released), StatesDiscarded((state("s0"), state("s3")))).record
+    assert remaining.garbage_states == (state("s1"), state("s2"))
 
 
 def test_a_transfer_is_garbage_until_it_is_whole() -> None:

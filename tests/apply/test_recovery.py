@@ -64,8 +64,8 @@ def begin(tmp_path: Path, world: World) -> Iterator[Begin]:
     end()
 
 
-def carry_out(coordinator: Coordinator, wanted: Composition) -> Operation:
-    operation, _ = coordinator.apply(wanted)
+def carry_out(coordinator: Coordinator, desired: Composition) -> Operation:
+    operation, _ = coordinator.apply(desired)
     assert operation.wait(30)
     return operation
 
@@ -240,7 +240,7 @@ class Watched:
     def _begin(self, world: World, place: Path) -> Coordinator:
         self.close()
         self._open = build(
-            Store(place), double_kinds(world, settle=0.1), settings=Settings(roots=(self.root,), period=0)
+            Store(place), double_kinds(world, startup=0.1), settings=Settings(roots=(self.root,), period=0)
         ).coordinator
         self._open.start()
         return self._open
@@ -259,7 +259,7 @@ def watched(world: World, tmp_path: Path, request: pytest.FixtureRequest) -> Ite
     watched.close()
 
 
-def assert_put_back(watched: Watched, coordinator: Coordinator, operation: Operation) -> None:
+def assert_rolled_back(watched: Watched, coordinator: Coordinator, operation: Operation) -> None:
     assert operation.state == "failed"
     assert "the previous version was put back and runs" in operation.actions["a"].error
     (running,) = watched.world.running("a")
@@ -277,7 +277,7 @@ def assert_put_back(watched: Watched, coordinator: Coordinator, operation: Opera
 @pytest.mark.parametrize("watched", [True], indirect=True)
 def test_a_copy_that_dies_after_its_coordinator_is_replaced_by_the_former(watched: Watched) -> None:
     coordinator = watched.again()
-    assert_put_back(watched, coordinator, resumed(coordinator))
+    assert_rolled_back(watched, coordinator, resumed(coordinator))
 
 
 @pytest.mark.parametrize("watched", [False], indirect=True)
@@ -289,7 +289,7 @@ def test_a_copy_whose_watch_was_broken_off_is_watched_again(watched: Watched, wo
     hold.release()
     operation = resumed(coordinator)
     assert "no such street" in operation.actions["a"].error
-    assert_put_back(watched, coordinator, operation)
+    assert_rolled_back(watched, coordinator, operation)
 
 
 @pytest.mark.parametrize("watched", [False], indirect=True)
@@ -327,8 +327,8 @@ def test_code_that_was_brought_and_not_accepted_is_forgotten(
     coordinator.artifacts.keep([make_job("b", "in", "out", job_path="other.py")])
     (scratch,) = (tmp_path / "store" / "artifacts").glob(f"{A.code_hash}")
     (scratch / ".speck-scratch-1").mkdir()
-    kept = [each.name for each in (tmp_path / "store" / "artifacts").iterdir()]
-    assert len(kept) == 2
+    retained = [each.name for each in (tmp_path / "store" / "artifacts").iterdir()]
+    assert len(retained) == 2
     begin()
     assert [each.name for each in (tmp_path / "store" / "artifacts").iterdir()] == [A.code_hash]
     assert [each.name for each in scratch.iterdir()] == ["jobs.py"]

@@ -26,12 +26,12 @@ A, B, C = chain("a", "b", "c")
 # --- the decision ---------------------------------------------------------------------------------
 
 
-def waits(former: list[Job], wanted: list[Job]) -> dict[str, set[str]]:
+def waits(former: list[Job], desired: list[Job]) -> dict[str, set[str]]:
     """For each job that must work its session off: the writers that it waits for."""
     stored = {job.job_name: Deployed(job) for job in former}
-    plan = make_plan("traffic", 1, {job.job_name: job for job in wanted}, stored)
+    plan = make_plan("traffic", 1, {job.job_name: job for job in desired}, stored)
     actions = {each.job.job_name: each for each in plan.actions}
-    found = rewirings(actions, delete_all=not wanted)
+    found = rewirings(actions, delete_all=not desired)
     return {name: set(each.writers) for name, each in found.items()}
 
 
@@ -61,8 +61,8 @@ CASES = {
 
 
 @pytest.mark.parametrize(("former", "wanted", "expected"), CASES.values(), ids=CASES.keys())
-def test_who_waits_for_whom(former: list[Job], wanted: list[Job], expected: dict[str, set[str]]) -> None:
-    assert waits(former, wanted) == expected
+def test_who_waits_for_whom(former: list[Job], desired: list[Job], expected: dict[str, set[str]]) -> None:
+    assert waits(former, desired) == expected
 
 
 # --- the doing ------------------------------------------------------------------------------------
@@ -83,10 +83,10 @@ def begin(tmp_path: Path, world: World) -> Iterator[Begin]:
     """Starts a coordinator on the one store; a former one is closed."""
     with ExitStack() as last:
 
-        def start(drain: float = 30.0, settle: float = 0.0) -> Coordinator:
+        def start(drain: float = 30.0, startup: float = 0.0) -> Coordinator:
             last.close()
             store = last.enter_context(Store(tmp_path / "store"))
-            kinds = double_kinds(world, settle=settle)
+            kinds = double_kinds(world, startup=startup)
             made = build(
                 store, kinds, settings=Settings(roots=(write_code(tmp_path),), period=0, drain=drain)
             ).coordinator
@@ -97,8 +97,8 @@ def begin(tmp_path: Path, world: World) -> Iterator[Begin]:
         yield start
 
 
-def carry_out(coordinator: Coordinator, wanted: Composition) -> Operation:
-    operation, _ = coordinator.apply(wanted)
+def carry_out(coordinator: Coordinator, desired: Composition) -> Operation:
+    operation, _ = coordinator.apply(desired)
     assert operation.wait(60)
     return operation
 
@@ -107,10 +107,10 @@ def states(operation: Operation) -> dict[str, str]:
     return {name: each.state for name, each in operation.actions.items()}
 
 
-def order(world: World, *wanted: tuple[str, str]) -> list[tuple[str, str]]:
+def order(world: World, *desired: tuple[str, str]) -> list[tuple[str, str]]:
     """The calls of these kinds, in the order in which they came last."""
     calls = [(method, name) for method, _, name in world.calls]
-    last = {call: number for number, call in enumerate(calls) if call in wanted}
+    last = {call: number for number, call in enumerate(calls) if call in desired}
     return sorted(last, key=lambda call: last[call])
 
 
@@ -119,7 +119,7 @@ def test_reader_drains_after_its_writer_was_switched_and_before_it_stops(begin: 
     carry_out(coordinator, composition(A, B, C))
     world.calls.clear()
     assert carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE, C)).state == "succeeded"
-    wanted = [
+    desired = [
         ("ensure_session", "speck-b.2"),
         ("stop", "a"),
         ("submit", "a"),
@@ -128,7 +128,7 @@ def test_reader_drains_after_its_writer_was_switched_and_before_it_stops(begin: 
         ("submit", "b"),
         ("delete_session", "speck-b"),
     ]
-    assert order(world, *wanted) == wanted
+    assert order(world, *desired) == desired
 
 
 def test_a_branch_that_goes_drains_from_its_source_on(begin: Begin, world: World) -> None:
@@ -143,8 +143,8 @@ def test_a_branch_that_goes_drains_from_its_source_on(begin: Begin, world: World
             ("stop", ("a", "b", "c")),
         )
     ]
-    wanted = [each for pair in zip(drained, stopped, strict=True) for each in pair]
-    assert order(world, *wanted) == wanted
+    desired = [each for pair in zip(drained, stopped, strict=True) for each in pair]
+    assert order(world, *desired) == desired
     assert sorted(world.broker(BROKER).sessions) == ["speck-k"]
 
 
@@ -180,10 +180,10 @@ def test_job_that_is_not_waited_for_tells_what_was_given_up(begin: Begin, world:
     carry_out(coordinator, composition(A, B))
     world.broker(BROKER).backlog["speck-b"] = 7
     operation = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE))
-    told = "given up: at most 7 messages that waited at 't1' of tcp://b1:1883"
-    assert operation.actions["b"].note == told
-    assert operation.to_dict()["actions"][1]["note"] == told
-    assert f"job 'b': {told}" in [
+    reported = "given up: at most 7 messages that waited at 't1' of tcp://b1:1883"
+    assert operation.actions["b"].note == reported
+    assert operation.to_dict()["actions"][1]["note"] == reported
+    assert f"job 'b': {reported}" in [
         each["message"] for each in auditlog.entries(coordinator.store, 100, auditlog.Filter())
     ]
 
@@ -265,7 +265,7 @@ def test_engine_that_is_down_is_not_waited_for(begin: Begin, world: World) -> No
 
 
 def test_reader_stays_when_its_writer_is_put_back(begin: Begin, world: World) -> None:
-    coordinator = begin(settle=0.2)
+    coordinator = begin(startup=0.2)
     carry_out(coordinator, composition(A, B))
     world.doomed = lambda job: job.sink_topic == "x1"
     operation = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE))
@@ -275,7 +275,7 @@ def test_reader_stays_when_its_writer_is_put_back(begin: Begin, world: World) ->
 
 
 def test_new_copy_that_dies_at_once_is_replaced_by_the_old_one(begin: Begin, world: World) -> None:
-    coordinator = begin(settle=0.2)
+    coordinator = begin(startup=0.2)
     carry_out(coordinator, composition(A))
     world.doomed = lambda job: job.trigger is not None
     operation = carry_out(coordinator, composition(replace(A, trigger="1 second")))
@@ -297,13 +297,13 @@ def test_session_that_was_noted_and_not_made_is_made_by_the_next_apply(begin: Be
     assert carry_out(coordinator, edited).state == "failed"
     world.calls.clear()
     assert carry_out(coordinator, edited).state == "succeeded"
-    wanted = [("ensure_session", "speck-b.2"), ("submit", "a"), ("submit", "b")]
-    assert order(world, *wanted) == wanted
+    desired = [("ensure_session", "speck-b.2"), ("submit", "a"), ("submit", "b")]
+    assert order(world, *desired) == desired
 
 
 @pytest.mark.parametrize("by", ["put back", "not drained"])
 def test_a_change_that_is_taken_back_leaves_no_session(begin: Begin, world: World, by: str) -> None:
-    coordinator = begin(drain=0.2, settle=0.2)
+    coordinator = begin(drain=0.2, startup=0.2)
     carry_out(coordinator, composition(A, B))
     if by == "put back":
         world.doomed = lambda job: job.source_topic == "x1"

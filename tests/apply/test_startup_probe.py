@@ -21,20 +21,20 @@ def test_copies_at_one_engine_are_observed_at_together(monkeypatch: pytest.Monke
     names = [f"job-{number}" for number in range(8)]
     attempts = [Attempt(id=name, job_name=name, number=1, session=f"speck-{name}") for name in names]
     handles = [engine.submit(job(each.job_name), each) for each in attempts]
-    lookout = startup_probe.StartupProbe(engine)
+    probe = startup_probe.StartupProbe(engine)
     with ExitStack() as watched:
         for handle in handles[:-1]:
-            watched.enter_context(lookout.watching(handle))
+            watched.enter_context(probe.watching(handle))
         world.crash(names[3])
-        told = [lookout.status(handle).state for handle in handles[:-1]]
-        assert told == [JobState.FAILED if name == names[3] else JobState.RUNNING for name in names[:-1]]
+        reported = [probe.status(handle).state for handle in handles[:-1]]
+        assert reported == [JobState.FAILED if name == names[3] else JobState.RUNNING for name in names[:-1]]
         assert world.counts()["statuses"] == 1
-        with lookout.watching(handles[-1]):  # who comes later is not told what was seen before
-            assert lookout.status(handles[-1]).state is JobState.RUNNING
+        with probe.watching(handles[-1]):  # who comes later is not told what was seen before
+            assert probe.status(handles[-1]).state is JobState.RUNNING
         assert world.counts()["statuses"] == 2
-        assert lookout.status(handles[0]).state is JobState.RUNNING
+        assert probe.status(handles[0]).state is JobState.RUNNING
         assert world.counts()["statuses"] == 2
         monkeypatch.setattr(startup_probe, "_FRESH", 0.0)
         world.crash(names[0])
-        assert lookout.status(handles[0]).state is JobState.FAILED
+        assert probe.status(handles[0]).state is JobState.FAILED
     assert world.counts()["status"] == 0

@@ -34,7 +34,7 @@ from tests.support.binder_contract import attempt_of, eventually
 from tests.support.guarded_broker import USER, GuardedBroker, guarded_broker
 from tests.support.guarded_flink import GuardedFlink
 from tests.support.https_proxy import HttpsProxy, https_proxy
-from tests.support.mosquitto_server import free_port
+from tests.support.real_server import free_port
 from tests.support.secret_search import Processes, Search
 from tests.support.spark_bench import JOBS, MqttFriend
 from tests.support.spark_server import SparkServer

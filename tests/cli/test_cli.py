@@ -185,7 +185,7 @@ def test_events_are_filtered(speck: Speck, two: str) -> None:
 def test_operations_are_listed_newest_first(
     speck: Speck, two: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("speck.client._OPERATIONS", 2)  # so that three need two requests
+    monkeypatch.setattr("speck.client._PAGE", 2)  # so that three need two requests
     other = tmp_path / "other.yaml"
     other.write_text(yaml_of("c t5 t6"))
     speck("apply", two, "-m", "the first")
@@ -278,10 +278,10 @@ def test_an_unreachable_server_is_reported(capsys: pytest.CaptureFixture[str]) -
     ("address", "words"),
     [
         ("nohost", "'nohost' is not the address of a server (expected http://HOST:PORT)"),
-        ("ftp://127.0.0.1:1", "is not a server's address"),
-        ("http://", "is not a server's address"),
-        ("http://a..b:1", "is not a server's address"),
-        ("http://[::1", "is not a server's address"),
+        ("ftp://127.0.0.1:1", "is not the address of a server"),
+        ("http://", "is not the address of a server"),
+        ("http://a..b:1", "is not the address of a server"),
+        ("http://[::1", "is not the address of a server"),
     ],
 )
 def test_malformed_server_addresses(speck: Speck, address: str, words: str) -> None:

@@ -14,7 +14,7 @@ from click.shell_completion import ShellComplete
 
 from speck.cli import cli
 from speck.cli.completion import PROGRAM, VARIABLE
-from tests.support.mosquitto_server import free_port
+from tests.support.real_server import free_port
 from tests.support.rest_server import RestServer, yaml_of
 from tests.support.speck_command import Speck
 from tests.support.terminal import Terminal, environment
@@ -99,7 +99,7 @@ def needs(shell: str) -> pytest.MarkDecorator:
         pytest.param(
             ("zsh", "-f", "-i"),
             "fpath=($HOME $fpath); autoload -Uz compinit; compinit -u -D; echo be''gun",
-            marks=needs("zsh"),
+            marks=[pytest.mark.engine, needs("zsh")],
         ),
     ],
 )

@@ -65,10 +65,10 @@ def test_the_counts_agree_and_the_printed_commands_stop_a_kept_demo(tmp_path: Pa
         output, printed = demo.communicate(timeout=TIMEOUT)
         commands = dict(line.split(":  ", 1) for line in printed.splitlines() if line.startswith("to "))
         assert demo.returncode == 0, printed
-        look = ["sh", "-c", f"{commands['to look at it']} --json"]
+        show = ["sh", "-c", f"{commands['to look at it']} --json"]
         # Those that the edit has just started are observed within ten seconds.
         states = eventually(
-            lambda: [job["state"] for job in json.loads(subprocess.check_output(look, cwd=ROOT))],
+            lambda: [job["state"] for job in json.loads(subprocess.check_output(show, cwd=ROOT))],
             lambda found: "unknown" not in found,
         )
         assert states == ["running"] * 17

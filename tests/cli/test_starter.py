@@ -18,7 +18,8 @@ from speck.cli import cli
 from speck.cli.init import starter_files, write_starter
 from speck.errors import LocalError, SpeckError
 from tests.support.binder_contract import eventually
-from tests.support.mosquitto_server import PROGRAM, MosquittoServer, free_port
+from tests.support.mosquitto_server import PROGRAM, MosquittoServer
+from tests.support.real_server import free_port
 from tests.support.spark_bench import MqttFriend
 from tests.support.spark_server import SparkServer
 from tests.support.terminal import command, environment, piped

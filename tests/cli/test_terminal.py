@@ -20,7 +20,7 @@ from speck.cli.watch import Observation, view
 from speck.client import Client
 from speck.errors import Rejected
 from tests.support.binder_contract import eventually
-from tests.support.mosquitto_server import free_port
+from tests.support.real_server import free_port
 from tests.support.rest_server import RestServer, rest_server, yaml_of
 from tests.support.served_process import served
 from tests.support.speck_command import Speck

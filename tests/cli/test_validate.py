@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from speck import cli
-from tests.support.mosquitto_server import free_port
+from tests.support.real_server import free_port
 from tests.support.rest_server import yaml_of
-from tests.support.speck_command import Said
+from tests.support.speck_command import Output
 
-Validate = Callable[..., Said]
+Validate = Callable[..., Output]
 
 
 @pytest.fixture
@@ -24,13 +24,13 @@ def validate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     (tmp_path / "work.py").write_text("def work(messages):\n    return messages\n")
     nowhere = f"http://127.0.0.1:{free_port()}"
 
-    def run(text: str, *arguments: str) -> Said:
+    def run(text: str, *arguments: str) -> Output:
         (tmp_path / "file.yaml").write_text(text)
         monkeypatch.setattr(sys, "argv", ["speck", "--server", nowhere, "validate", "file.yaml", *arguments])
         with pytest.raises(SystemExit) as ended:
             cli.main()
         captured = capsys.readouterr()
-        return Said(int(ended.value.code or 0), captured.out, captured.err)
+        return Output(int(ended.value.code or 0), captured.out, captured.err)
 
     return run
 

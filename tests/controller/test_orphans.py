@@ -89,8 +89,8 @@ def test_a_copy_that_may_be_of_another_store_is_told_and_not_taken_up(
     bench.round(4)
     assert numbers(world, "a") == [9]
     assert bench.job("a")["attempt"] == 1
-    told = "another SpecK has started" if owner else "the store does not name"
-    assert told in str(bench.job("a")["drift_message"])
+    reported = "another SpecK has started" if owner else "the store does not name"
+    assert reported in str(bench.job("a")["drift_message"])
 
 
 def test_a_second_copy_of_another_store_is_not_ended(bench: Bench, world: World) -> None:
@@ -107,12 +107,12 @@ def test_a_second_copy_of_another_store_is_not_ended(bench: Bench, world: World)
 def test_a_copy_in_the_wanted_form_is_taken_up_when_no_other_runs(bench: Bench, world: World) -> None:
     bench.apply(A)
     world.restart(ENGINE)
-    stray = intrude(bench)
+    orphan = intrude(bench)
     before = world.changes()
     bench.round(3)
     assert (world.changes(), numbers(world, "a")) == (before, [9])
     (record,) = bench.store.attempts("a")
-    assert (record.attempt.id, record.attempt.session, record.phase) == (stray.id, "speck-a", "running")
+    assert (record.attempt.id, record.attempt.session, record.phase) == (orphan.id, "speck-a", "running")
     assert (bench.job("a")["state"], bench.job("a")["drift"]) == ("running", None)
     said = [each["message"] for each in bench.queries.events() if each["kind"] == "started"]
     assert said[-1] == f"job 'a': attempt 9 was found at {ENGINE}, and adopted"
@@ -187,12 +187,12 @@ def test_after_an_old_backup_a_job_of_later_is_told_and_gives_way(bench: Bench, 
     bench.apply(A)
     pieces = b"".join(bench.queries.backup())
     bench.apply(A, B)
-    (stray,) = world.running("b")
+    (orphan,) = world.running("b")
     bring_back(bench, pieces)
     bench.round(3)
     assert numbers(world, "b") == [1]
     (said,) = [each["message"] for each in bench.queries.events() if each["kind"] == "stray"]
-    assert said.startswith(f"job 'b' is in no composition, and attempt {stray.attempt.id} of it runs at")
+    assert said.startswith(f"job 'b' is in no composition, and attempt {orphan.attempt.id} of it runs at")
     bench.apply(A, B)
     world.take_over(BROKER, "speck-b")
     assert numbers(world, "b") == [LEAP + 1]  # above all that there ever were

@@ -66,12 +66,12 @@ def handle_of(services: Services, job: Job) -> Handle:
 def await_healed(services: Services, job: Job, times: int) -> None:
     """Wait until the loop has seen the job at work again after so many drifts."""
 
-    def told(kind: str) -> int:
+    def reported(kind: str) -> int:
         return sum(
             each["kind"] == kind and each["job"] == job.job_name for each in services.queries.events(1000)
         )
 
-    eventually(lambda: (told("drift"), told("healed")), lambda seen: seen[1] >= times, PATIENCE)
+    eventually(lambda: (reported("drift"), reported("healed")), lambda seen: seen[1] >= times, PATIENCE)
     assert services.queries.job(job.job_name)["drift"] is None
 
 

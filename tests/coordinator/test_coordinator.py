@@ -28,8 +28,8 @@ ENGINE, OTHER, BROKER = "sc://e1:1", "sc://e2:1", "tcp://b1:1883"
 A, B, C = chain("a", "b", "c")
 
 
-def carry_out(coordinator: Coordinator, wanted: Composition) -> Operation:
-    operation, _ = coordinator.apply(wanted)
+def carry_out(coordinator: Coordinator, desired: Composition) -> Operation:
+    operation, _ = coordinator.apply(desired)
     assert operation.wait(30)
     return operation
 
@@ -89,9 +89,9 @@ def test_state_is_carried_unless_stateless(coordinator: Coordinator, world: Worl
     fresh = make_job("f", "x", "y", upgrade="stateless")
     carry_out(coordinator, composition(A, fresh))
     carry_out(coordinator, composition(replace(A, trigger="1 second"), replace(fresh, trigger="1 second")))
-    (kept,), (renewed,) = world.running("a"), world.running("f")
-    assert kept.attempt.number == 2
-    assert kept.attempt.state is not None
+    (retained,), (renewed,) = world.running("a"), world.running("f")
+    assert retained.attempt.number == 2
+    assert retained.attempt.state is not None
     assert renewed.attempt.state is None
 
 
@@ -241,8 +241,8 @@ def test_a_stateless_job_goes_to_another_kind_of_engine_and_back(
     here = replace(A, upgrade="stateless")
     there = replace(here, engine="flink", spe_address="http://e3:1/", entry_class="Forward")
     carry_out(coordinator, composition(A))
-    for wanted, address in ((there, "http://e3:1/"), (here, ENGINE)):
-        assert outcome(carry_out(coordinator, composition(wanted))) == {"a": ("move", "done")}
+    for desired, address in ((there, "http://e3:1/"), (here, ENGINE)):
+        assert outcome(carry_out(coordinator, composition(desired))) == {"a": ("move", "done")}
         assert world.where() == {"a": address}
     assert world.running("a")[0].attempt.state is None
     # A stateful job goes on from its own state, not from that of before the way out.

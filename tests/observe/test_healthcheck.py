@@ -14,7 +14,8 @@ from speck.core.runtime import Checkup, Complaint
 from speck.errors import OutcomeUnknown
 from speck.observe.healthcheck import clock_complaint, examine
 from tests.support.examples import one_site
-from tests.support.mosquitto_server import MosquittoServer, free_port
+from tests.support.mosquitto_server import MosquittoServer
+from tests.support.real_server import free_port
 from tests.support.rest_server import RestServer, rest_server
 from tests.support.speck_command import Speck
 

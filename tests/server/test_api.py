@@ -114,15 +114,15 @@ def test_operations_are_told_from_before_the_server_was_started(tmp_path: Path) 
         hold = rest.world.hold("submit")
         begun = post(rest, yaml_of("a t3 t9", "c t4 t5")).json()
         assert hold.reached.wait(60)
-        told = get(rest, "/operations")
+        reported = get(rest, "/operations")
         hold.release()
-        assert [each["composition"] for each in told] == ["demo", "other", "demo", "demo", "demo"]
-        assert (told[0]["id"], told[0]["state"]) == (begun["id"], "running")
-        assert told[0]["counts"]["running"] >= 1
-        assert [each["message"] for each in told[2:]] == ["the 2.", "the 1.", "the 0."]
-        assert (told[2]["counts"], "actions" in told[2]) == ({"done": 1}, False)
-        page = get(rest, f"/operations?composition=demo&limit=2&before={told[2]['id']}")
-        assert page == told[3:]
+        assert [each["composition"] for each in reported] == ["demo", "other", "demo", "demo", "demo"]
+        assert (reported[0]["id"], reported[0]["state"]) == (begun["id"], "running")
+        assert reported[0]["counts"]["running"] >= 1
+        assert [each["message"] for each in reported[2:]] == ["the 2.", "the 1.", "the 0."]
+        assert (reported[2]["counts"], "actions" in reported[2]) == ({"done": 1}, False)
+        page = get(rest, f"/operations?composition=demo&limit=2&before={reported[2]['id']}")
+        assert page == reported[3:]
         assert get(rest, "/operations?limit=1") != []
         assert get(rest, "/operations?composition=nothing") == []
         assert requests.get(f"{rest.url}/operations?limit=0", timeout=30).status_code == 422

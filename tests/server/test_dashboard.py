@@ -296,10 +296,10 @@ def test_who_comes_back_several_times_at_once_follows_once(
     page.open()
     page.one(".live", "live")
     page.run(script("watch_following"))
-    told = page.run("return window.asked()")
+    reported = page.run("return window.asked()")
     back = "dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }));"
     page.run(3 * back)
-    page.until(lambda: page.run("return window.asked()") >= told + 3, "it to ask again")
+    page.until(lambda: page.run("return window.asked()") >= reported + 3, "it to ask again")
     deploy(rest, composition("late B raw all"))
     page.job_is("late", "running")
     following = rest.app.extensions["live"]

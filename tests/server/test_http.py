@@ -269,7 +269,7 @@ def test_a_line_between_chunks_that_does_not_end(server: RestServer) -> None:
 
 
 def test_what_a_stranger_sends_is_not_kept() -> None:
-    for who, kept in (("right", 300_000), ("wrong", 0)):
+    for who, retained in (("right", 300_000), ("wrong", 0)):
         for framing in (b"Content-Length: 300000\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n493e0\r\n"):
             head = f"POST /jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {who}\r\n"
             arrival = StrictParser(lambda header: header == "Bearer right", Adjustments())
@@ -277,7 +277,7 @@ def test_what_a_stranger_sends_is_not_kept() -> None:
                 while part and not arrival.completed:
                     part = part[arrival.received(part) :]
             assert (arrival.completed, arrival.error) == (True, None)
-            assert len(arrival.get_body_stream().read()) == int(arrival.headers["CONTENT_LENGTH"]) == kept
+            assert len(arrival.get_body_stream().read()) == int(arrival.headers["CONTENT_LENGTH"]) == retained
 
 
 # --- slow, half-closed and many clients

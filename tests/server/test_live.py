@@ -30,7 +30,7 @@ SITES = Inventory({"A": one_site("A", "sc://e1:15002", "tcp://b1:1883", slots=4)
 Values = dict[str, dict[str, int]]
 
 
-def told(feed: Feed, since: int) -> tuple[bool, dict[tuple[str, str], Any]]:
+def reported(feed: Feed, since: int) -> tuple[bool, dict[tuple[str, str], Any]]:
     news = feed.news(since)
     return news.whole, {(kind, name): data for kind, name, data in map(json.loads, news.items)}
 
@@ -41,7 +41,7 @@ def told(feed: Feed, since: int) -> tuple[bool, dict[tuple[str, str], Any]]:
 def test_who_knows_nothing_is_told_everything() -> None:
     feed = Feed()
     feed.put("job", {"a": 1, "b": 2})
-    assert told(feed, 0) == (True, {("job", "a"): 1, ("job", "b"): 2})
+    assert reported(feed, 0) == (True, {("job", "a"): 1, ("job", "b"): 2})
 
 
 def test_who_knows_a_version_is_told_what_changed_after_it() -> None:
@@ -50,8 +50,8 @@ def test_who_knows_a_version_is_told_what_changed_after_it() -> None:
     known = feed.version
     feed.put("job", {"a": 1, "c": 3})
     feed.put("site", {"a": 1})
-    assert told(feed, known) == (False, {("job", "b"): None, ("job", "c"): 3, ("site", "a"): 1})
-    assert told(feed, feed.version) == (False, {})
+    assert reported(feed, known) == (False, {("job", "b"): None, ("job", "c"): 3, ("site", "a"): 1})
+    assert reported(feed, feed.version) == (False, {})
 
 
 def test_what_is_as_it_was_is_no_news() -> None:
@@ -66,10 +66,10 @@ def test_who_knows_too_little_begins_anew() -> None:
     feed = Feed(most_gone=2)
     feed.put("job", dict.fromkeys("abcd", 1))
     known = feed.version
-    for left in ("bcd", "cd", "d"):
-        feed.put("job", dict.fromkeys(left, 1))
-    assert told(feed, known) == (True, {("job", "d"): 1})
-    assert told(feed, feed.version + 1)[0]
+    for names in ("bcd", "cd", "d"):
+        feed.put("job", dict.fromkeys(names, 1))
+    assert reported(feed, known) == (True, {("job", "d"): 1})
+    assert reported(feed, feed.version + 1)[0]
 
 
 @property_test
@@ -79,10 +79,10 @@ def test_who_knows_too_little_begins_anew() -> None:
     some.lists(some.booleans(), min_size=12, max_size=12),
 )
 def test_however_often_one_looks_one_ends_with_what_is(
-    states: list[dict[str, int]], most_gone: int, looks: list[bool]
+    states: list[dict[str, int]], most_gone: int, observations: list[bool]
 ) -> None:
     feed, seen, since = Feed(most_gone=most_gone), dict[tuple[str, str], Any](), 0
-    for state, looked in zip(states, looks, strict=False):
+    for state, looked in zip(states, observations, strict=False):
         feed.put("job", state)
         if looked or state is states[-1]:
             news = feed.news(since)
@@ -90,8 +90,8 @@ def test_however_often_one_looks_one_ends_with_what_is(
             seen |= {(kind, name): data for kind, name, data in map(json.loads, news.items)}
             since = news.version
     if states:
-        kept = {key: data for key, data in seen.items() if data is not None}
-        assert kept == {("job", name): data for name, data in states[-1].items()}
+        retained = {key: data for key, data in seen.items() if data is not None}
+        assert retained == {("job", name): data for name, data in states[-1].items()}
 
 
 def test_lines_of_the_log_sort_as_they_came() -> None:
@@ -113,7 +113,7 @@ def test_what_cannot_be_looked_at_is_told_and_keeps_nothing_else() -> None:
     assert watcher.has_read.wait(60)
     watcher.end()
     watcher.join()
-    assert told(feed, 0)[1] == {("trouble-jobs", "jobs"): "the store is gone", ("site", "A"): 1}
+    assert reported(feed, 0)[1] == {("trouble-jobs", "jobs"): "the store is gone", ("site", "A"): 1}
 
 
 # --- over HTTP
@@ -174,8 +174,8 @@ def test_all_is_told_first_and_then_what_changes(tmp_path: Path) -> None:
             operation = apply(rest, "a t0 t1", "b t1 t2")
             event = gather(events, "job", "b")
             assert (event["whole"], event["found"]["composition"]) == (False, "demo")
-            told = [each for each in event["items"] if each[0] == "job"]
-            assert [name for _, name, _ in told] == ["b"]
+            reported = [each for each in event["items"] if each[0] == "job"]
+            assert [name for _, name, _ in reported] == ["b"]
         with following(rest) as events:
             assert gather(events, "action", f"{operation['id']} b")["found"]["state"] == "done"
 

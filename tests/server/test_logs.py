@@ -160,8 +160,8 @@ def test_the_log_of_an_apply(tmp_path: Path) -> None:
             (asked,) = (each for each in written if each.get("call") == call and each.get("job") == job)
             assert (own | {"attempt": started["attempt"], "level": "debug"}).items() <= asked.items()
     # Every call is the operation's but the loop's looks, and says of which job it is, if of one.
-    looks = {each["call"] for each in written if "call" in each and "operation" not in each}
-    assert looks == {"statuses", "close"}
+    observations = {each["call"] for each in written if "call" in each and "operation" not in each}
+    assert observations == {"statuses", "close"}
     assert {"check", "submit", "fence"} <= {each.get("call") for each in written if each.get("job") == "a"}
     rounds = [each for each in written if each.get("call") == "statuses"]
     assert not [each for each in rounds if "operation" in each]

@@ -43,8 +43,8 @@ async def read(url: str, number: int, all_there: asyncio.Barrier, seen: Counter[
     host, _, port = urlsplit(url).netloc.partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     await all_there.wait()
-    for turn in range(ROUNDS):
-        path = PATHS[(number + turn) % len(PATHS)]
+    for step in range(ROUNDS):
+        path = PATHS[(number + step) % len(PATHS)]
         writer.write(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
         head = await reader.readuntil(b"\r\n\r\n")
         status, *fields = head.decode().split("\r\n")

@@ -74,7 +74,7 @@ def post(rest: RestServer, text: str) -> dict[str, Any]:
     return found
 
 
-def look_round(rest: RestServer) -> None:
+def observe_once(rest: RestServer) -> None:
     """One round of the loop, and the end of what it began."""
     rest.coordinator.reconciler.round()
     eventually(rest.coordinator.operations.running, lambda running: not running)
@@ -88,23 +88,23 @@ def busy_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestServe
         rest.world.fail("submit", Rejected("no", address=ENGINE), name="b")
         assert post(rest, TWO)["state"] == "failed"
         assert post(rest, TWO)["state"] == "succeeded"
-        look_round(rest)
+        observe_once(rest)
         rest.world.crash("a")
-        look_round(rest)
+        observe_once(rest)
         rest.world.metrics["a"] = JobMetrics(
             time.time(), input_rate=5.0, output_rate=4.0, waiting=3, batch_duration_ms=200.0
         )
         for _ in range(2):
-            look_round(rest)
+            observe_once(rest)
         scrape(rest)
         eventually(lambda: "speck_job_waiting_messages{" in scrape(rest), bool)
         rest.world.crash("b", state=JobState.FINISHED)
-        look_round(rest)
+        observe_once(rest)
         yield rest
 
 
-@pytest.fixture(name="told", scope="module")
-def told_fixture(busy: RestServer) -> Families:
+@pytest.fixture(name="reported", scope="module")
+def reported_fixture(busy: RestServer) -> Families:
     """The metrics of a busy server."""
     return families(scrape(busy))
 
@@ -114,9 +114,9 @@ def told_fixture(busy: RestServer) -> Families:
 
 def test_names_and_units_are_as_prometheus_has_them(busy: RestServer) -> None:
     text = scrape(busy)
-    told = families(text)
+    reported = families(text)
     helped = set(re.findall(r"^# HELP (\S+) \S", text, re.MULTILINE))
-    for name, family in told.items():
+    for name, family in reported.items():
         assert family.documentation, f"{name} has no help"
         if not name.startswith("speck_"):
             continue
@@ -125,11 +125,11 @@ def test_names_and_units_are_as_prometheus_has_them(busy: RestServer) -> None:
         assert not re.search(r"_(ms|milliseconds|minutes|kilobytes|mb|percent)\b", name), name
         if family.type == "histogram":
             assert name.endswith("_seconds"), name
-    assert len(told) == len(set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)))
+    assert len(reported) == len(set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)))
 
 
-def test_a_histogram_s_parts_agree(told: Families) -> None:
-    found = [each for each in told.values() if each.type == "histogram"]
+def test_a_histogram_s_parts_agree(reported: Families) -> None:
+    found = [each for each in reported.values() if each.type == "histogram"]
     assert len(found) == 4
     for family in found:
         parts: dict[tuple[str, ...], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -158,13 +158,13 @@ def test_promtool_finds_no_fault(busy: RestServer) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_labels_hold_no_text_of_anybody(told: Families) -> None:
+def test_labels_hold_no_text_of_anybody(reported: Families) -> None:
     """What may be anything, a message or a path, would make a new series of each."""
     allowed = {
         *("action", "address", "binder", "call", "composition", "drift", "error", "job", "kind", "le"),
         *("method", "outcome", "part", "route", "site", "state", "status", "version", "wanted"),
     }
-    mine = [each for name, each in told.items() if name.startswith("speck_")]
+    mine = [each for name, each in reported.items() if name.startswith("speck_")]
     assert {label for each in mine for sample in each.samples for label in sample.labels} <= allowed
 
 
@@ -287,8 +287,8 @@ def test_rates_that_are_old_are_not_told(tmp_path: Path) -> None:
 
 
 def test_series_of_single_jobs_are_bounded() -> None:
-    told = {"observed": 9.0, "input_rate": 1.0, "output_rate": 1.0, "waiting": 1, "work_seconds": 1.0}
-    jobs = [{"composition": "c", "job_name": f"j{number}", **told} for number in range(MOST_JOBS + 50)]
+    reported = {"observed": 9.0, "input_rate": 1.0, "output_rate": 1.0, "waiting": 1, "work_seconds": 1.0}
+    jobs = [{"composition": "c", "job_name": f"j{number}", **reported} for number in range(MOST_JOBS + 50)]
     assert [len(family.samples) for family in _rates(jobs, {}, oldest=0.0)] == [MOST_JOBS] * 4
 
 
@@ -313,15 +313,15 @@ def test_a_call_that_gives_no_answer_is_counted_each_time(tmp_path: Path) -> Non
 # --- what is shipped with it
 
 
-def names(told: Families) -> set[str]:
+def names(reported: Families) -> set[str]:
     """Every name by which a series can be asked for."""
     found = set()
-    for name, family in told.items():
+    for name, family in reported.items():
         suffixes = {"counter": ("_total",), "histogram": HISTOGRAM, "info": ("_info",)}.get(
             family.type, ("",)
         )
         found |= {name + suffix for suffix in suffixes}
-    return found | {sample.name for family in told.values() for sample in family.samples}
+    return found | {sample.name for family in reported.values() for sample in family.samples}
 
 
 def asked_for(expression: str) -> set[str]:
@@ -349,33 +349,33 @@ def expressions() -> list[str]:
     return panels + [rule["expr"] for rule in rules]
 
 
-def test_dashboard_and_alerts_ask_for_what_there_is(told: Families) -> None:
-    known = names(told) | {"up"}
+def test_dashboard_and_alerts_ask_for_what_there_is(reported: Families) -> None:
+    known = names(reported) | {"up"}
     found = expressions()
     assert len(found) > 20
     for expression in found:
         assert asked_for(expression), f"{expression!r} asks for nothing"
         assert asked_for(expression) <= known, expression
         for name in asked_for(expression) - {"up"}:
-            values = values_of(told, name)
+            values = values_of(reported, name)
             assert labels_of(expression) <= values.keys() | {"instance"}, f"{name} in {expression}"
-            for label, wanted in re.findall(r'([a-z_]+)\s*=\s*"([^"]*)"', expression):
-                assert wanted in values[label], f"{name} in {expression}"
+            for label, desired in re.findall(r'([a-z_]+)\s*=\s*"([^"]*)"', expression):
+                assert desired in values[label], f"{name} in {expression}"
 
 
-def values_of(told: Families, name: str) -> dict[str, set[str]]:
+def values_of(reported: Families, name: str) -> dict[str, set[str]]:
     """The labels of a metric, and the values that each has."""
     found: dict[str, set[str]] = defaultdict(set)
-    for sample in (each for family in told.values() for each in family.samples if each.name == name):
+    for sample in (each for family in reported.values() for each in family.samples if each.name == name):
         for label, labelled in sample.labels.items():
             found[label].add(labelled)
     return found
 
 
-def test_dashboard_shows_every_metric_of_speck(told: Families) -> None:
+def test_dashboard_shows_every_metric_of_speck(reported: Families) -> None:
     asked = {name for expression in expressions() for name in asked_for(expression)}
     bare = {re.sub(r"_(bucket|sum|count|total|info)\Z", "", name) for name in asked}
-    assert {name for name in told if name.startswith("speck_")} <= bare | {"speck_build_info"}
+    assert {name for name in reported if name.startswith("speck_")} <= bare | {"speck_build_info"}
 
 
 def test_dashboard_can_be_imported() -> None:
@@ -416,7 +416,7 @@ def row(name: str, family: Metric) -> str:
     return f"| `{name}{suffix}` | {family.type} | {listed} | {family.documentation} |"
 
 
-def test_the_page_of_the_docs_lists_every_metric(told: Families) -> None:
-    wanted = [row(name, told[name]) for name in sorted(told) if name.startswith("speck_")]
+def test_the_page_of_the_docs_lists_every_metric(reported: Families) -> None:
+    desired = [row(name, reported[name]) for name in sorted(reported) if name.startswith("speck_")]
     listed = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `speck_")]
-    assert listed == wanted
+    assert listed == desired

@@ -195,15 +195,15 @@ def test_who_is_struck_off_is_out_at_once_and_who_is_added_is_in(door: Door) -> 
         door.ask("GET", "/live", token) as live,
         door.ask("GET", progress, token, stream=True) as followed,
     ):
-        told = [each.iter_lines(chunk_size=1) for each in (live, followed)]
-        assert all(map(next, told))
+        reported = [each.iter_lines(chunk_size=1) for each in (live, followed)]
+        assert all(map(next, reported))
         remove_owner(door.tokens, "ben")
         assert door.ask("GET", "/jobs", token).status_code == 401
         door.served.go()
         # A stream would go on with its next beat (10 s) and the end of the operation.
-        assert not [line for line in told[1] if b"succeeded" in line]
+        assert not [line for line in reported[1] if b"succeeded" in line]
         beats = 0  # of before, on a busy machine
-        for line in told[0]:
+        for line in reported[0]:
             beats += b'"items":[]' in line
             assert beats < 4, "it goes on"
     assert b"succeeded" in door.ask("GET", progress, door.anna).content  # it has ended

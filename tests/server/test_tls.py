@@ -200,18 +200,18 @@ def test_many_clients_at_once(secured: Secured) -> None:
     context = ssl.create_default_context(cafile=secured.ca)
     request = b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
-    async def client(turns: int) -> int:
+    async def client(times: int) -> int:
         reader, writer = await asyncio.open_connection("127.0.0.1", secured.port, ssl=context)
-        writer.write(request * turns)
+        writer.write(request * times)
         sizes = set()
-        for _ in range(turns):
+        for _ in range(times):
             head = await reader.readuntil(b"\r\n\r\n")
             (length,) = re.findall(rb"content-length: (\d+)", head.lower())
             sizes.add(len(json.loads(await reader.readexactly(int(length)))["paths"]))
         writer.close()
         await writer.wait_closed()
         assert len(sizes) == 1
-        return turns
+        return times
 
     async def clients() -> list[int]:
         return await asyncio.gather(*(client(5) for _ in range(CLIENTS)))
@@ -275,7 +275,7 @@ def test_an_operation_is_followed_over_tls(secured: Secured) -> None:
 def test_a_certificate_is_renewed_while_the_server_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("speck.server.tls._LOOK_AGAIN", 0.0)
+    monkeypatch.setattr("speck.server.tls._CHECK_PERIOD", 0.0)
     ca, key = certificate(tmp_path, "server")
     with rest_server(tmp_path, certificate=Certificate(ca, key)) as rest:
         new, new_key = certificate(tmp_path, "new")

@@ -127,9 +127,9 @@ def test_harm_to_a_closed_store_is_told_and_nothing_is_touched(
 ) -> None:
     copy = harmed(closed, tmp_path / "copy", name, harm)
     before = {path.name: path.stat().st_size for path in copy.glob("*.ldb")}
-    with pytest.raises(StoreDamaged, match=r"is damaged: .*speck store repair") as told:
+    with pytest.raises(StoreDamaged, match=r"is damaged: .*speck store repair") as reported:
         Store(copy)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(reported.value)
     assert before.items() <= {path.name: path.stat().st_size for path in copy.glob("*.ldb")}.items()
 
 
@@ -188,12 +188,12 @@ def test_record_that_makes_no_sense_is_named_and_the_rest_is_served(rest: RestSe
 def test_read_that_fails_holds_nothing_up(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     store._database.write([(b"composition/a", b"{"), (b"composition/b", b"{")])
-    with pytest.raises(StoreDamaged) as told:
+    with pytest.raises(StoreDamaged) as reported:
         store.heads()
     closing = threading.Thread(target=store.close, daemon=True)
     closing.start()
     closing.join(30)
-    assert not closing.is_alive(), told
+    assert not closing.is_alive(), reported
 
 
 # --- no room
@@ -225,9 +225,9 @@ def test_full_disk_is_told_and_nothing_written_is_lost(tmp_path: Path) -> None:
 def test_server_with_a_full_disk_answers_reads_and_refuses_the_rest(rest: RestServer) -> None:
     rest.client.apply(yaml_of("a t0 t1", "b t1 t2").encode(), "demo", wait=30)
     with full_disk(64):
-        with pytest.raises(RequestRefused, match="the disk is full") as told:
+        with pytest.raises(RequestRefused, match="the disk is full") as reported:
             rest.client.apply(yaml_of("a t0 t9").encode(), "demo", wait=30)
-        assert told.value.status == 507
+        assert reported.value.status == 507
         assert [each["state"] for each in rest.client.jobs()] == ["running", "running"]
         alive = requests.get(f"{rest.url}/healthz", timeout=30)
         assert (alive.status_code, "the disk is full" in alive.json()["store"]) == (200, True)
@@ -268,7 +268,7 @@ def test_disk_that_fills_during_an_operation_ends_it_and_blocks_nothing(rest: Re
 
 
 def test_of_two_operations_whose_end_was_not_stored_the_last_is_gone_on_with(tmp_path: Path) -> None:
-    world, wanted = World(), {"a": make_job("a", "t0", "t1")}
+    world, desired = World(), {"a": make_job("a", "t0", "t1")}
     write_code(tmp_path)
     with Store(tmp_path / "store") as store:
         begun = [
@@ -277,14 +277,14 @@ def test_of_two_operations_whose_end_was_not_stored_the_last_is_gone_on_with(tmp
         ]
         with store.transaction() as transaction:
             for operation in begun:
-                transaction.put_revision(Revision("traffic", operation.revision, 1.0, wanted))
+                transaction.put_revision(Revision("traffic", operation.revision, 1.0, desired))
                 transaction.put_operation(operation.id, operation.to_dict())
             transaction.put_head(Head("traffic", 2))
             transaction.put_job(JobRecord("a", "traffic"))
         coordinator = build(
             store, double_kinds(world), settings=Settings(roots=(tmp_path,), period=0)
         ).coordinator
-        coordinator.artifacts.keep(wanted.values())
+        coordinator.artifacts.keep(desired.values())
         coordinator.start()
         coordinator.close()
         assert [(each["state"], each["error"]) for each in store.operations()] == [
@@ -296,9 +296,9 @@ def test_of_two_operations_whose_end_was_not_stored_the_last_is_gone_on_with(tmp
 
 def test_code_that_finds_no_room_is_told_and_leaves_nothing(rest: RestServer) -> None:
     (rest.root / "work.py").write_text("def work(messages):\n    return messages  # " + "and so on " * 20)
-    with full_disk(64), pytest.raises(RequestRefused, match="code of job 'a' cannot be stored") as told:
+    with full_disk(64), pytest.raises(RequestRefused, match="code of job 'a' cannot be stored") as reported:
         rest.client.apply(yaml_of("a t0 t1").encode(), "demo", wait=30)
-    assert told.value.status == 507
+    assert reported.value.status == 507
     assert not list((rest.coordinator.store.directory / "artifacts").glob("*/*"))
     assert rest.client.apply(yaml_of("a t0 t1").encode(), "demo", wait=30)["state"] == "succeeded"
 

@@ -73,8 +73,8 @@ def queries(services: Services) -> Queries:
     return services.queries
 
 
-def carry_out(coordinator: Coordinator, wanted: Composition, **why: str) -> Operation:
-    operation, _ = coordinator.apply(wanted, **why)  # type: ignore[arg-type]
+def carry_out(coordinator: Coordinator, desired: Composition, **why: str) -> Operation:
+    operation, _ = coordinator.apply(desired, **why)  # type: ignore[arg-type]
     assert operation.wait(30)
     return operation
 
@@ -226,10 +226,10 @@ def test_rollback_to_code_that_is_kept_no_more_is_refused(
 ) -> None:
     carry_out(coordinator, composition(A, B))
     (running, _) = world.running()
-    kept = Path(running.job.job_path)
+    retained = Path(running.job.job_path)
     carry_out(coordinator, composition(B))
     (tmp_path / "jobs.py").write_text("something else")
-    kept.unlink() if harm == "gone" else kept.write_text("harmed")
+    retained.unlink() if harm == "gone" else retained.write_text("harmed")
     calls = world.changes()
     for call in (coordinator.plan_rollback, coordinator.rollback):
         with pytest.raises(InvalidInput, match=r"the code of job_path 'jobs.py' in that revision \(\w{12}\)"):
@@ -269,16 +269,16 @@ def test_history_is_bounded_and_keeps_what_runs(begin: Callable[..., Services], 
     coordinator, queries = services.coordinator, services.queries
     other = make_job("o", "x", "y", job_path="other.py", code_hash=code_hash("other.py"))
     carry_out(coordinator, composition(A, other))
-    (kept,) = (Path(each.job.job_path) for each in world.running("o"))
+    (retained,) = (Path(each.job.job_path) for each in world.running("o"))
     for number in range(2, 8):
-        wanted = [replace(B, arguments={"k": number})] + [other] * (number < 4)
-        carry_out(coordinator, composition(A, *wanted))
+        desired = [replace(B, arguments={"k": number})] + [other] * (number < 4)
+        carry_out(coordinator, composition(A, *desired))
     # A runs the form of the first revision, so that one stays; of the others the last three.
     assert [each["number"] for each in queries.revisions("traffic")] == [1, 5, 6, 7]
-    assert kept.exists()
+    assert retained.exists()
     carry_out(coordinator, composition(replace(A, trigger="1 second")))
     assert [each["number"] for each in queries.revisions("traffic")] == [6, 7, 8]
-    assert not kept.parent.exists()
+    assert not retained.parent.exists()
     assert len(coordinator.store.operations()) == 4
     assert len(coordinator.store.events(100)) == 10
     begin()

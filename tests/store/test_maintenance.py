@@ -106,8 +106,8 @@ def test_coordinator_goes_on_from_a_backup(rest: RestServer, tmp_path: Path) -> 
         assert rest.world.broker("tcp://b1:1883").fences["speck-a"] == 2 + LEAP
         coordinator.close()
     rest.world.violations.clear()  # the stray copy: it ends at the fence, as it is observed
-    (stray,) = (each for each in rest.world.running("a") if each.attempt.number == 2)
-    assert stray.job.trigger == "1 seconds"
+    (orphan,) = (each for each in rest.world.running("a") if each.attempt.number == 2)
+    assert orphan.job.trigger == "1 seconds"
 
 
 def test_all_kinds_of_records_are_known_to_check(tmp_path: Path) -> None:
@@ -160,9 +160,9 @@ def test_restore_of_what_is_no_whole_backup_leaves_nothing(
 ) -> None:
     records = _sample(tmp_path)
     data = b"".join(archive(records, tmp_path / "store", 1.0, "x"))
-    with pytest.raises(StoreError, match=words) as told:
+    with pytest.raises(StoreError, match=words) as reported:
         restore(io.BytesIO(harm(data)), "file", tmp_path / "again")
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(reported.value)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["store"]
 
 

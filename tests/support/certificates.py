@@ -38,9 +38,9 @@ class Authority:
         self._authority.cert_pem.write_to_path(self.file)
 
     def certificate(self, name: str, *identities: str, days: int = 2, rsa: bool = False) -> Certificate:
-        """A certificate for these names or addresses; valid for so many days, over for negative ones.
+        """A certificate for these names or addresses, valid for ``days``; expired if ``days`` is negative.
 
-        Its key is one of elliptic curves, or of ``rsa``, as Flink's default cipher suites want it.
+        Its key is one of elliptic curves, or of ``rsa``, which Flink's default cipher suites require.
         """
         now = datetime.datetime.now(datetime.UTC)
         made = self._authority.issue_cert(
@@ -57,7 +57,7 @@ class Authority:
         return paths
 
     def stores(self, certificate: Certificate) -> tuple[Path, Path]:
-        """The same for Java: a PKCS#12 file of a certificate with its key, and one of who is trusted."""
+        """PKCS#12 files for Java: one of a certificate with its key, one of the trusted authority."""
         key = load_pem_private_key(certificate.key.read_bytes(), None)
         own = load_pem_x509_certificate(certificate.file.read_bytes())
         trusted = load_pem_x509_certificate(self.file.read_bytes())

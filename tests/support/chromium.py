@@ -46,7 +46,7 @@ _NAMED = frozenset(
 
 
 def missing() -> str:
-    """Why no browser can be started; empty when one can."""
+    """The reason why no browser can be started; empty if one can."""
     if not any(map(shutil.which, _BROWSERS)):
         return "Chromium is not installed (apt-get install chromium)"
     return "" if shutil.which("chromedriver") else "no chromedriver (apt-get install chromium-driver)"
@@ -76,20 +76,20 @@ def chrome_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]
 
 @dataclass(frozen=True)
 class Page:
-    """The dashboard of one server in the browser.  Waits for what it is asked for."""
+    """The dashboard of one server in the browser; its methods wait for the elements that they use."""
 
     chrome: Chrome
     url: str
 
     def open(self, view: str = "", width: int = 1440, height: int = 900) -> Page:
-        """Load the page anew, with nothing left of another test's."""
+        """Load the page again, without the state of another test."""
         self.size(width, height)
         self.chrome.get("about:blank")
         self.chrome.get(f"{self.url}/{view}")
         return self
 
     def size(self, width: int, height: int) -> None:
-        """Let the page have this size, px."""
+        """Set the size of the page, px."""
         self._command(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -99,9 +99,9 @@ class Page:
         )
 
     def media(self, **features: str) -> None:
-        """Let the reader prefer something, such as ``prefers_color_scheme="dark"``."""
-        wanted = [{"name": name.replace("_", "-"), "value": value} for name, value in features.items()]
-        self._command("Emulation.setEmulatedMedia", features=wanted)
+        """Set preferences of the reader, such as ``prefers_color_scheme="dark"``."""
+        preferences = [{"name": name.replace("_", "-"), "value": value} for name, value in features.items()]
+        self._command("Emulation.setEmulatedMedia", features=preferences)
 
     def _command(self, command: str, **arguments: Any) -> None:
         self.chrome.execute_cdp_cmd(command, arguments)
@@ -116,7 +116,7 @@ class Page:
             self._command("Page.removeScriptToEvaluateOnNewDocument", **made)
 
     def until(self, condition: Callable[[], Any], what: str) -> Any:
-        """What a condition answers once it holds; elements may come and go meanwhile."""
+        """Wait for a condition and return its value; elements may come and go meanwhile."""
         wait = WebDriverWait(self.chrome, PATIENCE, 0.05, ignored_exceptions=[StaleElementReferenceException])
         try:
             return wait.until(lambda _: condition(), what)
@@ -152,15 +152,15 @@ class Page:
         self.until(lambda: text in self.text(), f"the page to show {text!r}")
 
     def text(self) -> str:
-        """All that is shown."""
+        """The visible text."""
         return self.chrome.find_element(By.TAG_NAME, "body").text
 
     def run(self, script: str, *arguments: Any) -> Any:
-        """What a script in the page returns."""
+        """Run a script in the page and return its value."""
         return self.chrome.execute_script(script, *arguments)
 
     def ask(self, script: str, *arguments: Any) -> Any:
-        """What an asynchronous function's body in the page returns."""
+        """Run the body of an asynchronous function in the page and return its value."""
         self.chrome.set_script_timeout(PATIENCE)
         return self.chrome.execute_async_script(
             f"const done = arguments[arguments.length - 1]; const given = arguments;"
@@ -177,17 +177,17 @@ class Page:
         return self.one(f'[data-job="{name}"]')
 
     def job_is(self, name: str, word: str) -> None:
-        """Wait until the graph says this of a job, in its label or in its class."""
+        """Wait until the label or the class of a job in the graph contains a word."""
 
-        def said() -> bool:
+        def shown() -> bool:
             element = self.job(name)
-            told = f"{element.get_attribute('aria-label')} {element.get_attribute('class')}"
-            return word in told
+            shown = f"{element.get_attribute('aria-label')} {element.get_attribute('class')}"
+            return word in shown
 
-        self.until(said, f"job {name} to be {word!r}")
+        self.until(shown, f"job {name} to be {word!r}")
 
     def complaints(self) -> list[str]:
-        """What the browser has complained of since it was asked last: errors of scripts, of the policy."""
+        """The messages of the browser since the last call: errors of scripts and of the content policy."""
         return [
             each["message"]
             for each in self.chrome.get_log("browser")  # type: ignore[no-untyped-call]
@@ -195,10 +195,10 @@ class Page:
         ]
 
     def nameless(self) -> list[str]:
-        """What a reader of screens is told of and given no name for, though it should have one: the roles."""
+        """The roles of the elements that a screen reader announces without the name that they should have."""
         self._command("Accessibility.enable")
         tree = self.chrome.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
         self._command("Accessibility.disable")
         seen = [each for each in tree if not each["ignored"] and each["role"]["value"] in _NAMED]
-        assert seen, "nothing is told"
+        assert seen, "the accessibility tree is empty"
         return [each["role"]["value"] for each in seen if not each.get("name", {}).get("value", "").strip()]

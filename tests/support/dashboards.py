@@ -80,18 +80,18 @@ def deploy(rest: RestServer, text: str, message: str = "") -> dict[str, Any]:
 
 
 def observe(rest: RestServer) -> None:
-    """Have the engines asked now, as a round of the loop does."""
+    """Observe the engines now, as the reconciler does each round."""
     rest.coordinator.observer.observe(rest.coordinator.deployments.snapshots()[0].deployed())
 
 
 def fail(rest: RestServer, job: str, reason: str = "it crashed") -> None:
-    """Have a job fail, and the engines asked."""
+    """Let a job fail, and observe the engines."""
     rest.world.crash(job, reason, state=JobState.FAILED)
     observe(rest)
 
 
 def paste(page: Page, text: str) -> None:
-    """Put a text into the form for changes, as a paste does, and ask for its plan."""
+    """Paste a text into the form for changes, and ask for its plan."""
     page.one("textarea")
     page.run(
         """const area = document.querySelector("textarea");
@@ -107,11 +107,11 @@ def confirm(page: Page, button: str, word: str = "Apply") -> None:
 
 
 def press(page: Page, key: str) -> None:
-    """Press a key where the focus is."""
+    """Press a key at the focused element."""
     ActionChains(page.chrome).send_keys(key).perform()
 
 
 def enter(page: Page, token: str) -> None:
-    """Show a token in the dialog that asks for one."""
+    """Enter a token in the dialog that asks for one."""
     page.one("dialog input").send_keys(token)
     page.click("dialog button", "Go on")

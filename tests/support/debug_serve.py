@@ -1,4 +1,4 @@
-"""``speck`` as a process of its own that logs all there is to log, of all its libraries."""
+"""``speck`` as a separate process that logs at level DEBUG, with all its libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fenced blocks of the documentation, and what the comment before a block says about it.
+"""The fenced blocks of the documentation, and the comments before them.
 
 A comment on the line before a fence is for the tests, and is not seen by readers:
 
@@ -130,11 +130,11 @@ def words(command: str) -> list[str]:
 
 def _without_comment(line: str) -> str:
     """A line without the comment that a shell would not see either."""
-    kept, quote = [], ""
+    characters, quote = [], ""
     for index, each in enumerate(line):
         if each == "#" and not quote and (index == 0 or line[index - 1].isspace()):
             break
         if each in "'\"" and quote in ("", each):
             quote = "" if quote else each
-        kept.append(each)
-    return "".join(kept).strip()
+        characters.append(each)
+    return "".join(characters).strip()

@@ -1,4 +1,4 @@
-"""Whether a command that the documentation names is there, with these options: of speck, make, and Python."""
+"""Checks that the commands which the documentation names exist with their options: speck, make, Python."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _TARGETS = frozenset(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(enc
 
 
 def fault(words: list[str], *, whole: bool = True) -> str | None:
-    """What is wrong with a command, or nothing; one of others' programs is not looked at.
+    """The fault of a command, or None; the commands of other programs are not checked.
 
-    ``whole``: it stands as it would be typed; otherwise arguments may be left out.
+    ``whole``: the command stands as a reader types it; otherwise arguments may be missing.
     """
     program = Path(words[0]).name if words else ""
     if program == "speck":
@@ -31,7 +31,7 @@ def fault(words: list[str], *, whole: bool = True) -> str | None:
 
 
 def speck_fault(words: list[str], *, whole: bool) -> str | None:
-    """What is wrong with a command of speck's own."""
+    """The fault of a command of speck itself, or None."""
     command: click.Command = cli
     context = click.Context(cli, info_name="speck")
     rest = [each for each in words if not _PLACEHOLDER.search(each)]
@@ -78,7 +78,7 @@ def _make_fault(words: list[str]) -> str | None:
 
 
 def _module_fault(words: list[str]) -> str | None:
-    """A module of this repository is there, and its source knows the options."""
+    """The fault of ``python -m MODULE``, or None: the module exists, and its source names the options."""
     module, *rest = words
     if module.split(".")[0] not in ("benchmarks", "speck", "tests") or module.isupper() or "NAME" in module:
         return None

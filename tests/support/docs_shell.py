@@ -1,4 +1,4 @@
-"""Runs the commands of the documentation as a reader would; what they print must be what is shown."""
+"""Runs the commands of the documentation as a reader would, and compares their output with the page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _END = "--- end of the command: "
 _LIMIT = 300.0  # s for one command, on a machine that does much else
 _POLL = 0.05
 
-# What differs from one run to the next: ports, ids, times, who and where.  Read from the left to the right.
+# The parts of an output that differ between runs: ports, ids, times, users and paths.
 _VARYING = tuple(
     (re.compile(pattern), name)
     for pattern, name in (
@@ -39,7 +39,7 @@ _VARYING = tuple(
         (r"(?<=process )\d+", "PID"),
         (r"\b(running|stopped) +\d+$", r"\1 PID"),
         (r"@[0-9a-f]{6,8}\b", "@ID"),
-        # What a Spark query says that it does at this moment.
+        # The current activity of a Spark query.
         (r"(Looking for new messages|Waiting for [\w ]+|Processing new data|No new data[\w ]*)$", "-"),
         (r"[─━═]+", "-"),
         (r"\s{2,}", " "),
@@ -49,9 +49,9 @@ _VARYING = tuple(
 
 @dataclass
 class Reader:
-    """Somebody who types commands, in one shell and one folder.
+    """A shell that runs the commands of a page in one folder.
 
-    With ``update`` what is printed is not compared, but kept for :func:`rewrite`.
+    With ``update`` the output is not compared, but collected for :func:`rewrite`.
     """
 
     folder: Path
@@ -90,18 +90,18 @@ class Reader:
         )
 
     def save(self, block: Block) -> None:
-        """Save a block that the page asks to be saved."""
+        """Save a block under the name in its note."""
         path = self.folder / block.notes["file"]
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(block.text, encoding="utf-8")
 
     def type(self, block: Block) -> None:
-        """Type the commands of a block; each must end well, and print what is shown."""
+        """Run the commands of a block; each must succeed, and print the output that the page shows."""
         for step in steps(block):
             code, printed = self._typed(step, block)
             allowed = (0, 2) if _plans(step.command) else (0,)
-            told = f"{block}: {step.command}\n{''.join(printed)}"
-            assert code in allowed, f"{told}exit code {code}"
+            output = f"{block}: {step.command}\n{''.join(printed)}"
+            assert code in allowed, f"{output}exit code {code}"
             if self.update:
                 self.printed.setdefault(block.line, []).append([self._presented(each) for each in printed])
             elif step.shown is not None:
@@ -109,7 +109,7 @@ class Reader:
                 assert not differing, f"{block}: {step.command}\n{differing}"
 
     def close(self) -> None:
-        """End the shell and whatever it started that still runs."""
+        """End the shell and all processes that it started."""
         self.shell.kill()
         self.shell.wait()
         assert self.shell.stdin is not None and self.shell.stdout is not None
@@ -131,7 +131,7 @@ class Reader:
         return code, printed
 
     def _presented(self, line: str) -> str:
-        """A line as it is to stand in a page: without what only this machine has."""
+        """A line as a page shows it, without the names of this machine."""
         user = f"{getpass.getuser()}@{socket.gethostname()}"
         line = line.replace(f":{self.port}", ":8180").replace(user, "you@pc".ljust(len(user)))
         return line.replace(str(self.folder.resolve()), "/home/you/cold-rooms").rstrip()
@@ -153,7 +153,7 @@ class Reader:
         raise AssertionError("the shell ended")
 
     def _background(self, step: Step) -> tuple[int, list[str]]:
-        """Begin a command that goes on, and wait until it has printed what is shown."""
+        """Start a command in the background, and wait until it has printed the output that the page shows."""
         log = self.folder.parent / f"background-{len(self.background)}.log"
         self.background.append(log)
         code, _ = self._run(f"{step.command.rstrip('& ')} >{shlex.quote(str(log))} 2>&1 &")
@@ -165,27 +165,27 @@ class Reader:
 
 
 def rewrite(page: Path, printed: Mapping[int, list[list[str]]]) -> None:
-    """Put what was printed into a page, by the first lines of its blocks."""
+    """Write the collected output into a page, by the first lines of its blocks."""
     lines = page.read_text(encoding="utf-8").splitlines()
     for block in reversed(blocks(page)):
         if block.language == "console" and block.line in printed:
             outputs = iter(printed[block.line])
-            kept = [line for line in block.lines if line.startswith("$ ")]
-            body = [each for line in kept for each in (line, *filter(str.strip, next(outputs)))]
+            commands = [line for line in block.lines if line.startswith("$ ")]
+            body = [each for line in commands for each in (line, *filter(str.strip, next(outputs)))]
             lines[block.line : block.line + len(block.lines)] = body
     page.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def differences(shown: Iterable[str], printed: Iterable[str], any_order: bool) -> str:
-    """How what was printed differs from what is shown, but for what always differs; else nothing."""
-    wanted, got = ([settled(line) for line in _trimmed(lines)] for lines in (shown, printed))
+    """The differences between the output and the page, without the varying parts; empty if there are none."""
+    expected, got = ([normalized(line) for line in _trimmed(lines)] for lines in (shown, printed))
     if any_order:
-        wanted, got = sorted(wanted), sorted(got)
-    return "\n".join(difflib.unified_diff(wanted, got, "shown", "printed", lineterm="", n=9))
+        expected, got = sorted(expected), sorted(got)
+    return "\n".join(difflib.unified_diff(expected, got, "shown", "printed", lineterm="", n=9))
 
 
-def settled(line: str) -> str:
-    """A line without what differs from one run to the next."""
+def normalized(line: str) -> str:
+    """A line without the parts that differ between runs."""
     for pattern, name in _VARYING:
         line = pattern.sub(name, line)
     return line.strip()
@@ -200,7 +200,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _plans(command: str) -> bool:
-    """Whether a command only shows what would be done; its exit code says whether there is anything."""
+    """True if a command only plans; its exit code is 2 if there are changes."""
     return command.startswith("speck plan") or "--dry-run" in command
 
 

@@ -1,4 +1,4 @@
-"""``speck`` as it is, with engines and brokers in memory: ``python -m tests.support.double_serve serve ...``.
+"""``speck`` with engines and brokers in memory: ``python -m tests.support.double_serve serve ...``.
 
 Submitting a job whose name begins with ``slow`` takes until the file ``go`` lies in the working directory.
 """
@@ -17,16 +17,16 @@ from tests.support.doubles import InMemoryEngine, World, double_kinds
 _submit = InMemoryEngine.submit
 
 
-def _submit_when_told(engine: InMemoryEngine, job: Job, attempt: Attempt) -> Handle:
+def _submit_when_allowed(engine: InMemoryEngine, job: Job, attempt: Attempt) -> Handle:
     deadline = time.monotonic() + 300
     while job.job_name.startswith("slow") and not Path("go").exists():
-        assert time.monotonic() < deadline, "nobody let it go on"
+        assert time.monotonic() < deadline, "the file go was not created within 300 s"
         time.sleep(0.02)
     return _submit(engine, job, attempt)
 
 
 if __name__ == "__main__":
-    InMemoryEngine.submit = _submit_when_told  # type: ignore[method-assign]
+    InMemoryEngine.submit = _submit_when_allowed  # type: ignore[method-assign]
     kinds = double_kinds(World())
     process.installed = lambda: kinds
     cli.main()

@@ -526,7 +526,7 @@ def accept_any_code(path: Path, entry_class: str) -> str | None:
 
 
 def double_kinds(
-    world: World, *, check_code: CheckCode = accept_any_code, bound: int = 4, settle: float = 0.0
+    world: World, *, check_code: CheckCode = accept_any_code, bound: int = 4, startup: float = 0.0
 ) -> Registry:
     """A world's kinds: ``spark`` (``sc``), ``flink`` (``http``, ``https``), an MQTT broker (``tcp``)."""
 
@@ -540,7 +540,7 @@ def double_kinds(
         return InMemoryBroker(world, address)
 
     sparks = EngineKind(
-        "spark-connect", "spark", ("sc",), check_code, spark, bound=bound, startup_seconds=settle
+        "spark-connect", "spark", ("sc",), check_code, spark, bound=bound, startup_seconds=startup
     )
     flinks = replace(sparks, name="flink", engine="flink", schemes=("http", "https"), connect=flink)
     return Registry.of([sparks, flinks, BrokerKind("mqtt", ("tcp", "mqtt"), broker)])

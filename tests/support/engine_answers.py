@@ -1,4 +1,4 @@
-"""A server that answers as an engine's HTTP interface does, and whose answers a test can change."""
+"""A server with the HTTP interface of an engine, whose answers a test can change."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
+
+from tests.support.http_server import Handler, http_server
 
 FLINK_JOB, VERTEX, MANAGER = "0" * 32, "1" * 32, "127.0.0.1:1-a"
 
@@ -18,7 +18,7 @@ Answers = dict[str, Any]  # by patterns of paths, with their queries: JSON, or a
 
 @dataclass
 class AnswerServer:
-    """Answers by path: the first of ``answers`` whose pattern fits; ``asked`` are the patterns asked for."""
+    """Answers with the first of ``answers`` whose pattern fits a path; ``asked`` are those in use."""
 
     answers: Answers
     asked: set[str] = field(default_factory=set)
@@ -33,33 +33,21 @@ class AnswerServer:
 
 @contextmanager
 def serving(server: AnswerServer) -> Iterator[int]:
-    """Serve on a free loopback port; answers the port."""
+    """Serve on a free loopback port until the block ends; yields the port."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        wbufsize = -1  # head and body in one packet: the other side puts off what it says to the first
+    class Answering(Handler):
+        def reply(self) -> None:
+            self.body()
+            self.answer(*server.answer(self.path))
 
-        def do_GET(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", "0")))
-            status, body = server.answer(self.path)
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+        do_GET = do_POST = do_PATCH = do_DELETE = reply  # noqa: N815 - the names of http.server
 
-        do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815 - the names of http.server
-
-        def log_message(self, format: str, *arguments: object) -> None:
-            """Nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        Thread(target=http.serve_forever, args=(0.05,), daemon=True).start()
-        yield http.server_port
-        http.shutdown()
+    with http_server(Answering) as port:
+        yield port
 
 
 def flink_answers() -> Answers:
-    """Of a cluster with one job that runs, and one that has failed."""
+    """The answers of a Flink cluster with one job that runs and one that has failed."""
     metrics = ["numRecordsIn", "numRecordsOut", "accumulateBusyTimeMs", "accumulateIdleTimeMs"]
     metrics += ["accumulateBackPressuredTimeMs", "Source__a.numRecordsOut", "b.numRecordsSend"]
     checkpoint = {

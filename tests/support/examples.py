@@ -13,7 +13,7 @@ from speck.core.inventory import Engine, Inventory, Login, Site
 from speck.core.job import Job
 from tests.support import ROOT
 
-# A busy machine must not fail a test: no deadline for an example.
+# No deadline for an example: a busy machine must not fail a test.
 property_test = settings(deadline=None, max_examples=60)
 
 PIPELINES = ROOT / "pipelines"
@@ -49,7 +49,7 @@ def make_jar(path: Path, *classes: str) -> Path:
 
 
 def check_jar(path: Path, entry_class: str) -> str | None:
-    """Looks for the class among the jar's entries."""
+    """The fault of a jar without the class, or None."""
     try:
         with zipfile.ZipFile(path) as jar:
             found = entry_class.replace(".", "/") + ".class" in jar.namelist()
@@ -59,7 +59,7 @@ def check_jar(path: Path, entry_class: str) -> str | None:
 
 
 def check_python(path: Path, entry_class: str) -> str | None:
-    """Looks for the function's definition in the text."""
+    """The fault of a file without the function, or None."""
     if f"def {entry_class}(" in path.read_text():
         return None
     return f"entry_class {entry_class!r} is not in {path.name} (expected a function of it)"

@@ -17,12 +17,12 @@ from speck.core.runtime import Handle, JobState
 from tests.support.binder_contract import attempt_of, await_state, eventually
 from tests.support.examples import one_site
 from tests.support.flink_server import FlinkServer
-from tests.support.mosquitto_server import free_port
+from tests.support.real_server import free_port
 from tests.support.wire_trouble import BrokenServer, Relay, Trouble
 
 BROKER = "tcp://127.0.0.1:1883"  # the test programs read no broker
 
-# What the contract's behaviours are called in tests/support/flink_jobs.
+# The names of the contract's behaviours in tests/support/flink_jobs.
 BEHAVIOURS = {
     "good": "streets.Counting",
     "fails_at_build": "streets.Counting$FailsAtBuild",
@@ -98,7 +98,7 @@ class FlinkBench:
         )
 
     def feed(self, job: Job) -> None:
-        """The test programs make their own numbers."""
+        """Does nothing: the test programs generate their input."""
 
     def running(self, job_name: str) -> int:
         return sum(line.name == job_name and not line.ended for line in self.rest.jobs().values())

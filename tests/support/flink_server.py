@@ -15,12 +15,10 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
-import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 
 import pytest
 
@@ -28,24 +26,22 @@ from binders.common.java import java
 from binders.flink.local.cluster import PORTS, LocalCluster, flink_home
 from binders.flink.local.server import FLINK_CLUSTER
 from speck.errors import LocalError
-from tests.support.mosquitto_server import free_port
+from tests.support.real_server import RealServer, free_port
 
 SOURCES = Path(__file__).parent / "flink_jobs"
 
-_START_TIMEOUT = 180.0
-
-# A busy machine may take longer than Flink's 10 s.  A TaskManager in place of one that was killed takes
-# another port: at the same one the JobManager may go on with the broken connection ("read-only association").
+# A busy machine may take longer than Flink's 10 s.  A TaskManager that replaces a killed one listens on
+# another port: at the same port the JobManager may reuse the broken connection ("read-only association").
 _PATIENT = {"pekko.startup-timeout": "2 min", "taskmanager.rpc.port": "0"}
 
 _TALKATIVE = SOURCES / "talkative.properties"
 
-# Half the processor time of a start; what runs long pays for it, and no test does.
+# Halves the processor time of a start, at the cost of long runs, which tests do not have.
 _JVM_OPTIONS = ("-XX:TieredStopAtLevel=1",)
 
 
-class FlinkServer:
-    """One cluster; its ports stay the same over :meth:`kill` and :meth:`start`."""
+class FlinkServer(RealServer):
+    """One cluster: the process of the JobManager, and that of the TaskManager."""
 
     def __init__(
         self,
@@ -58,7 +54,7 @@ class FlinkServer:
         talkative: bool = False,
     ) -> None:
         """Prepare a cluster that keeps its files in ``directory``; ``talkative``: it logs as Flink does."""
-        self.directory = directory
+        super().__init__(directory)
         self.ports = tuple(free_port() for _ in range(PORTS))
         self.cluster = LocalCluster(
             self.ports,
@@ -69,45 +65,41 @@ class FlinkServer:
             extra={**_PATIENT, **(conf or {})},
             jvm_options=(*_JVM_OPTIONS, *([f"-Dlog4j.configurationFile={_TALKATIVE}"] if talkative else [])),
         )
-        self._processes: list[subprocess.Popen[bytes]] = []
 
     @property
     def address(self) -> str:
         """The cluster's address as a composition has it."""
         return FLINK_CLUSTER.address(self.ports)
 
-    @property
-    def log(self) -> str:
-        """What JobManager and TaskManager wrote to their log."""
-        return (self.directory / "server.log").read_text(encoding="utf-8", errors="replace")
+    def commands(self) -> list[list[str]]:
+        return self.cluster.programs()
 
-    def start(self) -> FlinkServer:
-        """Start it and wait until it has slots."""
-        assert not self._processes, "the cluster runs already"
-        self.directory.mkdir(parents=True, exist_ok=True)
-        self._processes = [self._run(command) for command in self.cluster.programs()]
-        try:
-            self._await_ready()
-        except BaseException:
-            self.kill()
-            raise
-        return self
+    def variables(self) -> dict[str, str]:
+        return self.cluster.environment()
+
+    def ready(self) -> bool:
+        """True if the cluster has slots."""
+        return FLINK_CLUSTER.ready(self.ports)
+
+    def stop(self) -> None:
+        """End the cluster by SIGKILL: an orderly end takes seconds, and saves nothing."""
+        self.kill()
 
     def kill_job_manager(self) -> None:
-        """End the JobManager by SIGKILL, and start another; the TaskManager lives on."""
+        """End the JobManager by SIGKILL, and start another; the TaskManager keeps running."""
         self._replace(0)
 
     def kill_task_manager(self) -> None:
-        """End the TaskManager by SIGKILL, and start another; the JobManager lives on."""
+        """End the TaskManager by SIGKILL, and start another; the JobManager keeps running."""
         self._replace(1)
 
     def freeze(self) -> None:
-        """Hold all of it, as if it were cut off from everybody; its connections stay."""
+        """Suspend all processes, as if they were cut off from the network; their connections stay."""
         for process in self._processes:
             process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let it go on."""
+        """Resume the processes."""
         for process in self._processes:
             process.send_signal(signal.SIGCONT)
 
@@ -124,50 +116,9 @@ class FlinkServer:
     def _replace(self, which: int) -> None:
         self._processes[which].kill()
         self._processes[which].wait()
-        self._processes[which] = self._run(self.cluster.programs()[which])
+        self._run(self.cluster.programs()[which])
+        self._processes[which] = self._processes.pop()
         self._await_ready()
-
-    def _run(self, command: list[str]) -> subprocess.Popen[bytes]:
-        with (self.directory / "server.log").open("ab") as log:
-            return subprocess.Popen(
-                command,
-                cwd=self.directory,
-                env=self.cluster.environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
-
-    def kill(self) -> None:
-        """End it by SIGKILL; of one that does not run: nothing."""
-        processes, self._processes = self._processes, []
-        for process in processes:
-            process.kill()
-            process.wait()
-
-    def ready(self) -> bool:
-        """Whether it has slots."""
-        return FLINK_CLUSTER.ready(self.ports)
-
-    def _await_ready(self) -> None:
-        deadline = time.monotonic() + _START_TIMEOUT
-        while not self.ready():
-            if any(process.poll() is not None for process in self._processes):
-                raise RuntimeError(f"the cluster ended:\n{self.log[-3000:]}")
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"no cluster at {self.address} in {_START_TIMEOUT} s:\n{self.log[-3000:]}")
-            time.sleep(0.05)
-
-    def __enter__(self) -> FlinkServer:
-        return self if self._processes else self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.kill()
 
 
 def compile_jobs(directory: Path) -> Path:

@@ -1,4 +1,4 @@
-"""A real Mosquitto with a listener for each way to ask who comes, and for certificates that are not good."""
+"""A real Mosquitto with a listener for each kind of login, and for invalid certificates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.certificates import Authority, Certificate
-from tests.support.mosquitto_server import PROGRAM, MosquittoServer, free_port
+from tests.support.mosquitto_server import PROGRAM, MosquittoServer
+from tests.support.real_server import free_port
 
 USER = "speck"
 TOPICS = ("in/#", "searched", "out/#", "speck/#")  # as docs/secrets.md has it: of the jobs, and SpecK's own
@@ -21,12 +22,12 @@ _PASSWORDS = shutil.which("mosquitto_passwd", path="/usr/bin:/usr/local/bin:/usr
 
 @dataclass(frozen=True)
 class GuardedBroker:
-    """``address`` asks for nothing; ``password`` for a password over TLS, ``certificate`` for a certificate.
+    """``address`` needs no login; ``password`` a password over TLS, ``certificate`` a certificate.
 
-    ``expired`` and ``elsewhere`` are listeners whose own certificate is over, or for another host.
-    The password is good for :data:`TOPICS` alone.
-    ``narrow`` asks for it too, and takes nothing on SpecK's own topics.
-    ``authority`` signed all certificates but that of ``stranger``; ``client`` is let in, ``late`` is over.
+    ``expired`` and ``elsewhere`` are listeners whose own certificate has expired, or names another host.
+    The password is valid for :data:`TOPICS` only.
+    ``narrow`` needs it too, and refuses SpecK's own topics.
+    ``authority`` signed all certificates but that of ``stranger``; ``client`` is valid, ``late`` has expired.
     """
 
     server: MosquittoServer
@@ -42,7 +43,7 @@ class GuardedBroker:
 
     @property
     def address(self) -> str:
-        """The listener that lets everybody in."""
+        """The listener without a login."""
         return self.server.address
 
 

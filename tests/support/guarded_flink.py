@@ -1,4 +1,4 @@
-"""A real Flink cluster whose REST interface speaks TLS, and asks who comes for a certificate."""
+"""A real Flink cluster whose REST interface speaks TLS, and requires a client certificate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.flink_server import FlinkServer
 
 
 class GuardedFlink(FlinkServer):
-    """The cluster; ``client`` is a certificate that it lets in."""
+    """The cluster; ``client`` is a certificate that it accepts."""
 
     def __init__(self, directory: Path, authority: Authority, own: Certificate, client: Certificate) -> None:
         java("Flink")
@@ -41,7 +41,7 @@ class GuardedFlink(FlinkServer):
 
     @property
     def login(self) -> Login:
-        """The login of who is let in."""
+        """A valid login."""
         return Login(
             ca_file=str(self.authority.file),
             certificate_file=str(self.client.file),
@@ -49,7 +49,7 @@ class GuardedFlink(FlinkServer):
         )
 
     def get(self, path: str) -> requests.Response:
-        """Ask it, as one who is let in."""
+        """Send a GET with the valid certificate."""
         return requests.get(
             f"{self.address}{path}",
             timeout=30,

@@ -1,27 +1,26 @@
-"""A reverse proxy before an HTTP server: it speaks TLS, and lets nobody in without a password."""
+"""A reverse proxy before an HTTP server: it speaks TLS and asks for a password."""
 
 from __future__ import annotations
 
 import base64
 import ssl
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import requests
 
+from tests.support.http_server import Handler, http_server
 from tests.support.tls_proxy import certificate
 
-_KEPT = ("content-type", "content-length")
+_PASSED_ON = ("content-type", "content-length")
 
 
 @dataclass(frozen=True)
 class HttpsProxy:
-    """Its address, and the certificate to trust."""
+    """The address of a proxy, and the certificate to trust."""
 
     address: str
     certificate: Path
@@ -36,69 +35,45 @@ def https_proxy(
     trusted: Path | None = None,
     shown: tuple[Path, Path] | None = None,
 ) -> Iterator[HttpsProxy]:
-    """Stand before ``target`` (``http://HOST:PORT``) while the block runs.
+    """Pass requests on to ``target`` (``http://HOST:PORT``) until the block ends.
 
-    To one that speaks TLS it shows a certificate (and its key), and trusts an authority.
+    For a target that speaks TLS, ``shown`` is the certificate of the proxy with its key, and ``trusted``
+    the authority of the target.
     """
     signed, key = certificate(directory, "proxy")
     expected = "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(target, expected, trusted, shown))
-    server.daemon_threads = True
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(signed, key)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
-        yield HttpsProxy(f"https://127.0.0.1:{server.server_port}", signed)
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with http_server(_handler(target, expected, trusted, shown), context) as port:
+        yield HttpsProxy(f"https://127.0.0.1:{port}", signed)
 
 
 def _handler(
     target: str, expected: str, trusted: Path | None, shown: tuple[Path, Path] | None
-) -> type[BaseHTTPRequestHandler]:
+) -> type[Handler]:
     secured: dict[str, Any] = {}
     if trusted is not None and shown is not None:
         secured = {"verify": str(trusted), "cert": (str(shown[0]), str(shown[1]))}
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    class Proxy(Handler):
         timeout = 5
 
         def pass_on(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            body = self.body()
             given = self.headers.get("Authorization")
             if given != expected:
-                # As rude as can be: it repeats what it was given, in the clear.
-                told = base64.b64decode((given or "").removeprefix("Basic ")).decode()
-                self.answer(401, {"Content-Type": "text/html"}, f"<html>who is {told}?</html>".encode())
+                # The worst case: a refusal that repeats the login in clear text.
+                login = base64.b64decode((given or "").removeprefix("Basic ")).decode()
+                self.answer(401, f"<html>who is {login}?</html>".encode(), "text/html")
                 return
-            kept = {name: value for name, value in self.headers.items() if name.lower() in _KEPT}
+            headers = {name: value for name, value in self.headers.items() if name.lower() in _PASSED_ON}
+            url = f"{target.rstrip('/')}{self.path}"
             with requests.request(
-                self.command,
-                f"{target.rstrip('/')}{self.path}",
-                data=body,
-                headers=kept,
-                timeout=60,
-                **secured,
+                self.command, url, data=body, headers=headers, timeout=60, **secured
             ) as response:
-                headers = {"Content-Type": response.headers.get("Content-Type", "application/json")}
-                self.answer(response.status_code, headers, response.content)
+                kind = response.headers.get("Content-Type", "application/json")
+                self.answer(response.status_code, response.content, kind)
 
         do_GET = do_POST = do_PATCH = do_DELETE = pass_on  # noqa: N815 - as http.server has it
 
-        def answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *arguments: object) -> None:
-            """Nothing: a request line may be of interest to nobody."""
-
-    return Handler
+    return Proxy

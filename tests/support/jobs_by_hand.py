@@ -1,4 +1,4 @@
-"""Jobs made without a file, for tests of what lies behind the schema."""
+"""Jobs built without a file, for tests below the schema."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def code_hash(name: str) -> str:
 
 
 def write_code(root: Path) -> Path:
-    """Write the files that the jobs name; answers the root."""
+    """Write the files that the jobs name; returns the root."""
     for name, text in CODE.items():
         (root / name).write_text(text)
     return root
 
 
 def make_job(name: str, reads: str = "in", writes: str = "out", **fields: Any) -> Job:
-    """A job at engine ``sc://e1`` and broker ``tcp://b1`` unless said otherwise."""
+    """A job at engine ``sc://e1`` and broker ``tcp://b1``, unless ``fields`` name others."""
     defaults: dict[str, Any] = {
         "spe_address": "sc://e1:1",
         "source_broker": "tcp://b1:1883",
@@ -43,5 +43,5 @@ def composition(*jobs: Job, name: str = "traffic") -> Composition:
 
 
 def chain(*names: str, **fields: Any) -> list[Job]:
-    """Jobs that each read what the one before writes: topics t0, t1, ..."""
+    """Jobs that each read the output of the one before: topics t0, t1, ..."""
     return [make_job(name, f"t{index}", f"t{index + 1}", **fields) for index, name in enumerate(names)]

@@ -9,25 +9,23 @@
         broker.kill()                                                     # SIGKILL; what is persisted stays
         broker.start()                                                    # again, on the same port
 
-Settings given replace those of the same name in :data:`SETTINGS`.  A test that needs the fixture imports
-it (``from tests.support.mosquitto_server import mosquitto_fixture  # noqa: F401``).
+Settings given replace those of the same name in :data:`SETTINGS`.
 """
 
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import socket
-import subprocess
-import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 
 import pytest
 
-# No limit that would drop a message; whatever a test wants otherwise it says.
+from tests.support.real_server import RealServer, free_port
+
+# No limit that would drop a message; a test overrides what it needs.
 SETTINGS = {
     "allow_anonymous": "true",
     "persistence": "true",
@@ -43,97 +41,41 @@ PROGRAM = shutil.which("mosquitto", path=_SEARCHED)
 
 # A CONNECT packet of MQTT 3.1.1: clean session, keep alive 10 s, client id "ready".
 _CONNECT = b"\x10\x11\x00\x04MQTT\x04\x02\x00\x0a\x00\x05ready"
-
-_START_TIMEOUT = 30.0
-
-
-def free_port() -> int:
-    """A loopback TCP port that nobody listened on a moment ago.
-
-    It lies below the range from which the system takes the ports of outgoing connections: a server that
-    is killed and started again finds its port free.
-    """
-    for _ in range(1000):
-        port = random.randrange(15000, 32000)
-        with socket.socket() as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                listener.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise RuntimeError("no free port on 127.0.0.1 between 15000 and 32000")
+_CONNACK = b"\x20"
 
 
-class MosquittoServer:
-    """One Mosquitto process; ``port`` stays the same over :meth:`stop`, :meth:`kill` and :meth:`start`."""
+class MosquittoServer(RealServer):
+    """One Mosquitto process."""
+
+    log_name = "mosquitto.log"
+    start_timeout = 30.0
+    poll = 0.01
 
     def __init__(self, directory: Path, settings: str = "", port: int | None = None) -> None:
         """Prepare a broker that keeps its files in ``directory``; ``settings``: lines of mosquitto.conf."""
-        self.directory = directory
+        super().__init__(directory)
         self.settings = settings
         self.port = port if port is not None else free_port()
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def address(self) -> str:
         """The broker's address as a composition has it."""
         return f"tcp://127.0.0.1:{self.port}"
 
-    @property
-    def pid(self) -> int:
-        """The process id; only of a broker that runs."""
-        assert self._process is not None, "the broker does not run"
-        return self._process.pid
-
-    @property
-    def log(self) -> str:
-        """What the broker wrote to its log."""
-        path = self.directory / "mosquitto.log"
-        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-
-    def start(self) -> MosquittoServer:
-        """Start it and wait until it answers a CONNECT."""
-        assert self._process is None, "the broker runs already"
+    def commands(self) -> list[list[str]]:
         assert PROGRAM is not None
-        self.directory.mkdir(parents=True, exist_ok=True)
         configuration = self.directory / "mosquitto.conf"
         configuration.write_text(self._configuration(), encoding="utf-8")
-        with (self.directory / "mosquitto.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [PROGRAM, "-c", str(configuration)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+        return [[PROGRAM, "-c", str(configuration)]]
+
+    def ready(self) -> bool:
+        """True if the broker answers a CONNECT, be it by a refusal."""
         try:
-            self._await_ready()
-        except BaseException:
-            self.kill()
-            raise
-        return self
-
-    def stop(self) -> None:
-        """End it in good order (it saves what it persists); of one that does not run: nothing."""
-        self._end(kill=False)
-
-    def kill(self) -> None:
-        """End it by SIGKILL; of one that does not run: nothing."""
-        self._end(kill=True)
-
-    def _end(self, *, kill: bool) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        if kill:
-            process.kill()
-        else:
-            process.terminate()
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+                connection.sendall(_CONNECT)
+                return connection.recv(1) == _CONNACK
+        except OSError:
+            return False
 
     def _configuration(self) -> str:
         own = [line.strip() for line in self.settings.splitlines() if line.strip()]
@@ -145,38 +87,8 @@ class MosquittoServer:
             lines.append("user root")  # it would give up the right to its own directory otherwise
         if "listener" not in given:
             lines.append(f"listener {self.port} 127.0.0.1")
-        # Options of a listener belong behind its line, so what the test says comes last.
+        # The options of a listener stand below its line, so the settings of the test come last.
         return "\n".join([*lines, *own, ""])
-
-    def _await_ready(self) -> None:
-        deadline = time.monotonic() + _START_TIMEOUT
-        while time.monotonic() < deadline:
-            assert self._process is not None
-            if self._process.poll() is not None:
-                raise RuntimeError(f"mosquitto ended with {self._process.returncode}:\n{self.log}")
-            if self._answers():
-                return
-            time.sleep(0.01)
-        raise RuntimeError(f"mosquitto did not answer on port {self.port} in {_START_TIMEOUT} s:\n{self.log}")
-
-    def _answers(self) -> bool:
-        try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
-                connection.sendall(_CONNECT)
-                return connection.recv(1) == b"\x20"  # any CONNACK, a refusal included
-        except OSError:
-            return False
-
-    def __enter__(self) -> MosquittoServer:
-        return self if self._process is not None else self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
 
 @pytest.fixture(name="mosquitto")
@@ -193,13 +105,8 @@ def site_brokers_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[d
     """Four brokers, for the sites A, B, C and D, for the whole test session (use topics of your own)."""
     if PROGRAM is None:
         pytest.skip("mosquitto is not installed (apt-get install mosquitto)")
-    brokers = {
-        name: MosquittoServer(tmp_path_factory.mktemp(f"mosquitto-{name}")) for name in ("A", "B", "C", "D")
-    }
-    try:
-        for broker in brokers.values():
-            broker.start()
-        yield brokers
-    finally:
-        for broker in brokers.values():
-            broker.stop()
+    with ExitStack() as running:
+        yield {
+            name: running.enter_context(MosquittoServer(tmp_path_factory.mktemp(f"mosquitto-{name}")))
+            for name in ("A", "B", "C", "D")
+        }

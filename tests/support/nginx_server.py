@@ -1,12 +1,10 @@
-"""A real nginx before a server, as the documentation says how: its blocks, with ports and files of a test."""
+"""A real nginx before a server, with the blocks of the documentation and the ports and files of a test."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +13,7 @@ import pytest
 
 from tests.support.docs_blocks import ROOT, blocks
 from tests.support.https_proxy import HttpsProxy
-from tests.support.mosquitto_server import free_port
+from tests.support.real_server import RealServer, accepts, free_port
 from tests.support.tls_proxy import certificate
 
 PROGRAM = shutil.which("nginx", path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"]))
@@ -55,39 +53,40 @@ def nginx_before_speck(directory: Path, target: str) -> Iterator[HttpsProxy]:
         yield proxy
 
 
+class NginxServer(RealServer):
+    """An nginx with the block of a page of the documentation, in which ``own`` replaces texts by others."""
+
+    log_name = "error.log"
+    start_timeout = 30.0
+
+    def __init__(self, directory: Path, page: str, listens: str, own: Mapping[str, str]) -> None:
+        super().__init__(directory)
+        self.port = free_port()
+        self.signed, key = certificate(directory, "proxy")
+        (self._block,) = (each.text for each in blocks(ROOT / "docs" / page) if each.language == "nginx")
+        own = {f"listen {listens} ssl": f"listen 127.0.0.1:{self.port} ssl", **own}
+        own |= {"/etc/flink/proxy.pem": str(self.signed), "/etc/flink/proxy.key": str(key)}
+        own |= {"/etc/speck/cert.pem": str(self.signed), "/etc/speck/key.pem": str(key)}
+        for text, replacement in own.items():
+            self._block = self._block.replace(text, replacement)
+        assert "/etc/" not in self._block
+
+    def commands(self) -> list[list[str]]:
+        assert PROGRAM is not None
+        directory, configuration = self.directory, self.directory / "nginx.conf"
+        places = " ".join(f"{each}_temp_path {directory}/{each};" for each in _PLACES)
+        configuration.write_text(_AROUND.format(directory=directory, places=places, block=self._block))
+        error_log = str(directory / self.log_name)
+        return [[PROGRAM, "-p", str(directory), "-c", str(configuration), "-e", error_log]]
+
+    def ready(self) -> bool:
+        """True if the port is open."""
+        return accepts(self.port)
+
+
 @contextmanager
 def _nginx(directory: Path, page: str, listens: str, own: Mapping[str, str]) -> Iterator[HttpsProxy]:
-    """Run one with the block of a page of the docs; what stands for the test's ``own`` there is replaced."""
     if PROGRAM is None:
         pytest.skip("nginx is not installed (apt-get install nginx)")
-    signed, key = certificate(directory, "proxy")
-    port = free_port()
-    (block,) = (each.text for each in blocks(ROOT / "docs" / page) if each.language == "nginx")
-    own = {f"listen {listens} ssl": f"listen 127.0.0.1:{port} ssl", **own}
-    own |= {"/etc/flink/proxy.pem": str(signed), "/etc/flink/proxy.key": str(key)}
-    own |= {"/etc/speck/cert.pem": str(signed), "/etc/speck/key.pem": str(key)}
-    for written, meant in own.items():
-        block = block.replace(written, meant)
-    assert "/etc/" not in block
-    places = " ".join(f"{each}_temp_path {directory}/{each};" for each in _PLACES)
-    configuration = directory / "nginx.conf"
-    configuration.write_text(_AROUND.format(directory=directory, places=places, block=block))
-    command = [PROGRAM, "-p", str(directory), "-c", str(configuration), "-e", str(directory / "error.log")]
-    process = subprocess.Popen(command)
-    try:
-        _await(process, port, directory / "error.log")
-        yield HttpsProxy(f"https://127.0.0.1:{port}", signed)
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def _await(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        assert process.poll() is None, log.read_text()
-        with socket.socket() as connection:
-            if connection.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.02)
-    raise AssertionError(log.read_text())
+    with NginxServer(directory, page, listens, own) as server:
+        yield HttpsProxy(f"https://127.0.0.1:{server.port}", server.signed)

@@ -40,7 +40,7 @@ class Bench:
     services: Services
     store: Store
     bounds: HistoryBounds
-    settle_time: float
+    startup: float
 
     @classmethod
     def begin(
@@ -48,22 +48,22 @@ class Bench:
         world: World,
         directory: Path,
         bounds: HistoryBounds | None = None,
-        settle_time: float = 0.0,
+        startup: float = 0.0,
     ) -> Bench:
         write_code(directory)
         bounds = bounds or HistoryBounds()
         clock = Clock()
-        started = cls._started(world, directory / "store", clock, bounds, settle_time)
-        return cls(world, directory, clock, *started, bounds, settle_time)
+        started = cls._started(world, directory / "store", clock, bounds, startup)
+        return cls(world, directory, clock, *started, bounds, startup)
 
     @staticmethod
     def _started(
-        world: World, place: Path, clock: Clock, bounds: HistoryBounds, settle_time: float
+        world: World, place: Path, clock: Clock, bounds: HistoryBounds, startup: float
     ) -> tuple[Services, Store]:
         store, directory = Store(place, bounds), place.parent
         services = build(
             store,
-            double_kinds(world, settle=settle_time),
+            double_kinds(world, startup=startup),
             settings=Settings(roots=(directory,), period=0, heal_patience=30),
             clock=clock,
             backoff=Backoff(lambda tries: WAITS * 2 ** (tries - 1)),
@@ -85,9 +85,7 @@ class Bench:
 
     def move_to(self, place: Path) -> None:
         """Go on with another store, which was put there."""
-        self.services, self.store = self._started(
-            self.world, place, self.clock, self.bounds, self.settle_time
-        )
+        self.services, self.store = self._started(self.world, place, self.clock, self.bounds, self.startup)
 
     def close(self) -> None:
         self.coordinator.close()

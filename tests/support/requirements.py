@@ -1,4 +1,4 @@
-"""What tests with real clusters and brokers need on the machine."""
+"""The programs and files that tests with real clusters and brokers need."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from speck.errors import LocalError
 from tests.support.mosquitto_server import PROGRAM
 
 
-def lacking(*built: Path) -> str:
-    """What is not found of Flink, Mosquitto and these files that are built; empty when nothing lacks."""
+def missing(*built: Path) -> str:
+    """The missing ones of Flink, Mosquitto and these built files, as a reason; empty if none is missing."""
     try:
         flink_home()
     except LocalError as error:
         return str(error)
     if PROGRAM is None:
         return "mosquitto is not installed"
-    missing = [path.name for path in built if not path.exists()]
-    return f"{', '.join(missing)} not built (make jars)" if missing else ""
+    absent = [path.name for path in built if not path.exists()]
+    return f"{', '.join(absent)} not built (make jars)" if absent else ""
 
 
 def needs(*built: Path) -> pytest.MarkDecorator:
-    """The mark of a test that is skipped, with the reason, where something lacks."""
-    reason = lacking(*built)
-    return pytest.mark.skipif(bool(reason), reason=reason or "nothing lacks")
+    """The mark of a test that is skipped, with the reason, if one of these is missing."""
+    reason = missing(*built)
+    return pytest.mark.skipif(bool(reason), reason=reason or "nothing is missing")
 
 
 # The rig of benchmarks.promises.rig.

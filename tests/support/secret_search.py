@@ -1,4 +1,4 @@
-"""Looks for secrets wherever they might have been left: files, answers, and what processes show."""
+"""Searches for secrets in files, answers, command lines and environments of processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import psutil
 
 
 class Search:
-    """Looks for the same secrets in one thing after the other; ``found`` says where they were."""
+    """Searches one content after the other for the same secrets; ``found`` lists the places."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         """``secrets`` by names for people."""
@@ -30,7 +30,7 @@ class Search:
         return [name for name, forms in self._needles.items() if any(form in content for form in forms)]
 
     def look(self, where: str, content: bytes | str) -> None:
-        """Look into one thing, and into what is packed in it."""
+        """Search a content, and the content that it compresses."""
         data = content.encode() if isinstance(content, str) else content
         self.looked += 1
         self.found += [f"{name} in {where}" for name in self.names_in(data)]
@@ -38,13 +38,13 @@ class Search:
             self.look(f"{where} (unpacked)", gzip.decompress(data))
 
     def look_below(self, directory: Path) -> None:
-        """Look into all files of a directory."""
+        """Search all files of a directory."""
         for path in directory.rglob("*"):
             if path.is_file():
                 self.look(str(path.relative_to(directory)), path.read_bytes())
 
     def look_into_database(self, directory: Path) -> None:
-        """Look into the records of a store; its files may be compressed."""
+        """Search the records of a store, whose files may be compressed."""
         database = plyvel.DB(str(directory))
         try:
             for key, value in database:
@@ -53,7 +53,7 @@ class Search:
             database.close()
 
     def look_into_tar(self, where: str, content: bytes) -> None:
-        """Look into each file of an archive."""
+        """Search each file of an archive."""
         with tarfile.open(fileobj=BytesIO(content)) as archive:
             for member in archive:
                 file = archive.extractfile(member)
@@ -67,7 +67,7 @@ def _in_base_64(secret: str) -> Iterator[bytes]:
 
 
 class Processes:
-    """Watches, while its block runs, all command lines; of one process, what it starts and keeps a moment."""
+    """Searches all command lines while its block runs, and one process's children and temporary files."""
 
     def __init__(self, search: Search) -> None:
         self._search = search
@@ -78,7 +78,7 @@ class Processes:
         self._thread = threading.Thread(target=self._watch)
 
     def below(self, pid: int, scratch: Path) -> None:
-        """Look at the environments of what this process starts, too, and into its temporary files."""
+        """Search the environments of the children of this process, too, and its temporary files."""
         self._top, self._scratch = pid, scratch
 
     def __enter__(self) -> Processes:
@@ -114,7 +114,7 @@ class Processes:
         try:
             content = path.read_bytes()
         except OSError:
-            return  # a directory, or gone again
+            return  # a directory, or deleted meanwhile
         seen = (0, str(path), hashlib.sha256(content).digest())
         if seen not in self._seen:
             self._seen.add(seen)

@@ -1,4 +1,4 @@
-"""``speck serve`` as a process of its own, over engines and brokers in memory."""
+"""``speck serve`` as a separate process, over engines and brokers in memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Served:
     directory: Path
 
     def go(self) -> None:
-        """Let the jobs start whose names begin with ``slow``."""
+        """Allow the start of the jobs whose names begin with ``slow``."""
         (self.directory / "go").touch()
 
 
@@ -37,7 +37,7 @@ def served(directory: Path, *options: object, **variables: str) -> Iterator[Serv
     serve = [sys.executable, "-m", "tests.support.double_serve", "serve"]
     serve += ["--port", "0", "--data-dir", "store"]
     serve += map(str, options)
-    # Whoever runs the tests may have these ignored, as nohup does, which children inherit.
+    # The parent may ignore these signals, as nohup does, and children inherit that.
     command = ["env", "--default-signal=HUP,INT,TERM", *serve]
     with subprocess.Popen(
         command,
@@ -49,8 +49,8 @@ def served(directory: Path, *options: object, **variables: str) -> Iterator[Serv
     ) as process:
         try:
             assert process.stdout is not None
-            said = process.stdout.readline()
-            assert said.startswith("SpecK serves "), said
-            yield Served(process, said.split()[-1], directory)
+            line = process.stdout.readline()
+            assert line.startswith("SpecK serves "), line
+            yield Served(process, line.split()[-1], directory)
         finally:
             process.kill()

@@ -24,13 +24,14 @@ from speck.core.inventory import Inventory
 from speck.core.job import Job, Scalar, client_id
 from speck.core.runtime import Handle
 from tests.support.examples import one_site
-from tests.support.mosquitto_server import MosquittoServer, free_port
+from tests.support.mosquitto_server import MosquittoServer
+from tests.support.real_server import free_port
 from tests.support.spark_server import SparkServer
 from tests.support.wire_trouble import BrokenServer, Relay, Trouble
 
 JOBS = Path(__file__).parent / "jobs"
 
-# What the contract's behaviours are called in tests/support/jobs/simple.py.
+# The names of the contract's behaviours in tests/support/jobs/simple.py.
 BEHAVIOURS = {"good": "count", "missing": "count_nothing"}
 
 
@@ -77,7 +78,7 @@ class SparkBench:
 
     @contextmanager
     def losing_binder(self, job: Job) -> Iterator[EngineBinder]:
-        # What only the start of the query says.
+        # Only the request that starts the query contains the topic.
         with Relay(self.server.port, lose_answer_to=job.sink_topic.encode()) as relay:
             yield self._binder(f"sc://127.0.0.1:{relay.port}")
 
@@ -156,7 +157,7 @@ def place_of_fault() -> str:
 
 
 class MqttFriend:
-    """Sends messages to a broker, and keeps those that the jobs send."""
+    """Sends messages to a broker, and collects those that the jobs send."""
 
     def __init__(self, port: int, topics: str = "out/#") -> None:
         self.received: list[tuple[str, str]] = []
@@ -165,7 +166,7 @@ class MqttFriend:
             CallbackAPIVersion.VERSION2, f"friend-{uuid.uuid4().hex}", protocol=paho.MQTTv5
         )
         subscribed = threading.Event()
-        self._client.on_message = self._keep
+        self._client.on_message = self._receive
         self._client.on_subscribe = lambda *_: subscribed.set()
         self._client.connect("127.0.0.1", port)
         self._client.loop_start()
@@ -178,7 +179,7 @@ class MqttFriend:
             each.wait_for_publish(30)
 
     def got(self, job: Job) -> list[str]:
-        """The messages received from a job so far, in order."""
+        """The messages of a job so far, in order."""
         with self._lock:
             return [value for topic, value in self.received if topic == job.sink_topic]
 
@@ -186,13 +187,13 @@ class MqttFriend:
         self._client.disconnect()
         self._client.loop_stop()
 
-    def _keep(self, client: paho.Client, data: object, message: paho.MQTTMessage) -> None:
+    def _receive(self, client: paho.Client, data: object, message: paho.MQTTMessage) -> None:
         with self._lock:
             self.received.append((message.topic, message.payload.decode()))
 
 
 def gone(pid: int, patience: float = 30.0) -> bool:
-    """True if a process ends within a time."""
+    """True if a process ends within ``patience`` seconds."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         try:

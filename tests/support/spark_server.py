@@ -13,95 +13,49 @@
 from __future__ import annotations
 
 import shutil
-import socket
-import subprocess
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 
 import pytest
 
 from binders.spark.local.commands import CONNECTOR, connect_server_command, connect_server_environment
-from tests.support.mosquitto_server import free_port
+from tests.support.real_server import RealServer, accepts, free_port
 
-_START_TIMEOUT = 180.0
-
-# Half the processor time of a start; what runs long pays for it, and no test does.
+# Halves the processor time of a start, at the cost of long runs, which tests do not have.
 _JVM_OPTIONS = ("-XX:TieredStopAtLevel=1",)
 
 
-class SparkServer:
-    """One Connect server process; ``port`` stays the same over :meth:`kill` and :meth:`start`."""
+class SparkServer(RealServer):
+    """One Connect server process."""
 
     def __init__(self, directory: Path, *, heap: str = "600m", conf: Mapping[str, str] | None = None) -> None:
         """Prepare a server that keeps its files in ``directory``; the connector is on its class path."""
-        self.directory = directory
+        super().__init__(directory)
         self.heap = heap
         self.conf = dict(conf or {})
         self.environment: dict[str, str] = {}
         self.with_connector = True
         self.port = free_port()
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def address(self) -> str:
         """The server's address as a composition has it."""
         return f"sc://127.0.0.1:{self.port}"
 
-    @property
-    def pid(self) -> int:
-        """The process id; only of a server that runs."""
-        assert self._process is not None, "the server does not run"
-        return self._process.pid
-
-    @property
-    def log(self) -> str:
-        """What the server wrote to its log."""
-        return (self.directory / "server.log").read_text(encoding="utf-8", errors="replace")
-
-    def start(self) -> SparkServer:
-        """Start it and wait until its port is open."""
-        assert self._process is None, "the server runs already"
-        self.directory.mkdir(parents=True, exist_ok=True)
+    def commands(self) -> list[list[str]]:
         jars = [self._own_copy(CONNECTOR)] if self.with_connector else []
-        command = connect_server_command(
-            self.port, jars, self.heap, self.conf, directory=self.directory, jvm_options=_JVM_OPTIONS
-        )
-        with (self.directory / "server.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                command,
-                cwd=self.directory,
-                env=connect_server_environment() | self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+        return [
+            connect_server_command(
+                self.port, jars, self.heap, self.conf, directory=self.directory, jvm_options=_JVM_OPTIONS
             )
-        try:
-            self._await_ready()
-        except BaseException:
-            self.kill()
-            raise
-        return self
+        ]
 
-    def kill(self) -> None:
-        """End it by SIGKILL; of one that does not run: nothing."""
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.wait()
+    def variables(self) -> dict[str, str]:
+        return connect_server_environment() | self.environment
 
-    def stop(self) -> None:
-        """End it in good order; of one that does not run: nothing."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.terminate()
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    def ready(self) -> bool:
+        """True if the port is open."""
+        return accepts(self.port)
 
     def _own_copy(self, jar: Path) -> Path:
         # A build that replaces a jar under a running Java process breaks the classes it has not loaded yet.
@@ -109,30 +63,6 @@ class SparkServer:
         if not copy.exists():
             shutil.copyfile(jar, copy)
         return copy
-
-    def _await_ready(self) -> None:
-        assert self._process is not None
-        deadline = time.monotonic() + _START_TIMEOUT
-        while time.monotonic() < deadline:
-            if self._process.poll() is not None:
-                raise RuntimeError(f"the server ended with {self._process.returncode}:\n{self.log[-3000:]}")
-            try:
-                with socket.create_connection(("127.0.0.1", self.port), timeout=1):
-                    return
-            except OSError:
-                time.sleep(0.05)
-        raise RuntimeError(f"no server on port {self.port} in {_START_TIMEOUT} s:\n{self.log[-3000:]}")
-
-    def __enter__(self) -> SparkServer:
-        return self if self._process is not None else self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
 
 @pytest.fixture(name="spark_server", scope="session")

@@ -15,8 +15,8 @@ from tests.support.rest_server import RestServer
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a command printed, and its exit code."""
+class Output:
+    """The output of a command, and its exit code."""
 
     code: int
     out: str
@@ -27,20 +27,20 @@ class Said:
         return json.loads(self.out)
 
 
-Speck = Callable[..., Said]
+Speck = Callable[..., Output]
 
 
 @pytest.fixture(name="speck")
 def speck_fixture(
     rest: RestServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Speck:
-    """Runs a command with these arguments."""
+    """A function that runs a command with these arguments."""
 
-    def run(*arguments: str) -> Said:
+    def run(*arguments: str) -> Output:
         monkeypatch.setattr(sys, "argv", ["speck", "--server", rest.url, *arguments])
         with pytest.raises(SystemExit) as ended:
             cli.main()
         captured = capsys.readouterr()
-        return Said(int(ended.value.code or 0), captured.out, captured.err)
+        return Output(int(ended.value.code or 0), captured.out, captured.err)
 
     return run

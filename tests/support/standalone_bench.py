@@ -19,14 +19,15 @@ from speck.core.job import Job, Scalar, client_id
 from speck.core.runtime import Handle
 from speck.store.artifacts import ServedFiles
 from tests.support.examples import one_site
-from tests.support.mosquitto_server import MosquittoServer, free_port
+from tests.support.mosquitto_server import MosquittoServer
+from tests.support.real_server import free_port
 from tests.support.spark_bench import BEHAVIOURS, JOBS, MqttFriend, place_of_fault
 from tests.support.standalone_server import StandaloneServer
 from tests.support.wire_trouble import BrokenServer, Relay, Trouble
 
 
 class StandaloneBench:
-    """One site: a cluster, a broker, and who serves files to it."""
+    """One site: a cluster, a broker, and the server of its files."""
 
     def __init__(self, server: StandaloneServer, broker: MosquittoServer, files: ServedFiles) -> None:
         self.server, self.broker, self.files = server, broker, files
@@ -96,11 +97,11 @@ class StandaloneBench:
         self.mqtt.send(job.source_topic, ["a"])
 
     def fence(self, job: Job, attempt: int) -> None:
-        """Let only this attempt at a job, or a newer one, read."""
+        """Allow only this attempt at a job, or a newer one, to read."""
         self._broker.fence(client_id(job.job_name), attempt)
 
     def running(self, job_name: str) -> int:
-        """The applications of the job that have executors, or wait for them, in the list of the master."""
+        """The number of the job's applications that have executors or wait for them, as the master counts."""
         return sum(name.startswith(f"speck {job_name} ") for name in self.master.cluster().applications)
 
     def forgotten(self, handle: Handle) -> Handle:
@@ -113,7 +114,7 @@ class StandaloneBench:
         return place_of_fault()
 
     def at(self, port: int, **known: int) -> StandaloneEngine:
-        """A binder of a master at another port, or with other things known of it."""
+        """A binder of a master at another port, or with other fields in the inventory."""
         address = f"spark://127.0.0.1:{port}"
         site = one_site("A", address, self.broker.address, **{**self.server.engine, **known})
         return self._binder(address, Inventory({"A": site}))

@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import psutil
@@ -25,19 +23,18 @@ from binders.spark.local.commands import CONNECTOR
 from binders.spark.local.standalone_cluster import STANDALONE_CLUSTER
 from binders.spark.standalone.master import Master
 from speck.core.inventory import Engine
-from tests.support.mosquitto_server import free_port
-
-_START_TIMEOUT = 180.0
+from tests.support.real_server import RealServer, free_port
 
 
-class StandaloneServer:
-    """One cluster, as ``speck local`` has it."""
+class StandaloneServer(RealServer):
+    """One cluster, as ``speck local`` starts it; its drivers and executors end with it."""
+
+    own_session = True
 
     def __init__(self, directory: Path) -> None:
         """Prepare a cluster that keeps its files in ``directory``."""
-        self.directory = directory
+        super().__init__(directory)
         self.ports = [free_port() for _ in range(STANDALONE_CLUSTER.ports)]
-        self._processes: list[subprocess.Popen[bytes]] = []
 
     @property
     def address(self) -> str:
@@ -46,23 +43,18 @@ class StandaloneServer:
 
     @property
     def engine(self) -> dict[str, Any]:
-        """What an inventory says of it."""
+        """The engine's fields in an inventory."""
         return dict(STANDALONE_CLUSTER.inventory(self.ports, self.directory, "600m"))
 
-    @property
-    def log(self) -> str:
-        """What master and worker wrote to their log."""
-        return (self.directory / "server.log").read_text(encoding="utf-8", errors="replace")
+    def commands(self) -> Sequence[Sequence[str]]:
+        return [STANDALONE_CLUSTER.command(self.ports, self.directory, "600m")[0]]
 
-    def start(self) -> StandaloneServer:
-        """Start it and wait until the master has its worker."""
-        try:
-            self._start_all()
-            self._await_ready()
-        except BaseException:
-            self.stop()
-            raise
-        return self
+    def variables(self) -> dict[str, str]:
+        return dict(STANDALONE_CLUSTER.environment(self.directory))
+
+    def ready(self) -> bool:
+        """True if the master has its worker."""
+        return STANDALONE_CLUSTER.ready(self.ports)
 
     def processes(self, word: str) -> list[psutil.Process]:
         """The cluster's processes, drivers and executors included, with this word on their command line."""
@@ -77,83 +69,39 @@ class StandaloneServer:
         """The Java process of an attempt's driver (and not a copy of it that is about to become another)."""
         return min(self.processes(attempt), key=lambda process: process.create_time())
 
-    def stop(self) -> None:
-        """End it, its drivers and executors with it; of one that does not run: nothing."""
+    def _end(self, *, kill: bool) -> None:
         family = self._family()
-        processes, self._processes = self._processes, []
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        _, left = psutil.wait_procs(family, 20)
-        for each in left:
+        super()._end(kill=kill)
+        _, alive = psutil.wait_procs(family, 20)
+        for each in alive:
             with contextlib.suppress(psutil.Error):
                 each.kill()
-
-    def _start_all(self) -> None:
-        command, _ = STANDALONE_CLUSTER.command(self.ports, self.directory, "600m")
-        self._start(command)
-
-    def _start(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
-        self.directory.mkdir(parents=True, exist_ok=True)
-        with (self.directory / "server.log").open("ab") as log:
-            process = subprocess.Popen(
-                command,
-                cwd=self.directory,
-                env=dict(STANDALONE_CLUSTER.environment(self.directory)),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        self._processes.append(process)
-        return process
 
     def _family(self) -> list[psutil.Process]:
         running = [process for process in self._processes if process.poll() is None]
         return [each for one in running for each in psutil.Process(one.pid).children(recursive=True)]
 
-    def _await_ready(self) -> None:
-        deadline = time.monotonic() + _START_TIMEOUT
-        while not STANDALONE_CLUSTER.ready(self.ports):
-            if any(process.poll() is not None for process in self._processes) or time.monotonic() > deadline:
-                raise RuntimeError(f"the cluster does not come up:\n{self.log[-3000:]}")
-            time.sleep(0.05)
-
-    def __enter__(self) -> StandaloneServer:
-        return self if self._processes else self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
-
 
 class LooseCluster(StandaloneServer):
     """A cluster whose master and workers are apart: a worker may be added, and killed alone."""
 
-    def _start_all(self) -> None:
-        self._start(STANDALONE_CLUSTER.master(self.ports, self.directory))
-        self.add_worker("first")
+    def commands(self) -> Sequence[Sequence[str]]:
+        return [STANDALONE_CLUSTER.master(self.ports, self.directory), self._worker("first")]
 
     def add_worker(self, name: str) -> subprocess.Popen[bytes]:
         """Start one more worker, with a folder of its own."""
-        ports = [*self.ports[:3], free_port(), free_port()]
-        return self._start(STANDALONE_CLUSTER.worker(ports, self.directory / name))
+        return self._run(self._worker(name))
 
     def workers(self) -> int:
-        """How many workers the master has."""
+        """The number of workers that the master has."""
         return len(Master(self.address, Engine(spe_address=self.address, **self.engine)).cluster().workers)
 
+    def _worker(self, name: str) -> list[str]:
+        ports = [*self.ports[:3], free_port(), free_port()]
+        return STANDALONE_CLUSTER.worker(ports, self.directory / name)
+
     def kill_first_worker(self) -> None:
-        """End it by SIGKILL; its drivers and executors notice."""
+        """End the first worker by SIGKILL; its drivers and executors end with it."""
         worker = self._processes.pop(1)
         worker.kill()
         worker.wait()

@@ -1,4 +1,4 @@
-"""The command ``speck`` in a process of its own, on a terminal or in a pipe."""
+"""The command ``speck`` in a separate process, on a terminal or in a pipe."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _DECIDING = ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "CO
 
 
 def environment(**more: str) -> dict[str, str]:
-    """This process's, without what decides on colours, and with ``more``."""
-    kept = {name: value for name, value in os.environ.items() if name not in _DECIDING}
-    return kept | {"TERM": "xterm-256color", "COLUMNS": "160", "LINES": "40"} | more
+    """The environment of this process without the variables that decide on colours, with ``more``."""
+    inherited = {name: value for name, value in os.environ.items() if name not in _DECIDING}
+    return inherited | {"TERM": "xterm-256color", "COLUMNS": "160", "LINES": "40"} | more
 
 
 def command(url: str, *arguments: str) -> list[str]:
-    """The command line; whoever runs the tests may have interrupts ignored, which children inherit."""
+    """The command line; it resets interrupts, which a parent of the tests may ignore."""
     speck = [sys.executable, "-m", "speck.cli", "--server", url, *arguments]
     return ["env", "--default-signal=INT,PIPE", *speck]
 
@@ -35,7 +35,7 @@ def command(url: str, *arguments: str) -> list[str]:
 def piped(
     url: str, *arguments: str, cwd: Path | None = None, **more: str
 ) -> subprocess.CompletedProcess[str]:
-    """What a command says where nobody looks at it."""
+    """Run a command in pipes, without a terminal."""
     return subprocess.run(
         command(url, *arguments),
         capture_output=True,
@@ -48,7 +48,7 @@ def piped(
 
 
 class Terminal:
-    """A command on a terminal of 160 columns; ``text`` is all that it has drawn so far."""
+    """A command on a terminal of 160 columns; ``text`` is its output so far."""
 
     def __init__(self, arguments: list[str], variables: Mapping[str, str], cwd: Path | None = None) -> None:
         self._controller, terminal = pty.openpty()
@@ -66,7 +66,7 @@ class Terminal:
 
     @property
     def words(self) -> str:
-        """The text without colours, movements and bells."""
+        """The text without colours, cursor movements and bells."""
         return _SEQUENCE.sub("", self.text)
 
     def shows(self, words: str) -> None:
@@ -74,15 +74,15 @@ class Terminal:
         eventually(lambda: self.words, lambda shown: words in shown)
 
     def type(self, text: str) -> None:
-        """What the keys send."""
+        """Send the bytes of keys."""
         os.write(self._controller, text.encode())
 
     def interrupt(self) -> None:
-        """What Ctrl-C does."""
+        """Send the signal of Ctrl-C."""
         self.process.send_signal(signal.SIGINT)
 
     def end(self) -> int:
-        """Wait until the command has ended; its exit code."""
+        """Wait until the command has ended; returns its exit code."""
         code = self.process.wait(60)
         self._reader.join(60)
         return code
@@ -94,7 +94,7 @@ class Terminal:
         os.close(self._controller)
 
     def _read(self) -> None:
-        with suppress(OSError):  # so Linux tells that the last writer has gone
+        with suppress(OSError):  # Linux reports the end of the last writer so
             while part := os.read(self._controller, 65536):
                 self._parts.append(part)
 

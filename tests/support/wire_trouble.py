@@ -1,8 +1,8 @@
-"""What can go wrong between a client and a server, over real sockets.
+"""Faults between a client and a server, over real sockets.
 
-A :class:`BrokenServer` listens and is no good; a :class:`Relay` stands in front of a good server, and is slow
-or loses an answer; a :class:`MischiefRelay` does what it is told to each request.  All are context managers,
-on free loopback ports.
+A :class:`BrokenServer` never answers correctly; a :class:`Relay` stands in front of a working server, and is
+slow or loses an answer; a :class:`MischiefRelay` applies a fault of the test's choice to each request.  All
+are context managers, on free loopback ports.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import Self
 
 
 class Trouble(Enum):
-    """How a server is no good."""
+    """The fault of a broken server."""
 
-    SILENT = "silent"  # it takes connections and says nothing
+    SILENT = "silent"  # it takes connections and sends nothing
     RUBBISH = "rubbish"  # it answers in no protocol
     UNAVAILABLE = "unavailable"  # it answers as an HTTP proxy does whose server is down
 
@@ -35,7 +35,7 @@ _ANSWERS = {
 }
 
 
-class _Listener:
+class Listener:
     """Accepts connections in a thread, and hands each to :meth:`serve` in a thread of its own."""
 
     def __init__(self) -> None:
@@ -55,22 +55,22 @@ class _Listener:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port that it listens on."""
         port: int = self._listener.getsockname()[1]
         return port
 
     def serve(self, connection: socket.socket) -> None:
-        """Deal with one connection."""
+        """Serve one connection."""
         raise NotImplementedError
 
     def keep(self, connection: socket.socket) -> socket.socket:
-        """Let a socket be closed in the end."""
+        """Have a socket closed at the end."""
         with self._guard:
             self._open.append(connection)
         return connection
 
     def close_connections(self) -> None:
-        """Close what is open."""
+        """Close all open sockets."""
         with self._guard:
             closing, self._open = self._open, []
         for connection in closing:
@@ -88,7 +88,8 @@ class _Listener:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        with contextlib.suppress(OSError):
+        # ValueError: of select, for a socket that close_connections has closed.
+        with contextlib.suppress(OSError, ValueError):
             self.serve(connection)
 
     def _end(self) -> None:
@@ -99,8 +100,8 @@ class _Listener:
         self._thread.join(10)
 
 
-class BrokenServer(_Listener):
-    """A server that is in trouble."""
+class BrokenServer(Listener):
+    """A server with one kind of fault."""
 
     def __init__(self, trouble: Trouble) -> None:
         super().__init__()
@@ -114,7 +115,7 @@ class BrokenServer(_Listener):
                 connection.shutdown(socket.SHUT_WR)
 
 
-class Relay(_Listener):
+class Relay(Listener):
     """Passes bytes to a server on a loopback port and back, each piece ``delay`` seconds late.
 
     ``lose_answer_to`` names bytes: when a client sends them, they are passed on, and with the server's first
@@ -168,7 +169,7 @@ class Relay(_Listener):
 
 
 class Mischief(Enum):
-    """What can happen to a request and its answer."""
+    """A fault of a request or its answer."""
 
     LOSE_REQUEST = "lose request"  # the connection breaks before it is passed on
     LOSE_ANSWER = "lose answer"  # it is passed on, and the connection breaks before the answer
@@ -180,15 +181,15 @@ class Mischief(Enum):
 
 _DELAY = 0.3  # s
 
-# What happens to an answer is decided when its request is seen.
+# The fault of an answer is chosen when its request is seen.
 _OF_ANSWERS = frozenset({Mischief.LOSE_ANSWER, Mischief.CUT_ANSWER, Mischief.GARBLE})
 
 
-class MischiefRelay(_Listener):
-    """Passes bytes to a server on a loopback port and back; ``choose`` says what happens to each piece.
+class MischiefRelay(Listener):
+    """Passes bytes to a server on a loopback port and back; ``choose`` returns the fault of a piece, if any.
 
-    A piece is what a client sends at once: a request of HTTP, or some packets of MQTT or gRPC.  ``done``
-    counts what was done.
+    A piece is one chunk that a client sends: a request of HTTP, or some packets of MQTT or gRPC.  ``done``
+    counts the faults.
     """
 
     def __init__(self, server_port: int, choose: Callable[[bytes], Mischief | None]) -> None:
@@ -241,7 +242,7 @@ class MischiefRelay(_Listener):
 
 
 def _is_whole_request(piece: bytes) -> bool:
-    """Whether this is one HTTP request with all of its body."""
+    """True if this is one HTTP request with all of its body."""
     head, found, body = piece.partition(b"\r\n\r\n")
     length = re.search(rb"(?i)\r\ncontent-length: *(\d+)", head)
     return bool(found) and len(body) == (int(length[1]) if length else 0)

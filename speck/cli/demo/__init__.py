@@ -26,10 +26,11 @@ from speck import local
 from speck.cli.demo.programs import PIPELINES, Feeder, Server, Watcher, check_input, generate, speck_command
 from speck.cli.demo.view import View, statistics_line
 from speck.client import Client
+from speck.core.lifecycle import ActionKind
 from speck.errors import SpeckError
 
 AGREED, DIFFER, INTERRUPTED = 0, 1, 130
-KINDS = ("start", "stop", "update", "move", "keep")
+KINDS = tuple(kind.value for kind in ActionKind)
 
 COMPOSITION = "road-traffic"
 CLOUD = "D"

@@ -50,15 +50,15 @@ class FittingTable(Table):
 
     def _filled(self) -> FittingTable:
         """The table without empty columns, except for the first one."""
-        kept = [
+        columns = [
             column
             for number, column in enumerate(self.columns)
             if number == 0 or any(cell != _EMPTY for cell in column.cells)
         ]
-        made = _empty(str(column.header) for column in kept)
-        for column, new in zip(kept, made.columns, strict=True):
+        made = _empty(str(column.header) for column in columns)
+        for column, new in zip(columns, made.columns, strict=True):
             new.justify, new.no_wrap, new.overflow = column.justify, column.no_wrap, column.overflow
-        for cells in zip(*(column.cells for column in kept), strict=True):
+        for cells in zip(*(column.cells for column in columns), strict=True):
             made.add_row(*cells)
         return made
 

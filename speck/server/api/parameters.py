@@ -64,7 +64,7 @@ class ChangeQuery(Schema):
     )
 
 
-def _leave_behind() -> fields.List[str]:
+def _abandon() -> fields.List[str]:
     return fields.List(
         fields.String(),
         load_default=list,
@@ -78,7 +78,7 @@ def _leave_behind() -> fields.List[str]:
 class JobDeletionQuery(ChangeQuery):
     """Query parameters of the deletion of one job."""
 
-    leave_behind = _leave_behind()
+    leave_behind = _abandon()
 
 
 class JobQuery(ChangeQuery):
@@ -99,7 +99,7 @@ class PlannedQuery(ChangeQuery):
 class DeletionQuery(PlannedQuery):
     """Query parameters of the deletion of a composition."""
 
-    leave_behind = _leave_behind()
+    leave_behind = _abandon()
 
 
 class ForgettingQuery(Schema):

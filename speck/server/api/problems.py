@@ -29,7 +29,7 @@ from speck.schema.yaml.parser import MAX_BYTES
 
 MAX_SHOWN = 1000  # characters of a wrong value that are repeated
 
-_KEPT_HEADERS = frozenset(("Allow", "Retry-After"))
+_PASSED_HEADERS = frozenset(("Allow", "Retry-After"))
 _DETAILS = {
     404: "there is nothing at this path (the paths are in /openapi.json)",
     405: "this path does not take this method (Allow names those that it takes)",
@@ -95,7 +95,7 @@ def of_http(error: HTTPException) -> Response:
     status = error.code or 500
     messages = getattr(error, "data", {}).get("messages")
     if not messages:
-        headers = {name: value for name, value in error.get_headers() if name in _KEPT_HEADERS}
+        headers = {name: value for name, value in error.get_headers() if name in _PASSED_HEADERS}
         return problem(status, _DETAILS.get(status, error.description or ""), headers=headers)
     wrong = [
         {"field": name, "message": " ".join(map(str, texts))}

@@ -363,7 +363,7 @@ def check_sites() -> Any:
 
 
 @blueprint.route("/left-behind", methods=["GET"])
-@blueprint.response(200, schemas.LeftoverSchema(many=True))
+@blueprint.response(200, schemas.AbandonedSchema(many=True))
 def list_left_behind() -> Any:
     """Abandoned copies and sessions, which are ended when their engine and broker answer again"""
     return _sites().abandoned()
@@ -371,7 +371,7 @@ def list_left_behind() -> Any:
 
 @blueprint.route("/left-behind", methods=["DELETE"])
 @blueprint.arguments(parameters.ForgettingQuery, location="query")
-@blueprint.response(200, schemas.LeftoverSchema(many=True), description="the remaining ones")
+@blueprint.response(200, schemas.AbandonedSchema(many=True), description="the remaining ones")
 @blueprint.alt_response(422, schema=schemas.ProblemSchema, description="nothing was left behind there")
 def forget_left_behind(query: dict[str, Any]) -> Any:
     """Forget abandoned copies and sessions at places that never come back"""

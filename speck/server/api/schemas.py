@@ -6,10 +6,11 @@ from typing import Any
 
 from marshmallow import Schema, fields, validate
 
+from speck.core.lifecycle import ActionKind, ActionState, OperationKind, OperationState
 from speck.core.runtime import Drift
 from speck.server.tokens import Role
 
-_KINDS = ("start", "stop", "update", "move", "keep")
+_KINDS = [kind.value for kind in ActionKind]
 _UNIX = {"description": "Unix time, s"}
 _PER_SECOND = {"description": "messages/s"}
 
@@ -72,7 +73,7 @@ class ProgressSchema(ActionSchema):
     """One action of an operation, and how it went."""
 
     state = fields.String(
-        validate=validate.OneOf(("pending", "running", "done", "failed", "skipped", "waiting", "kept")),
+        validate=validate.OneOf([state.value for state in ActionState]),
         metadata={"description": "waiting: done by the reconciler later, when its condition holds"},
     )
     error = _text("the error, if any")
@@ -86,13 +87,13 @@ class _OperationSchema(Schema):
     composition = _text("the composition's name")
     revision = fields.Integer(metadata={"description": "the revision that it brings about"})
     kind = fields.String(
-        validate=validate.OneOf(("apply", "rollback", "delete", "heal")),
+        validate=validate.OneOf([kind.value for kind in OperationKind]),
         metadata={"description": "the request; heal: begun by the reconciler"},
     )
     author = _text("its author")
     message = _text("its reason, by the author")
     state = fields.String(
-        validate=validate.OneOf(("running", "succeeded", "failed", "waiting")),
+        validate=validate.OneOf([state.value for state in OperationState]),
         metadata={"description": "waiting: ended, nothing failed, and the reconciler does the rest later"},
     )
     started = fields.Float(metadata=_UNIX)
@@ -142,7 +143,7 @@ class LeftCopySchema(Schema):
     attempt = fields.Integer(metadata={"description": "number of the attempt that it is"})
 
 
-class LeftoverSchema(Schema):
+class AbandonedSchema(Schema):
     """An abandoned copy or session at an engine or broker out of reach, ended when that answers."""
 
     kind = fields.String(
@@ -324,7 +325,7 @@ class BrokerViewSchema(_ReachedSchema):
 
 
 class UplinkViewSchema(Schema):
-    """A site's link to the others, as the inventory has it; null: not told there."""
+    """A site's link to the others, as the inventory has it; null: not given there."""
 
     bandwidth = fields.Float(allow_none=True, metadata={"description": "bit/s"})
     latency = fields.Float(allow_none=True, metadata={"description": "one way, ms"})

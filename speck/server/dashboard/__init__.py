@@ -1,7 +1,7 @@
 """The dashboard: a page that shows and changes all by the REST interface alone.
 
 It is files and nothing else, all of them in this package; a browser needs no other place.  The files hold
-no secret, so they are given to whoever asks: the page itself asks for the token that the REST interface
+no secret, so no token is needed for them: the page itself asks for the token that the REST interface
 demands.
 """
 

@@ -97,12 +97,12 @@ def _file_member(name: str, file: IO[bytes], size: int) -> Iterator[bytes]:
     header = tarfile.TarInfo(name)
     header.size, header.mode = size, 0o600
     yield header.tobuf(tarfile.PAX_FORMAT)
-    left = size
-    while left:
-        piece = file.read(min(left, _CHUNK))
+    remaining = size
+    while remaining:
+        piece = file.read(min(remaining, _CHUNK))
         if not piece:
             raise StoreError(f"{name} became shorter while it was backed up (try again)")
-        left -= len(piece)
+        remaining -= len(piece)
         yield piece
     yield bytes(-size % tarfile.BLOCKSIZE)
 

@@ -130,16 +130,16 @@ def _desired_jobs(contents: Contents) -> Iterator[Finding]:
                 )
 
 
-def code_findings(contents: Contents, kept: Mapping[str, bool]) -> list[Finding]:
-    """Code that revisions name and that is not there as it was; ``kept`` tells of a hash if it is intact."""
+def code_findings(contents: Contents, intact: Mapping[str, bool]) -> list[Finding]:
+    """Code that revisions name and that is missing or changed; ``intact`` is true by hash if its code is."""
     users: dict[str, list[str]] = {}
     for (composition, number), revision in sorted(contents.revisions.items()):
         for job in revision.jobs.values():
             users.setdefault(job.code_hash, []).append(f"{composition!r} revision {number} {job.job_name!r}")
     return [
-        Finding(f"code {code_hash[:12]}", f"{_state(kept.get(code_hash))}; {_shown(names)} name it")
+        Finding(f"code {code_hash[:12]}", f"{_state(intact.get(code_hash))}; {_shown(names)} name it")
         for code_hash, names in users.items()
-        if not kept.get(code_hash)
+        if not intact.get(code_hash)
     ]
 
 

@@ -67,8 +67,8 @@ def repair(directory: Path) -> tuple[Path, list[Finding]]:
     lost = _salvage(directory)
     with closing(Database(directory)) as database:
         mended = lost + _mend(database)
-        left = check(database.all(), directory)
-    return copy, mended + left
+        remaining = check(database.all(), directory)
+    return copy, mended + remaining
 
 
 def _salvage(directory: Path) -> list[Finding]:

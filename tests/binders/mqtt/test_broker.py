@@ -27,7 +27,8 @@ from speck.core.job import fence_topic
 from speck.errors import InvalidInput, OutcomeUnknown, Rejected, SecretUnavailable, SpeckError, Unreachable
 from tests.support.broker_contract import BrokerContract
 from tests.support.examples import one_site
-from tests.support.mosquitto_server import MosquittoServer, free_port
+from tests.support.mosquitto_server import MosquittoServer
+from tests.support.real_server import free_port
 from tests.support.wire_trouble import BrokenServer, Relay, Trouble
 
 SESSION = "speck-job"

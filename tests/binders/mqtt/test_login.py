@@ -16,7 +16,8 @@ from tests.support import ROOT
 from tests.support.binder_contract import eventually
 from tests.support.certificates import Certificate
 from tests.support.guarded_broker import USER, GuardedBroker, guarded_broker
-from tests.support.mosquitto_server import MosquittoServer, free_port
+from tests.support.mosquitto_server import MosquittoServer
+from tests.support.real_server import free_port
 
 pytestmark = pytest.mark.engine
 

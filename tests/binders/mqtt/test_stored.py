@@ -12,7 +12,8 @@ from speck.binder import CountsStored
 from speck.core.inventory import Inventory
 from speck.errors import Unreachable
 from tests.support.binder_contract import eventually
-from tests.support.mosquitto_server import PROGRAM, MosquittoServer, free_port
+from tests.support.mosquitto_server import PROGRAM, MosquittoServer
+from tests.support.real_server import free_port
 from tests.support.spark_bench import MqttFriend
 
 pytestmark = [pytest.mark.engine, pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")]
