@@ -286,7 +286,7 @@ class EngineContract:
         self, bench: EngineBench, engine: EngineBinder, name: str
     ) -> None:
         if not (isinstance(engine, BatchStatus) and isinstance(engine, ListsRunning)):
-            pytest.skip("this engine does not tell of several jobs at once")
+            pytest.skip("this engine has no status of several jobs at once")
         jobs = [bench.job(f"{name}-{number}") for number in range(2)]
         attempts = [attempt_of(job) for job in jobs]
         handles = [engine.submit(job, attempt) for job, attempt in zip(jobs, attempts, strict=True)]
@@ -461,7 +461,7 @@ class EngineContract:
 
     def test_checkup(self, engine: EngineBinder) -> None:
         if not isinstance(engine, HealthCheckable):
-            pytest.skip("this engine does not tell of itself")
+            pytest.skip("this engine has no health check")
         checkup = engine.checkup()
         assert checkup.version
         assert checkup.complaints == ()

@@ -166,7 +166,7 @@ def test_a_token_that_cannot_be_one(
     ("ca_file", "words"),
     [
         ("other.pem", r"certificate is not trusted: .* \(expected one signed by .*other\.pem'\)"),
-        ("rubbish.pem", r"rubbish\.pem' of .*: holds no certificate \(expected a PEM file\)"),
+        ("rubbish.pem", r"rubbish\.pem' of .*: contains no certificate \(expected a PEM file\)"),
         ("none.pem", r"none\.pem' of .*: no such file or directory \(expected a PEM file\)"),
         (None, "if it speaks TLS, engine_login needs a ca_file"),
     ],
