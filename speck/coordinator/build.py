@@ -87,7 +87,6 @@ def build(
         registry=registry,
         inventory=inventory,
         settings=settings,
-        mint=mint,
         clock=clock,
         pool=pool,
         artifacts=artifacts,
@@ -100,6 +99,5 @@ def build(
         reaper=reaper,
         reconciler=reconciler,
         backoff=backoff,
-        metrics=metrics,
     )
     return Services(coordinator, queries, SiteQueries(store, pool, inventory), metrics, files)

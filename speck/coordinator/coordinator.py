@@ -28,7 +28,6 @@ from speck.core.lifecycle import ActionState
 from speck.core.plan import Action, Keep, Plan, Start, make_plan, stranded_state
 from speck.core.settings import Settings
 from speck.errors import Conflict, InvalidInput, StaleRevision
-from speck.observe.metrics import Metrics
 from speck.observe.observer import Observer
 from speck.observe.sampler import Sampler
 from speck.store import Head, JobRecord, Revision, Store
@@ -42,14 +41,13 @@ from speck.store.retention import Retention
 class Coordinator:
     """Writes, and starts and shuts down its parts (:func:`speck.coordinator.build` wires them).
 
-    One per store.  Safe to use from several threads.  ``mint`` makes ids, ``clock`` gives Unix time, s.
+    One per store.  Safe to use from several threads.  ``clock`` gives Unix time, s.
     """
 
     store: Store
     registry: Registry
     inventory: Inventory
     settings: Settings
-    mint: Callable[[], str]
     clock: Callable[[], float]
     pool: BinderPool
     artifacts: Artifacts
@@ -62,7 +60,6 @@ class Coordinator:
     reaper: Reaper
     reconciler: Reconciler
     backoff: Backoff
-    metrics: Metrics
     _recovered: bool = field(default=False, init=False)
 
     def start(self) -> None:
