@@ -20,8 +20,7 @@ from binders.flink.engine import connect_engine as connect_flink
 from binders.mqtt import MQTT, MqttBroker
 from binders.spark import CONNECT, STANDALONE, connect_engine
 from binders.spark.local.standalone_cluster import JOBS as JOBS_OF_A_CLUSTER
-from binders.spark.standalone import engine as standalone_engine
-from binders.spark.standalone import submission
+from binders.spark.standalone import driver_registry, submission
 from binders.spark.standalone.engine import StandaloneEngine
 from speck import local
 from speck.binder import EngineBinder, Registry
@@ -252,7 +251,7 @@ def test_a_driver_that_no_worker_takes(
     waiting.start()
     eventually(bench.master.cluster, lambda found: any(each.state == "SUBMITTED" for each in found.drivers))
     # Who did not submit it cannot tell whose it is, and does not say that there is none.
-    monkeypatch.setattr(standalone_engine, "FIND_PATIENCE", 0.5)
+    monkeypatch.setattr(driver_registry, "FIND_PATIENCE", 0.5)
     with pytest.raises(OutcomeUnknown, match=r"wait for a worker.*driver-"):
         other.find(attempt)
     waiting.join()
@@ -279,7 +278,7 @@ def test_what_is_missing_is_said_before_anything_is_asked(bench: StandaloneBench
     without_files.close()
     engine = StandaloneEngine(bench.server.address, Inventory())
     engine.take_artifacts(bench.files)
-    with pytest.raises(Rejected, match="names no checkpoint_dir"):
+    with pytest.raises(Rejected, match="has no checkpoint_dir"):
         engine.check(job, None)
     engine.close()
 
