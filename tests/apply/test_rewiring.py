@@ -60,7 +60,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("former", "wanted", "expected"), CASES.values(), ids=CASES.keys())
+@pytest.mark.parametrize(("former", "desired", "expected"), CASES.values(), ids=CASES.keys())
 def test_who_waits_for_whom(former: list[Job], desired: list[Job], expected: dict[str, set[str]]) -> None:
     assert waits(former, desired) == expected
 

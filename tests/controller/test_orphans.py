@@ -64,7 +64,7 @@ def test_a_copy_that_reads_another_session_is_told_and_not_touched(bench: Bench,
     bench.round(3)
     assert len(world.running("a")) == 2
     assert bench.job("a")["drift"] == "running twice"
-    assert bench.told() == [("drift", "a")]
+    assert bench.reported() == [("drift", "a")]
 
 
 def test_a_copy_that_the_store_does_not_name_keeps_its_job_from_being_doubled(

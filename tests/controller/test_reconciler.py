@@ -47,7 +47,7 @@ def test_what_ended_is_named_and_started_again_from_its_state(
     (running,) = world.running("a")
     assert (running.attempt.number, running.attempt.state is not None) == (2, True)
     bench.round()
-    assert bench.told() == [("drift", "a"), ("healed", "a")]
+    assert bench.reported() == [("drift", "a"), ("healed", "a")]
     event = next(each for each in bench.queries.events() if each["kind"] == "drift")
     assert event["message"] == f"job 'a': {drift.value}: no such street"
     assert bench.job("a")["drift"] is None
@@ -63,7 +63,7 @@ def test_what_an_engine_lost_is_missed_twice_before_it_is_started_again(bench: B
     bench.round()
     assert [each.attempt.state is not None for each in world.running()] == [True, True]
     bench.round()
-    assert sorted(bench.told()) == [("drift", "a"), ("drift", "b"), ("healed", "a"), ("healed", "b")]
+    assert sorted(bench.reported()) == [("drift", "a"), ("drift", "b"), ("healed", "a"), ("healed", "b")]
 
 
 def test_a_foreign_job_of_our_name_is_told_and_not_touched(bench: Bench, world: World) -> None:
@@ -72,7 +72,7 @@ def test_a_foreign_job_of_our_name_is_told_and_not_touched(bench: Bench, world: 
     bench.round(3)
     assert len(world.running("a")) == 2
     assert bench.job("a")["drift"] == "foreign job of this name"
-    assert (bench.told(), bench.heals()) == ([("drift", "a")], 0)
+    assert (bench.reported(), bench.heals()) == ([("drift", "a")], 0)
 
 
 def test_other_code_than_asked_for_is_named(bench: Bench, world: World) -> None:
@@ -82,7 +82,7 @@ def test_other_code_than_asked_for_is_named(bench: Bench, world: World) -> None:
     bench.round(2)
     assert bench.job("a")["drift"] == "running old code"
     assert code_hash("other.py")[:12] in str(bench.job("a")["drift_message"])
-    assert bench.told() == [("drift", "a")]
+    assert bench.reported() == [("drift", "a")]
 
 
 def test_what_was_not_started_is(bench: Bench, world: World) -> None:
@@ -93,7 +93,7 @@ def test_what_was_not_started_is(bench: Bench, world: World) -> None:
     assert bench.job("a")["next_try"] == bench.clock.now - 1 + WAITS
     bench.round(2)
     assert len(world.running("a")) == 1
-    assert bench.told() == [("drift", "a"), ("healed", "a")]
+    assert bench.reported() == [("drift", "a"), ("healed", "a")]
 
 
 def test_nothing_is_done_while_all_is_as_wanted(bench: Bench, world: World) -> None:
@@ -102,7 +102,7 @@ def test_nothing_is_done_while_all_is_as_wanted(bench: Bench, world: World) -> N
     bench.round(5)
     assert world.changes() == before
     assert [call[:2] for call in world.calls[calls:]] == [("statuses", ENGINE), ("running", ENGINE)] * 5
-    assert (bench.told(), bench.heals()) == ([], 0)
+    assert (bench.reported(), bench.heals()) == ([], 0)
 
 
 # --- policy and back-off
@@ -115,7 +115,7 @@ def test_never_only_tells(bench: Bench, world: World) -> None:
     assert sorted(world.where()) == ["b"]
     job = bench.job("a")
     assert (job["state"], job["drift"], job["waits"], job["next_try"]) == ("failed", "died", NEVER, None)
-    assert bench.told() == [("drift", "a")]
+    assert bench.reported() == [("drift", "a")]
     bench.apply(replace(A, restart="never"), B)
     assert sorted(world.where()) == ["a", "b"]
 
@@ -221,7 +221,7 @@ def test_an_unreachable_site_is_unknown_and_started_nowhere_else(bench: Bench, w
     world.down(ENGINE)
     bench.round(5)
     assert bench.job("a")["state"] == "unknown"
-    assert (world.where(), bench.told(), bench.heals()) == ({"a": ENGINE, "b": ENGINE}, [], 0)
+    assert (world.where(), bench.reported(), bench.heals()) == ({"a": ENGINE, "b": ENGINE}, [], 0)
     world.up(ENGINE)
     bench.round()
     assert bench.job("a")["state"] == "running"
@@ -325,7 +325,7 @@ def test_one_job_of_which_nothing_is_known_is_not_dead(bench: Bench, world: Worl
     world.silent_jobs.add(running.attempt.id)
     bench.round(4)
     assert bench.job("a")["state"] == "unknown"
-    assert (bench.told(), bench.heals(), len(world.running("a"))) == ([], 0, 1)
+    assert (bench.reported(), bench.heals(), len(world.running("a"))) == ([], 0, 1)
 
 
 def test_an_outcome_that_is_not_known_is_settled(bench: Bench, world: World) -> None:
@@ -471,4 +471,4 @@ def test_a_thousand_jobs_are_one_question_an_engine(bench: Bench, world: World) 
     world.crash("j7")
     bench.round()
     assert len(world.running("j7")) == 1
-    assert bench.told() == [("drift", "j7")]
+    assert bench.reported() == [("drift", "j7")]

@@ -83,7 +83,7 @@ def test_without_a_package_manager(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("python", "told"),
+    ("python", "reported"),
     [("echo Python 3.9.2; exit 1", "python3 is: Python 3.9.2. "), (None, "python3 is: ")],
 )
 def test_an_old_python(machine: Machine, python: str | None, reported: str) -> None:

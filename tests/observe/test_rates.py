@@ -44,7 +44,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("told", "rate"), CASES.values(), ids=CASES.keys())
+@pytest.mark.parametrize(("reported", "rate"), CASES.values(), ids=CASES.keys())
 def test_input_rate(reported: list[JobMetrics], rate: float | None) -> None:
     assert rates_of(track(*reported)).input_rate == (None if rate is None else pytest.approx(rate))
 

@@ -94,7 +94,7 @@ def test_rates_are_told_as_the_engine_has_them(bench: Bench) -> None:
         77.0, input_rate=5.0, output_rate=4.0, waiting=3, batch_duration_ms=200.0
     )
     bench.sample()
-    assert bench.told("a", "b")["a"] == {
+    assert bench.reported("a", "b")["a"] == {
         "job_name": "a",
         "composition": "traffic",
         "site": "north",
@@ -118,11 +118,11 @@ def test_a_slow_engine_holds_up_no_other(bench: Bench) -> None:
         for samples in range(1, 4):
             bench.sample()
             eventually(lambda: bench.questions(NEAR), lambda count, samples=samples: count == samples)
-        assert bench.told("near")["far"]["observed"] is None
+        assert bench.reported("near")["far"]["observed"] is None
         assert bench.questions(FAR) == 1  # and is not asked again before it has answered
     finally:
         hold.release()
-    assert bench.told("far")["far"]["error"] is None
+    assert bench.reported("far")["far"]["error"] is None
 
 
 def test_an_engine_is_left_alone_for_a_multiple_of_the_time_that_it_took(bench: Bench) -> None:
@@ -147,7 +147,7 @@ def test_an_engine_that_does_not_answer_costs_one_question(bench: Bench) -> None
     bench.apply(*chain("a", "b", "c"))
     bench.world.fail("metrics", OutcomeUnknown("no answer\nin time", address=NEAR), times=None)
     bench.sample()
-    found = bench.told("a", "b", "c")
+    found = bench.reported("a", "b", "c")
     assert {each["error"] for each in found.values()} == {"no answer in time"}
     assert bench.questions(NEAR) == 1
 
@@ -157,7 +157,7 @@ def test_a_job_that_its_engine_cannot_tell_of_hides_no_other(bench: Bench) -> No
     bench.apply(*chain("a", "b"))
     bench.world.fail("metrics", Rejected("it runs no more", address=NEAR), name="a", times=None)
     bench.sample()
-    found = bench.told("a", "b")
+    found = bench.reported("a", "b")
     assert (found["a"]["error"], found["b"]["error"]) == ("it runs no more", None)
     bench.world.heal()
     bench.sample()
@@ -173,7 +173,7 @@ def test_a_defect_of_a_binder_is_told_and_asked_past(bench: Bench, monkeypatch: 
     with monkeypatch.context() as patch:
         patch.setattr(InMemoryEngine, "metrics", broken)
         bench.sample()
-        assert bench.told("a")["a"]["error"] == "internal error: RuntimeError('nobody thought of this')"
+        assert bench.reported("a")["a"]["error"] == "internal error: RuntimeError('nobody thought of this')"
     bench.sample()
     eventually(lambda: bench.rates()["a"]["error"], lambda error: error is None)
 
@@ -200,7 +200,7 @@ def test_one_question_for_many_jobs(tmp_path: Path) -> None:
         bench.apply(*chain("a", "b", "c"))
         world.metrics = {name: JobMetrics(7.0, input_rate=5.0) for name in ("a", "b")}
         bench.sample()
-        found = bench.told("a", "b", "c")
+        found = bench.reported("a", "b", "c")
         assert [found[name]["input_rate"] for name in ("a", "b", "c")] == [5.0, 5.0, None]
         assert found["c"]["error"] == "the answer of its engine's binder does not include it"
         assert (world.counts()["measure"], world.counts()["metrics"]) == (1, 0)
@@ -225,11 +225,11 @@ def test_what_was_told_of_a_copy_goes_with_it(bench: Bench) -> None:
     quiet(bench)
     bench.apply(make_job("a"))
     bench.sample()
-    bench.told("a")
+    bench.reported("a")
     bench.apply(make_job("a", spe_address=FAR))
     assert {name: value for name, value in bench.rates()["a"].items() if name in UNKNOWN} == UNKNOWN
     bench.sample()
-    assert bench.told("a")["a"]["error"] is None
+    assert bench.reported("a")["a"]["error"] is None
     bench.apply()
     bench.sample()
     assert bench.telemetry.readings() == {}
