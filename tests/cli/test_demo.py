@@ -58,6 +58,7 @@ def _processes_of(temporary: Path) -> list[list[str]]:
 
 
 @needs_servers
+@pytest.mark.engine
 def test_the_counts_agree_and_the_printed_commands_stop_a_kept_demo(tmp_path: Path) -> None:
     demo = _demo(tmp_path / "demo", limit=5000, rate=0, malformed=0.1, as_json=True, keep=True)
     commands: dict[str, str] = {}
