@@ -37,9 +37,9 @@ help:
 demo: setup jars
 	@$(BIN)/speck demo $(ARGS)
 
-# Needs the virtual environment alone. A test that starts an engine fails here (tests/support/tiers.py).
+# Needs the virtual environment alone. Four workers on two cores: many tests wait. A test that starts an engine fails here (tests/support/tiers.py).
 quick: $(VENV)/dev
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not engine" $(ARGS)
+	@$(BIN)/python -m pytest -n 4 --dist worksteal -m "not engine" $(ARGS)
 
 test: system $(VENV)/dev jars
 	@$(MAKE) pyflink || echo "PyFlink is not installed: its tests are skipped" >&2
