@@ -247,13 +247,15 @@ class Coordinator:
         with self.operations.accepting(operation, desired, plan) as transaction:
             if revision is not None:
                 transaction.put_revision(revision)
-                transaction.put_head(Head(revision.composition, revision.number))
+            name, number = operation.composition, operation.revision
+            left_behind, give_up = operation.left_behind, operation.give_up
+            transaction.put_head(Head(name, number, left_behind=left_behind, give_up=give_up))
             for action in plan.actions:
-                name = action.job.job_name
-                if isinstance(action, Start) and self.store.job(name) is None:
-                    transaction.put_job(JobRecord(name, plan.composition, self.store.first_attempt))
+                job = action.job.job_name
+                if isinstance(action, Start) and self.store.job(job) is None:
+                    transaction.put_job(JobRecord(job, name, self.store.first_attempt))
                 if isinstance(action, Keep) and action.changes and revision is not None:
-                    stored = lifecycle_of(self.store, name, plan.composition)
+                    stored = lifecycle_of(self.store, job, name)
                     job_state.write(transaction, stored, RevisionNoted(revision.number))
 
     def plan_deletion(
@@ -288,7 +290,8 @@ class Coordinator:
             with self.operations.admission(name):
                 self.backoff.forget(each.job.job_name for each in plan.actions)
                 with self.operations.accepting(operation, {}, plan) as transaction:
-                    transaction.put_head(replace(head, deleting=True))
+                    deleting = replace(head, deleting=True, left_behind=operation.left_behind)
+                    transaction.put_head(deleting)
         return operation
 
     def apply_job(

@@ -12,11 +12,17 @@ from speck.core.runtime import Attempt, Handle, State
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A composition's last revision (0: none yet)."""
+    """A composition's last revision (0: none yet).
+
+    ``left_behind`` and ``give_up`` are what the user allowed for the change to it, which hold until it is
+    carried out: the addresses that are not asked, and the loss of messages in sessions that jobs leave.
+    """
 
     name: str
     revision: int
     deleting: bool = False
+    left_behind: tuple[str, ...] = ()
+    give_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)
