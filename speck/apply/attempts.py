@@ -16,6 +16,7 @@ from speck.apply.job_state import (
     AttemptStarted,
     AttemptStopped,
     SessionsDetached,
+    StateFound,
     StatesDiscarded,
     StatesReleased,
     StopRequested,
@@ -66,8 +67,23 @@ class Attempts:
     # --- start
 
     def launch(self, job: Job, revision: int) -> None:
-        """Start a new attempt at a job in the form that this revision has."""
-        state = self._transferred_state(job)
+        """Start a new attempt at a job in the form that this revision has.
+
+        An abandoned copy may replace its state by a newer one in the meantime: then that is taken.
+        """
+        for tries_left in reversed(range(TRIES)):
+            state = self._transferred_state(job)
+            try:
+                self._launch_from(state, job, revision)
+            except (Unreachable, OutcomeUnknown):
+                raise
+            except BinderError:
+                if not tries_left or self.newest_state(job) == state:
+                    raise
+            else:
+                return
+
+    def _launch_from(self, state: State | None, job: Job, revision: int) -> None:
         record = self.context.record(job.job_name)
         session, _ = session_for(job, record, revision)
         attempt = Attempt(
@@ -155,10 +171,18 @@ class Attempts:
 
     # --- state
 
+    def newest_state(self, job: Job) -> State | None:
+        """The state that the next attempt starts from; that of an abandoned copy is found anew."""
+        record = self.context.record(job.job_name)
+        for abandoned in self.context.store.abandoned_attempts():
+            if job.upgrade == "stateful" and abandoned.key == record.state_source:
+                self.context.note(job.job_name, StateFound(self.abandoner.newest_state(abandoned)))
+        return starting_state(job, self.context.record(job.job_name))
+
     def _transferred_state(self, job: Job) -> State | None:
         """The state that the next attempt starts from, at a place that the job's engine sees."""
+        state = self.newest_state(job)
         record = self.context.record(job.job_name)
-        state = starting_state(job, record)
         if state is None:
             return None
         try:
@@ -191,13 +215,16 @@ class Attempts:
 
     # --- stop
 
-    def stop_all(self, name: str, *, keep_state: bool) -> int | None:
-        """Stop all attempts at a job; answers the revision of its last form that can be started again."""
+    def stop_all(self, name: str, *, keep_state: bool, required: bool = True) -> int | None:
+        """Stop all attempts at a job; answers the revision of its last form that can be started again.
+
+        ``required``: the job does not start without a state that is kept.
+        """
         former = None
         for record in self.context.store.attempts(name):
             form = self.context.form(record)
             if self.abandoner.abandons(form):
-                self.abandoner.abandon(record, form)
+                self.abandoner.abandon(record, form, keep_state=keep_state and required)
                 continue
             with about(attempt=record.attempt.id):
                 stopped = self._stop(record, form, keep_state=keep_state)

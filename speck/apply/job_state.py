@@ -101,9 +101,15 @@ class AttemptStopped:
 
 @dataclass(frozen=True, slots=True)
 class AttemptAbandoned:
-    """The attempt may run at an engine out of reach, and is recorded as abandoned."""
+    """The attempt may run at an engine out of reach, and is recorded as abandoned.
+
+    ``state`` is its newest state as found without its engine; ``changing``: it may yet leave newer ones, at
+    other places, so that its state must be found anew before each start.
+    """
 
     attempt: Attempt
+    state: State | None = None
+    changing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +133,14 @@ class StateFound:
     """The newest state of an attempt, found without its engine."""
 
     state: State | None
+
+
+@dataclass(frozen=True, slots=True)
+class StateRecovered:
+    """An abandoned attempt has ended, and left this state, which is retained like that of a stop."""
+
+    attempt: Attempt
+    state: State
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +194,7 @@ Event = (
     | OrphanAdopted
     | RevisionNoted
     | StateFound
+    | StateRecovered
     | TransferBegun
     | TransferCompleted
     | StatesDiscarded
@@ -259,16 +274,24 @@ def _record(record: JobRecord, event: Event) -> JobRecord:
             return replace(with_session(record, event.session), attempts=event.attempt.number)
         case AttemptStarted():
             # A state that a copy did not start from must not come back when a later one is stateful again.
-            return replace(record, error="", state=event.attempt.state, restart_lineage=None)
+            state = event.attempt.state
+            source = record.state_source if state is not None else ""
+            return replace(record, error="", state=state, restart_lineage=None, state_source=source)
         case AttemptStopped():
             return _stopped(record, event)
         case OrphanAdopted():
             # Its engine has the state that it began from, if any; the store's is of another copy.
             number = max(record.attempts, event.attempt.number)
-            fresh = replace(record, attempts=number, error="", state=None)
+            fresh = replace(record, attempts=number, error="", state=None, state_source="")
             return replace(fresh, rollback_revision=0, restart_lineage=None)
+        case AttemptAbandoned():
+            source = event.attempt.id if event.changing else ""
+            return replace(record, state=event.state or record.state, state_source=source)
         case StateFound():
             return replace(record, state=event.state)
+        case StateRecovered():
+            record, newest = _retain(record, event.state), record.state_source == event.attempt.id
+            return replace(record, state=event.state, state_source="") if newest else record
         case TransferBegun():
             return _with_garbage(record, [event.place])
         case TransferCompleted():
@@ -293,8 +316,18 @@ def _stopped(record: JobRecord, event: AttemptStopped) -> JobRecord:
         record = _retain(record, event.state)
     # A form that has not come up yet is no way back: the one before it is.
     rollback = (record.rollback_revision or event.revision) if event.reversible else 0
-    state, lineage = event.state or record.state, event.restart_lineage
-    return replace(record, state=state, rollback_revision=rollback, restart_lineage=lineage)
+    record = replace(record, rollback_revision=rollback, restart_lineage=event.restart_lineage)
+    if event.state is None:
+        return record
+    if event.state.location != _location(event.attempt.state):
+        return replace(record, state=event.state, state_source="")
+    # It left nothing newer than it began from; an abandoned copy may have since.
+    found = _location(record.state) not in (None, event.state.location)
+    return record if found else replace(record, state=event.state)
+
+
+def _location(state: State | None) -> str | None:
+    return state.location if state is not None else None
 
 
 def _retain(record: JobRecord, state: State) -> JobRecord:

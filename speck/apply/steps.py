@@ -9,10 +9,10 @@ from functools import partial
 from typing import NoReturn
 
 from speck.apply.abandon import Abandoner
-from speck.apply.attempts import Attempts, starting_state
+from speck.apply.attempts import Attempts
 from speck.apply.context import OperationContext
 from speck.apply.drain import Copy, await_drained
-from speck.apply.job_state import Confirmed, StateFound
+from speck.apply.job_state import Confirmed
 from speck.apply.sessions import Sessions
 from speck.apply.startup_probe import StartupProbe, startup_fault
 from speck.apply.state_transfer import StateTransfer
@@ -21,8 +21,8 @@ from speck.core.graph import source_of
 from speck.core.job import Job
 from speck.core.lifecycle import ActionState, AttemptPhase
 from speck.core.plan import Action, Keep, Move, Plan, Start, Stop, Update
+from speck.core.runtime import State
 from speck.errors import BinderError, OutcomeUnknown, SpeckError, Unreachable
-from speck.store import JobRecord
 
 _log = logging.getLogger(__name__)
 
@@ -64,15 +64,13 @@ class Steps:
         """Confirm an earlier attempt, ask the engine for room and code, ensure the session; stops nothing."""
         if isinstance(action, Stop):
             return
-        job, record = action.job, self.context.record(action.job.job_name)
+        job = action.job
         if isinstance(action, Start) and self._confirm(job):
             return
-        record = self._with_abandoned_state(job, record)
+        state = self._state_to_start_from(job)
         handle, former = self.attempts.current_copy(job.job_name)
-        with_retries(
-            partial(self.transfer.check, self.placed(job), starting_state(job, record), handle, former)
-        )
-        self.sessions.ensure(job, record)
+        with_retries(partial(self.transfer.check, self.placed(job), state, handle, former))
+        self.sessions.ensure(job, self.context.record(job.job_name))
 
     def _confirm(self, job: Job) -> bool:
         """Look for an attempt whose outcome is unknown; answers true if it runs in the desired form.
@@ -89,13 +87,13 @@ class Steps:
                 return True
         return False
 
-    def _with_abandoned_state(self, job: Job, record: JobRecord) -> JobRecord:
-        """The job's record with the state of a copy that is about to be abandoned."""
+    def _state_to_start_from(self, job: Job) -> State | None:
+        """The state from which the job would start now, that of a copy to be abandoned included."""
         for attempt in self.context.store.attempts(job.job_name):
             form = self.context.form(attempt)
             if self.abandoner.abandons(form) and job.upgrade == "stateful":
-                self.context.note(job.job_name, StateFound(self.abandoner.state_of(attempt, form)))
-        return self.context.record(job.job_name)
+                return self.abandoner.state_of(attempt, form)
+        return self.attempts.newest_state(job)
 
     # --- drain
 
@@ -194,7 +192,8 @@ class Steps:
     def _replace(self, action: Update | Move) -> None:
         """Stop the old copy and start the new one; roll back when the new one does not start."""
         name = action.job.job_name
-        self._former[name] = former = self.attempts.stop_all(name, keep_state=True)
+        stateful = action.job.upgrade == "stateful"
+        self._former[name] = former = self.attempts.stop_all(name, keep_state=True, required=stateful)
         try:
             self.attempts.launch(action.job, self.context.operation.revision)
         except OutcomeUnknown:

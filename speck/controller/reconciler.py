@@ -26,7 +26,7 @@ from speck.controller.reaper import Reaper
 from speck.core.lifecycle import ActionState, AttemptPhase, EventKind, OperationKind, OperationState
 from speck.core.plan import Action, Keep, Move, Plan, Start, Update, make_plan
 from speck.core.runtime import Drift, JobState, JobStatus
-from speck.errors import SpeckError
+from speck.errors import SpeckError, StoreError
 from speck.observe.metrics import Metrics
 from speck.observe.observer import Observation, Observer
 from speck.store import Event, Head
@@ -211,10 +211,14 @@ class Reconciler:
 
     def _end_allowances(self, head: Head, generation: int) -> None:
         """Forget what a user allowed for a change that is carried out: a later one must allow it anew."""
-        if head.left_behind or head.give_up:
+        if not head.left_behind and not head.give_up:
+            return
+        try:
             with self.operations.idle_transaction(head.name, generation) as transaction:
                 if transaction is not None:
                     transaction.put_head(replace(head, left_behind=(), give_up=False))
+        except StoreError as error:
+            _log.error("the end of the change to %r could not be stored: %s", head.name, error)
 
     def _count(
         self, snapshot: Snapshot, statuses: Mapping[str, JobStatus], drifted: Mapping[str, Drifted]

@@ -135,8 +135,13 @@ class Coordinator:
 
     def _abandoned(self, head: Head, names: Iterable[str]) -> frozenset[str]:
         """The addresses of the sites, engines and brokers that are to be left behind."""
-        used = self.deployments.snapshot(head).addresses() if names else ()
-        return addresses_of(names, self.inventory, used)
+        if not (given := list(names)):
+            return frozenset()
+        used = self.deployments.snapshot(head).addresses()
+        # What was left behind before may be named again.
+        used |= {each.address for each in self.store.abandoned_attempts()}
+        used |= {each.broker for each in self.store.abandoned_sessions()}
+        return addresses_of(given, self.inventory, used)
 
     # --- applying
 

@@ -157,6 +157,7 @@ def encode_job(record: JobRecord) -> bytes:
         "f": record.rollback_revision,
         "k": [_state_data(each) for each in record.retained_states],
         "b": record.restart_lineage,
+        "a": record.state_source,
     }
     return _pack({"c": record.composition} | {key: value for key, value in optional.items() if value})
 
@@ -175,6 +176,7 @@ def decode_job(name: str, value: bytes) -> JobRecord:
         data.get("f", 0),
         tuple(State(*each) for each in data.get("k", ())),
         tuple(data["b"]) if "b" in data else None,
+        data.get("a", ""),
     )
 
 

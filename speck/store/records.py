@@ -61,7 +61,8 @@ class JobRecord:
     ``garbage_states`` any more; they are to be deleted.  ``rollback_revision`` is that of the form which was
     stopped for another (0: none), until that one has come up.  ``retained_states`` are those that its
     attempts have left, each a place of its own, the newest last.  ``restart_lineage`` is of a last attempt
-    that ended before it had kept anything: its lineage, and its form's fingerprint.
+    that ended before it had kept anything: its lineage, and its form's fingerprint.  ``state_source`` is the
+    id of an abandoned attempt whose newest state is the job's (empty: none), as it may go on changing it.
     """
 
     name: str
@@ -74,6 +75,7 @@ class JobRecord:
     rollback_revision: int = 0
     retained_states: tuple[State, ...] = ()
     restart_lineage: tuple[str, str] | None = None
+    state_source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
