@@ -43,6 +43,13 @@ def dropped_text(waiting: int, session: SessionRecord | AbandonedSession) -> str
     return f"given up: {many} that waited at {session.topic!r} of {session.broker}"
 
 
+def messages_text(waiting: int, session: SessionRecord) -> str:
+    """The number of messages that wait in a session, in words."""
+    some = f"{waiting} message{'s' * (waiting > 1)}"
+    many = f"{waiting} or more messages" if waiting == MOST_COUNTED else some
+    return f"{many} wait{'s' * (waiting == 1)} at {session.topic!r} of {session.broker}"
+
+
 def addresses_of(names: Iterable[str], inventory: Inventory, used: Iterable[str] = ()) -> frozenset[str]:
     """The addresses of the engines and brokers that are named, by site, broker or address.
 

@@ -26,6 +26,7 @@ from speck.apply.abandon import Abandoner
 from speck.apply.attempts import Attempts
 from speck.apply.context import OperationContext
 from speck.apply.job_state import ActionFailed
+from speck.apply.leaving import Leaving
 from speck.apply.operation import Operation
 from speck.apply.sessions import Sessions
 from speck.apply.state_transfer import StateTransfer
@@ -98,17 +99,8 @@ class PlanApplier:
         attempts = Attempts(context, transfer, abandoner, self.placed, self.mint)
         sessions, rewired = Sessions(context, abandoner), frozenset(self._rewirings)
         self._context = context
-        return Steps(
-            context,
-            attempts,
-            sessions,
-            transfer,
-            abandoner,
-            self.placed,
-            self.mint,
-            self.settings.drain,
-            rewired,
-        )
+        leaving = Leaving(context, attempts, abandoner, self.mint, self.settings.drain)
+        return Steps(context, attempts, sessions, transfer, abandoner, self.placed, leaving, rewired)
 
     # --- order
 

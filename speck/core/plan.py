@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from speck.core.job import JOB_FIELDS, Change, FieldChange, Job, changed_fields
@@ -74,6 +74,23 @@ class Keep:
 
 Action = Start | Stop | Update | Move | Keep
 
+
+@dataclass(frozen=True, slots=True)
+class LeftSession:
+    """A session with messages that a job leaves and that no running copy processes as a matter of course.
+
+    ``waiting`` is their number (``None``: it cannot be counted now; counting stops at 1,000); ``fate`` says
+    in words what becomes of them; ``lossless`` is false if they are lost.
+    """
+
+    job: str
+    broker: str
+    topic: str
+    waiting: int | None
+    fate: str
+    lossless: bool
+
+
 _GONE = {JobState.LOST, JobState.FAILED, JobState.STOPPED, JobState.FINISHED}
 
 
@@ -84,6 +101,7 @@ class Plan:
     composition: str
     base_revision: int
     actions: tuple[Action, ...]
+    leaves: tuple[LeftSession, ...] = ()
 
     @property
     def changes(self) -> tuple[Action, ...]:
@@ -178,6 +196,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         "base_revision": plan.base_revision,
         "counts": plan.counts(),
         "actions": [action_data(each) for each in plan.actions],
+        "leaves": [asdict(each) for each in plan.leaves],
     }
 
 

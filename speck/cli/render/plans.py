@@ -27,6 +27,15 @@ def plan_lines(plan: Data) -> Iterable[Text]:
         yield Text(f"  {mark} {action['kind']:<6}  {action['job']:<{width}}  {action['reason']}", style=style)
         for change in action["changes"]:
             yield from change_lines(change)
+    for left in plan.get("leaves", []):
+        yield left_line(left)
+
+
+def left_line(left: Data) -> Text:
+    """A session with messages that a job leaves."""
+    many = "messages" if left["waiting"] is None else f"{left['waiting']} messages"
+    text = f"  {left['job']} leaves {many} at {left['topic']!r} of {left['broker']}: {left['fate']}"
+    return Text(text, style="" if left["lossless"] else "bold red")
 
 
 def _heading(plan: Data) -> Text:
