@@ -30,7 +30,7 @@ from speck.binder.retry import TRIES, with_retries
 from speck.core.job import Job, form_fingerprint
 from speck.core.lifecycle import AttemptPhase, EventKind
 from speck.core.runtime import Attempt, Handle, State
-from speck.errors import BinderError, OutcomeUnknown, Unreachable
+from speck.errors import BinderError, OutcomeUnknown, StateLost, Unreachable
 from speck.logs import about
 from speck.store import AttemptRecord, JobRecord
 
@@ -227,13 +227,12 @@ class Attempts:
                 self.abandoner.abandon(record, form, keep_state=keep_state and required)
                 continue
             with about(attempt=record.attempt.id):
-                stopped = self._stop(record, form, keep_state=keep_state)
-                if stopped and not self.abandoner.abandons_source(form):
+                if self._stop(record, form, keep_state=keep_state, required=required):
                     former = record.revision
         return former
 
-    def _stop(self, record: AttemptRecord, form: Job, *, keep_state: bool) -> bool:
-        """Stop one attempt; answers true if it had been running."""
+    def _stop(self, record: AttemptRecord, form: Job, *, keep_state: bool, required: bool) -> bool:
+        """Stop one attempt; answers true if its form can be started again."""
         attempt, name = record.attempt, record.attempt.job_name
         handle = record.handle or self._confirm_or_resubmit(form, attempt)
         if handle is None:
@@ -241,18 +240,24 @@ class Attempts:
             return False
         self.context.note(name, StopRequested(attempt, handle))
         engine = self.context.pool.engine(form)
-        state = self.context.call("stop", partial(engine.stop, handle, keep_state))
+        reversible = not self.abandoner.abandons_source(form)
+        try:
+            state = self.context.call("stop", partial(engine.stop, handle, keep_state))
+        except StateLost:
+            if required:
+                raise
+            state, reversible = self.context.call("stop", partial(engine.stop, handle, False)), False
         lineage = self._restart_lineage(attempt, form, handle) if keep_state and state is None else None
         stopped = AttemptStopped(
             attempt,
             record.revision,
             state=at(state, form) if state else None,
             retained=isinstance(engine, DisposableState),
-            reversible=not self.abandoner.abandons_source(form),
+            reversible=reversible,
             restart_lineage=lineage,
         )
         self._record_stop(stopped)
-        return True
+        return reversible
 
     def _record_stop(self, stopped: AttemptStopped) -> None:
         name = stopped.attempt.job_name

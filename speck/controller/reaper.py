@@ -24,7 +24,7 @@ from speck.binder import DisposableState, EngineBinder, OfflineState
 from speck.binder.pool import BinderPool
 from speck.core.lifecycle import EventKind, OperationKind
 from speck.core.runtime import JobState, State
-from speck.errors import BinderError, Fault, InvalidInput, OutcomeUnknown, SpeckError, Unreachable
+from speck.errors import BinderError, Fault, InvalidInput, OutcomeUnknown, SpeckError, StateLost, Unreachable
 from speck.store import Event, Store, Transaction
 from speck.store.abandoned import AbandonedAttempt, AbandonedSession
 
@@ -204,7 +204,11 @@ class _Reaping:
         if handle is not None and status is not None and status.state is not JobState.LOST:
             self._count("stop")
             # With its state: without, its last checkpoint might be deleted, from which the new copy began.
-            self._keep_or_drop(engine, abandoned, engine.stop(handle, True))
+            try:
+                state = engine.stop(handle, True)
+            except StateLost:
+                state = engine.stop(handle, False)
+            self._keep_or_drop(engine, abandoned, state)
         else:
             self._keep_left_state(engine, abandoned)
         self._forget_attempt(abandoned, EventKind.STOPPED, "has ended")
