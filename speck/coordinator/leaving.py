@@ -46,9 +46,10 @@ class LeftSessions:
     def _left(self, name: str, rewiring: Rewiring, session: SessionRecord, runs: bool) -> LeftSession | None:
         away = rewiring.former.spe_address in self.left_behind
         read = runs and _source(session) == source_of(rewiring.former)
-        waiting = None if read or away else self._count(session)
+        # At an engine that is left behind, a copy that loses its session for a moment does no harm.
+        waiting = None if read and not away else self._count(session)
         fate, lossless = self._fate(read, away)
-        if waiting == 0 or not fate:
+        if waiting == 0 or not fate or (away and waiting is None):
             return None
         return LeftSession(name, session.broker, session.topic, waiting, fate, lossless)
 

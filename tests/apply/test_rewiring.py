@@ -357,8 +357,9 @@ def test_nothing_can_drain_where_the_engine_is_left_behind(begin: Begin, world: 
     coordinator = begin()
     carry_out(coordinator, composition(A, replace(B, spe_address="sc://e2:1")))
     world.down("sc://e2:1")
+    world.broker(BROKER).backlog["speck-b"] = 7
     edited = composition(A_ELSEWHERE, B_ELSEWHERE)
-    with pytest.raises(InvalidInput, match="its engine is left behind, so they are given up"):
+    with pytest.raises(InvalidInput, match=r"7 messages wait .* its engine is left behind"):
         coordinator.apply(edited, leave_behind=["sc://e2:1"])
     operation, _ = coordinator.apply(edited, leave_behind=["sc://e2:1"], give_up=True)
     assert operation.wait(30)

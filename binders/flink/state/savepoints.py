@@ -170,6 +170,11 @@ class SavepointManager:
             )
         return found or handle.details.get("state")
 
+    def has_checkpoint(self, handle: Handle) -> bool:
+        """True if there are files of a checkpoint of the job, as far as this machine sees."""
+        checkpoints = handle.details.get("checkpoints", "")
+        return locations.newest_on_disk("", checkpoints, handle.engine_id) is not None
+
     def dispose(self, location: str) -> None:
         """Delete a savepoint or a retained checkpoint; nothing if it does not exist."""
         request = self._rest.dispose(location)

@@ -66,15 +66,17 @@ class Launcher:
         return self.handle_of(attempt)
 
     def find(self, attempt: Attempt) -> Handle | None:
-        """The job of the attempt, also one that has failed or finished by itself.
+        """The job of the attempt, also one that has failed, finished by itself, or was lost with its cluster.
 
-        Raises :class:`~speck.errors.OutcomeUnknown` while an unanswered submit of this process may still
-        start a job: Flink runs the job's main method for as long as that takes.
+        A lost job is found by its checkpoints: it must be started from them, not anew.  Raises
+        :class:`~speck.errors.OutcomeUnknown` while an unanswered submit of this process may still start one:
+        Flink runs the job's main method for as long as that takes.
         """
         state = self.rest.job_state(attempt.id)
         if state is None:
             self._check_not_pending(attempt)
-            return None
+            lost = self.handle_of(attempt)
+            return lost if self.savepoints.has_checkpoint(lost) else None
         self.cluster.pending_submits.pop(attempt.id, None)
         if state == "CANCELED" or (state == "FINISHED" and self.savepoints.savepoint_of(attempt.id)):
             return None
