@@ -123,13 +123,17 @@ class Abandoner:
 
     def state_of(self, record: AttemptRecord, form: Job) -> State | None:
         """The newest state of a copy, found without its engine; raises :class:`Rejected` if that fails."""
-        return self._left_state(form.engine, form.spe_address, record.attempt, record.handle)
+        return self._state_without_engine(form.engine, form.spe_address, record.attempt, record.handle)
 
     def newest_state(self, abandoned: AbandonedAttempt) -> State | None:
         """The newest state of an abandoned copy, as of :meth:`state_of`."""
-        return self._left_state(abandoned.engine, abandoned.address, abandoned.attempt, abandoned.handle)
+        return self._state_without_engine(
+            abandoned.engine, abandoned.address, abandoned.attempt, abandoned.handle
+        )
 
-    def _left_state(self, engine: str, address: str, attempt: Attempt, handle: Handle | None) -> State | None:
+    def _state_without_engine(
+        self, engine: str, address: str, attempt: Attempt, handle: Handle | None
+    ) -> State | None:
         binder = self.context.pool.engine_at(engine, address)
         if handle is None or not isinstance(binder, OfflineState):
             raise Rejected(

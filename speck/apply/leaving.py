@@ -24,7 +24,7 @@ from speck.errors import BinderError, DrainTimeout, OutcomeUnknown, Rejected, Un
 from speck.store import AttemptRecord, SessionRecord
 from speck.store.history import History
 
-GIVE_UP = "apply with --give-up to give them up"
+REMEDY = "apply with --give-up to give them up"
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Leaving:
     processed: set[SessionRecord] = field(default_factory=set, init=False)
 
     @property
-    def _give_up(self) -> bool:
+    def _allowed(self) -> bool:
         return self.context.operation.give_up
 
     def drain(self, action: Action) -> None:
@@ -51,19 +51,19 @@ class Leaving:
         if self.timeout <= 0:
             return
         self._drain_copies(name)
-        if not self._give_up:
+        if not self._allowed:
             for session, waiting in self._unprocessed(action):
                 self._start_once_more(name, session, waiting)
 
     def check(self, action: Action) -> None:
         """Raise :class:`~speck.errors.Rejected` if messages would be lost; no copy of the job runs."""
-        for session, waiting in () if self._give_up else self._unprocessed(action):
+        for session, waiting in () if self._allowed else self._unprocessed(action):
             name = action.job.job_name
             raise self._refusal(name, session, waiting, "nothing has confirmed that it processed them")
 
     def has_processed_all(self, name: str) -> bool:
         """True if a deletion of all sessions of a job loses nothing, or only what the user gives up."""
-        return self._give_up or all(each in self.processed for each in self._sessions(name))
+        return self._allowed or all(each in self.processed for each in self._sessions(name))
 
     # --- copies
 
@@ -76,7 +76,7 @@ class Leaving:
                 if await_drained(copy, marker, self.timeout):
                     self.processed |= {each for each in self._sessions(name) if _is_read_by(each, copy)}
             except DrainTimeout:
-                if not self._give_up:
+                if not self._allowed:
                     raise
 
     def _copy(self, record: AttemptRecord) -> Copy | None:
@@ -102,8 +102,8 @@ class Leaving:
             why = f"it cannot be started as it was to process them: {error}"
             raise self._refusal(name, session, waiting, why) from error
         self._drain_copies(name)
-        for left, still in self._unread(name, [session]):
-            raise self._refusal(name, left, still, "it was started as it was to process them, and died")
+        for undrained, still in self._unread(name, [session]):
+            raise self._refusal(name, undrained, still, "it was started as it was to process them, and died")
 
     def _last_reader(self, name: str, session: SessionRecord) -> tuple[int, Job] | None:
         for record in self.context.store.attempts(name):
@@ -120,8 +120,8 @@ class Leaving:
 
     def _unprocessed(self, action: Action) -> Iterator[tuple[SessionRecord, int]]:
         """The sessions with messages that an action leaves and no copy reads, and how many wait."""
-        left = [each for each in self._sessions(action.job.job_name) if _is_left(each, action)]
-        yield from self._unread(action.job.job_name, left)
+        sessions = [each for each in self._sessions(action.job.job_name) if _is_left(each, action)]
+        yield from self._unread(action.job.job_name, sessions)
 
     def _unread(self, name: str, sessions: list[SessionRecord]) -> Iterator[tuple[SessionRecord, int]]:
         for session in sessions:
@@ -140,7 +140,7 @@ class Leaving:
     def _refusal(self, name: str, session: SessionRecord, waiting: int, why: str) -> Rejected:
         message = (
             f"{messages_text(waiting, session)} that job {name!r} leaves, and {why} "
-            f"(mend that and apply again, revert the change, or {GIVE_UP})"
+            f"(mend that and apply again, revert the change, or {REMEDY})"
         )
         return Rejected(message, address=session.broker)
 

@@ -16,8 +16,8 @@ from speck.cli.options import (
     author_option,
     change_options,
     file_argument,
-    give_up_option,
     json_option,
+    loss_option,
     show_data,
     warn,
 )
@@ -31,7 +31,7 @@ from speck.client import Client
 @variables_options
 @click.option("--base-revision", type=int, help="Refuse if this is not the last revision.")
 @abandon_option
-@give_up_option
+@loss_option
 @json_option
 @click.pass_obj
 def plan(
@@ -57,7 +57,7 @@ def plan(
 @variables_options
 @click.option("--base-revision", type=int, help="Refuse if this is not the last revision.")
 @abandon_option
-@give_up_option
+@loss_option
 @change_options
 @json_option
 @click.pass_obj
@@ -112,7 +112,7 @@ def compositions(client: Client, as_json: bool) -> None:
 @click.option("--job", is_flag=True, help="NAME is a job, not a composition.")
 @click.option("--dry-run", is_flag=True, help="Show the plan only (of a composition); exits 2 with changes.")
 @abandon_option
-@give_up_option
+@loss_option
 @change_options
 @json_option
 @click.pass_obj

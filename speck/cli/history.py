@@ -15,9 +15,9 @@ from speck.cli.options import (
     CHANGES,
     NOTHING_TO_DO,
     change_options,
-    give_up_option,
     json_option,
     limit_option,
+    loss_option,
     show_data,
 )
 from speck.cli.progress import carry_out
@@ -74,7 +74,7 @@ def diff(client: Client, name: str, before: int | None, after: int | None, as_js
 @click.argument("revision", type=click.IntRange(1), required=False)
 @click.option("--dry-run", is_flag=True, help="Show the plan only; exits 0 without changes, 2 with changes.")
 @click.option("--base-revision", type=int, help="Refuse if this is not the last revision.")
-@give_up_option
+@loss_option
 @change_options
 @json_option
 @click.pass_obj

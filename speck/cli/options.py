@@ -68,7 +68,7 @@ def abandon_option(function: _Function) -> _Function:
     )(function)
 
 
-def give_up_option(function: _Function) -> _Function:
+def loss_option(function: _Function) -> _Function:
     """The option that allows to lose messages."""
     return click.option(
         "--give-up",

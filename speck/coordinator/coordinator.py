@@ -22,7 +22,7 @@ from speck.controller.backoff import Backoff
 from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
 from speck.coordinator.admission import refuse_claimed
-from speck.coordinator.leaving import LeftSessions, left_text, refuse_loss
+from speck.coordinator.leaving import UndrainedSessions, refuse_loss, undrained_text
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
 from speck.core.lifecycle import ActionState
@@ -146,8 +146,8 @@ class Coordinator:
         asked = (each for each in snapshot.deployed() if each[0].spe_address not in left_behind)
         head, observed = snapshot.head, self.observer.observe(asked)
         plan = make_plan(head.name, head.revision, desired, snapshot.stored(), observed)
-        left = LeftSessions(self.pool, self.settings.drain, left_behind, give_up)
-        return replace(plan, leaves=left.of(plan, snapshot, desired, observed))
+        undrained = UndrainedSessions(self.pool, self.settings.drain, left_behind, give_up)
+        return replace(plan, leaves=undrained.of(plan, snapshot, desired, observed))
 
     def _abandoned(self, head: Head, names: Iterable[str]) -> frozenset[str]:
         """The addresses of the sites, engines and brokers that are to be left behind."""
@@ -191,9 +191,9 @@ class Coordinator:
             found = differences(self._desired(name), composition.jobs)
             same = bool(head.revision) and not found
             number = head.revision if same else head.revision + 1
-            told = [*warnings, *(f"job {each.job!r}: {left_text(each)}" for each in plan.leaves)]
+            reported = [*warnings, *(f"job {each.job!r}: {undrained_text(each)}" for each in plan.leaves)]
             operation = self.operations.new(
-                name, number, "rollback" if restored else "apply", author, message, told
+                name, number, "rollback" if restored else "apply", author, message, reported
             )
             operation.left_behind, operation.give_up = tuple(sorted(left_behind)), give_up
             operation.plan(plan)

@@ -9,7 +9,7 @@ from speck.binder.pool import BinderPool
 from speck.core.graph import Endpoint, source_of
 from speck.core.job import Job
 from speck.core.lifecycle import AttemptPhase
-from speck.core.plan import Action, Keep, LeftSession, Plan, Stop
+from speck.core.plan import Action, Keep, Plan, Stop, UndrainedSession
 from speck.core.rewiring import Rewiring, rewirings
 from speck.core.runtime import JobState, JobStatus
 from speck.errors import BinderError, Fault, InvalidInput
@@ -21,7 +21,7 @@ _REMEDY = "expected --give-up, which gives them up"
 
 
 @dataclass(frozen=True)
-class LeftSessions:
+class UndrainedSessions:
     """``drain`` is the time for a job to process what waits for it, s; ``left_behind`` are addresses."""
 
     pool: BinderPool
@@ -31,19 +31,21 @@ class LeftSessions:
 
     def of(
         self, plan: Plan, snapshot: Snapshot, desired: Mapping[str, Job], statuses: Mapping[str, JobStatus]
-    ) -> tuple[LeftSession, ...]:
+    ) -> tuple[UndrainedSession, ...]:
         """The sessions with messages that a plan's jobs leave."""
         actions = {each.job.job_name: each for each in plan.actions if not isinstance(each, Keep)}
         leaving = rewirings(actions, delete_all=not desired)
         found = (
-            self._left(name, rewiring, session, _runs(snapshot, name, statuses))
+            self._undrained(name, rewiring, session, _runs(snapshot, name, statuses))
             for name, rewiring in sorted(leaving.items())
             for session in _sessions(snapshot, actions[name], rewiring)
             if session.broker not in self.left_behind
         )
         return tuple(each for each in found if each is not None)
 
-    def _left(self, name: str, rewiring: Rewiring, session: SessionRecord, runs: bool) -> LeftSession | None:
+    def _undrained(
+        self, name: str, rewiring: Rewiring, session: SessionRecord, runs: bool
+    ) -> UndrainedSession | None:
         away = rewiring.former.spe_address in self.left_behind
         read = runs and _source(session) == source_of(rewiring.former)
         # At an engine that is left behind, a copy that loses its session for a moment does no harm.
@@ -51,7 +53,7 @@ class LeftSessions:
         fate, lossless = self._fate(read, away)
         if waiting == 0 or not fate or (away and waiting is None):
             return None
-        return LeftSession(name, session.broker, session.topic, waiting, fate, lossless)
+        return UndrainedSession(name, session.broker, session.topic, waiting, fate, lossless)
 
     def _fate(self, read: bool, away: bool) -> tuple[str, bool]:
         """The messages' fate, empty where it goes without saying; and true if none is lost."""
@@ -74,10 +76,10 @@ class LeftSessions:
             return None
 
 
-def refuse_loss(composition: str, leaves: Collection[LeftSession], give_up: bool) -> None:
+def refuse_loss(composition: str, leaves: Collection[UndrainedSession], give_up: bool) -> None:
     """Raise :class:`~speck.errors.InvalidInput` if messages are to be lost that may not be given up."""
     faults = [
-        Fault(f"{left_text(each)} ({_REMEDY})", job=each.job, field="source_topic", value=each.topic)
+        Fault(f"{undrained_text(each)} ({_REMEDY})", job=each.job, field="source_topic", value=each.topic)
         for each in leaves
         if not each.lossless and not give_up
     ]
@@ -85,10 +87,10 @@ def refuse_loss(composition: str, leaves: Collection[LeftSession], give_up: bool
         raise InvalidInput(faults, f"composition {composition!r}")
 
 
-def left_text(left: LeftSession) -> str:
+def undrained_text(session: UndrainedSession) -> str:
     """A session that a job leaves, in words."""
-    many = "the messages that wait" if left.waiting is None else f"{left.waiting} messages wait"
-    return f"{many} at {left.topic!r} of {left.broker}, which it leaves: {left.fate}"
+    many = "the messages that wait" if session.waiting is None else f"{session.waiting} messages wait"
+    return f"{many} at {session.topic!r} of {session.broker}, which it leaves: {session.fate}"
 
 
 def _runs(snapshot: Snapshot, name: str, statuses: Mapping[str, JobStatus]) -> bool:

@@ -76,7 +76,7 @@ Action = Start | Stop | Update | Move | Keep
 
 
 @dataclass(frozen=True, slots=True)
-class LeftSession:
+class UndrainedSession:
     """A session with messages that a job leaves and that no running copy processes as a matter of course.
 
     ``waiting`` is their number (``None``: it cannot be counted now; counting stops at 1,000); ``fate`` says
@@ -101,7 +101,7 @@ class Plan:
     composition: str
     base_revision: int
     actions: tuple[Action, ...]
-    leaves: tuple[LeftSession, ...] = ()
+    leaves: tuple[UndrainedSession, ...] = ()
 
     @property
     def changes(self) -> tuple[Action, ...]:

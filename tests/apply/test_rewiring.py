@@ -279,9 +279,9 @@ def test_copy_that_dies_again_while_it_drains_leaves_nothing(begin: Begin, world
     assert states(operation) == {"a": "done", "b": "failed"}
     assert "it was started as it was to process them, and died" in operation.actions["b"].error
     assert world.broker(BROKER).backlog["speck-b"] == 7
-    given_up = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE), give_up=True)
-    assert given_up.state == "succeeded"
-    assert given_up.actions["b"].note == "given up: at most 7 messages that waited at 't1' of tcp://b1:1883"
+    second = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE), give_up=True)
+    assert second.state == "succeeded"
+    assert second.actions["b"].note == "given up: at most 7 messages that waited at 't1' of tcp://b1:1883"
 
 
 def test_what_a_dead_job_leaves_is_said_in_the_plan(begin: Begin, world: World) -> None:
@@ -290,11 +290,11 @@ def test_what_a_dead_job_leaves_is_said_in_the_plan(begin: Begin, world: World) 
     world.crash("b")
     world.broker(BROKER).backlog["speck-b"] = 7
     edited = composition(A_ELSEWHERE, B_ELSEWHERE)
-    (left,) = coordinator.plan(edited).leaves
-    assert (left.job, left.topic, left.waiting, left.lossless) == ("b", "t1", 7, True)
-    assert "started once more as it was" in left.fate
-    (left,) = coordinator.plan(edited, give_up=True).leaves
-    assert (left.waiting, left.lossless) == (7, False)
+    (session,) = coordinator.plan(edited).leaves
+    assert (session.job, session.topic, session.waiting, session.lossless) == ("b", "t1", 7, True)
+    assert "started once more as it was" in session.fate
+    (session,) = coordinator.plan(edited, give_up=True).leaves
+    assert (session.waiting, session.lossless) == (7, False)
     assert plan_data(coordinator.plan(edited))["leaves"][0]["waiting"] == 7
 
 
@@ -342,8 +342,8 @@ def test_job_that_was_never_started_leaves_nothing(begin: Begin, world: World) -
     assert carry_out(coordinator, composition(A, B)).actions["b"].state == "failed"
     assert coordinator.store.attempts("b") == []
     world.broker(BROKER).backlog["speck-b"] = 5
-    (left,) = coordinator.plan(composition(A_ELSEWHERE, B_ELSEWHERE)).leaves
-    assert (left.job, left.waiting) == ("b", 5)
+    (session,) = coordinator.plan(composition(A_ELSEWHERE, B_ELSEWHERE)).leaves
+    assert (session.job, session.waiting) == ("b", 5)
     starts = world.hold("drained", "speck-b")
     operation, _ = coordinator.apply(composition(A_ELSEWHERE, B_ELSEWHERE))
     assert starts.reached.wait(30)

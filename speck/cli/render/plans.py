@@ -27,15 +27,16 @@ def plan_lines(plan: Data) -> Iterable[Text]:
         yield Text(f"  {mark} {action['kind']:<6}  {action['job']:<{width}}  {action['reason']}", style=style)
         for change in action["changes"]:
             yield from change_lines(change)
-    for left in plan.get("leaves", []):
-        yield left_line(left)
+    for session in plan.get("leaves", []):
+        yield undrained_line(session)
 
 
-def left_line(left: Data) -> Text:
+def undrained_line(session: Data) -> Text:
     """A session with messages that a job leaves."""
-    many = "messages" if left["waiting"] is None else f"{left['waiting']} messages"
-    text = f"  {left['job']} leaves {many} at {left['topic']!r} of {left['broker']}: {left['fate']}"
-    return Text(text, style="" if left["lossless"] else "bold red")
+    many = "messages" if session["waiting"] is None else f"{session['waiting']} messages"
+    place = f"{session['topic']!r} of {session['broker']}"
+    text = f"  {session['job']} leaves {many} at {place}: {session['fate']}"
+    return Text(text, style="" if session["lossless"] else "bold red")
 
 
 def _heading(plan: Data) -> Text:

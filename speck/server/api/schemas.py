@@ -46,7 +46,7 @@ class WarningSchema(Schema):
     message = _text("the problem, and a right value")
 
 
-class LeftSessionSchema(Schema):
+class UndrainedSessionSchema(Schema):
     """A session with messages that a job leaves."""
 
     job = _text("the job that leaves it")
@@ -75,7 +75,7 @@ class PlanSchema(Schema):
         fields.Nested(ActionSchema), metadata={"description": "one for each job, those that stay included"}
     )
     leaves = fields.List(
-        fields.Nested(LeftSessionSchema),
+        fields.Nested(UndrainedSessionSchema),
         metadata={"description": "sessions that jobs leave, whose messages they do not process as they run"},
     )
     warnings = fields.List(
