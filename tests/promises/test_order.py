@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from benchmarks.promises.flow import Listener, Sender, client
 from benchmarks.promises.rig import FLINK_CODE, PATIENCE, ROOT, Counts, Link, Load, await_that, job
 from speck.apply.operation import Operation
 from speck.binder import installed
@@ -22,6 +24,7 @@ from tests.support.requirements import NEEDS_RIG
 
 MESSAGES = 1000
 COUNT = (FLINK_CODE, "io.speck.flink.jobs.CountByKey")
+FORWARD = (FLINK_CODE, "io.speck.flink.jobs.Forward")
 
 pytestmark = [pytest.mark.engine, NEEDS_RIG]
 
@@ -67,9 +70,18 @@ class Sites:
         engines = (Engine(spe_address=each, **place) for each in (self.address, self.far.address))
         return Inventory({"A": Site(name="A", engines=tuple(engines), broker_address=self.broker.address)})
 
-    def apply(self, engine: str, source: str = "in/1", *leave_behind: str) -> Operation:
+    def apply(
+        self,
+        engine: str,
+        source: str = "in/1",
+        *leave_behind: str,
+        fields: str = "upgrade: stateful",
+        sink: str = "out/1",
+    ) -> Operation:
         broker = self.broker.address
-        text = "jobs:\n" + job("count", engine, (broker, source), (broker, "out/1"), COUNT)
+        code = COUNT if sink == "out/1" else FORWARD
+        text = "jobs:\n" + job("count", engine, (broker, source), (broker, sink), code)
+        text = text.replace("}", f", {fields}}}")
         loaded = load_composition(
             text, inventory=self._inventory(), registry=installed(), root=ROOT, default_name="one"
         )
@@ -145,3 +157,21 @@ def test_a_job_whose_start_was_not_answered_is_rewired(sites: Sites) -> None:
     last.finish()
     last.close()
     await_that(lambda: sites.counts.account(last.texts).lost, lambda lost: lost == 0)
+
+
+def test_a_stateless_job_is_updated_without_a_batch_for_the_second_time(sites: Sites) -> None:
+    with client(sites.broker.address) as connection:
+        results = Listener(connection, "passed/1")
+        fields = "upgrade: stateless"
+        assert sites.apply(sites.far.address, fields=fields, sink="passed/1").state == "succeeded"
+        sender = Sender(sites.broker.address, "in/1", 200.0, "stateless-{}".format).start()
+        try:
+            for tasks in (1, 2, 1):
+                seen = len(results.received)
+                await_that(lambda: len(results.received), lambda now: now > seen + 200)  # noqa: B023
+                fields = f"upgrade: stateless, parallelism: {tasks}"
+                assert sites.apply(sites.far.address, fields=fields, sink="passed/1").state == "succeeded"
+        finally:
+            sent = Counter(sender.stop())
+        await_that(lambda: len(results.received), lambda total: total >= sent.total())
+        assert results.texts() == sent
