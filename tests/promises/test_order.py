@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
 from benchmarks.promises.flow import Listener, Sender, client
-from benchmarks.promises.rig import FLINK_CODE, PATIENCE, ROOT, Counts, Link, Load, await_that, job
+from benchmarks.promises.rig import (
+    FLINK_CODE,
+    PATIENCE,
+    ROOT,
+    SPARK_CODE,
+    Counts,
+    Link,
+    Load,
+    await_that,
+    job,
+)
 from speck.apply.operation import Operation
 from speck.binder import installed
 from speck.coordinator import Coordinator, build
@@ -21,6 +31,7 @@ from speck.store import Store
 from tests.support.flink_server import FlinkServer
 from tests.support.mosquitto_server import MosquittoServer
 from tests.support.requirements import NEEDS_RIG
+from tests.support.spark_server import SparkServer
 
 MESSAGES = 1000
 COUNT = (FLINK_CODE, "io.speck.flink.jobs.CountByKey")
@@ -45,6 +56,29 @@ class Way(Link):
         self.lost.clear()
 
 
+@contextmanager
+def begun(directory: Path, inventory: Inventory) -> Iterator[Coordinator]:
+    """A coordinator with a store of its own, whose loop runs only when a test says so."""
+    with Store(directory / "store") as store:
+        settings = Settings(roots=(ROOT,), period=0)
+        coordinator = build(store, installed(), inventory, settings).coordinator
+        coordinator.start()
+        try:
+            yield coordinator
+        finally:
+            coordinator.close()
+
+
+def apply(coordinator: Coordinator, text: str, *leave_behind: str) -> Operation:
+    """Apply a composition named ``one``; answers the operation, which has ended."""
+    loaded = load_composition(
+        text, inventory=coordinator.inventory, registry=installed(), root=ROOT, default_name="one"
+    )
+    operation, _ = coordinator.apply(loaded.composition, leave_behind=leave_behind)
+    assert operation.wait(PATIENCE)
+    return operation
+
+
 class Sites:
     """Two clusters with their states in one place; the first is reached by a way that can be shut."""
 
@@ -54,11 +88,7 @@ class Sites:
         self.far = stack.enter_context(FlinkServer(directory / "far", heap="200m", slots=2))
         self.way = stack.enter_context(Way(self.near.ports[0]))
         self.address = f"http://127.0.0.1:{self.way.port}/"
-        store = stack.enter_context(Store(directory / "store"))
-        settings = Settings(roots=(ROOT,), period=0)
-        self.coordinator: Coordinator = build(store, installed(), self._inventory(), settings).coordinator
-        stack.callback(self.coordinator.close)
-        self.coordinator.start()
+        self.coordinator = stack.enter_context(begun(directory, self._inventory()))
         self.counts = Counts(broker)
         stack.callback(self.counts.close)
 
@@ -82,12 +112,7 @@ class Sites:
         code = COUNT if sink == "out/1" else FORWARD
         text = "jobs:\n" + job("count", engine, (broker, source), (broker, sink), code)
         text = text.replace("}", f", {fields}}}")
-        loaded = load_composition(
-            text, inventory=self._inventory(), registry=installed(), root=ROOT, default_name="one"
-        )
-        operation, _ = self.coordinator.apply(loaded.composition, leave_behind=leave_behind)
-        assert operation.wait(PATIENCE)
-        return operation
+        return apply(self.coordinator, text, *leave_behind)
 
     def load(self, prefix: str, messages: int, topic: str = "in/1") -> Load:
         return Load(self.broker, prefix, messages, 500.0, [topic])
@@ -175,3 +200,27 @@ def test_a_stateless_job_is_updated_without_a_batch_for_the_second_time(sites: S
             sent = Counter(sender.stop())
         await_that(lambda: len(results.received), lambda total: total >= sent.total())
         assert results.texts() == sent
+
+
+def test_a_stateless_query_is_updated_without_a_batch_for_the_second_time(
+    spark_server: SparkServer, mosquitto: MosquittoServer, tmp_path: Path
+) -> None:
+    broker, text = mosquitto.address, "jobs:\n"
+    text += job("upper", spark_server.address, (broker, "in/1"), (broker, "up/1"), (SPARK_CODE, "upper"))
+    engine = Engine(spe_address=spark_server.address, checkpoint_dir=str(tmp_path / "checkpoints"))
+    inventory = Inventory({"A": Site(name="A", engines=(engine,), broker_address=broker)})
+    with begun(tmp_path, inventory) as coordinator, client(broker) as connection:
+        results = Listener(connection, "up/1")
+        sender = Sender(broker, "in/1", 100.0, "q{}".format)
+        sent = Counter[str]()
+        for number, suffix in enumerate(("", "!", "?")):
+            # A batch is due every 6 s: in between, the last one waits for its acknowledgement.
+            fields = f"upgrade: stateless, trigger: 6 seconds, arguments: {{suffix: '{suffix}'}}"
+            assert apply(coordinator, text.replace("}", f", {fields}}}")).state == "succeeded"
+            if number == 0:
+                sender.start()
+            seen = len(results.received)
+            await_that(lambda: len(results.received), lambda now: now > seen)  # noqa: B023
+        sent = Counter(text.upper() for text in sender.stop())
+        await_that(lambda: len(results.received), lambda total: total >= sent.total())
+        assert Counter(each.rstrip("!?") for each in results.texts().elements()) == sent
