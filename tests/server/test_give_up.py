@@ -42,7 +42,7 @@ def test_it_is_in_the_plan_and_allowed_by_a_parameter(rest: RestServer) -> None:
     operation = client.apply(REWIRED.encode(), "one", wait=30, give_up=True)
     assert (operation["state"], operation["give_up"]) == ("succeeded", True)
     assert "7 messages wait at 't1'" in operation["warnings"][-1]
-    assert [each["kind"] for each in client.events(50, job="b")].count("dropped") == 1
+    assert [each["kind"] for each in client.events(50, job="b")].count("given up") == 1
 
 
 def test_it_is_shown_and_allowed_by_an_option(rest: RestServer, speck: Speck, tmp_path: Path) -> None:
