@@ -93,7 +93,7 @@ class Leaving:
         if found is None or self.abandoner.abandons(found[1]):
             raise self._refusal(name, session, waiting, "no form of it that can be started reads there")
         revision, form = found
-        self.attempts.stop_all(name, keep_state=True)
+        self.attempts.stop_all(name, keep_state=True, required=form.upgrade == "stateful")
         try:
             self.attempts.launch(form, revision)
         except (OutcomeUnknown, Unreachable):

@@ -20,7 +20,7 @@ from speck.binder.retry import with_retries
 from speck.core.job import Job
 from speck.core.lifecycle import ActionState, AttemptPhase
 from speck.core.plan import Action, Keep, Move, Plan, Start, Stop, Update
-from speck.core.runtime import State
+from speck.core.runtime import JobState, State
 from speck.errors import BinderError, OutcomeUnknown, SpeckError, Unreachable
 
 _log = logging.getLogger(__name__)
@@ -73,14 +73,17 @@ class Steps:
     def _confirm(self, job: Job) -> bool:
         """Look for an attempt whose outcome is unknown; answers true if it runs in the desired form.
 
-        One that is not found is submitted again by the start: its engine may have been asked just before a
-        crash, and be about to start it.
+        One that has run, and was lost with its engine, is started anew from the state that it left.  One that
+        is not found is submitted again by the start: its engine may have been asked just before a crash, and
+        be about to start it.
         """
         for record in self.attempts.unconfirmed(job):
             find = partial(self.context.pool.engine(job).find, record.attempt)
             handle = self.context.call("find", find)
             if handle is not None:
                 self.attempts.confirm(record.attempt, handle)
+                if self.context.pool.engine(job).status(handle).state is JobState.LOST:
+                    return False
                 self._confirmed.add(job.job_name)
                 return True
         return False
@@ -187,7 +190,7 @@ class Steps:
         name = action.job.job_name
         if self.leaving.has_processed_all(name):
             return
-        former = self.attempts.stop_all(name, keep_state=True)
+        former = self.attempts.stop_all(name, keep_state=True, required=False)
         try:
             self.leaving.check(action)
         except BinderError as error:

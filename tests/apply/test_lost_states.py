@@ -93,6 +93,17 @@ def test_a_form_without_its_state_is_not_put_back(coordinator: Coordinator, worl
     assert world.running("a") == []
 
 
+def test_a_job_without_its_state_may_go(coordinator: Coordinator, world: World) -> None:
+    other = make_job("b", "p", "q")
+    operation, _ = coordinator.apply(composition(A, other))
+    assert operation.wait(30)
+    lose_state(world)
+    operation, _ = coordinator.apply(composition(other))
+    assert operation.wait(30)
+    assert operation.actions["a"].state == "done"
+    assert "speck-a" not in world.broker("tcp://b1:1883").sessions
+
+
 def test_a_job_with_its_state_is_updated(coordinator: Coordinator, world: World) -> None:
     assert carry_out(coordinator, A).state == "succeeded"
     keep_state(world)
