@@ -193,7 +193,7 @@ class Client:
         return self._many("/sites/check")
 
     def left_behind(self) -> list[dict[str, Any]]:
-        """The abandoned attempts and sessions, which are ended when their engine or broker answers."""
+        """The abandoned attempts and sessions, and the orphans of the last round; ``kind`` is which."""
         return self._many("/left-behind")
 
     def forget_left_behind(self, places: Sequence[str], author: str = "") -> list[dict[str, Any]]:
