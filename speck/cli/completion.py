@@ -40,7 +40,7 @@ def _candidates(context: click.Context, incomplete: str, ask: Callable[[Client],
     try:
         with root:
             root.invoke(root.command.callback, **root.params)
-        root.obj.patience = _REQUEST_TIME
+        root.obj.read_timeout = _REQUEST_TIME
         known = list(ask(root.obj))
     except SpeckError:
         return []
