@@ -91,7 +91,7 @@ class PlanApplier:
         self._steps = self._make_steps()
         self._steps.begin(plan)
         run_tasks([*self._tasks(actions), *self._resumed_waits(keeps), *self._prunings(keeps, actions)])
-        self._steps.writers.settle()
+        self._steps.writers.finish()
 
     def _make_steps(self) -> Steps:
         context = OperationContext(self.store, self.pool, self.operation, self.clock)

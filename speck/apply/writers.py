@@ -82,15 +82,18 @@ class Writers:
         for session in dict.fromkeys([*own, *fed]):
             self._name(job.job_name, session, self._topics.writers(session))
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         """Name, where it has changed since the beginning, the writers that are left; a broker may be away."""
+        away: set[str] = set()
         for session, names in self._present_lists(self._present()).items():
-            if names == self._named.get(session, self._lists.get(session, names)):
+            unchanged = names == self._named.get(session, self._lists.get(session, names))
+            if unchanged or session.broker in away:
                 continue
             try:
                 self._publish(session, names)
             except BinderError as error:
-                _log.warning("session %r still names writers that have gone: %s", session.name, error)
+                away.add(session.broker)
+                _log.warning("sessions at %s still name writers that have gone: %s", session.broker, error)
 
     def _name(self, job: str, session: SessionRecord, names: Collection[str]) -> None:
         with self._lock:

@@ -184,7 +184,7 @@ public final class MqttSource implements AutoCloseable {
             try {
                 if (from == keeper.connection() && !keeper.failed()) {
                     lastArrivalNanos = System.nanoTime();
-                    if (message.topic.equals(KnownWriters.topic(settings))) {
+                    if (message.marker != null && message.topic.equals(KnownWriters.topic(settings))) {
                         writers = writers.updated(message.marker, settings);
                     }
                     classify(message, packet.fixedHeader());
