@@ -49,7 +49,7 @@ final class MqttSinkWriter<T> implements StatefulSinkWriter<T, Lineage> {
     }
 
     private byte[] sequence(T element) {
-        long number = format.sequence() == null ? next++ : format.sequence().of(element);
+        String number = format.sequence() == null ? "" + next++ : format.sequence().of(element) + "." + Stamp.NEWEST;
         return (prefix + number).getBytes(StandardCharsets.UTF_8);
     }
 
