@@ -47,7 +47,7 @@ def source_options(job: Job, attempt: Attempt, inventory: Inventory) -> dict[str
     return options | _login_options(job.source_broker, inventory)
 
 
-def sink_options(job: Job, inventory: Inventory) -> dict[str, str]:
+def sink_options(job: Job, attempt: Attempt, inventory: Inventory) -> dict[str, str]:
     """The options of the connector's sink; they contain the broker's password in plain text."""
     options = {
         "brokerUrl": job.sink_broker,
@@ -55,6 +55,11 @@ def sink_options(job: Job, inventory: Inventory) -> dict[str, str]:
         "job": job.job_name,
         "flushTimeout": FLUSH_TIMEOUT,
     }
+    # An older connector on a server knows neither; without them it has nothing to refuse.
+    if attempt.incarnation:
+        options["incarnationNumber"] = str(attempt.incarnation)
+    if attempt.origin:
+        options["originNumber"] = str(attempt.origin)
     return options | _login_options(job.sink_broker, inventory)
 
 

@@ -1,0 +1,40 @@
+"""The numbers in the stamps of what a job writes: decided with each attempt, pure.
+
+A message that is counted has the job's *incarnation* in its stamp.  Counting goes on from the state that a
+copy left, and names the messages after it as before only where the same form repeats the same work.  Another
+form begins a new incarnation: then messages may come twice, but none is taken for another one and dropped.
+
+A message that is named after its position in the job's session has the *origin* of that position in its
+stamp.  Positions are repeated only when the state that holds them is lost, or an older one.
+
+Both are numbers of attempts, which no other attempt at the job has ever had, not even before a restore.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from speck.core.job import Job, form_fingerprint
+from speck.store import JobRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Stamps:
+    """The numbers of an attempt (see :class:`~speck.core.runtime.Attempt`)."""
+
+    incarnation: int
+    origin: int
+
+
+def next_stamps(job: Job, record: JobRecord, *, continues: bool) -> Stamps:
+    """The numbers of the next attempt at a job.
+
+    ``continues`` is true if it starts from a state, or repeats all the work of one that had kept nothing.
+    """
+    number = record.attempts + 1
+    if record.renumbers or (record.form and not continues):
+        return Stamps(number, number)
+    # A state without a form is of a store that did not keep the form yet.
+    known = bool(record.form or record.state)
+    changed = known and record.form != form_fingerprint(job)
+    return Stamps(number if changed else record.incarnation, record.origin)
