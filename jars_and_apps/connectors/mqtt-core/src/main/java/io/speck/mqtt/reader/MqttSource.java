@@ -63,6 +63,7 @@ public final class MqttSource implements AutoCloseable {
     private long receivedCount;
     private long redeliveredCount;
     private long duplicateCount;
+    private long badStampCount;
     private long lostSessions;
 
     public MqttSource(SourceSettings settings, BatchJournal journal) {
@@ -228,6 +229,7 @@ public final class MqttSource implements AutoCloseable {
         @Override
         public void newMessage(Message message) {
             message.connection = message.packetId == 0 ? 0 : keeper.generation();
+            badStampCount += message.badStamp ? 1 : 0;
             Message awaited = awaitsResend() ? buffer.findAwaited(message) : null;
             if (awaited != null) {
                 awaited.adoptPacketId(message);
@@ -468,7 +470,7 @@ public final class MqttSource implements AutoCloseable {
         lock.lock();
         try {
             return new SourceMetrics(buffer.next() - committed, buffer.next(), receivedCount, redeliveredCount,
-                    duplicateCount, keeper.reconnections(), lostSessions, keeper.connected());
+                    duplicateCount, badStampCount, keeper.reconnections(), lostSessions, keeper.connected());
         } finally {
             lock.unlock();
         }

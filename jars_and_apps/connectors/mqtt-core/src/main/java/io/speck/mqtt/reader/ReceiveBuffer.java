@@ -93,17 +93,16 @@ final class ReceiveBuffer {
         List<Received> taken = new ArrayList<>(Math.min(limit, waiting.size()));
         while (taken.size() < limit && hasWaiting(end)) {
             Message message = waiting.remove();
-            bytes -= message.payload.length;
+            bytes -= message.bytes();
             taken.add(message.take());
+            bytes += message.bytes();
         }
         return taken;
     }
 
     /** Fills an awaited message with the content of its redelivery. */
     void fill(Message awaited, Message incoming) {
-        awaited.topic = incoming.topic;
-        awaited.payload = incoming.payload;
-        awaited.key = incoming.key;
+        awaited.fill(incoming);
         bytes += awaited.bytes();
         missing--;
     }
@@ -184,7 +183,7 @@ final class ReceiveBuffer {
             each.remove();
             if (!message.missing()) {
                 bytes -= message.bytes();
-                message.payload = null;
+                message.release();
             }
             removed.add(message);
         }
