@@ -25,6 +25,9 @@ SETTINGS = {
     "spark.sql.streaming.minBatchesToRetain": "10",
     # The reports shown in a job's log; 100 by default, of some kilobytes each.
     "spark.sql.streaming.numRecentProgressUpdates": "30",
+    # Stamps that are counted name the partition of a row.  Adaptive execution chooses partitions by sizes and
+    # by the server, so that a batch that is run again could have others.
+    "spark.sql.adaptive.enabled": "false",
     # A Connect server shows its requests on a page: as the text of a protocol buffer, with the options of
     # source and sink.  This redacts the password among them.
     "spark.sql.redaction.string.regex": r'''(?<=key: "password"\s{1,40}value: )"(?:[^"\\]|\\.)*"''',
