@@ -52,6 +52,11 @@ public final class CurrentInput {
         stamp = null;
     }
 
+    /** True if this thread is working on a message. */
+    public boolean present() {
+        return present;
+    }
+
     /**
      * Returns the sequence (see {@link Stamp}) of the next output of the message.
      *
