@@ -17,6 +17,8 @@ public final class Message {
     Stamp stamp;
     /** True if it has the properties of a stamp, but they are not one. */
     boolean badStamp;
+    /** False if its stamp is not believed; it has none then, also when it is redelivered. */
+    boolean believed = true;
     /** Memory of its own copies of topic, key and stamp. */
     int textBytes;
     /** The key that the writer gave the message; null for none. */
@@ -28,7 +30,7 @@ public final class Message {
     /** The number of messages before this one; a dropped duplicate has the offset of the next message. */
     long offset;
     boolean duplicate;
-    /** The content of a drain marker, which the engine does not get; null for all other messages. */
+    /** The content of a coordinator's message, which the engine does not get; null for all other messages. */
     byte[] marker;
     /** The connection on which its acknowledgement is valid; 0 for none. */
     int connection;
@@ -84,9 +86,10 @@ public final class Message {
     }
 
     /** Creates a message from its record, without its content. */
-    static Message awaited(int packetId, int hash, long receivedMillis, boolean duplicate) {
+    static Message awaited(int packetId, int hash, long receivedMillis, boolean duplicate, boolean believed) {
         Message message = new Message(packetId, hash, null, null, receivedMillis, null);
         message.duplicate = duplicate;
+        message.believed = believed;
         return message;
     }
 
@@ -107,8 +110,14 @@ public final class Message {
         topic = incoming.topic;
         payload = incoming.payload;
         key = incoming.key;
-        stamp = incoming.stamp;
+        stamp = believed ? incoming.stamp : null;
         textBytes = incoming.textBytes;
+    }
+
+    /** Makes it a message without a stamp. */
+    void disbelieve() {
+        believed = false;
+        stamp = null;
     }
 
     /** Releases the content; the identity remains, and the topic of a marker, which tells the session that it is for. */

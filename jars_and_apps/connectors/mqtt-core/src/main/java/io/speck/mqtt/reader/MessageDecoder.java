@@ -39,7 +39,7 @@ final class MessageDecoder {
         message.badStamp = message.stamp == null && (job != null || sequence != null);
         message.textBytes = bytes(key) + (sharesTopic ? 0 : bytes(topic))
                 + (message.stamp == null ? 0 : bytes(job) + bytes(sequence));
-        message.marker = Drain.isMarker(topic) ? payload : null;
+        message.marker = Drain.isMarker(topic) || KnownWriters.isList(topic) ? payload : null;
         return message;
     }
 
