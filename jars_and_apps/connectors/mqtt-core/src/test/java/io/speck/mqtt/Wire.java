@@ -47,6 +47,10 @@ public final class Wire implements AutoCloseable {
                 Stamp.parse(properties.get(Stamp.JOB), properties.get(Stamp.SEQUENCE)));
     }
 
+    public List<Published> seen() {
+        return List.copyOf(all);
+    }
+
     public List<Published> take(int count) {
         Await.until(count + " messages", () -> all.size() >= count);
         return all.subList(0, count);

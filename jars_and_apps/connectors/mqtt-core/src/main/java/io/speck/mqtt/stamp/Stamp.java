@@ -57,6 +57,11 @@ public record Stamp(String job, String run, int partition, long epoch, long inde
         return !path.isEmpty();
     }
 
+    /** Returns the same stamp with one more element in its path; see {@link CurrentInput} for that of an output. */
+    public Stamp derive(int output) {
+        return new Stamp(job, run, partition, epoch, index, (derived() ? path + "." : "") + output);
+    }
+
     /**
      * Returns the run of the stamps that are derived from those of this job and run.
      *
