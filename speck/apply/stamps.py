@@ -12,9 +12,11 @@ Both are numbers of attempts, which no other attempt at the job has ever had, no
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from speck.core.job import Job, form_fingerprint
+from speck.core.job import JOB_FIELDS, Change, Job, form_fingerprint
+from speck.core.plan import Action, Keep, Plan, Stop
 from speck.store import JobRecord
 
 
@@ -38,3 +40,27 @@ def next_stamps(job: Job, record: JobRecord, *, continues: bool) -> Stamps:
     known = bool(record.form or record.state)
     changed = known and record.form != form_fingerprint(job)
     return Stamps(number if changed else record.incarnation, record.origin)
+
+
+DERIVED = "derived"
+"""The kind of the stamps that are the same in every form of a job, as its connector reports it."""
+
+_TWICE = "begin a new incarnation: messages written since its last state may come twice, and none is lost"
+
+
+def stamp_notes(plan: Plan, kinds: Mapping[str, str]) -> dict[str, str]:
+    """A remark on each job that goes on in another form and may count its messages, by job name.
+
+    ``kinds`` are the kinds of the stamps of the jobs that run, as far as they are known.
+    """
+    names = {each.job.job_name for each in plan.actions if _is_another_form(each)}
+    return {name: _note(kinds.get(name)) for name in names if kinds.get(name) != DERIVED}
+
+
+def _is_another_form(action: Action) -> bool:
+    costs = (JOB_FIELDS[each.field] for each in action.changes)
+    return not isinstance(action, Stop | Keep) and any(cost > Change.NOTE for cost in costs)
+
+
+def _note(kind: str | None) -> str:
+    return f"its stamps {_TWICE}" if kind else f"its stamps, if they are counted, {_TWICE}"

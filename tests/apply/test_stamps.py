@@ -21,9 +21,10 @@ from speck.apply.job_state import (
     StopRequested,
     transition,
 )
-from speck.apply.stamps import Stamps, next_stamps
+from speck.apply.stamps import DERIVED, Stamps, next_stamps, stamp_notes
 from speck.coordinator import Coordinator, build
 from speck.core.job import Job, form_fingerprint
+from speck.core.plan import Deployed, make_plan
 from speck.core.runtime import Attempt, Handle, State
 from speck.core.settings import Settings
 from speck.store import JobRecord, SessionRecord, Store
@@ -118,6 +119,25 @@ def test_the_store_keeps_the_numbers() -> None:
     assert not lifecycle.record.renumbers
 
 
+@pytest.mark.parametrize(
+    ("desired", "kind", "expected"),
+    [
+        (CHANGED, None, "its stamps, if they are counted, begin a new incarnation: messages written since"),
+        (CHANGED, "counted", "its stamps begin a new incarnation: messages written since its last state may"),
+        (CHANGED, DERIVED, ""),
+        (replace(A, spe_address="sc://e2:1"), None, "its stamps, if they are counted, begin a new"),
+        (A, None, ""),
+        (replace(A, labels={"team": "x"}), None, ""),
+    ],
+    ids=["unknown", "counted", "derived", "moved", "same", "note changed"],
+)
+def test_the_plan_says_what_another_form_costs(desired: Job, kind: str | None, expected: str) -> None:
+    plan = make_plan("traffic", 1, {"a": desired, "b": make_job("b")}, {"a": Deployed(A)})
+    notes = stamp_notes(plan, {"a": kind} if kind else {})
+    assert notes.get("a", "").startswith(expected)
+    assert bool(notes) == bool(expected)
+
+
 # --- over engines in memory
 
 
@@ -158,8 +178,12 @@ def test_an_update_begins_an_incarnation_and_a_restart_does_not(
     world.crash("a")
     assert carry_out(coordinator, A) == "succeeded"
     assert numbers(world) == (2, 0, 0)
+    assert coordinator.plan(composition(A)).notes == {}
     assert carry_out(coordinator, CHANGED) == "succeeded"
     assert numbers(world) == (3, 3, 0)
+    (last,) = coordinator.operations.last(1)
+    note = coordinator.operations.data(last["id"])["actions"][0]["note"]
+    assert note.startswith("its stamps, if they are counted, begin a new incarnation")
 
 
 def test_what_is_put_back_begins_an_incarnation(coordinator: Coordinator, world: World) -> None:

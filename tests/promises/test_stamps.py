@@ -65,6 +65,13 @@ class Flow:
         assert operation.wait(PATIENCE)
         return operation
 
+    def stamps(self, engine: str) -> object:
+        """The kind of the stamps of the job under test, as its engine at this address reports it."""
+        (attempt,) = self.coordinator.store.attempts("written")
+        assert attempt.handle is not None
+        kind = "spark" if engine == self.spark else "flink"
+        return self.coordinator.pool.engine_at(kind, engine).metrics(attempt.handle).details.get("stamps")
+
     def counts(self) -> Counter[str]:
         """How often each text came from the job under test."""
         found: Counter[str] = Counter()
@@ -148,6 +155,7 @@ def test_a_failed_update_that_is_put_back_loses_nothing(
         assert running.apply(running.spark, (MULTIPLIED, former)).state == "succeeded"
         with load(mosquitto, text) as sender:
             running.await_more(200)
+            assert running.stamps(running.spark) == stamps
             for _ in range(3):
                 operation = running.apply(running.spark, (MULTIPLIED, newer))
                 assert "the previous version was put back and runs" in operation.actions["written"].error
@@ -185,6 +193,7 @@ def test_a_job_that_died_and_goes_on_in_another_form_loses_nothing(
         assert started.state == "succeeded"
         with load(mosquitto, text) as sender:
             running.await_more(1000)
+            await_that(lambda: running.stamps(flink.address), lambda kind: kind == "derived")
             flink.kill_job_manager()  # its tasks write on until the TaskManager misses it
             changed = running.apply(flink.address, (FLINK_CODE, f"{programs}.Clean"))
             assert changed.state == "succeeded"
