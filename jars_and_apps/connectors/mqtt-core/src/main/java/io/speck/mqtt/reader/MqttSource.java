@@ -184,9 +184,6 @@ public final class MqttSource implements AutoCloseable {
             try {
                 if (from == keeper.connection() && !keeper.failed()) {
                     lastArrivalNanos = System.nanoTime();
-                    if (message.topic.equals(KnownWriters.topic(settings))) {
-                        writers = writers.updated(message.marker, settings);
-                    }
                     classify(message, packet.fixedHeader());
                     afterArrival();
                 }
@@ -239,6 +236,9 @@ public final class MqttSource implements AutoCloseable {
                 awaited.adoptPacketId(message);
                 fillAwaited(awaited, message);
                 return;
+            }
+            if (message.marker != null && message.topic.equals(KnownWriters.topic(settings))) {
+                writers = writers.updated(message.marker, settings);
             }
             boolean dropped = message.marker != null || repeats(message);
             if (dropped && (buffer.missing() > 0 || buffer.size() == 0)) {

@@ -49,16 +49,18 @@ final class RecordedBatches {
             BatchRecord record = BatchRecord.decode(bytes);
             if (record.end() <= start) {
                 sessionExpected = addCommitted(record, committed);
-            } else if (record.start() == start && record.end() == end) {
-                uncommitted = record;
-            }
-            if (record.end() <= start || record == uncommitted) {
                 seen = record.seen();
                 writers = record.writers();
+            } else if (record.start() == start && record.end() == end) {
+                uncommitted = record;
             }
             records.put(record.start(), new Extent(record.end(), record.partitions()));
         }
         List<Message> awaited = end > start ? awaited(uncommitted, start, end) : null;
+        if (awaited != null) { // the messages of a batch that is given up were not seen, should they come again
+            seen = uncommitted.seen();
+            writers = uncommitted.writers();
+        }
         return new Recovered(committed, awaited, seen, writers, sessionExpected || awaited != null);
     }
 

@@ -1,6 +1,7 @@
 package io.speck.mqtt.reader;
 
 import java.util.Map;
+import java.util.stream.Collectors;
 
 /**
  * Counts of one reader.
@@ -21,4 +22,10 @@ import java.util.Map;
  */
 public record SourceMetrics(long queued, long received, long receivedHere, long redelivered, long duplicatesDropped,
         long collisions, long changedRepetitions, long badStamps, Map<String, Long> duplicatesByRun, long reconnections,
-        long lostSessions, boolean connected) {}
+        long lostSessions, boolean connected) {
+    /** The dropped repetitions by run as one text, such as {@code a/1f6=12 a/1f6.1=3}; empty without any. */
+    public String runsText() {
+        return duplicatesByRun.entrySet().stream().map(each -> each.getKey() + "=" + each.getValue()).sorted()
+                .collect(Collectors.joining(" "));
+    }
+}
