@@ -38,7 +38,7 @@ public final class MqttSource implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(MqttSource.class);
     private static final long QUIET_NANOS = TimeUnit.SECONDS.toNanos(2);
     /** Time after the loss of a session in which writers may send older messages again. */
-    private static final long REORDERING_NANOS = TimeUnit.SECONDS.toNanos(4 * ResendRequest.RETENTION_SECONDS);
+    private static final long REORDERING_NANOS = TimeUnit.SECONDS.toNanos(4 * ResendRequest.retentionSeconds());
 
     private final SourceSettings settings;
     private final RecordedBatches records;

@@ -23,7 +23,7 @@ final class OutgoingMessage {
 
     /** True once a broker has acknowledged it, even if the broker lost it since; guarded by the publisher's lock. */
     boolean acknowledged;
-    /** Its number in the {@link RetransmissionBuffer}, and the time of its acknowledgement. */
+    /** Its number in the {@link RetransmissionBuffer}, and the broker's live time at its acknowledgement. */
     long deliveryNumber;
     long acknowledgedNanos;
 

@@ -183,10 +183,11 @@ final class Publisher implements ConnectionListener {
         }
     }
 
-    private boolean holdsRetransmissions() {
+    /** True if the broker may still lose messages that it has acknowledged. */
+    boolean holdsRetransmissions() {
         lock.lock();
         try {
-            return !retransmissions.isEmpty();
+            return !retransmissions.isEmpty() || !outbox.isEmpty();
         } finally {
             lock.unlock();
         }
@@ -200,6 +201,7 @@ final class Publisher implements ConnectionListener {
                 throw new BrokerException("broker " + login + ": the connection was lost at once", false);
             }
             connection = opened;
+            retransmissions.connected(System.nanoTime());
             lastError = null;
             backoff.reset();
             changed.signalAll();
@@ -242,6 +244,14 @@ final class Publisher implements ConnectionListener {
     @Override
     public void answered(Connection from) {
         deliveryMark.answered();
+        lock.lock();
+        try {
+            if (from == connection) {
+                retransmissions.answered(System.nanoTime());
+            }
+        } finally {
+            lock.unlock();
+        }
     }
 
     @Override
@@ -418,6 +428,7 @@ final class Publisher implements ConnectionListener {
             if (message == null) {
                 return;
             }
+            retransmissions.answered(System.nanoTime());
             if (reason >= 0x80) {
                 reject(message, ReasonCodes.text(reason));
             } else {
@@ -448,18 +459,17 @@ final class Publisher implements ConnectionListener {
     }
 
     private void holdForRetransmission(OutgoingMessage message) {
-        retransmissions.add(message, System.nanoTime());
+        retransmissions.add(message);
         if (!markScheduled) {
             markScheduled = true;
             Runtime.LOOPS.schedule(this::mark, MARK_MILLIS, TimeUnit.MILLISECONDS);
         }
     }
 
-    /** Writes the number of the last acknowledged message to the mark, and drops messages held long enough. */
+    /** Writes the number of the last acknowledged message to the mark, and lets the held messages age by a ping. */
     private void mark() {
         lock.lock();
         try {
-            retransmissions.trim(System.nanoTime());
             markScheduled = !retransmissions.isEmpty() && !closed;
             if (markScheduled) {
                 Runtime.LOOPS.schedule(this::mark, MARK_MILLIS, TimeUnit.MILLISECONDS);
@@ -467,6 +477,9 @@ final class Publisher implements ConnectionListener {
             if (connection != null && markedNumber < retransmissions.lastNumber()) {
                 markedNumber = retransmissions.lastNumber();
                 deliveryMark.write(connection, markedNumber);
+            }
+            if (connection != null && markScheduled) {
+                connection.ping();
             }
         } finally {
             lock.unlock();
