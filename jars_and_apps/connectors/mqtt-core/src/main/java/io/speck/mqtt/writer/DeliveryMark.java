@@ -34,9 +34,9 @@ final class DeliveryMark {
         answered = new CompletableFuture<>();
     }
 
-    /** Subscribes to the mark and to requests to resend. */
-    void subscribe(Connection opened, Duration timeout) throws InterruptedException {
-        opened.subscribe(List.of(topic, ResendRequest.TOPICS + "+"), timeout);
+    /** The filters of the mark and of requests to resend. */
+    List<String> filters() {
+        return List.of(topic, ResendRequest.TOPICS + "+");
     }
 
     /** Returns the number in the mark; 0 without a mark. */

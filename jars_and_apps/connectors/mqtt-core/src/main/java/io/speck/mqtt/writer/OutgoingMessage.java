@@ -13,7 +13,7 @@ final class OutgoingMessage {
     private static final byte[] SEQUENCE_NAME = Stamp.SEQUENCE.getBytes(StandardCharsets.UTF_8);
     private static final byte[] KEY_NAME = Received.KEY.getBytes(StandardCharsets.UTF_8);
 
-    final MqttSink writer;
+    final Delivery delivery;
     final String topic;
     private final byte[] topicBytes;
     private final byte[] payload;
@@ -28,9 +28,9 @@ final class OutgoingMessage {
     long acknowledgedNanos;
 
     /** @param key user property, as are job and sequence; null for none */
-    OutgoingMessage(MqttSink writer, String topic, byte[] topicBytes, byte[] payload, byte[] key, byte[] job,
+    OutgoingMessage(Delivery delivery, String topic, byte[] topicBytes, byte[] payload, byte[] key, byte[] job,
             byte[] sequence) {
-        this.writer = writer;
+        this.delivery = delivery;
         this.topic = topic;
         this.topicBytes = topicBytes;
         this.payload = payload;

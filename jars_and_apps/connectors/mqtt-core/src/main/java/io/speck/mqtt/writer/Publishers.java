@@ -47,7 +47,7 @@ final class Publishers {
     }
 
     /** Releases the publisher of a writer, and drops the writer's unacknowledged messages. */
-    static void release(Publisher publisher, MqttSink writer) {
+    static void release(Publisher publisher, Delivery writer) {
         publisher.abort(writer);
         synchronized (ALL) {
             Shared shared = ALL.get(publisher.login());
@@ -68,7 +68,7 @@ final class Publishers {
             if (shared.references > 0 || shared.uses != usesAtRelease) {
                 return;
             }
-            if (idleSeconds < ABSENCE_SECONDS && shared.publisher.holdsRetransmissions()) {
+            if (idleSeconds < ABSENCE_SECONDS && shared.publisher.holdsMessages()) {
                 closeLater(shared, usesAtRelease, idleSeconds);
                 return;
             }
