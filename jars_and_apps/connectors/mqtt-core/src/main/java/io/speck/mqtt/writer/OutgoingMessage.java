@@ -18,7 +18,7 @@ final class OutgoingMessage {
     private final byte[] topicBytes;
     private final byte[] payload;
     private final byte[] key;
-    private final byte[] job;
+    final byte[] job;
     private final byte[] sequence;
 
     /** True once a broker has acknowledged it, even if the broker lost it since; guarded by the publisher's lock. */

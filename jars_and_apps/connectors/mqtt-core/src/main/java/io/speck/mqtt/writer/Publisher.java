@@ -11,6 +11,7 @@ import io.speck.mqtt.net.ReasonCodes;
 import io.speck.mqtt.net.Runtime;
 import io.speck.mqtt.net.Session;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
@@ -36,6 +37,7 @@ final class Publisher implements ConnectionListener {
     private final Condition changed = lock.newCondition();
     private final Outbox outbox = new Outbox();
     private final Retention retention = new Retention(lock);
+    private final BackPressure backPressure = new BackPressure();
     private final InflightWindow inflight = new InflightWindow();
     private final Backoff backoff = new Backoff(100, 5_000);
     private boolean pumping;
@@ -121,7 +123,7 @@ final class Publisher implements ConnectionListener {
 
     private boolean tryConnect() throws InterruptedException {
         String clientId = "speck-sink-" + UUID.randomUUID().toString().replace("-", "").substring(0, 16);
-        retention.reset();
+        prepareConnection();
         try {
             Connection opened = Connection.open(login, Session.temporary(clientId), this, CONNECT_TRY);
             established(opened, readMark(opened, holdsMessages()));
@@ -137,6 +139,23 @@ final class Publisher implements ConnectionListener {
             }
             return false;
         }
+    }
+
+    private void prepareConnection() {
+        retention.reset();
+        lock.lock();
+        try {
+            backPressure.reset();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** A broker may refuse all but the first. */
+    private List<String> filters() {
+        List<String> filters = new ArrayList<>(retention.filters());
+        filters.addAll(backPressure.filters());
+        return filters;
     }
 
     /** Waits; false if the publisher was shut down meanwhile. */
@@ -156,8 +175,8 @@ final class Publisher implements ConnectionListener {
     /** Returns the number up to which the broker has all messages of the retransmission buffer. */
     private long readMark(Connection opened, boolean needed) throws InterruptedException {
         try {
-            opened.subscribe(retention.filters(), CONNECT_TRY);
-            return needed ? retention.readMark(opened, CONNECT_TRY) : 0;
+            opened.subscribe(filters(), CONNECT_TRY);
+            return retention.readMark(opened, needed, CONNECT_TRY);
         } catch (BrokerException e) {
             if (!e.refused()) {
                 opened.abandon();
@@ -202,12 +221,13 @@ final class Publisher implements ConnectionListener {
     private void resend(List<OutgoingMessage> messages) {
         if (!messages.isEmpty()) {
             LOG.info("broker {}: sends {} messages again, which the broker may have lost", login, messages.size());
+            messages.forEach(message -> SinkMetrics.counters(message).resent.increment());
             outbox.addFirst(messages);
             schedulePump();
         }
     }
 
-    /** Receives the mark, or the request of a reader whose session was lost. */
+    /** Receives the mark, a report about sessions, or the request of a reader whose session was lost. */
     @Override
     public void published(Connection from, MqttPublishMessage packet) {
         if (retention.acceptMark(packet)) {
@@ -215,7 +235,11 @@ final class Publisher implements ConnectionListener {
         }
         lock.lock();
         try {
-            resend(retention.requested(packet));
+            if (backPressure.accept(packet, outbox.bytes())) {
+                changed.signalAll();
+            } else {
+                resend(retention.requested(packet));
+            }
         } finally {
             lock.unlock();
         }
@@ -263,23 +287,47 @@ final class Publisher implements ConnectionListener {
     void publish(OutgoingMessage message, Duration timeout) throws InterruptedException {
         lock.lockInterruptibly();
         try {
-            long remainingNanos = timeout.toNanos();
-            while (outbox.full()) {
-                throwFailure(message.delivery);
-                if (remainingNanos <= 0) {
-                    throw timedOut(timeout, message.topic);
-                }
-                remainingNanos = changed.awaitNanos(remainingNanos);
-            }
-            throwFailure(message.delivery);
+            awaitRoom(message, timeout);
             outbox.add(message);
+            backPressure.add(message);
             message.delivery.outstanding++;
+            sendMarkers(message.topic);
             if (outbox.bytes() >= WRITE_BYTES || outbox.full()) {
                 schedulePump(); // a smaller amount waits for more, or for the flush: fewer and larger writes
             }
         } finally {
             lock.unlock();
         }
+    }
+
+    /** Waits for room in the outbox, until a time-out, and for room at the broker, for as long as it takes. */
+    private void awaitRoom(OutgoingMessage message, Duration timeout) throws InterruptedException {
+        long remainingNanos = timeout.toNanos();
+        boolean admitted = backPressure.admits(message);
+        while (!admitted || outbox.full()) {
+            throwFailure(message.delivery);
+            if (!admitted) {
+                awaitReaders(message);
+            } else if (remainingNanos > 0) {
+                remainingNanos = changed.awaitNanos(remainingNanos);
+            } else {
+                throw timedOut(timeout, message.topic);
+            }
+            admitted = backPressure.admits(message);
+        }
+        throwFailure(message.delivery);
+    }
+
+    private void awaitReaders(OutgoingMessage message) throws InterruptedException {
+        long begin = System.nanoTime();
+        sendMarkers(message.topic);
+        schedulePump();
+        changed.awaitNanos(TimeUnit.SECONDS.toNanos(1));
+        SinkMetrics.counters(message).throttledNanos.add(System.nanoTime() - begin);
+    }
+
+    private void sendMarkers(String topic) {
+        backPressure.markers(topic, System.nanoTime()).forEach(outbox::add);
     }
 
     void flush(Delivery writer, Duration timeout) throws InterruptedException {
@@ -410,7 +458,9 @@ final class Publisher implements ConnectionListener {
                 return;
             }
             retention.answered();
-            if (reason >= 0x80) {
+            if (backPressure.acknowledged(message, reason)) {
+                LOG.debug("broker {}: marker for '{}' acknowledged", login, message.topic);
+            } else if (reason >= 0x80) {
                 reject(message, ReasonCodes.text(reason));
             } else {
                 if (!message.acknowledged) {

@@ -53,9 +53,9 @@ final class Retention {
         return deliveryMark.filters();
     }
 
-    /** Returns the number of the last message that the broker has for certain; lock not held. */
-    long readMark(Connection opened, Duration timeout) throws InterruptedException {
-        return deliveryMark.read(opened, timeout);
+    /** See {@link DeliveryMark#read}; lock not held. */
+    long readMark(Connection opened, boolean needed, Duration timeout) throws InterruptedException {
+        return deliveryMark.read(opened, needed, timeout);
     }
 
     /** Uses this connection from now on; returns the messages that the broker may have lost, in order. */

@@ -30,7 +30,6 @@ final class RetransmissionBuffer {
     private final long maximumBytes;
     private long bytes;
     private long lastNumber;
-    private long dropped;
 
     RetransmissionBuffer() {
         this(TimeUnit.SECONDS.toNanos(ResendRequest.retentionSeconds()), MAXIMUM_BYTES);
@@ -63,8 +62,8 @@ final class RetransmissionBuffer {
             messages.add(message);
             bytes += cost(message);
             while (bytes > maximumBytes) {
+                SinkMetrics.counters(messages.peek()).retainedDropped.increment();
                 bytes -= cost(messages.remove());
-                dropped++;
             }
         }
     }
@@ -80,11 +79,6 @@ final class RetransmissionBuffer {
     /** The number of the message added last; numbers count from 1. */
     long lastNumber() {
         return lastNumber;
-    }
-
-    /** The number of messages dropped for want of memory before the broker had had them for long enough. */
-    long dropped() {
-        return dropped;
     }
 
     /** Removes and returns the messages that fulfil a condition, in their order. */
