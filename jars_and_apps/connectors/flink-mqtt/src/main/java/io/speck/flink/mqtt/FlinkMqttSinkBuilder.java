@@ -5,7 +5,6 @@ import io.speck.mqtt.Login;
 import io.speck.mqtt.LoginFields;
 import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.TlsFiles;
-import io.speck.mqtt.stamp.Stamp;
 import io.speck.mqtt.writer.MqttSink;
 import java.time.Duration;
 import java.util.regex.Pattern;
@@ -119,7 +118,8 @@ public final class FlinkMqttSinkBuilder<T> {
             faults.required("topic", topic, "the topic of the messages");
         }
         faults.check("topic", topic, FlinkMqttSinkBuilder::topicName);
-        faults.check("incarnation", incarnation, Stamp::incarnation);
+        faults.check("job", job, SinkSettings::job);
+        faults.check("incarnation", incarnation, SinkSettings::incarnation);
         faults.check("origin", origin, FlinkMqttSinkBuilder::jobId);
         faults.positive("flushTimeout", flushTimeout);
         faults.done();

@@ -37,6 +37,9 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
         gauge("received", SourceMetrics::received);
         gauge("redelivered", SourceMetrics::redelivered);
         gauge("duplicatesDropped", SourceMetrics::duplicatesDropped);
+        gauge("collisions", SourceMetrics::collisions);
+        gauge("changedRepetitions", SourceMetrics::changedRepetitions);
+        gauge("badStamps", SourceMetrics::badStamps);
         gauge("reconnections", SourceMetrics::reconnections);
         gauge("lostSessions", SourceMetrics::lostSessions);
         gauge("connected", each -> each.connected() ? 1 : 0);

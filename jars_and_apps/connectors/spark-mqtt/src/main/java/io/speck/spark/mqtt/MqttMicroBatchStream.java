@@ -182,6 +182,9 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         values.put("received", Long.toString(metrics.received()));
         values.put("redelivered", Long.toString(metrics.redelivered()));
         values.put("duplicatesDropped", Long.toString(metrics.duplicatesDropped()));
+        values.put("collisions", Long.toString(metrics.collisions()));
+        values.put("changedRepetitions", Long.toString(metrics.changedRepetitions()));
+        values.put("badStamps", Long.toString(metrics.badStamps()));
         values.put("reconnections", Long.toString(metrics.reconnections()));
         values.put("lostSessions", Long.toString(metrics.lostSessions()));
         values.put("connected", Boolean.toString(metrics.connected()));

@@ -2,7 +2,6 @@ package io.speck.spark.mqtt;
 
 import io.speck.mqtt.Login;
 import io.speck.mqtt.SinkSettings;
-import io.speck.mqtt.stamp.Stamp;
 import io.speck.mqtt.writer.MqttSink;
 import java.io.Serializable;
 import java.time.Duration;
@@ -36,8 +35,8 @@ record WriteOptions(SinkSettings sink, String topic, String job, String incarnat
         WriteOptions parsed = new WriteOptions(
                 new SinkSettings(login, reader.duration("flushTimeout", Duration.ofSeconds(60))),
                 reader.parsed("topic", WriteOptions::topic, null),
-                reader.text("job", null),
-                reader.parsed("incarnation", Stamp::incarnation, null),
+                reader.parsed("job", SinkSettings::job, null),
+                reader.parsed("incarnation", SinkSettings::incarnation, null),
                 reader.choice("order", null, "input", "value"));
         reader.done();
         return parsed;
