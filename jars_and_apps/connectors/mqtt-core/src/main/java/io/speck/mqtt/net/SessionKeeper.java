@@ -152,6 +152,9 @@ public final class SessionKeeper implements ConnectionListener {
     }
 
     private void subscribe(Connection opened, Duration timeout) throws InterruptedException {
+        if (settings.topic() == null) {
+            return;
+        }
         if (opened.sessionPresent()) {
             opened.subscribeBehindMessages(reader.filters(), this::fail);
         } else {
