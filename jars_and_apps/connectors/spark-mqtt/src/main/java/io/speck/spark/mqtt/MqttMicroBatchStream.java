@@ -33,11 +33,13 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
 
     private final ReadOptions options;
     private final MqttSource source;
+    private final CheckpointSync checkpoint;
     private final Pacing pacing;
     private final int defaultPartitions;
     private boolean opened;
     private boolean availableNow;
     private long availableEnd = -1;
+    private long acknowledged;
 
     MqttMicroBatchStream(ReadOptions options, String checkpointLocation) {
         SparkSession spark = SparkSession.active();
@@ -45,8 +47,10 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         this.pacing = new Pacing(options.pacing());
         this.defaultPartitions = spark.sparkContext().defaultParallelism();
         try {
-            this.source = new MqttSource(options.source(),
-                    new HadoopBatchJournal(checkpointLocation, spark.sessionState().newHadoopConf()));
+            HadoopBatchJournal journal =
+                    new HadoopBatchJournal(checkpointLocation, spark.sessionState().newHadoopConf());
+            this.source = new MqttSource(options.source(), journal);
+            this.checkpoint = journal.checkpoint();
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
@@ -82,7 +86,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         long start = ((MqttOffset) startOffset).position();
         return translated(() -> {
             open(start, start);
-            source.commit(start);
+            acknowledge(start);
             pacing.ends(System.nanoTime());
             long end = gather(start, rows(limit));
             if (end > start) {
@@ -169,9 +173,18 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
     @Override
     public void commit(Offset end) {
         translated(() -> {
-            source.commit(((MqttOffset) end).position());
+            acknowledge(((MqttOffset) end).position());
             return null;
         });
+    }
+
+    /** Acknowledges what is committed once no power cut can undo the commit. */
+    private void acknowledge(long committed) throws IOException {
+        if (committed > acknowledged) {
+            checkpoint.run();
+            acknowledged = committed;
+        }
+        source.commit(committed);
     }
 
     @Override
