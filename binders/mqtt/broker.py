@@ -33,7 +33,10 @@ from speck.errors import Fault, InvalidInput, Rejected
 # Locks for sessions, shared by hash: two connections for one session at once would take it over in turn.
 _STRIPES = 32
 
-_STORED_TOPIC = "$SYS/broker/store/messages/count"  # Mosquitto's own
+# Mosquitto's own counters: of messages and bytes of payloads in its store, and of messages that it dropped.
+_STORED_TOPIC = "$SYS/broker/store/messages/count"
+_STORED_BYTES_TOPIC = "$SYS/broker/store/messages/bytes"
+_DROPPED_TOPIC = "$SYS/broker/publish/messages/dropped"
 # Where Mosquitto, EMQX and others publish their version; not standardized.
 VERSION_TOPIC = "$SYS/broker/version"
 
@@ -186,11 +189,15 @@ class MqttBroker:
         A message that is queued for several sessions counts once.  ``None`` for other brokers, and for one
         that denies access to ``$SYS``.
         """
-        try:
-            count = self._cache.run(lambda control: control.retained(_STORED_TOPIC, probe_topic()))
-        except Rejected:
-            return None
-        return int(count) if count is not None and count.isdigit() else None
+        return self._counter(_STORED_TOPIC)
+
+    def stored_bytes(self) -> int | None:
+        """The payloads in Mosquitto's store in bytes; otherwise as :meth:`stored`."""
+        return self._counter(_STORED_BYTES_TOPIC)
+
+    def dropped(self) -> int | None:
+        """See :meth:`speck.binder.CountsDropped.dropped`; Mosquitto counts from its start."""
+        return self._counter(_DROPPED_TOPIC)
 
     def close(self) -> None:
         """Drop the cached warnings and close the cached connections."""
@@ -199,6 +206,13 @@ class MqttBroker:
         self._cache.close()
 
     # --- internals ---------------------------------------------------------------------------------
+
+    def _counter(self, topic: str) -> int | None:
+        try:
+            count = self._cache.run(lambda control: control.retained(topic, probe_topic()))
+        except Rejected:
+            return None
+        return int(count) if count is not None and count.isdigit() else None
 
     def _login(self) -> Login:
         return self._inventory.broker_login(self._address.text)

@@ -313,6 +313,23 @@ class OwnsSessions(Protocol):
 
 
 @runtime_checkable
+class CountsDropped(Protocol):
+    """A broker binder whose broker reports the number of messages that it dropped."""
+
+    def dropped(self) -> int | None:
+        """The number of messages that the broker dropped because a session was full, since its start.
+
+        Their writers were told that all is well.  ``None``: it does not report it.  Takes no session over.
+        """
+
+    def stored_bytes(self) -> int | None:
+        """The size of all messages that the broker stores for all subscribers; ``None`` as for ``dropped``.
+
+        No session holds more, so none is full while this is below the broker's limit for a session.
+        """
+
+
+@runtime_checkable
 class CountsStored(Protocol):
     """A broker binder whose broker reports the number of messages that it stores."""
 
