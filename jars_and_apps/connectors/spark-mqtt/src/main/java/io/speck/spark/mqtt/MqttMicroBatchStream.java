@@ -32,6 +32,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
     private static final int ROWS_WORTH_A_PARTITION = 500;
 
     private final ReadOptions options;
+    private final int number;
     private final MqttSource source;
     private final CheckpointSync checkpoint;
     private final Pacing pacing;
@@ -41,9 +42,11 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
     private long availableEnd = -1;
     private long acknowledged;
 
-    MqttMicroBatchStream(ReadOptions options, String checkpointLocation) {
+    /** @param number of this source among those of the query */
+    MqttMicroBatchStream(ReadOptions options, String checkpointLocation, int number) {
         SparkSession spark = SparkSession.active();
         this.options = options;
+        this.number = number;
         this.pacing = new Pacing(options.pacing());
         this.defaultPartitions = spark.sparkContext().defaultParallelism();
         try {
@@ -167,7 +170,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
 
     @Override
     public PartitionReaderFactory createReaderFactory() {
-        return new Rows.Factory(options.binaryValue());
+        return new Rows.Factory(options.binaryValue(), number);
     }
 
     @Override
