@@ -18,7 +18,7 @@ from speck.apply.job_state import AttemptAbandoned, SessionsDetached
 from speck.binder import MOST_COUNTED, DisposableState, OfflineState
 from speck.binder.pool import BinderPool
 from speck.core.inventory import Inventory, Site
-from speck.core.job import Job
+from speck.core.job import Job, form_fingerprint
 from speck.core.lifecycle import EventKind
 from speck.core.runtime import Attempt, Handle, State
 from speck.errors import Fault, InvalidInput, Rejected
@@ -158,7 +158,8 @@ class Abandoner:
         sessions = self.lost_sessions(context.record(attempt.job_name))
         state = self.state_of(record, form) if keep_state else None
         changing = keep_state and isinstance(context.pool.engine(form), DisposableState)
-        events = AttemptAbandoned(attempt, state, changing), SessionsDetached(sessions)
+        gone = AttemptAbandoned(attempt, form_fingerprint(form), state, changing)
+        events = gone, SessionsDetached(sessions)
         with context.advance(attempt.job_name, *events) as transaction:
             transaction.put_abandoned_attempt(abandoned)
             transaction.add_event(context.event(EventKind.ABANDONED, form.job_name, message))

@@ -32,6 +32,7 @@ from speck.apply.sessions import Sessions
 from speck.apply.state_transfer import StateTransfer
 from speck.apply.steps import Steps
 from speck.apply.task_graph import Task, run_tasks
+from speck.apply.writers import Writers
 from speck.binder.pool import BinderPool
 from speck.binder.retry import is_transient, with_retries
 from speck.core.graph import Graph
@@ -91,6 +92,7 @@ class PlanApplier:
         self._steps = self._make_steps()
         self._steps.begin(plan)
         run_tasks([*self._tasks(actions), *self._resumed_waits(keeps), *self._prunings(keeps, actions)])
+        self._steps.writers.finish()
 
     def _make_steps(self) -> Steps:
         context = OperationContext(self.store, self.pool, self.operation, self.clock)
@@ -99,8 +101,9 @@ class PlanApplier:
         attempts = Attempts(context, transfer, abandoner, self.placed, self.mint)
         sessions, rewired = Sessions(context, abandoner), frozenset(self._rewirings)
         self._context = context
-        leaving = Leaving(context, attempts, abandoner, self.mint, self.settings.drain)
-        return Steps(context, attempts, sessions, transfer, abandoner, self.placed, leaving, rewired)
+        leaving = Leaving(context, attempts, sessions, abandoner, self.mint, self.settings.drain)
+        writers = Writers(context, self.desired, self.abandoned)
+        return Steps(context, attempts, sessions, writers, transfer, abandoner, self.placed, leaving, rewired)
 
     # --- order
 

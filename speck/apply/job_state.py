@@ -88,7 +88,7 @@ class AttemptStopped:
 
     ``state`` is the one that it left (``None``: none); ``retained``: the state is a place of its own, which
     is kept beside earlier ones.  ``reversible``: its form can be started again if the next one fails.
-    ``restart_lineage``: see :class:`~speck.store.JobRecord`.
+    ``restart_lineage``: see :class:`~speck.store.JobRecord`.  ``form`` is the fingerprint of its form.
     """
 
     attempt: Attempt
@@ -97,17 +97,19 @@ class AttemptStopped:
     retained: bool = False
     reversible: bool = True
     restart_lineage: tuple[str, str] | None = None
+    form: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptAbandoned:
-    """The attempt may run at an engine out of reach, and is recorded as abandoned.
+    """The attempt, in the form of this fingerprint, may run at an engine out of reach.
 
-    ``state`` is its newest state as found without its engine; ``changing``: it may yet leave newer ones, at
-    other places, so that its state must be found anew before each start.
+    It is recorded as abandoned.  ``state`` is its newest state as found without its engine; ``changing``: it
+    may yet leave newer ones, at other places, so that its state must be found anew before each start.
     """
 
     attempt: Attempt
+    form: str = ""
     state: State | None = None
     changing: bool = False
 
@@ -271,7 +273,13 @@ def _record(record: JobRecord, event: Event) -> JobRecord:
         case SessionsDetached():
             return replace(record, sessions=_without(record.sessions, event.sessions))
         case AttemptIntended():
-            return replace(with_session(record, event.session), attempts=event.attempt.number)
+            return replace(
+                with_session(record, event.session),
+                attempts=event.attempt.number,
+                incarnation=event.attempt.incarnation,
+                origin=event.attempt.origin,
+                renumbers=False,
+            )
         case AttemptStarted():
             # A state that a copy did not start from must not come back when a later one is stateful again.
             state = event.attempt.state
@@ -279,14 +287,14 @@ def _record(record: JobRecord, event: Event) -> JobRecord:
             return replace(record, error="", state=state, restart_lineage=None, state_source=source)
         case AttemptStopped():
             return _stopped(record, event)
+        case AttemptAbandoned():
+            source = event.attempt.id if event.changing else ""
+            return replace(record, form=event.form, state=event.state or record.state, state_source=source)
         case OrphanAdopted():
             # Its engine has the state that it began from, if any; the store's is of another copy.
             number = max(record.attempts, event.attempt.number)
             fresh = replace(record, attempts=number, error="", state=None, state_source="")
-            return replace(fresh, rollback_revision=0, restart_lineage=None)
-        case AttemptAbandoned():
-            source = event.attempt.id if event.changing else ""
-            return replace(record, state=event.state or record.state, state_source=source)
+            return replace(fresh, rollback_revision=0, restart_lineage=None, renumbers=True)
         case StateFound():
             return replace(record, state=event.state)
         case StateRecovered():
@@ -316,7 +324,8 @@ def _stopped(record: JobRecord, event: AttemptStopped) -> JobRecord:
         record = _retain(record, event.state)
     # A form that has not come up yet is no way back: the one before it is.
     rollback = (record.rollback_revision or event.revision) if event.reversible else 0
-    record = replace(record, rollback_revision=rollback, restart_lineage=event.restart_lineage)
+    lineage = event.restart_lineage
+    record = replace(record, rollback_revision=rollback, restart_lineage=lineage, form=event.form)
     if event.state is None:
         return record
     if event.state.location != _location(event.attempt.state):

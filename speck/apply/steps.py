@@ -16,6 +16,7 @@ from speck.apply.leaving import Leaving
 from speck.apply.sessions import Sessions
 from speck.apply.startup_probe import StartupProbe, startup_fault
 from speck.apply.state_transfer import StateTransfer
+from speck.apply.writers import Writers
 from speck.binder.retry import with_retries
 from speck.core.job import Job
 from speck.core.lifecycle import ActionState, AttemptPhase
@@ -38,6 +39,7 @@ class Steps:
     context: OperationContext
     attempts: Attempts
     sessions: Sessions
+    writers: Writers
     transfer: StateTransfer
     abandoner: Abandoner
     placed: Callable[[Job], Job]
@@ -69,6 +71,7 @@ class Steps:
         handle, former = self.attempts.current_copy(job.job_name)
         with_retries(partial(self.transfer.check, self.placed(job), state, handle, former))
         self.sessions.ensure(job, self.context.record(job.job_name))
+        self.writers.admit(job)
 
     def _confirm(self, job: Job) -> bool:
         """Look for an attempt whose outcome is unknown; answers true if it runs in the desired form.

@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
-from speck.binder import ArtifactServer, BrokerBinder, EngineBinder, FetchesArtifacts, Registry
+from speck.binder import ArtifactServer, BrokerBinder, EngineBinder, FetchesArtifacts, OwnsSessions, Registry
 from speck.binder.instrumented import Call, Listener, instrumented
 from speck.binder.lane import Lane
 from speck.core.inventory import Inventory
@@ -28,12 +28,14 @@ class BinderPool:
     The users of a lane are compositions: one whose actions hang does not hold up those of another.
 
     ``artifacts`` is the file server for binders whose engines fetch files.  ``listener`` receives each call.
+    ``owner`` is the identity of the store whose sessions the brokers keep; empty without a store.
     """
 
     registry: Registry
     inventory: Inventory
     artifacts: ArtifactServer | None = None
     listener: Listener = _ignore
+    owner: str = ""
     _engines: dict[tuple[str, str], EngineBinder] = field(default_factory=dict, init=False)
     _brokers: dict[str, BrokerBinder] = field(default_factory=dict, init=False)
     _lanes: dict[str, Lane] = field(default_factory=dict, init=False)
@@ -64,6 +66,8 @@ class BinderPool:
         with self._lock:
             if address not in self._brokers:
                 binder = kind.connect(address, self.inventory)
+                if self.owner and isinstance(binder, OwnsSessions):
+                    binder.take_owner(self.owner)
                 self._brokers[address] = instrumented(binder, kind.name, address, self.listener)
             return self._brokers[address]
 

@@ -16,6 +16,7 @@ from speck.apply.abandon import addresses_of, refuse_use
 from speck.apply.job_state import RevisionNoted, lifecycle_of
 from speck.apply.operation import Operation
 from speck.apply.operations import Operations
+from speck.apply.stamps import stamp_notes
 from speck.binder import Registry
 from speck.binder.pool import BinderPool
 from speck.controller.backoff import Backoff
@@ -147,7 +148,8 @@ class Coordinator:
         head, observed = snapshot.head, self.observer.observe(asked)
         plan = make_plan(head.name, head.revision, desired, snapshot.stored(), observed)
         undrained = UndrainedSessions(self.pool, self.settings.drain, left_behind, give_up)
-        return replace(plan, leaves=undrained.of(plan, snapshot, desired, observed))
+        leaves = undrained.of(plan, snapshot, desired, observed)
+        return replace(plan, leaves=leaves, notes=stamp_notes(plan, self.sampler.stamps()))
 
     def _abandoned(self, head: Head, names: Iterable[str]) -> frozenset[str]:
         """The addresses of the sites, engines and brokers that are to be left behind."""

@@ -158,6 +158,10 @@ def encode_job(record: JobRecord) -> bytes:
         "k": [_state_data(each) for each in record.retained_states],
         "b": record.restart_lineage,
         "a": record.state_source,
+        "i": record.incarnation,
+        "o": record.origin,
+        "w": record.form,
+        "r": int(record.renumbers),
     }
     return _pack({"c": record.composition} | {key: value for key, value in optional.items() if value})
 
@@ -176,6 +180,10 @@ def decode_job(name: str, value: bytes) -> JobRecord:
         data.get("f", 0),
         tuple(State(*each) for each in data.get("k", ())),
         tuple(data["b"]) if "b" in data else None,
+        data.get("i", 0),
+        data.get("o", 0),
+        data.get("w", ""),
+        bool(data.get("r")),
         data.get("a", ""),
     )
 
@@ -192,6 +200,8 @@ def encode_attempt(record: AttemptRecord) -> bytes:
         data["s"] = attempt.session
     if attempt.lineage:
         data["l"] = attempt.lineage
+    if attempt.incarnation or attempt.origin:
+        data["c"] = [attempt.incarnation, attempt.origin]
     return _pack(data)
 
 
@@ -199,6 +209,7 @@ def decode_attempt(path: str, value: bytes) -> AttemptRecord:
     """An attempt; ``path`` is its key without the first part."""
     job_name, number = path.split("/")
     data = _unpack(value)
+    incarnation, origin = data.get("c", (0, 0))
     attempt = Attempt(
         id=data["i"],
         job_name=job_name,
@@ -206,6 +217,8 @@ def decode_attempt(path: str, value: bytes) -> AttemptRecord:
         session=data.get("s", client_id(job_name)),
         state=_state(data.get("state")),
         lineage=data.get("l", ""),
+        incarnation=incarnation,
+        origin=origin,
     )
     handle = Handle(*data["h"]) if "h" in data else None
     return AttemptRecord(attempt, data["r"], AttemptPhase(data["p"]), handle)

@@ -21,6 +21,9 @@ from speck.errors import InvalidInput, OutcomeUnknown, Rejected
 from speck.store import Store, auditlog
 from tests.support.doubles import World, double_kinds
 from tests.support.jobs_by_hand import chain, composition, make_job, write_code
+from tests.support.sessions import named
+
+pytestmark = pytest.mark.usefixtures("known_owner")
 
 ENGINE, BROKER = "sc://e1:1", "tcp://b1:1883"
 A, B, C = chain("a", "b", "c")
@@ -122,13 +125,13 @@ def test_reader_drains_after_its_writer_was_switched_and_before_it_stops(begin: 
     world.calls.clear()
     assert carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE, C)).state == "succeeded"
     desired = [
-        ("ensure_session", "speck-b.2"),
+        ("ensure_session", named("b", 2)),
         ("stop", "a"),
         ("submit", "a"),
-        ("drained", "speck-b"),
+        ("drained", named("b")),
         ("stop", "b"),
         ("submit", "b"),
-        ("delete_session", "speck-b"),
+        ("delete_session", named("b")),
     ]
     assert order(world, *desired) == desired
 
@@ -141,19 +144,19 @@ def test_a_branch_that_goes_drains_from_its_source_on(begin: Begin, world: World
     drained, stopped = [
         [(call, name) for name in names]
         for call, names in (
-            ("drained", ("speck-a", "speck-b", "speck-c")),
+            ("drained", (named("a"), named("b"), named("c"))),
             ("stop", ("a", "b", "c")),
         )
     ]
     desired = [each for pair in zip(drained, stopped, strict=True) for each in pair]
     assert order(world, *desired) == desired
-    assert sorted(world.broker(BROKER).sessions) == ["speck-k"]
+    assert sorted(world.broker(BROKER).sessions) == [named("k")]
 
 
 def test_delete_of_all_waits_for_nothing(begin: Begin, world: World) -> None:
     coordinator = begin()
     carry_out(coordinator, composition(A, B))
-    world.broker(BROKER).backlog["speck-b"] = 7
+    world.broker(BROKER).backlog[named("b")] = 7
     operation = coordinator.delete_composition("traffic")
     assert operation.wait(30)
     assert operation.state == "succeeded"
@@ -163,30 +166,30 @@ def test_delete_of_all_waits_for_nothing(begin: Begin, world: World) -> None:
 def test_job_that_does_not_drain_in_time_goes_on_and_loses_nothing(begin: Begin, world: World) -> None:
     coordinator = begin(drain=0.3)
     carry_out(coordinator, composition(A, B))
-    world.broker(BROKER).backlog["speck-b"] = 7
+    world.broker(BROKER).backlog[named("b")] = 7
     edited = composition(A_ELSEWHERE, B_ELSEWHERE)
     operation = carry_out(coordinator, edited)
     assert states(operation) == {"a": "done", "b": "waiting"}
     assert "the messages at 't1' of tcp://b1:1883 were not drained in 0.3 s" in (operation.actions["b"].error)
-    assert world.broker(BROKER).sessions == {"speck-a": "t0", "speck-b": "t1", "speck-b.2": "x1"}
-    assert [each.attempt.session for each in world.running("b")] == ["speck-b"]
+    assert world.broker(BROKER).sessions == {named("a"): "t0", named("b"): "t1", named("b", 2): "x1"}
+    assert [each.attempt.session for each in world.running("b")] == [named("b")]
     world.broker(BROKER).backlog.clear()
     again = carry_out(coordinator, edited)
     assert states(again) == {"a": "kept", "b": "done"}
     assert again.actions["b"].note == ""
-    assert world.broker(BROKER).sessions == {"speck-a": "t0", "speck-b.2": "x1"}
+    assert world.broker(BROKER).sessions == {named("a"): "t0", named("b", 2): "x1"}
 
 
 def test_job_that_is_not_waited_for_needs_leave_to_give_up_what_waits(begin: Begin, world: World) -> None:
     coordinator = begin(drain=0)
     carry_out(coordinator, composition(A, B))
-    world.broker(BROKER).backlog["speck-b"] = 7
+    world.broker(BROKER).backlog[named("b")] = 7
     edited = composition(A_ELSEWHERE, B_ELSEWHERE)
     with pytest.raises(
         InvalidInput, match=r"at 't1' .*--drain 0\), so they are given up \(expected --give-up"
     ):
         coordinator.apply(edited)
-    assert world.broker(BROKER).backlog == {"speck-b": 7}
+    assert world.broker(BROKER).backlog == {named("b"): 7}
     operation = carry_out(coordinator, edited, give_up=True)
     reported = "given up: at most 7 messages that waited at 't1' of tcp://b1:1883"
     assert operation.actions["b"].note == reported
@@ -217,17 +220,17 @@ def test_job_that_cannot_tell_is_put_back_when_messages_wait(
     coordinator = begin()
     carry_out(coordinator, composition(A, B))
     world.broker(BROKER).deaf = True
-    world.broker(BROKER).backlog["speck-b"] = 24118
+    world.broker(BROKER).backlog[named("b")] = 24118
     operation = carry_out(coordinator, composition(*desired))
     error = operation.actions["b"].error
     assert "wait at 't1' of tcp://b1:1883 that job 'b' leaves, and nothing has confirmed" in error
     assert "the previous version was put back and runs" in error
-    assert [each.attempt.session for each in world.running("b")] == ["speck-b"]
-    assert world.broker(BROKER).backlog["speck-b"] == 24118
+    assert [each.attempt.session for each in world.running("b")] == [named("b")]
+    assert world.broker(BROKER).backlog[named("b")] == 24118
     operation = carry_out(coordinator, composition(*desired), give_up=True)
     assert operation.actions["b"].state == "done"
     assert "given up: at most 24118 messages" in operation.actions["b"].note
-    assert "speck-b" not in world.broker(BROKER).sessions
+    assert named("b") not in world.broker(BROKER).sessions
 
 
 def test_job_that_does_not_come_to_run_is_not_taken_for_drained(
@@ -253,8 +256,8 @@ def test_broker_that_fails_for_a_moment_is_asked_again(begin: Begin, world: Worl
 def test_copy_that_dies_while_it_drains_runs_once_more_as_it_was(begin: Begin, world: World) -> None:
     coordinator = begin()
     carry_out(coordinator, composition(A, B))
-    world.broker(BROKER).backlog["speck-b"] = 1
-    drains = world.hold("drained", "speck-b")
+    world.broker(BROKER).backlog[named("b")] = 1
+    drains = world.hold("drained", named("b"))
     operation, _ = coordinator.apply(composition(A_ELSEWHERE, B_ELSEWHERE))
     assert drains.reached.wait(30)
     starts = world.hold("submit", "b")
@@ -273,12 +276,12 @@ def test_copy_that_dies_again_while_it_drains_leaves_nothing(begin: Begin, world
     coordinator = begin()
     carry_out(coordinator, composition(A, B))
     world.crash("b")
-    world.broker(BROKER).backlog["speck-b"] = 7
+    world.broker(BROKER).backlog[named("b")] = 7
     world.doomed = lambda job: job.source_topic == "t1"
     operation = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE))
     assert states(operation) == {"a": "done", "b": "failed"}
     assert "it was started as it was to process them, and died" in operation.actions["b"].error
-    assert world.broker(BROKER).backlog["speck-b"] == 7
+    assert world.broker(BROKER).backlog[named("b")] == 7
     second = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE), give_up=True)
     assert second.state == "succeeded"
     assert second.actions["b"].note == "given up: at most 7 messages that waited at 't1' of tcp://b1:1883"
@@ -288,7 +291,7 @@ def test_what_a_dead_job_leaves_is_said_in_the_plan(begin: Begin, world: World) 
     coordinator = begin()
     carry_out(coordinator, composition(A, B))
     world.crash("b")
-    world.broker(BROKER).backlog["speck-b"] = 7
+    world.broker(BROKER).backlog[named("b")] = 7
     edited = composition(A_ELSEWHERE, B_ELSEWHERE)
     (session,) = coordinator.plan(edited).leaves
     assert (session.job, session.topic, session.waiting, session.lossless) == ("b", "t1", 7, True)
@@ -303,11 +306,11 @@ def test_dead_writer_writes_no_more_before_its_reader_is_drained(begin: Begin, w
     coordinator = begin()
     carry_out(coordinator, composition(A, B))
     world.crash("b")
-    world.broker(BROKER).backlog["speck-b"] = 1
+    world.broker(BROKER).backlog[named("b")] = 1
     switched = world.hold("submit", "a")
     operation, _ = coordinator.apply(composition(A_ELSEWHERE, B_ELSEWHERE))
     assert switched.reached.wait(30)
-    counts = world.hold("waiting", "speck-b")
+    counts = world.hold("waiting", named("b"))
     assert not counts.reached.wait(0.5)
     switched.release()
     assert counts.reached.wait(30)
@@ -324,8 +327,8 @@ def test_job_whose_start_was_not_answered_leaves_nothing(begin: Begin, world: Wo
     world.fail("find", silence, name="b", times=3)
     assert carry_out(coordinator, composition(A, B)).actions["b"].state == "waiting"
     assert [each.phase for each in coordinator.store.attempts("b")] == ["intended"]
-    world.broker(BROKER).backlog["speck-b"] = 24118
-    starts = world.hold("drained", "speck-b")
+    world.broker(BROKER).backlog[named("b")] = 24118
+    starts = world.hold("drained", named("b"))
     operation, _ = coordinator.apply(composition(A_ELSEWHERE, B_ELSEWHERE))
     assert starts.reached.wait(30)
     assert [each.job.source_topic for each in world.running("b")] == ["t1"]
@@ -341,10 +344,10 @@ def test_job_that_was_never_started_leaves_nothing(begin: Begin, world: World) -
     world.fail("submit", Rejected("no", address=ENGINE), name="b")
     assert carry_out(coordinator, composition(A, B)).actions["b"].state == "failed"
     assert coordinator.store.attempts("b") == []
-    world.broker(BROKER).backlog["speck-b"] = 5
+    world.broker(BROKER).backlog[named("b")] = 5
     (session,) = coordinator.plan(composition(A_ELSEWHERE, B_ELSEWHERE)).leaves
     assert (session.job, session.waiting) == ("b", 5)
-    starts = world.hold("drained", "speck-b")
+    starts = world.hold("drained", named("b"))
     operation, _ = coordinator.apply(composition(A_ELSEWHERE, B_ELSEWHERE))
     assert starts.reached.wait(30)
     world.broker(BROKER).backlog.clear()
@@ -357,7 +360,7 @@ def test_nothing_can_drain_where_the_engine_is_left_behind(begin: Begin, world: 
     coordinator = begin()
     carry_out(coordinator, composition(A, replace(B, spe_address="sc://e2:1")))
     world.down("sc://e2:1")
-    world.broker(BROKER).backlog["speck-b"] = 7
+    world.broker(BROKER).backlog[named("b")] = 7
     edited = composition(A_ELSEWHERE, B_ELSEWHERE)
     with pytest.raises(InvalidInput, match=r"7 messages wait .* its engine is left behind"):
         coordinator.apply(edited, leave_behind=["sc://e2:1"])
@@ -370,7 +373,7 @@ def test_the_loop_goes_on_with_the_word_to_give_up(begin: Begin, world: World) -
     coordinator = begin(drain=0.3)
     carry_out(coordinator, composition(A, B))
     world.crash("b")
-    world.broker(BROKER).backlog["speck-b"] = 7
+    world.broker(BROKER).backlog[named("b")] = 7
     world.down(BROKER)
     edited = composition(A_ELSEWHERE, B_ELSEWHERE)
     assert carry_out(coordinator, edited, give_up=True).state == "waiting"
@@ -385,7 +388,7 @@ def test_the_loop_goes_on_with_the_word_to_give_up(begin: Begin, world: World) -
 def test_copy_that_died_before_it_had_drained_runs_once_more_to_do_so(begin: Begin, world: World) -> None:
     coordinator = begin(drain=0.3)
     carry_out(coordinator, composition(A, B))
-    world.broker(BROKER).backlog["speck-b"] = 7
+    world.broker(BROKER).backlog[named("b")] = 7
     edited = composition(A_ELSEWHERE, B_ELSEWHERE)
     assert states(carry_out(coordinator, edited)) == {"a": "done", "b": "waiting"}
     world.restart(ENGINE)
@@ -393,26 +396,26 @@ def test_copy_that_died_before_it_had_drained_runs_once_more_to_do_so(begin: Beg
     assert states(again) == {"a": "done", "b": "waiting"}
     assert "were not drained in 0.3 s" in again.actions["b"].error
     (running,) = world.running("b")
-    assert (running.attempt.session, running.attempt.state is not None) == ("speck-b", True)
+    assert (running.attempt.session, running.attempt.state is not None) == (named("b"), True)
     world.crash("b")
-    hold = world.hold("drained", "speck-b")
+    hold = world.hold("drained", named("b"))
     operation, _ = coordinator.apply(edited)
     assert hold.reached.wait(30)
-    assert [each.attempt.session for each in world.running("b")] == ["speck-b"]
+    assert [each.attempt.session for each in world.running("b")] == [named("b")]
     world.broker(BROKER).backlog.clear()
     hold.release()
     assert operation.wait(30)
     assert operation.state == "succeeded"
-    assert world.broker(BROKER).sessions == {"speck-a": "t0", "speck-b.2": "x1"}
+    assert world.broker(BROKER).sessions == {named("a"): "t0", named("b", 2): "x1"}
     (running,) = world.running("b")
-    assert (running.attempt.session, running.attempt.state is not None) == ("speck-b.2", True)
+    assert (running.attempt.session, running.attempt.state is not None) == (named("b", 2), True)
 
 
 def test_dead_copy_that_cannot_run_again_leaves_nothing(begin: Begin, world: World) -> None:
     coordinator = begin()
     carry_out(coordinator, composition(A, B))
     world.crash("b")
-    world.broker(BROKER).backlog["speck-b"] = 7
+    world.broker(BROKER).backlog[named("b")] = 7
     world.fail("submit", Rejected("NameError in jobs.py:3", address=ENGINE), name="b")
     operation = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE))
     assert states(operation) == {"a": "done", "b": "failed"}
@@ -420,7 +423,7 @@ def test_dead_copy_that_cannot_run_again_leaves_nothing(begin: Begin, world: Wor
     assert "7 messages wait at 't1' of tcp://b1:1883 that job 'b' leaves, and it cannot be started" in error
     assert "NameError in jobs.py:3" in error
     assert "--give-up" in error
-    assert world.broker(BROKER).backlog["speck-b"] == 7
+    assert world.broker(BROKER).backlog[named("b")] == 7
 
 
 def test_engine_that_is_down_is_not_waited_for(begin: Begin, world: World) -> None:
@@ -429,7 +432,7 @@ def test_engine_that_is_down_is_not_waited_for(begin: Begin, world: World) -> No
     world.down("sc://e2:1")
     operation = carry_out(coordinator, composition(A))
     assert "sc://e2:1 cannot be reached" in operation.actions["b"].error
-    assert world.broker(BROKER).sessions == {"speck-a": "t0", "speck-b": "t1"}
+    assert world.broker(BROKER).sessions == {named("a"): "t0", named("b"): "t1"}
 
 
 def test_reader_stays_when_its_writer_is_put_back(begin: Begin, world: World) -> None:
@@ -460,12 +463,12 @@ def test_new_copy_that_dies_at_once_is_replaced_by_the_old_one(begin: Begin, wor
 def test_session_that_was_noted_and_not_made_is_made_by_the_next_apply(begin: Begin, world: World) -> None:
     coordinator = begin()
     carry_out(coordinator, composition(A, B))
-    world.fail("ensure_session", Rejected("quota exceeded", address=BROKER), name="speck-b.2")
+    world.fail("ensure_session", Rejected("quota exceeded", address=BROKER), name=named("b", 2))
     edited = composition(A_ELSEWHERE, B_ELSEWHERE)
     assert carry_out(coordinator, edited).state == "failed"
     world.calls.clear()
     assert carry_out(coordinator, edited).state == "succeeded"
-    desired = [("ensure_session", "speck-b.2"), ("submit", "a"), ("submit", "b")]
+    desired = [("ensure_session", named("b", 2)), ("submit", "a"), ("submit", "b")]
     assert order(world, *desired) == desired
 
 
@@ -476,17 +479,17 @@ def test_a_change_that_is_taken_back_keeps_what_was_sent_for_it(begin: Begin, wo
     if by == "put back":
         world.doomed = lambda job: job.source_topic == "x1"
     else:
-        world.broker(BROKER).backlog["speck-b"] = 7
+        world.broker(BROKER).backlog[named("b")] = 7
     assert carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE)).state in ("failed", "waiting")
-    world.broker(BROKER).backlog["speck-b.2"] = 3
+    world.broker(BROKER).backlog[named("b", 2)] = 3
     back = carry_out(coordinator, composition(A, B))
     assert states(back) == {"a": "done", "b": "kept"}
     assert "kept: 3 messages wait at 'x1' of tcp://b1:1883, where the job does not read" in (
         back.actions["b"].note
     )
-    assert world.broker(BROKER).sessions == {"speck-a": "t0", "speck-b": "t1", "speck-b.2": "x1"}
+    assert world.broker(BROKER).sessions == {named("a"): "t0", named("b"): "t1", named("b", 2): "x1"}
     back = carry_out(coordinator, composition(A, B), give_up=True)
     assert states(back) == {"a": "kept", "b": "kept"}
     assert back.actions["b"].note == "given up: at most 3 messages that waited at 'x1' of tcp://b1:1883"
-    assert world.broker(BROKER).sessions == {"speck-a": "t0", "speck-b": "t1"}
-    assert [each.attempt.session for each in world.running("b")] == ["speck-b"]
+    assert world.broker(BROKER).sessions == {named("a"): "t0", named("b"): "t1"}
+    assert [each.attempt.session for each in world.running("b")] == [named("b")]

@@ -1,5 +1,6 @@
 package io.speck.mqtt.reader;
 
+import io.netty.buffer.Unpooled;
 import io.netty.handler.codec.mqtt.MqttMessageBuilders;
 import io.netty.handler.codec.mqtt.MqttPublishMessage;
 import io.netty.handler.codec.mqtt.MqttQoS;
@@ -21,11 +22,9 @@ final class Drain {
 
     private Drain() {}
 
-    /** Returns the filters of a reader: its topic, and the markers if a coordinator runs it. */
-    static List<String> filters(SourceSettings settings) {
-        return settings.fenceTopic() == null
-                ? List.of(settings.topic())
-                : List.of(settings.topic(), MARKERS + settings.clientId());
+    /** Returns the topic of the markers for a session. */
+    static String topic(SourceSettings settings) {
+        return MARKERS + settings.clientId();
     }
 
     /** True for the markers of any session, since a filter may match those of others. */
@@ -40,7 +39,7 @@ final class Drain {
                 MqttPublishMessage answer = MqttMessageBuilders.publish()
                         .topicName(ANSWERS + session)
                         .qos(MqttQoS.AT_MOST_ONCE)
-                        .payload(connection.buffer(message.marker.length).writeBytes(message.marker))
+                        .payload(Unpooled.wrappedBuffer(message.marker)) // which the builder copies
                         .build();
                 connection.execute(() -> connection.writeAndFlush(answer));
             }

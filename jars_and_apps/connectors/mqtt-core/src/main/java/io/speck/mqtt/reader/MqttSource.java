@@ -1,5 +1,6 @@
 package io.speck.mqtt.reader;
 
+import io.netty.handler.codec.mqtt.MqttFixedHeader;
 import io.netty.handler.codec.mqtt.MqttPublishMessage;
 import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.DataLossException;
@@ -7,18 +8,16 @@ import io.speck.mqtt.Received;
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.TakenOverException;
 import io.speck.mqtt.net.Connection;
-import io.speck.mqtt.net.ResendRequest;
+import io.speck.mqtt.net.LiveTime;
 import io.speck.mqtt.net.Runtime;
 import io.speck.mqtt.net.SessionKeeper;
-import io.speck.mqtt.stamp.DedupWatermarks;
+import io.speck.mqtt.stamp.SeenStamps;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Reads one topic through a persistent session, and returns its messages under increasing offsets.
@@ -35,18 +34,19 @@ import org.slf4j.LoggerFactory;
  * {@link #messages}, {@link #take} and {@link #commit}; the others may be called from any.
  */
 public final class MqttSource implements AutoCloseable {
-    private static final Logger LOG = LoggerFactory.getLogger(MqttSource.class);
+    private static final long PROBE_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
     private static final long QUIET_NANOS = TimeUnit.SECONDS.toNanos(2);
-    /** Time after the loss of a session in which writers may send older messages again. */
-    private static final long REORDERING_NANOS = TimeUnit.SECONDS.toNanos(4 * ResendRequest.RETENTION_SECONDS);
 
     private final SourceSettings settings;
+    private final BatchJournal journal;
+    private final Losses losses;
     private final RecordedBatches records;
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition changed = lock.newCondition();
     private final ReceiveBuffer buffer;
     private final Acknowledgements acknowledgements = new Acknowledgements();
     private final Arrivals arrivals = new Arrivals();
+    private final StampCounts stampCounts;
     private final SessionKeeper keeper;
 
     /** Messages from this offset on are held back until the fence is checked for the second time. */
@@ -54,25 +54,31 @@ public final class MqttSource implements AutoCloseable {
     private boolean paused;
     private boolean sessionExpected;
     private long lastArrivalNanos;
+    /** The broker's live time, and what it was when a message of the uncommitted batch came last. */
+    private final LiveTime live = new LiveTime();
     private long lastRedeliveryNanos;
-    private long reorderingSinceNanos;
     private RedeliveryMatcher matcher;
+    private KnownWriters writers = KnownWriters.all();
     private long committed;
     private long wakeAt = Long.MAX_VALUE;
     private Runnable waiter;
+    /** The session of the uncommitted batch of before a restart, if the job has left it; null otherwise. */
+    private FormerSession former;
     private long receivedCount;
     private long redeliveredCount;
-    private long duplicateCount;
     private long lostSessions;
 
     public MqttSource(SourceSettings settings, BatchJournal journal) {
-        this(settings, journal, false);
+        this(settings, journal, false, new Losses(settings));
     }
 
-    private MqttSource(SourceSettings settings, BatchJournal journal, boolean streaming) {
+    private MqttSource(SourceSettings settings, BatchJournal journal, boolean streaming, Losses losses) {
         this.settings = settings;
+        this.journal = journal;
+        this.losses = losses;
         this.buffer = new ReceiveBuffer(streaming);
-        this.records = new RecordedBatches(settings, journal, this::reportLoss);
+        this.stampCounts = new StampCounts(settings);
+        this.records = new RecordedBatches(settings, journal, losses);
         this.keeper = new SessionKeeper(settings, lock, changed, arrivals);
     }
 
@@ -81,7 +87,12 @@ public final class MqttSource implements AutoCloseable {
      * after a restart: messages taken after the offset at which it opens are returned again like new ones.
      */
     public static MqttSource streaming(SourceSettings settings, BatchJournal journal) {
-        return new MqttSource(settings, journal, true);
+        return new MqttSource(settings, journal, true, new Losses(settings));
+    }
+
+    /** Creates a reader that empties a session which its job has left, and fails if the session is gone. */
+    static MqttSource ofFormerSession(SourceSettings settings, BatchJournal journal, Losses losses) {
+        return new MqttSource(settings, journal, false, losses);
     }
 
     /**
@@ -97,23 +108,17 @@ public final class MqttSource implements AutoCloseable {
         committed = committedOffset;
         RecordedBatches.Recovered recovered = records.recover(committedOffset, uncommittedEnd);
         sessionExpected = recovered.sessionExpected();
+        writers = recovered.writers();
         acknowledgements.restore(recovered.committed());
         if (recovered.awaited() == null) {
-            buffer.restore(uncommittedEnd, recovered.marks(), List.of());
+            buffer.restore(uncommittedEnd, recovered.seen(), List.of());
         } else {
-            buffer.restore(committedOffset, recovered.marks(), recovered.awaited());
+            buffer.restore(committedOffset, recovered.seen(), recovered.awaited());
+        }
+        if (recovered.former() != null) {
+            former = FormerSession.open(settings, recovered.former(), journal, losses);
         }
         keeper.connectFirst();
-    }
-
-    /** Reports lost messages: an error, or a warning in the log, as set by {@code failOnDataLoss}. */
-    private void reportLoss(String cause) {
-        String text = settings.session() + ": " + cause + "; messages are lost"
-                + " (set failOnDataLoss to false to go on without them)";
-        if (settings.failOnDataLoss()) {
-            throw new DataLossException(text);
-        }
-        LOG.warn("{}", text);
     }
 
     // ---- events of the connection ----
@@ -128,7 +133,8 @@ public final class MqttSource implements AutoCloseable {
 
         @Override
         public List<String> filters() {
-            return Drain.filters(settings);
+            return settings.topic() == null ? List.of() : settings.fenceTopic() == null ? List.of(settings.topic())
+                    : List.of(settings.topic(), Drain.topic(settings), KnownWriters.topic(settings));
         }
 
         @Override
@@ -141,7 +147,8 @@ public final class MqttSource implements AutoCloseable {
             trustedEnd = Math.min(trustedEnd, buffer.next());
             paused = false;
             lastArrivalNanos = System.nanoTime();
-            lastRedeliveryNanos = lastArrivalNanos;
+            live.connected(lastArrivalNanos);
+            lastRedeliveryNanos = live.nanos();
             acknowledgements.reconnected();
             if (opened.sessionPresent()) {
                 matcher = new RedeliveryMatcher(acknowledgements.unconfirmed(), buffer.messages());
@@ -149,8 +156,12 @@ public final class MqttSource implements AutoCloseable {
             }
             acknowledgements.clear();
             matcher = new RedeliveryMatcher(List.of(), List.of());
+            if (settings.topic() == null) {
+                throw new DataLossException(settings.session() + ": the broker has no such session any more");
+            }
             if (buffer.missing() > 0 || sessionExpected) {
-                reportLoss("the broker has no such session any more");
+                losses.report(Losses.SESSION, awaitsResend() ? 0 : buffer.missing(),
+                        "the broker has no such session any more");
                 requestResend();
             }
         }
@@ -158,8 +169,6 @@ public final class MqttSource implements AutoCloseable {
         /** Asks writers to send the messages of the lost session again; they arrive late in the new, empty one. */
         private void requestResend() {
             lostSessions++;
-            reorderingSinceNanos = lastArrivalNanos;
-            buffer.beginReordering();
             keeper.requestResend();
             if (!awaitsResend()) {
                 buffer.dropMissing();
@@ -185,7 +194,7 @@ public final class MqttSource implements AutoCloseable {
             try {
                 if (from == keeper.connection() && !keeper.failed()) {
                     lastArrivalNanos = System.nanoTime();
-                    classify(message, packet.fixedHeader().isDup());
+                    classify(message, packet.fixedHeader());
                     afterArrival();
                 }
             } catch (DataLossException e) {
@@ -195,9 +204,13 @@ public final class MqttSource implements AutoCloseable {
             }
         }
 
-        private void classify(Message message, boolean dup) {
+        private void classify(Message message, MqttFixedHeader header) {
+            if (message.marker != null && header.isRetain() && !header.isDup()) {
+                newMessage(message); // in answer to the subscription, perhaps amid the redelivery
+                return;
+            }
             boolean wasAmongAcknowledged = matcher.amongAcknowledged();
-            matcher.offer(message, dup, this);
+            matcher.offer(message, header.isDup(), this);
             if (wasAmongAcknowledged && !matcher.amongAcknowledged()) {
                 acknowledgements.confirmNotRedelivered();
             }
@@ -234,9 +247,10 @@ public final class MqttSource implements AutoCloseable {
                 fillAwaited(awaited, message);
                 return;
             }
-            boolean repeated = message.marker == null && buffer.recordAndCheckDuplicate(message);
-            boolean dropped = repeated || message.marker != null;
-            duplicateCount += repeated ? 1 : 0;
+            if (message.marker != null && message.topic.equals(KnownWriters.topic(settings))) {
+                writers = writers.updated(message.marker, settings);
+            }
+            boolean dropped = message.marker != null || repeats(message);
             if (dropped && (buffer.missing() > 0 || buffer.size() == 0)) {
                 message.offset = buffer.next();
                 boolean drained = buffer.missing() == 0;
@@ -244,7 +258,7 @@ public final class MqttSource implements AutoCloseable {
                 return;
             }
             if (buffer.missing() > 0 && !awaitsResend()) {
-                reportLoss("the broker does not hold " + buffer.missing()
+                losses.report(Losses.REDELIVERY, buffer.missing(), "the broker does not hold " + buffer.missing()
                         + " messages of the uncommitted batch any more");
                 buffer.dropMissing();
             }
@@ -252,13 +266,25 @@ public final class MqttSource implements AutoCloseable {
             buffer.add(message, dropped);
         }
 
+        private boolean repeats(Message message) {
+            if (message.stamp != null && !writers.believes(message.stamp)) {
+                message.disbelieve();
+            }
+            if (message.badStamp || !message.believed) {
+                stampCounts.addBad();
+            }
+            return message.stamp != null && !buffer.returns(message)
+                    && stampCounts.drops(message.stamp, buffer.see(message));
+        }
+
         private void fillAwaited(Message awaited, Message incoming) {
-            lastRedeliveryNanos = lastArrivalNanos;
+            lastRedeliveryNanos = live.nanos();
             buffer.fill(awaited, incoming);
         }
 
         @Override
         public void answered() {
+            live.answered(System.nanoTime());
             acknowledgements.answered();
         }
     }
@@ -366,24 +392,28 @@ public final class MqttSource implements AutoCloseable {
     /**
      * Waits until the uncommitted batch of before a restart is complete.
      *
-     * @throws DataLossException if the broker does not send its next message within the connect time-out
+     * @throws DataLossException if the broker does not send its next message within the connect time-out, during which
+     *     it answers: a broker that is away or stalls may have the message yet
      */
     public void awaitWhole() throws InterruptedException {
+        if (former != null) {
+            former.awaitWhole();
+        }
         lock.lockInterruptibly();
         try {
             while (buffer.missing() > 0) {
                 keeper.throwFailure();
-                long quietNanos = System.nanoTime() - lastRedeliveryNanos;
-                long remainingNanos = settings.connectTimeout().toNanos() - quietNanos;
-                if (keeper.connection() != null && remainingNanos <= 0) {
-                    reportLoss("the broker did not send " + buffer.missing()
+                if (live.nanos() - lastRedeliveryNanos > settings.connectTimeout().toNanos()) {
+                    losses.report(Losses.REDELIVERY, buffer.missing(), "the broker did not send " + buffer.missing()
                             + " messages of the uncommitted batch again");
                     buffer.dropMissing();
                     return;
                 }
                 wakeAt = buffer.next();
-                changed.awaitNanos(resolveHeldBack(
-                        keeper.connection() == null ? TimeUnit.SECONDS.toNanos(1) : remainingNanos));
+                if (keeper.connection() != null) {
+                    acknowledgements.probe(keeper.connection());
+                }
+                changed.awaitNanos(resolveHeldBack(PROBE_NANOS));
             }
             keeper.throwFailure();
         } finally {
@@ -400,15 +430,17 @@ public final class MqttSource implements AutoCloseable {
      */
     public void close(long start, long end, int partitions) throws IOException {
         List<Message> messages;
-        DedupWatermarks marks;
+        SeenStamps seen;
+        KnownWriters known;
         lock.lock();
         try {
             messages = buffer.record(start, end);
-            marks = buffer.recordedMarks();
+            seen = buffer.recordedStamps();
+            known = writers;
         } finally {
             lock.unlock();
         }
-        records.write(start, end, partitions, messages, marks);
+        records.write(start, end, partitions, messages, seen, known);
     }
 
     /** Returns the recorded number of parts of the batch that starts here; 0 without a record. */
@@ -418,6 +450,9 @@ public final class MqttSource implements AutoCloseable {
 
     /** Returns the messages of a batch, in order. */
     public List<Message> messages(long start, long end) {
+        if (former != null) {
+            return former.messages(start, end);
+        }
         lock.lock();
         try {
             return buffer.between(start, end);
@@ -428,13 +463,13 @@ public final class MqttSource implements AutoCloseable {
 
     /** Acknowledges all messages below the offset, in order, once the engine has committed them. */
     public void commit(long offset) throws IOException {
+        if (former != null && former.commit(offset)) {
+            former = null;
+        }
         long confirmed;
         lock.lock();
         try {
             committed = Math.max(committed, offset);
-            if (lostSessions > 0 && System.nanoTime() - reorderingSinceNanos > REORDERING_NANOS) {
-                buffer.endReordering();
-            }
             List<Message> committedMessages = buffer.removeUntil(committed);
             Connection connection = keeper.connection();
             acknowledge(committedMessages, true);
@@ -468,7 +503,9 @@ public final class MqttSource implements AutoCloseable {
         lock.lock();
         try {
             return new SourceMetrics(buffer.next() - committed, buffer.next(), receivedCount, redeliveredCount,
-                    duplicateCount, keeper.reconnections(), lostSessions, keeper.connected());
+                    stampCounts.dropped(), stampCounts.collisions(), stampCounts.changed(), stampCounts.bad(),
+                    stampCounts.droppedByRun(), keeper.reconnections(), lostSessions, losses.counts(),
+                    keeper.connected());
         } finally {
             lock.unlock();
         }
@@ -477,6 +514,9 @@ public final class MqttSource implements AutoCloseable {
     /** Disconnects; the broker keeps the session with all unacknowledged messages. */
     @Override
     public void close() {
+        if (former != null) {
+            former.close();
+        }
         keeper.close();
     }
 }

@@ -38,22 +38,29 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
     private static final int ROWS_WORTH_A_PARTITION = 500;
 
     private final ReadOptions options;
+    private final int number;
     private final MqttSource source;
     private final CommitLog commits;
+    private final CheckpointSync checkpoint;
     private final Pacing pacing;
     private final int defaultPartitions;
     private boolean opened;
     private boolean availableNow;
     private long availableEnd = -1;
+    private long acknowledged;
 
-    MqttMicroBatchStream(ReadOptions options, String checkpointLocation) {
+    /** @param number of this source among those of the query */
+    MqttMicroBatchStream(ReadOptions options, String checkpointLocation, int number) {
         SparkSession spark = SparkSession.active();
         this.options = options;
+        this.number = number;
         this.pacing = new Pacing(options.pacing());
         this.defaultPartitions = spark.sparkContext().defaultParallelism();
         try {
             Configuration configuration = spark.sessionState().newHadoopConf();
-            this.source = new MqttSource(options.source(), new HadoopBatchJournal(checkpointLocation, configuration));
+            HadoopBatchJournal journal = new HadoopBatchJournal(checkpointLocation, configuration);
+            this.source = new MqttSource(options.source(), journal);
+            this.checkpoint = journal.checkpoint();
             this.commits = new CommitLog(checkpointLocation, configuration);
         } catch (IOException e) {
             throw new UncheckedIOException(e);
@@ -90,7 +97,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         long start = ((MqttOffset) startOffset).position();
         return translated(() -> {
             open(start, start);
-            source.commit(start);
+            acknowledge(start);
             pacing.ends(System.nanoTime());
             long end = gather(start, rows(limit));
             if (end > start) {
@@ -171,15 +178,24 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
 
     @Override
     public PartitionReaderFactory createReaderFactory() {
-        return new Rows.Factory(options.binaryValue());
+        return new Rows.Factory(options.binaryValue(), number);
     }
 
     @Override
     public void commit(Offset end) {
         translated(() -> {
-            source.commit(((MqttOffset) end).position());
+            acknowledge(((MqttOffset) end).position());
             return null;
         });
+    }
+
+    /** Acknowledges what is committed once no power cut can undo the commit. */
+    private void acknowledge(long committed) throws IOException {
+        if (committed > acknowledged) {
+            checkpoint.run();
+            acknowledged = committed;
+        }
+        source.commit(committed);
     }
 
     @Override
@@ -190,8 +206,15 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         values.put("received", Long.toString(metrics.received()));
         values.put("redelivered", Long.toString(metrics.redelivered()));
         values.put("duplicatesDropped", Long.toString(metrics.duplicatesDropped()));
+        values.put("duplicatesByRun", metrics.runsText());
+        values.put("collisions", Long.toString(metrics.collisions()));
+        values.put("changedRepetitions", Long.toString(metrics.changedRepetitions()));
+        values.put("badStamps", Long.toString(metrics.badStamps()));
         values.put("reconnections", Long.toString(metrics.reconnections()));
         values.put("lostSessions", Long.toString(metrics.lostSessions()));
+        values.put("lostMessages",
+                Long.toString(metrics.lostMessages().values().stream().mapToLong(Long::longValue).sum()));
+        metrics.lostMessages().forEach((reason, count) -> values.put(reason, Long.toString(count)));
         values.put("connected", Boolean.toString(metrics.connected()));
         return values;
     }
@@ -215,7 +238,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
     private void acknowledgeCommitted() throws IOException {
         OptionalLong end = opened ? commits.end() : OptionalLong.empty();
         if (end.isPresent()) {
-            source.commit(end.getAsLong());
+            acknowledge(end.getAsLong());
         }
     }
 
