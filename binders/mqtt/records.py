@@ -87,6 +87,11 @@ def write_fence(control: Connection, session: str, attempt: int, owner: str) -> 
     _write(control, fence_topic(session), {"attempt": attempt} | _owned_by(owner))
 
 
+def write_writers(control: Connection, topic: str, writers: Iterable[str]) -> None:
+    """Retain the names of the jobs whose stamps a session's reader believes."""
+    _write(control, topic, {"writers": list(writers)})
+
+
 def write_tombstone(control: Connection, records: SessionRecords, owner: str) -> None:
     """Replace the fence of a session by a tombstone; none where there is nothing to delete.
 

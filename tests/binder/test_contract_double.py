@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from speck.binder import BrokerBinder, EngineBinder, OwnsSessions
+from speck.binder import BrokerBinder, EngineBinder
 from speck.core.inventory import Inventory
 from speck.core.job import Job, client_id
 from speck.core.runtime import Handle, JobState

@@ -17,7 +17,7 @@ import pytest
 
 from binders.mqtt import MQTT, MqttBroker
 from binders.mqtt.address import BrokerAddress
-from binders.mqtt.broker import drain_topic, drained_topic, note_topic, writers_topic
+from binders.mqtt.broker import drain_topic, drained_topic, writers_topic
 from binders.mqtt.connection import FOREVER, Connection
 from binders.mqtt.limits import PROBED_MESSAGES
 from binders.mqtt.local import CONFIGURATION, site_configuration
