@@ -29,7 +29,7 @@ from tests.support.spark_bench import MqttFriend
 pytestmark = [pytest.mark.engine, NEEDS_RIG]
 
 MESSAGES = 300
-LOOKS = 40  # at a session that must not stand again
+OBSERVATIONS = 40  # of a session that must not stand again
 CODE = (FLINK_CODE, "io.speck.flink.jobs.Forward")
 
 
@@ -150,9 +150,9 @@ def test_two_stores_with_one_job_name_at_one_broker_lose_nothing_to_each_other(
         assert_each_once(friend, "out/first", both)
         assert_each_once(friend, "out/second", both)
         (found,) = [each for each in first.checkups() if each["role"] == "broker"]
-        told = " ".join(wrong["message"] for wrong in found["wrong"])
-        assert f"another SpecK, with store {second.store.identity}" in told
-        assert session_name("a", second.store.identity) in told
+        complaints = " ".join(wrong["message"] for wrong in found["wrong"])
+        assert f"another SpecK, with store {second.store.identity}" in complaints
+        assert session_name("a", second.store.identity) in complaints
         second.delete()
         friend.send("in/a", rest := numbered("rest"))
         assert_each_once(friend, "out/first", [*both, *rest])
@@ -172,7 +172,7 @@ def test_a_copy_that_comes_back_does_not_bring_the_deleted_session_with_it(
         await_that(server.ready, bool)
         assert session in witness.read().sessions
         one.delete()
-        for _ in range(LOOKS):  # its reader comes back at once
+        for _ in range(OBSERVATIONS):  # its reader comes back at once
             assert session not in witness.read().sessions
             assert {topic for topic in witness.read().retained if session in topic} == {fence_topic(session)}
             time.sleep(0.2)
