@@ -321,7 +321,7 @@ class OwnsSessions(Protocol):
         """The highest attempt that the session's fence has named, also after its deletion; 0 if unknown."""
 
     def foreign_sessions(self) -> Sequence[ForeignSession]:
-        """The sessions of other owners at the broker."""
+        """The sessions of other owners at the broker; none before :meth:`take_owner`."""
 
 
 @runtime_checkable
