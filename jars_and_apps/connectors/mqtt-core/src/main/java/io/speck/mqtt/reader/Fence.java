@@ -66,7 +66,8 @@ final class Fence {
             restoreNote(timeout);
         }
         if (isToBeRaised(found)) {
-            retain(settings.fenceTopic(), new FenceText(settings.attempt(), claim, nonce, owner, false).toJson(), timeout);
+            FenceText raised = new FenceText(settings.attempt(), claim, nonce, owner, false);
+            retain(settings.fenceTopic(), raised.toJson(), timeout);
         }
     }
 
@@ -112,8 +113,8 @@ final class Fence {
     void checkNote(Duration timeout) throws InterruptedException {
         String topic = noteTopic();
         if (topic != null && !forgotten && retained(topic, timeout) == null) {
-            throw new TakenOverException("the session of " + settings.session() + " was deleted (there is no message at '"
-                    + topic + "')");
+            throw new TakenOverException("the session of " + settings.session()
+                    + " was deleted (there is no message at '" + topic + "')");
         }
     }
 
