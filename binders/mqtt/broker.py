@@ -137,6 +137,8 @@ class MqttBroker:
 
     def foreign_sessions(self) -> list[ForeignSession]:
         """See :meth:`speck.binder.OwnsSessions.foreign_sessions`."""
+        if not self._owner:
+            return []
         with self._control() as control:
             return foreign_sessions(control, self._owner, probe_topic())
 
