@@ -25,6 +25,7 @@ from binders.mqtt.records import (
     write_fence,
     write_note,
     write_tombstone,
+    write_writers,
 )
 from speck.binder import MOST_COUNTED, ForeignSession
 from speck.core.inventory import Inventory, Login
@@ -136,6 +137,8 @@ class MqttBroker:
 
     def foreign_sessions(self) -> list[ForeignSession]:
         """See :meth:`speck.binder.OwnsSessions.foreign_sessions`."""
+        if not self._owner:
+            return []
         with self._control() as control:
             return foreign_sessions(control, self._owner, probe_topic())
 
@@ -168,7 +171,7 @@ class MqttBroker:
 
     def name_writers(self, session: str, writers: Sequence[str]) -> None:
         """See :meth:`speck.binder.NamesWriters.name_writers`; the list comes through the session."""
-        self._cache.run(lambda control: _write(control, writers_topic(session), {"writers": list(writers)}))
+        self._cache.run(lambda control: write_writers(control, writers_topic(session), writers))
 
     def drained(self, session: str, marker: str, seconds: float) -> bool | None:
         """See :meth:`speck.binder.BrokerBinder.drained`.

@@ -8,6 +8,7 @@ fence, so that a copy that comes back does not make the session anew.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from speck.errors import SessionOfAnother
 TOMBSTONE_SECONDS = 28 * 24 * 3600  # longer than any engine is expected to restart a copy on its own
 
 _NOTES = "speck/session/"
+_IDENTITY = re.compile("[0-9A-Za-z-]{1,64}")  # other texts are not of SpecK, and name no owner
 
 
 def note_topic(session: str) -> str:
@@ -87,6 +89,11 @@ def write_fence(control: Connection, session: str, attempt: int, owner: str) -> 
     _write(control, fence_topic(session), {"attempt": attempt} | _owned_by(owner))
 
 
+def write_writers(control: Connection, topic: str, writers: Iterable[str]) -> None:
+    """Retain the names of the jobs whose stamps a session's reader believes."""
+    _write(control, topic, {"writers": list(writers)})
+
+
 def write_tombstone(control: Connection, records: SessionRecords, owner: str) -> None:
     """Replace the fence of a session by a tombstone; none where there is nothing to delete.
 
@@ -129,7 +136,7 @@ def _filters(note: dict[str, Any]) -> list[str]:
 
 def _owner(record: dict[str, Any]) -> str:
     owner = record.get("owner")
-    return owner if isinstance(owner, str) else ""
+    return owner if isinstance(owner, str) and _IDENTITY.fullmatch(owner) else ""
 
 
 def _owned_by(owner: str) -> dict[str, str]:

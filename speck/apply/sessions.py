@@ -6,8 +6,9 @@ could share, is given up without being deleted; one of another store is refused.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain, count
 
@@ -28,6 +29,7 @@ class Sessions:
 
     context: OperationContext
     abandoner: Abandoner
+    _sharing: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def ensure(self, job: Job, record: JobRecord) -> None:
         """Make the session that a job is to read through, unless a copy may be reading through it.
@@ -69,6 +71,14 @@ class Sessions:
             for (broker, name), jobs in self._jobs_of_sessions.items()
             if broker == job.source_broker and jobs != {job.job_name}
         }
+
+    def _leaves_to_others(self, name: str, session: SessionRecord) -> bool:
+        """Detach a session that another job has too; answers true if it was one.  The last job deletes it."""
+        with self._sharing:
+            shared = self._is_shared(name, session)
+            if shared:
+                self.context.note(name, SessionsDetached((session,)))
+            return shared
 
     def _is_shared(self, name: str, session: SessionRecord) -> bool:
         """True if another job reads through a session, or is about to."""
@@ -137,7 +147,7 @@ class Sessions:
 
     def _retire(self, name: str, session: SessionRecord, *, report: bool) -> None:
         """Delete a session that is this job's alone; one of another job or store stays."""
-        if self._is_shared(name, session):
+        if self._leaves_to_others(name, session):
             return
         try:
             if report:

@@ -149,6 +149,18 @@ class StateLocator(Protocol):
         """
 
 
+@runtime_checkable
+class ChecksResumption(Protocol):
+    """An engine binder whose engine cannot continue from every state in every form of a job."""
+
+    def resumption_fault(self, job: Job, state: State) -> str | None:
+        """The reason for which this form of a job cannot continue from the state; ``None`` if it can.
+
+        Called while the job's former form runs and writes the state.  Starts and stops nothing.  Raises the
+        :class:`~speck.errors.BinderError` of code that cannot be built.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """The files that a job needs to resume from a state: content by path below the state's place."""
@@ -313,7 +325,7 @@ class OwnsSessions(Protocol):
         """The highest attempt that the session's fence has named, also after its deletion; 0 if unknown."""
 
     def foreign_sessions(self) -> Sequence[ForeignSession]:
-        """The sessions of other owners at the broker."""
+        """The sessions of other owners at the broker; none before :meth:`take_owner`."""
 
 
 @runtime_checkable

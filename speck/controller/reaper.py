@@ -171,7 +171,11 @@ class _Reaping:
 
     def _shut_out(self, session: AbandonedSession) -> None:
         if not session.fenced:
-            shut_out(self.store, self.pool, session)
+            try:
+                shut_out(self.store, self.pool, session)
+            except SessionOfAnother as error:
+                self._forget_session(session, EventKind.FORGOTTEN, f"not deleted: {error}")
+                return
             with self.store.transaction() as transaction:
                 transaction.put_abandoned_session(replace(session, fenced=True))
 

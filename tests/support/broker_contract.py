@@ -39,7 +39,7 @@ EVERY_CALL = pytest.mark.parametrize(
         lambda broker: name_writers(broker, "a"),
         lambda broker: broker.claim_session(SESSION),
         lambda broker: broker.fenced(SESSION),
-        lambda broker: broker.foreign_sessions(),
+        lambda broker: take_owner(broker, OWNER).foreign_sessions(),
     ],
     ids=[
         "check",
@@ -181,6 +181,11 @@ class BrokerContract(ABC):
         assert isinstance(foreign, OwnsSessions)
         assert list(foreign.foreign_sessions()) == [ForeignSession(SESSION, OWNER, ("contract/in",))]
         assert list(owned.foreign_sessions()) == [ForeignSession(f"{SESSION}-2", OTHER, ("contract/in",))]
+
+    def test_nothing_is_foreign_to_a_binder_without_an_owner(self, owned: BrokerBinder) -> None:
+        beside = self.beside(owned)
+        assert isinstance(beside, OwnsSessions)
+        assert list(beside.foreign_sessions()) == []
 
     def test_a_session_without_an_owner_is_adopted(self, broker: BrokerBinder) -> None:
         broker.ensure_session(SESSION, "contract/in")  # as by version 0.1

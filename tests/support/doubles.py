@@ -518,7 +518,7 @@ class InMemoryBroker:
             return [
                 ForeignSession(session, owner, (self._state.sessions.get(session, ""),))
                 for session, owner in sorted(self._state.owners.items())
-                if owner != self._owner
+                if self._owner and owner != self._owner
             ]
 
     def drained(self, session: str, marker: str, seconds: float) -> bool | None:

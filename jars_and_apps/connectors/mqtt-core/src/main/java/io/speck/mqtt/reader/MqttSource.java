@@ -48,6 +48,7 @@ public final class MqttSource implements AutoCloseable {
     private final Arrivals arrivals = new Arrivals();
     private final StampCounts stampCounts;
     private final SessionKeeper keeper;
+    private final Fence fence;
 
     /** Messages from this offset on are held back until the fence is checked for the second time. */
     private long trustedEnd = Long.MAX_VALUE;
@@ -79,6 +80,7 @@ public final class MqttSource implements AutoCloseable {
         this.buffer = new ReceiveBuffer(streaming);
         this.stampCounts = new StampCounts(settings);
         this.records = new RecordedBatches(settings, journal, losses);
+        this.fence = new Fence(settings);
         this.keeper = new SessionKeeper(settings, lock, changed, arrivals);
     }
 
@@ -139,7 +141,12 @@ public final class MqttSource implements AutoCloseable {
 
         @Override
         public void checkFence(Duration timeout) throws InterruptedException {
-            Fence.check(settings, timeout);
+            fence.check(timeout);
+        }
+
+        @Override
+        public void checkNote(Duration timeout) throws InterruptedException {
+            fence.checkNote(timeout);
         }
 
         @Override
