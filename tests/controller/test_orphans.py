@@ -17,6 +17,9 @@ from tests.support.coordinator_bench import world_fixture  # noqa: F401
 from tests.support.doubles import World
 from tests.support.jobs_by_hand import chain
 from tests.support.reconciler_bench import Bench, bench_fixture, copy_of  # noqa: F401
+from tests.support.sessions import named
+
+pytestmark = pytest.mark.usefixtures("known_owner")
 
 ENGINE, BROKER, FAR = "sc://e1:1", "tcp://b1:1883", "tcp://b2:1883"
 A, B = chain("a", "b")
@@ -112,7 +115,7 @@ def test_a_copy_in_the_wanted_form_is_taken_up_when_no_other_runs(bench: Bench, 
     bench.round(3)
     assert (world.changes(), numbers(world, "a")) == (before, [9])
     (record,) = bench.store.attempts("a")
-    assert (record.attempt.id, record.attempt.session, record.phase) == (orphan.id, "speck-a", "running")
+    assert (record.attempt.id, record.attempt.session, record.phase) == (orphan.id, named("a"), "running")
     assert (bench.job("a")["state"], bench.job("a")["drift"]) == ("running", None)
     said = [each["message"] for each in bench.queries.events() if each["kind"] == "started"]
     assert said[-1] == f"job 'a': attempt 9 was found at {ENGINE}, and adopted"
@@ -144,7 +147,7 @@ def test_the_older_of_two_copies_ends_whichever_the_store_names(bench: Bench, wo
     intrude(bench)
     bench.round(2)
     assert sorted(numbers(world, "a")) == [1, 9]
-    world.broker(BROKER).fences["speck-a"] = 9
+    world.broker(BROKER).fences[named("a")] = 9
     bench.round(3)
     assert numbers(world, "a") == [9]
     assert [each.attempt.number for each in bench.store.attempts("a")] == [9]
@@ -194,7 +197,7 @@ def test_after_an_old_backup_a_job_of_later_is_told_and_gives_way(bench: Bench, 
     (said,) = [each["message"] for each in bench.queries.events() if each["kind"] == "stray"]
     assert said.startswith(f"job 'b' is in no composition, and attempt {orphan.attempt.id} of it runs at")
     bench.apply(A, B)
-    world.take_over(BROKER, "speck-b")
+    world.take_over(BROKER, named("b"))
     assert numbers(world, "b") == [LEAP + 1]  # above all that there ever were
     world.violations.clear()  # for a moment both ran, and only the newer one may read
 
@@ -217,3 +220,58 @@ def test_forms_differ_where_an_engine_would_notice() -> None:
     same, others = ([form_fingerprint(replace(A, **each)) for each in group] for group in (notes, changes))
     assert set(same) == {form_fingerprint(A)}
     assert len({form_fingerprint(A), *others}) == 5
+
+
+# --- in the list of what was left behind
+
+
+def listed(bench: Bench) -> list[tuple[str, str, int | None, str, str]]:
+    found = bench.services.sites.left_behind()
+    keys = ("job_name", "composition", "attempt", "session", "verdict")
+    assert {each["kind"] for each in found} <= {"orphan"}
+    return [tuple(each[key] for key in keys) for each in found]
+
+
+def test_each_verdict_is_listed_until_the_orphan_is_gone(bench: Bench, world: World) -> None:
+    bench.apply(A)
+    name = bench.services.queries.compositions()[0]["name"]
+    world.intrude(ENGINE, A, copy_of(A, world, 1))
+    bench.round()
+    assert listed(bench) == [("a", name, 1, "speck-a", "terminate")]
+    bench.round()
+    assert listed(bench) == []
+    world.restart(ENGINE)
+    intrude(bench)
+    bench.round()
+    assert listed(bench) == [("a", name, 9, "speck-a", "adopt")]
+    bench.round()
+    assert listed(bench) == []
+    world.intrude(ENGINE, replace(A, source_broker=FAR), copy_of(A, world, 10))
+    bench.round(2)
+    assert listed(bench) == [("a", name, 10, "", "report")]
+
+
+def test_one_of_no_composition_is_listed_for_as_long_as_it_runs(bench: Bench, world: World) -> None:
+    bench.apply(A, B)
+    intrude(bench, B)
+    world.crash("b")
+    bench.apply(A)
+    world.intrude(ENGINE, B, replace(copy_of(B, world), owner=bench.store.identity))
+    bench.round()
+    bench.round(3)
+    ((job, composition, *_, verdict),) = listed(bench)
+    assert (job, composition, verdict) == ("b", "", "report")
+    world.restart(ENGINE)
+    bench.round()
+    assert [each for each in listed(bench) if each[0] == "b"] == []
+
+
+def test_one_of_a_composition_that_is_deleted_is_not_listed_any_more(bench: Bench, world: World) -> None:
+    bench.apply(A)
+    intrude(bench, replace(A, source_broker=FAR), owner="another")
+    bench.round()
+    assert len(listed(bench)) == 1
+    name = bench.services.queries.compositions()[0]["name"]
+    assert bench.coordinator.delete_composition(name).wait(30)
+    bench.round()
+    assert listed(bench) == []

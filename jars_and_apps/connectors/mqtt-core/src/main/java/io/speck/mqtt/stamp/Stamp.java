@@ -1,5 +1,11 @@
 package io.speck.mqtt.stamp;
 
+import java.math.BigInteger;
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.Arrays;
+
 /**
  * The identity of a written message: its writer and its number, or the number of the message that it comes from. A
  * logical message that is written again after a crash carries the same stamp.
@@ -17,9 +23,9 @@ package io.speck.mqtt.stamp;
  * @param partition the writer within the job; the order of (epoch, index) holds within one partition
  * @param epoch number of the batch (or checkpoint) in the lineage
  * @param index position among the messages of this partition and epoch
- * @param path empty for a counted stamp; for a derived one, of each job on the way from the message that the first four
- *     name, the index of the output among the outputs of its input, joined by dots; {@code newest} stands first if only
- *     the newest message counts
+ * @param path empty for a counted stamp; for a derived one, of each job on the way from the message with this partition,
+ *     epoch and index, the index of the output among the outputs of its input, joined by dots; {@code newest} stands
+ *     first if only the newest message counts
  */
 public record Stamp(String job, String run, int partition, long epoch, long index, String path) {
     public static final String JOB = "speck-job";
@@ -29,6 +35,8 @@ public record Stamp(String job, String run, int partition, long epoch, long inde
     public static final int LONGEST_PATH = 32;
     static final int LONGEST_NAME = 100;
     static final int LONGEST_SEQUENCE = 256;
+    /** With the longest numbers before it and one element after it, a sequence is still within its bound. */
+    private static final int LONGEST_PATH_TEXT = 160;
 
     /** Creates a counted stamp. */
     public Stamp(String job, String run, int partition, long epoch, long index) {
@@ -60,19 +68,48 @@ public record Stamp(String job, String run, int partition, long epoch, long inde
         return path.startsWith(NEWEST);
     }
 
-    /**
-     * Returns the stamp of an output of the message with this stamp; null if it would be beyond the bounds.
-     *
-     * @param output index of the output among the outputs of that message
-     */
+    /** Returns the same stamp with one more element in its path; see {@link CurrentInput} for that of an output. */
     public Stamp derive(int output) {
-        Stamp next = new Stamp(job, run, partition, epoch, index, derived() ? path + "." + output : "" + output);
-        return output >= 0 && next.elements() <= LONGEST_PATH && next.sequence().length() <= LONGEST_SEQUENCE
-                ? next : null;
+        return new Stamp(job, run, partition, epoch, index, (derived() ? path + "." : "") + output);
+    }
+
+    /**
+     * Returns the run of the stamps that are derived from those of this job and run.
+     *
+     * <p>Two jobs may write the same topic, each with one output of the same message. So the run names the way to an
+     * output, in 64 bits: the job and the run of its input, and the source of the writing job that read it.
+     *
+     * @param source number of the source among those of the writing job
+     */
+    String derivedRun(int source) {
+        String way = String.join("\n", job, run, Integer.toString(source), foldedPath());
+        return "d" + new BigInteger(1, Arrays.copyOf(sha256(way), Long.BYTES)).toString(Character.MAX_RADIX);
+    }
+
+    /** Returns the path in front of the index of an output. */
+    String derivedPath() {
+        return path.equals(foldedPath()) ? "" : path + ".";
+    }
+
+    /**
+     * Returns a path that does not go on in that of an output: it is in the run, and a new one begins. Else empty. It is
+     * one that would become too long, or one of which only the newest message counts: the reader has seen to that, and
+     * several tasks may write the outputs in another order.
+     */
+    String foldedPath() {
+        return path.length() > LONGEST_PATH_TEXT || elements() >= LONGEST_PATH || replaces() ? path : "";
+    }
+
+    private static byte[] sha256(String text) {
+        try {
+            return MessageDigest.getInstance("SHA-256").digest(text.getBytes(StandardCharsets.UTF_8));
+        } catch (NoSuchAlgorithmException e) {
+            throw new IllegalStateException(e); // every Java platform has it
+        }
     }
 
     private int elements() {
-        return 1 + (int) path.chars().filter(each -> each == '.').count();
+        return path.isEmpty() ? 0 : 1 + (int) path.chars().filter(each -> each == '.').count();
     }
 
     public String sequence() {
