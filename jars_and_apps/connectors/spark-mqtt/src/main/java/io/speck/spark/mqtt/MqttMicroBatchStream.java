@@ -238,7 +238,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
     private void acknowledgeCommitted() throws IOException {
         OptionalLong end = opened ? commits.end() : OptionalLong.empty();
         if (end.isPresent()) {
-            source.commit(end.getAsLong());
+            acknowledge(end.getAsLong());
         }
     }
 
