@@ -59,7 +59,7 @@ public final class MqttSource implements AutoCloseable {
     private final LiveTime live = new LiveTime();
     private long lastRedeliveryNanos;
     private RedeliveryMatcher matcher;
-    private KnownWriters writers = KnownWriters.all();
+    private volatile KnownWriters writers = KnownWriters.all();
     private long committed;
     private long wakeAt = Long.MAX_VALUE;
     private Runnable waiter;
@@ -127,6 +127,7 @@ public final class MqttSource implements AutoCloseable {
 
     private final class Arrivals implements SessionKeeper.Reader, RedeliveryMatcher.Outcome {
         private final MessageDecoder decoder = new MessageDecoder();
+        private boolean writersRead;
 
         @Override
         public int unacknowledged() {
@@ -142,6 +143,10 @@ public final class MqttSource implements AutoCloseable {
         @Override
         public void checkFence(Duration timeout) throws InterruptedException {
             fence.check(timeout);
+            if (!writersRead) {
+                writers = writers.lookedUp(settings, timeout);
+                writersRead = true;
+            }
         }
 
         @Override
@@ -438,16 +443,14 @@ public final class MqttSource implements AutoCloseable {
     public void close(long start, long end, int partitions) throws IOException {
         List<Message> messages;
         SeenStamps seen;
-        KnownWriters known;
         lock.lock();
         try {
             messages = buffer.record(start, end);
             seen = buffer.recordedStamps();
-            known = writers;
         } finally {
             lock.unlock();
         }
-        records.write(start, end, partitions, messages, seen, known);
+        records.write(start, end, partitions, messages, seen, writers);
     }
 
     /** Returns the recorded number of parts of the batch that starts here; 0 without a record. */
