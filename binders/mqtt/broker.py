@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -24,6 +25,8 @@ from binders.mqtt.records import (
     write_fence,
     write_note,
     write_tombstone,
+    write_writers,
+    writers_topic,
 )
 from speck.binder import MOST_COUNTED, ForeignSession
 from speck.core.inventory import Inventory, Login
@@ -152,11 +155,17 @@ class MqttBroker:
             # A clean start without expiry deletes the session and its messages.
             with self._connection(session) as connection:
                 connection.publish(note_topic(session), b"", retain=True)
+                with suppress(Rejected):  # by access control: then there is none
+                    connection.publish(writers_topic(session), b"", retain=True)
 
     def fence(self, session: str, attempt: int) -> None:
         """See :meth:`speck.binder.BrokerBinder.fence`; a fence that names a newer attempt stays."""
         with self._lock(session):
             self._cache.run(lambda control: self._raise_fence(control, session, attempt))
+
+    def name_writers(self, session: str, writers: Sequence[str]) -> None:
+        """See :meth:`speck.binder.NamesWriters.name_writers`; the list comes through the session."""
+        self._cache.run(lambda control: write_writers(control, session, writers))
 
     def drained(self, session: str, marker: str, seconds: float) -> bool | None:
         """See :meth:`speck.binder.BrokerBinder.drained`.
@@ -181,7 +190,8 @@ class MqttBroker:
             connection.round_trip(echo)
             connection.unsubscribe(echo)
             topics = [message.topic for message in connection.received]
-            return min(MOST_COUNTED, sum(not topic.startswith(drain_topic("")) for topic in topics))
+            ours = (drain_topic(""), writers_topic(""))
+            return min(MOST_COUNTED, sum(not topic.startswith(ours) for topic in topics))
 
     def stored(self) -> int | None:
         """The messages in Mosquitto's store, retained ones included, as it publishes them every 10 s.
@@ -234,6 +244,8 @@ class MqttBroker:
         with self._session(session) as connection:
             _reject_short_expiry(connection)
             connection.subscribe(topic)
+            with suppress(Rejected):  # by access control: its reader then believes all stamps
+                connection.subscribe(writers_topic(session))
             for other in others:
                 connection.unsubscribe(other)
 

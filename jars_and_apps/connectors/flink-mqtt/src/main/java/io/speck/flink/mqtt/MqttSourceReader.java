@@ -43,6 +43,7 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
         gauge("received", SourceMetrics::received);
         gauge("redelivered", SourceMetrics::redelivered);
         gauge("duplicatesDropped", SourceMetrics::duplicatesDropped);
+        context.metricGroup().gauge("duplicatesByRun", () -> reader == null ? "" : reader.metrics().runsText());
         gauge("collisions", SourceMetrics::collisions);
         gauge("changedRepetitions", SourceMetrics::changedRepetitions);
         gauge("badStamps", SourceMetrics::badStamps);

@@ -2,6 +2,7 @@ package io.speck.mqtt.reader;
 
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Collectors;
 
 /**
  * Counts of one reader.
@@ -35,5 +36,11 @@ public record SourceMetrics(long queued, long received, long receivedHere, long 
     /** The number of messages given up for any reason. */
     public long lost() {
         return REASONS.stream().mapToLong(this::lost).sum();
+    }
+
+    /** The dropped repetitions by run as one text, such as {@code a/1f6=12 a/1f6.1=3}; empty without any. */
+    public String runsText() {
+        return duplicatesByRun.entrySet().stream().map(each -> each.getKey() + "=" + each.getValue()).sorted()
+                .collect(Collectors.joining(" "));
     }
 }

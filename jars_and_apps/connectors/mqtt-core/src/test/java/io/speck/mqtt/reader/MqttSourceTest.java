@@ -365,6 +365,7 @@ class MqttSourceTest {
         publish("job", 8, "i", "j", "k", "l", "m");
         assertEquals(List.of("i", "j", "m"), batch(second, 2, 5));
         assertEquals(Map.of("job/run", 2L), second.metrics().duplicatesByRun());
+        assertEquals("job/run=2", second.metrics().runsText());
     }
 
     @Test
@@ -547,6 +548,22 @@ class MqttSourceTest {
         assertEquals(batch, texts(second.messages(0, 300)));
         assertEquals(Map.of(), second.metrics().lostMessages());
         resuming.join();
+    }
+
+    @Test
+    void whatABatchThatWasGivenUpHeldIsReturnedWhenItComesAgain() throws Exception {
+        MqttSource first = open(0, 0);
+        publish("job", 0, "a", "b", "c");
+        batch(first, 0, 1);
+        first.commit(1);
+        batch(first, 1, 3);
+        crash();
+        loseSession();
+        SourceSettings other = new SourceSettings(Login.anonymous(proxy.url()), "other", "in/#", 65535, 1 << 20, null,
+                -1, false, Duration.ofSeconds(20));
+        MqttSource second = open(other, 1, 3);
+        publish("job", 0, "a", "b", "c", "d");
+        assertEquals(List.of("b", "c", "d"), batch(second, 3, 6));
     }
 
     @Test

@@ -198,6 +198,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         values.put("received", Long.toString(metrics.received()));
         values.put("redelivered", Long.toString(metrics.redelivered()));
         values.put("duplicatesDropped", Long.toString(metrics.duplicatesDropped()));
+        values.put("duplicatesByRun", metrics.runsText());
         values.put("collisions", Long.toString(metrics.collisions()));
         values.put("changedRepetitions", Long.toString(metrics.changedRepetitions()));
         values.put("badStamps", Long.toString(metrics.badStamps()));
