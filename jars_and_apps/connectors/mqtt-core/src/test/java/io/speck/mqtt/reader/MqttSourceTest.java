@@ -551,6 +551,22 @@ class MqttSourceTest {
     }
 
     @Test
+    void whatABatchThatWasGivenUpHeldIsReturnedWhenItComesAgain() throws Exception {
+        MqttSource first = open(0, 0);
+        publish("job", 0, "a", "b", "c");
+        batch(first, 0, 1);
+        first.commit(1);
+        batch(first, 1, 3);
+        crash();
+        loseSession();
+        SourceSettings other = new SourceSettings(Login.anonymous(proxy.url()), "other", "in/#", 65535, 1 << 20, null,
+                -1, false, Duration.ofSeconds(20));
+        MqttSource second = open(other, 1, 3);
+        publish("job", 0, "a", "b", "c", "d");
+        assertEquals(List.of("b", "c", "d"), batch(second, 3, 6));
+    }
+
+    @Test
     void theBrokerMayRestart() throws Exception {
         MqttSource source = open(0, 0);
         publish("a", "b", "c");

@@ -212,9 +212,8 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         values.put("badStamps", Long.toString(metrics.badStamps()));
         values.put("reconnections", Long.toString(metrics.reconnections()));
         values.put("lostSessions", Long.toString(metrics.lostSessions()));
-        values.put("lostMessages",
-                Long.toString(metrics.lostMessages().values().stream().mapToLong(Long::longValue).sum()));
-        metrics.lostMessages().forEach((reason, count) -> values.put(reason, Long.toString(count)));
+        values.put("lostMessages", Long.toString(metrics.lost()));
+        SourceMetrics.REASONS.forEach(reason -> values.put(reason, Long.toString(metrics.lost(reason))));
         values.put("connected", Boolean.toString(metrics.connected()));
         return values;
     }
