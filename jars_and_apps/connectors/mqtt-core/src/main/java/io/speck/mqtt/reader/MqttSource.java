@@ -263,7 +263,10 @@ public final class MqttSource implements AutoCloseable {
             if (message.badStamp || !message.believed) {
                 stampCounts.addBad();
             }
-            return message.stamp != null && stampCounts.drops(message.stamp, buffer.see(message));
+            SeenStamps.Verdict verdict = message.stamp == null ? SeenStamps.Verdict.NEW : buffer.see(message);
+            boolean dropped = stampCounts.drops(message.stamp, verdict);
+            message.collides = !dropped && verdict == SeenStamps.Verdict.COLLISION;
+            return dropped;
         }
 
         private void fillAwaited(Message awaited, Message incoming) {

@@ -7,6 +7,7 @@ import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
@@ -62,7 +63,8 @@ final class MqttTable implements SupportsRead, SupportsWrite, ReportsSinkMetrics
 
     @Override
     public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-        return new MqttWriteBuilder(info.schema(), info.queryId(), WriteOptions.parse(info.options()), modes);
+        return new MqttWriteBuilder(info.schema(), info.queryId(),
+                WriteOptions.parse(info.options(), SparkSession.active().conf()), modes);
     }
 
     /** The metrics of the sink; empty before the first batch. */
