@@ -285,8 +285,13 @@ public final class MqttSource implements AutoCloseable {
             if (message.badStamp || !message.believed) {
                 stampCounts.addBad();
             }
-            return message.stamp != null && !buffer.returns(message)
-                    && stampCounts.drops(message.stamp, buffer.see(message));
+            if (message.stamp == null || buffer.returns(message)) {
+                return false;
+            }
+            SeenStamps.Verdict verdict = buffer.see(message);
+            boolean dropped = stampCounts.drops(message.stamp, verdict);
+            message.collides = !dropped && verdict == SeenStamps.Verdict.COLLISION;
+            return dropped;
         }
 
         private void fillAwaited(Message awaited, Message incoming) {

@@ -9,6 +9,7 @@ import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
@@ -66,7 +67,7 @@ final class MqttTable implements SupportsRead, SupportsWrite, ReportsSinkMetrics
 
     @Override
     public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-        WriteOptions write = WriteOptions.parse(info.options());
+        WriteOptions write = WriteOptions.parse(info.options(), SparkSession.active().conf());
         writer = write.job();
         return new MqttWriteBuilder(info.schema(), info.queryId(), write, modes);
     }
