@@ -101,7 +101,7 @@ class PlanApplier:
         attempts = Attempts(context, transfer, abandoner, self.placed, self.mint)
         sessions, rewired = Sessions(context, abandoner), frozenset(self._rewirings)
         self._context = context
-        leaving = Leaving(context, attempts, abandoner, self.mint, self.settings.drain)
+        leaving = Leaving(context, attempts, sessions, abandoner, self.mint, self.settings.drain)
         writers = Writers(context, self.desired, self.abandoned)
         return Steps(context, attempts, sessions, writers, transfer, abandoner, self.placed, leaving, rewired)
 

@@ -321,9 +321,8 @@ def _stopped(record: JobRecord, event: AttemptStopped) -> JobRecord:
         record = _retain(record, event.state)
     # A form that has not come up yet is no way back: the one before it is.
     rollback = (record.rollback_revision or event.revision) if event.reversible else 0
-    record = replace(
-        record, rollback_revision=rollback, restart_lineage=event.restart_lineage, form=event.form
-    )
+    lineage = event.restart_lineage
+    record = replace(record, rollback_revision=rollback, restart_lineage=lineage, form=event.form)
     if event.state is None:
         return record
     if event.state.location != _location(event.attempt.state):

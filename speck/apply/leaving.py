@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 
 from speck.apply.abandon import Abandoner, messages_text
 from speck.apply.attempts import Attempts
 from speck.apply.context import OperationContext
 from speck.apply.drain import Copy, await_drained
-from speck.binder.retry import with_retries
+from speck.apply.sessions import Sessions
 from speck.core.graph import Endpoint, source_of
 from speck.core.job import Job
 from speck.core.lifecycle import AttemptPhase
@@ -36,6 +35,7 @@ class Leaving:
 
     context: OperationContext
     attempts: Attempts
+    sessions: Sessions
     abandoner: Abandoner
     mint: Callable[[], str]
     timeout: float
@@ -129,8 +129,7 @@ class Leaving:
                 continue
             if any(_is_read_by(session, copy) and copy.at_work() for copy in self._copies(name)):
                 continue
-            broker = self.context.pool.broker(session.broker)
-            if waiting := with_retries(partial(broker.waiting, session.name)):
+            if waiting := self.sessions.waiting(name, session):
                 yield session, waiting
 
     def _copies(self, name: str) -> list[Copy]:

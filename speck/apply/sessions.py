@@ -118,16 +118,23 @@ class Sessions:
             self.context.note(name, SessionsDetached(released))
 
     def _stays(self, name: str, session: SessionRecord, processed: Collection[SessionRecord]) -> bool:
-        if self.context.operation.give_up or session in processed or self._leaves_to_others(name, session):
+        if self.context.operation.give_up or session in processed:
             return False
-        try:
-            waiting = with_retries(partial(self.context.pool.broker(session.broker).waiting, session.name))
-        except SessionOfAnother:
-            return False
+        waiting = self.waiting(name, session)
         if waiting:
             text = f"kept: {messages_text(waiting, session)}, where the job does not read"
             self.context.operation.note(name, f"{text} (--give-up deletes them)")
         return bool(waiting)
+
+    def waiting(self, name: str, session: SessionRecord) -> int:
+        """The messages that wait in a session for a job alone; takes the session over."""
+        if self._is_shared(name, session):
+            return 0
+        broker = self.context.pool.broker(session.broker)
+        try:
+            return with_retries(partial(broker.waiting, session.name))
+        except SessionOfAnother:
+            return 0
 
     def detach_all(self, name: str, *, report: bool) -> None:
         """Delete all sessions of a job that goes; ``report``: with an event for the messages in them."""

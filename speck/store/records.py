@@ -61,12 +61,12 @@ class JobRecord:
     ``garbage_states`` any more; they are to be deleted.  ``rollback_revision`` is that of the form which was
     stopped for another (0: none), until that one has come up.  ``retained_states`` are those that its
     attempts have left, each a place of its own, the newest last.  ``restart_lineage`` is of a last attempt
-    that ended before it had kept anything: its lineage, and its form's fingerprint.  ``state_source`` is the
-    id of an abandoned attempt whose newest state is the job's (empty: none), as it may go on changing it.
+    that ended before it had kept anything: its lineage, and its form's fingerprint.
 
     ``incarnation`` and ``origin`` are those of its last attempt; ``form`` is the fingerprint of the form that
     ran last (empty: none has ended yet).  ``renumbers`` is true if the next attempt begins new numbers: after
-    a restore of the store, whose states may be older than what the job has written.
+    a restore of the store, whose states may be older than what the job has written.  ``state_source`` is the
+    id of an abandoned attempt whose newest state is the job's (empty: none), as it may go on changing it.
     """
 
     name: str

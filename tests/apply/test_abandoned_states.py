@@ -20,6 +20,7 @@ from speck.errors import BinderError
 from speck.store import Store
 from tests.support.doubles import InMemoryBroker, InMemoryEngine, World, double_kinds
 from tests.support.jobs_by_hand import composition, make_job, write_code
+from tests.support.sessions import named
 
 ENGINE, OTHER, BROKER = "http://e1:1", "http://e2:1", "tcp://b1:1883"
 A = make_job("a", spe_address=ENGINE, engine="flink")
@@ -139,7 +140,7 @@ def test_a_state_that_was_replaced_meanwhile_is_looked_for_again(
     coordinator: Coordinator, world: World, old: str
 ) -> None:
     CheckpointingEngine.before_submit.append(old)
-    hold = world.hold("fence", "speck-a", spared=2)  # of the third try
+    hold = world.hold("fence", named("a"), spared=2)  # of the third try
     operation, _ = coordinator.apply(composition(MOVED), leave_behind=[ENGINE])
     assert hold.reached.wait(30)
     CheckpointingEngine.before_submit.clear()

@@ -19,6 +19,7 @@ from tests.support.coordinator_bench import (  # noqa: F401
 )
 from tests.support.doubles import InMemoryEngine, World
 from tests.support.jobs_by_hand import composition, make_job
+from tests.support.sessions import named
 
 ENGINE = "sc://e1:1"
 A = make_job("a")
@@ -101,7 +102,7 @@ def test_a_job_without_its_state_may_go(coordinator: Coordinator, world: World) 
     operation, _ = coordinator.apply(composition(other))
     assert operation.wait(30)
     assert operation.actions["a"].state == "done"
-    assert "speck-a" not in world.broker("tcp://b1:1883").sessions
+    assert named("a") not in world.broker("tcp://b1:1883").sessions
 
 
 def test_a_job_with_its_state_is_updated(coordinator: Coordinator, world: World) -> None:

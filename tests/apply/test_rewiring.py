@@ -220,17 +220,17 @@ def test_job_that_cannot_tell_is_put_back_when_messages_wait(
     coordinator = begin()
     carry_out(coordinator, composition(A, B))
     world.broker(BROKER).deaf = True
-    world.broker(BROKER).backlog["speck-b"] = 24118
+    world.broker(BROKER).backlog[named("b")] = 24118
     operation = carry_out(coordinator, composition(*desired))
     error = operation.actions["b"].error
     assert "wait at 't1' of tcp://b1:1883 that job 'b' leaves, and nothing has confirmed" in error
     assert "the previous version was put back and runs" in error
-    assert [each.attempt.session for each in world.running("b")] == ["speck-b"]
-    assert world.broker(BROKER).backlog["speck-b"] == 24118
+    assert [each.attempt.session for each in world.running("b")] == [named("b")]
+    assert world.broker(BROKER).backlog[named("b")] == 24118
     operation = carry_out(coordinator, composition(*desired), give_up=True)
     assert operation.actions["b"].state == "done"
     assert "given up: at most 24118 messages" in operation.actions["b"].note
-    assert "speck-b" not in world.broker(BROKER).sessions
+    assert named("b") not in world.broker(BROKER).sessions
 
 
 def test_job_that_does_not_come_to_run_is_not_taken_for_drained(
@@ -276,12 +276,12 @@ def test_copy_that_dies_again_while_it_drains_leaves_nothing(begin: Begin, world
     coordinator = begin()
     carry_out(coordinator, composition(A, B))
     world.crash("b")
-    world.broker(BROKER).backlog["speck-b"] = 7
+    world.broker(BROKER).backlog[named("b")] = 7
     world.doomed = lambda job: job.source_topic == "t1"
     operation = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE))
     assert states(operation) == {"a": "done", "b": "failed"}
     assert "it was started as it was to process them, and died" in operation.actions["b"].error
-    assert world.broker(BROKER).backlog["speck-b"] == 7
+    assert world.broker(BROKER).backlog[named("b")] == 7
     second = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE), give_up=True)
     assert second.state == "succeeded"
     assert second.actions["b"].note == "given up: at most 7 messages that waited at 't1' of tcp://b1:1883"
@@ -291,7 +291,7 @@ def test_what_a_dead_job_leaves_is_said_in_the_plan(begin: Begin, world: World) 
     coordinator = begin()
     carry_out(coordinator, composition(A, B))
     world.crash("b")
-    world.broker(BROKER).backlog["speck-b"] = 7
+    world.broker(BROKER).backlog[named("b")] = 7
     edited = composition(A_ELSEWHERE, B_ELSEWHERE)
     (session,) = coordinator.plan(edited).leaves
     assert (session.job, session.topic, session.waiting, session.lossless) == ("b", "t1", 7, True)
@@ -306,11 +306,11 @@ def test_dead_writer_writes_no_more_before_its_reader_is_drained(begin: Begin, w
     coordinator = begin()
     carry_out(coordinator, composition(A, B))
     world.crash("b")
-    world.broker(BROKER).backlog["speck-b"] = 1
+    world.broker(BROKER).backlog[named("b")] = 1
     switched = world.hold("submit", "a")
     operation, _ = coordinator.apply(composition(A_ELSEWHERE, B_ELSEWHERE))
     assert switched.reached.wait(30)
-    counts = world.hold("waiting", "speck-b")
+    counts = world.hold("waiting", named("b"))
     assert not counts.reached.wait(0.5)
     switched.release()
     assert counts.reached.wait(30)
@@ -327,8 +327,8 @@ def test_job_whose_start_was_not_answered_leaves_nothing(begin: Begin, world: Wo
     world.fail("find", silence, name="b", times=3)
     assert carry_out(coordinator, composition(A, B)).actions["b"].state == "waiting"
     assert [each.phase for each in coordinator.store.attempts("b")] == ["intended"]
-    world.broker(BROKER).backlog["speck-b"] = 24118
-    starts = world.hold("drained", "speck-b")
+    world.broker(BROKER).backlog[named("b")] = 24118
+    starts = world.hold("drained", named("b"))
     operation, _ = coordinator.apply(composition(A_ELSEWHERE, B_ELSEWHERE))
     assert starts.reached.wait(30)
     assert [each.job.source_topic for each in world.running("b")] == ["t1"]
@@ -344,10 +344,10 @@ def test_job_that_was_never_started_leaves_nothing(begin: Begin, world: World) -
     world.fail("submit", Rejected("no", address=ENGINE), name="b")
     assert carry_out(coordinator, composition(A, B)).actions["b"].state == "failed"
     assert coordinator.store.attempts("b") == []
-    world.broker(BROKER).backlog["speck-b"] = 5
+    world.broker(BROKER).backlog[named("b")] = 5
     (session,) = coordinator.plan(composition(A_ELSEWHERE, B_ELSEWHERE)).leaves
     assert (session.job, session.waiting) == ("b", 5)
-    starts = world.hold("drained", "speck-b")
+    starts = world.hold("drained", named("b"))
     operation, _ = coordinator.apply(composition(A_ELSEWHERE, B_ELSEWHERE))
     assert starts.reached.wait(30)
     world.broker(BROKER).backlog.clear()
@@ -360,7 +360,7 @@ def test_nothing_can_drain_where_the_engine_is_left_behind(begin: Begin, world: 
     coordinator = begin()
     carry_out(coordinator, composition(A, replace(B, spe_address="sc://e2:1")))
     world.down("sc://e2:1")
-    world.broker(BROKER).backlog["speck-b"] = 7
+    world.broker(BROKER).backlog[named("b")] = 7
     edited = composition(A_ELSEWHERE, B_ELSEWHERE)
     with pytest.raises(InvalidInput, match=r"7 messages wait .* its engine is left behind"):
         coordinator.apply(edited, leave_behind=["sc://e2:1"])
@@ -373,7 +373,7 @@ def test_the_loop_goes_on_with_the_word_to_give_up(begin: Begin, world: World) -
     coordinator = begin(drain=0.3)
     carry_out(coordinator, composition(A, B))
     world.crash("b")
-    world.broker(BROKER).backlog["speck-b"] = 7
+    world.broker(BROKER).backlog[named("b")] = 7
     world.down(BROKER)
     edited = composition(A_ELSEWHERE, B_ELSEWHERE)
     assert carry_out(coordinator, edited, give_up=True).state == "waiting"
@@ -423,7 +423,7 @@ def test_dead_copy_that_cannot_run_again_leaves_nothing(begin: Begin, world: Wor
     assert "7 messages wait at 't1' of tcp://b1:1883 that job 'b' leaves, and it cannot be started" in error
     assert "NameError in jobs.py:3" in error
     assert "--give-up" in error
-    assert world.broker(BROKER).backlog["speck-b"] == 7
+    assert world.broker(BROKER).backlog[named("b")] == 7
 
 
 def test_engine_that_is_down_is_not_waited_for(begin: Begin, world: World) -> None:
@@ -487,7 +487,7 @@ def test_a_change_that_is_taken_back_keeps_what_was_sent_for_it(begin: Begin, wo
     assert "kept: 3 messages wait at 'x1' of tcp://b1:1883, where the job does not read" in (
         back.actions["b"].note
     )
-    assert world.broker(BROKER).sessions == {"speck-a": "t0", "speck-b": "t1", "speck-b.2": "x1"}
+    assert world.broker(BROKER).sessions == {named("a"): "t0", named("b"): "t1", named("b", 2): "x1"}
     back = carry_out(coordinator, composition(A, B), give_up=True)
     assert states(back) == {"a": "kept", "b": "kept"}
     assert back.actions["b"].note == "given up: at most 3 messages that waited at 'x1' of tcp://b1:1883"
