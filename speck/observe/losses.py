@@ -32,6 +32,7 @@ class LossKind(StrEnum):
     LOST = "lost"  # a message that nobody processes any more
     SUSPECT = "suspect"  # a message that may be lost, or may be processed twice
     ASIDE = "set aside"  # parked in another topic
+    NOTED = "noted"  # delivered, and odd
     REPEATED = "repeated"  # dropped, since it had arrived before: no harm
 
 
@@ -46,7 +47,7 @@ class Reason:
     @property
     def alarms(self) -> bool:
         """True if somebody should look at the job."""
-        return self.kind is not LossKind.REPEATED
+        return self.kind not in (LossKind.NOTED, LossKind.REPEATED)
 
 
 _REASONS = (
@@ -59,7 +60,7 @@ _REASONS = (
     Reason("session", LossKind.SUSPECT, "lost sessions: writers were asked to send their messages again"),
     Reason("collision", LossKind.SUSPECT, "delivered although their stamp was seen with another content"),
     Reason("unsafe", LossKind.SUSPECT, "no longer kept by the sink before they were safe at the broker"),
-    Reason("stamp", LossKind.SUSPECT, "delivered with a stamp that is not believed"),
+    Reason("stamp", LossKind.NOTED, "delivered with a stamp that is not believed"),
     Reason("parked", LossKind.ASIDE, "parked, since the job's code failed on them (on_error: park)"),
     Reason("repetition", LossKind.REPEATED, "dropped as repetitions"),
     Reason("changed", LossKind.REPEATED, "dropped as repetitions with another content"),
@@ -86,6 +87,7 @@ _EVENTS = {
     LossKind.LOST: EventKind.LOST,
     LossKind.SUSPECT: EventKind.SUSPECT,
     LossKind.ASIDE: EventKind.ASIDE,
+    LossKind.NOTED: EventKind.NOTED,
     LossKind.REPEATED: EventKind.REPEATED,
 }
 

@@ -14,6 +14,7 @@ from binders.flink.metrics.rates import (
     COUNTERS,
     PENDING,
     SENT,
+    STAMPS,
     Rates,
     Sample,
     emitted_metric,
@@ -40,11 +41,13 @@ class _Vertex:
     sent: tuple[str, ...]  # by its sinks
     pending: tuple[str, ...]  # in its sources
     connectors: Mapping[str, tuple[str, ...]]  # the metrics of its sources and sinks, by their own name
+    stamps: tuple[str, ...]  # of its sinks
 
 
 @dataclass
 class _Series:
     vertices: tuple[_Vertex, ...] = ()
+    stamps: str = ""  # of its sinks, once a sink has reported it
     base: Sample = field(default_factory=dict)
     restored: int = 0  # how often the job had been restored from a checkpoint by then
     last: Rates | None = None
@@ -66,8 +69,8 @@ class MetricsCollector:
         ``waiting`` is the number of records pending in its sources.  In ``details``, ``busy`` and
         ``backpressured`` are shares (0 to 1) of the time of the busiest and of the most back-pressured task;
         ``state_bytes`` and ``checkpoint_bytes`` are of the last checkpoint (the whole state, and the part
-        that was written); ``failed_checkpoints`` is a count.  The connectors' own
-        counts (:data:`~binders.flink.metrics.rates.CONNECTORS`) are there by their names.
+        that was written); ``failed_checkpoints`` is a count; ``stamps`` is ``derived`` or ``counted``.  The
+        connectors' own counts (:data:`~binders.flink.metrics.rates.CONNECTORS`) are there by their names.
         """
         statistics = rest.checkpoints(job)
         if statistics is None:
@@ -88,7 +91,11 @@ class MetricsCollector:
             input_rows=rows(sample) if sample else None,
             waiting=waiting,
             batch_id=latest.get("id"),
-            details={**_details(statistics, latest, current), **counted},
+            details={
+                **_details(statistics, latest, current),
+                **counted,
+                **self._stamps(rest, job, series),
+            },
         )
 
     def forget(self, job: str) -> None:
@@ -122,6 +129,13 @@ class MetricsCollector:
                 if known := [sums[name] for name in ids if name in sums]:
                     counted[metric] += round(sum(known))
         return found, round(sum(waiting)) if waiting else None, counted
+
+    def _stamps(self, rest: FlinkRest, job: str, series: _Series) -> dict[str, Scalar]:
+        """The kind of the sinks' stamps, which stays the same while the job runs."""
+        for each in series.vertices if not series.stamps else ():
+            if each.stamps:
+                series.stamps = rest.first_value(job, each.id, each.stamps[0])
+        return {"stamps": series.stamps} if series.stamps else {}
 
     def _rates(self, series: _Series, sample: Sample, restored: int) -> Rates | None:
         with self._guard:
@@ -157,6 +171,7 @@ def _vertices(rest: FlinkRest, job: str) -> tuple[_Vertex, ...]:
                 named(names, SENT),
                 named(names, PENDING),
                 {metric: ids for metric in CONNECTORS if (ids := named(names, metric))},
+                named(names, STAMPS),
             )
         )
     return tuple(found)
@@ -164,7 +179,7 @@ def _vertices(rest: FlinkRest, job: str) -> tuple[_Vertex, ...]:
 
 def _details(
     statistics: Mapping[str, Any], latest: Mapping[str, Any], rates: Rates | None
-) -> Mapping[str, Scalar]:
+) -> dict[str, Scalar]:
     found: dict[str, Scalar | None] = {
         "busy": rates.busy if rates else None,
         "backpressured": rates.backpressured if rates else None,

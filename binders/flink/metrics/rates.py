@@ -20,6 +20,7 @@ CONNECTORS = (
     *("lostMessages", "lostSession", "redeliveryGivenUp", "batchGivenUp", "lostSessions"),
     *("skipped", "parked", "connected", "refused", "resent", "retainedDropped", "throttledMillis"),
 )
+STAMPS = "stamps"  # of the connector's sinks
 COUNTERS = (RECORDS_IN, RECORDS_OUT, BUSY, IDLE, BACKPRESSURED)
 
 

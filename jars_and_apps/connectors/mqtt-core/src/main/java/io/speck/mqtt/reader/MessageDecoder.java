@@ -16,7 +16,8 @@ final class MessageDecoder {
 
     Message decode(MqttPublishMessage packet) {
         String topic = packet.variableHeader().topicName();
-        if (!topic.equals(lastTopic)) {
+        boolean sharesTopic = topic.equals(lastTopic);
+        if (!sharesTopic) {
             lastTopic = topic;
             lastTopicBytes = topic.getBytes(StandardCharsets.UTF_8);
         }
@@ -35,7 +36,15 @@ final class MessageDecoder {
         Message message = new Message(id, Message.hash(lastTopicBytes, payload, job, sequence), lastTopic, payload,
                 System.currentTimeMillis(), Stamp.parse(job, sequence));
         message.key = key;
-        message.marker = Drain.isMarker(topic) ? payload : null;
+        message.badStamp = message.stamp == null && (job != null || sequence != null);
+        message.textBytes = bytes(key) + (sharesTopic ? 0 : bytes(topic))
+                + (message.stamp == null ? 0 : bytes(job) + bytes(sequence));
+        message.marker = Drain.isMarker(topic) || KnownWriters.isList(topic) ? payload : null;
         return message;
+    }
+
+    /** The memory of a text, which may need two bytes for each character. */
+    private static int bytes(String text) {
+        return text == null ? 0 : 2 * text.length();
     }
 }
