@@ -109,6 +109,11 @@ public final class Mosquitto implements AutoCloseable {
         Await.until("mosquitto is dead", () -> !process.isAlive());
     }
 
+    /** Makes it read its password file again. */
+    public void reload() throws IOException {
+        signal("HUP");
+    }
+
     private void signal(String name) throws IOException {
         new ProcessBuilder("kill", "-" + name, Long.toString(process.pid())).start();
     }
