@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from speck.binder import BrokerBinder, EngineBinder
+from speck.binder import BrokerBinder, EngineBinder, OwnsSessions
 from speck.core.inventory import Inventory
 from speck.core.job import Job, client_id
 from speck.core.runtime import Handle, JobState
@@ -134,14 +134,23 @@ class TestBrokerDouble(BrokerContract):
     @contextmanager
     def troubled(self, trouble: Trouble) -> Iterator[BrokerBinder]:
         world = World()
-        for method in inspect.getmembers(BrokerBinder, inspect.isfunction):
+        names = (
+            *inspect.getmembers(BrokerBinder, inspect.isfunction),
+            *inspect.getmembers(OwnsSessions, inspect.isfunction),
+        )
+        for method in names:
             error = OutcomeUnknown(f"{TROUBLED} is {trouble.value}", address=TROUBLED)
             world.fail(method[0], error, address=TROUBLED, times=None)
         yield InMemoryBroker(world, TROUBLED)
 
     def fenced_attempt(self, broker: BrokerBinder, session: str) -> int | None:
         assert isinstance(broker, InMemoryBroker)
-        return broker.world.broker(BROKER).fences.get(session)
+        state = broker.world.broker(BROKER)
+        return state.fences.get(session, state.tombstones.get(session))
+
+    def beside(self, broker: BrokerBinder) -> BrokerBinder:
+        assert isinstance(broker, InMemoryBroker)
+        return InMemoryBroker(broker.world, BROKER)
 
 
 def test_two_copies_and_a_missing_session_are_violations() -> None:

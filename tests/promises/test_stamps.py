@@ -85,7 +85,7 @@ class Flow:
         before = len(self.counts())
         await_that(lambda: len(self.counts()), lambda count: count >= before + messages)
 
-    def settled(self, lost: Callable[[Counter[str]], set[str]]) -> Counter[str]:
+    def final_counts(self, lost: Callable[[Counter[str]], set[str]]) -> Counter[str]:
         """The counts when nothing is lost, or nothing more has come for a while."""
         before, since = -1, time.monotonic()
         while lost(self.counts()) and time.monotonic() - since < 30:
@@ -165,7 +165,7 @@ def test_a_failed_update_that_is_put_back_loses_nothing(
         def lost(counts: Counter[str]) -> set[str]:
             return {each for each in sent if not (counts[each] or counts[f"{each}-a"] or counts[f"{each}-b"])}
 
-        counts = running.settled(lost)
+        counts = running.final_counts(lost)
     doubled = {each for each in sent if counts[each] + counts[f"{each}-a"] > 1}
     figures = {"messages": len(sent), "lost": len(lost(counts)), "doubled": len(doubled)}
     other = sum(text.endswith(("-a", "-b")) for text in counts)
@@ -199,7 +199,7 @@ def test_a_job_that_died_and_goes_on_in_another_form_loses_nothing(
             assert changed.state == "succeeded"
             running.await_more(500)
         readings = [each for each in sender.sent if each.startswith("OK")]
-        counts = running.settled(lambda counts: {each for each in readings if not counts[each]})
+        counts = running.final_counts(lambda counts: {each for each in readings if not counts[each]})
     figures = {
         "messages": len(readings),
         "lost": sum(not counts[each] for each in readings),

@@ -17,15 +17,17 @@ import pytest
 
 from binders.mqtt import MQTT, MqttBroker
 from binders.mqtt.address import BrokerAddress
-from binders.mqtt.broker import drain_topic, drained_topic, note_topic
+from binders.mqtt.broker import drain_topic, drained_topic
 from binders.mqtt.connection import FOREVER, Connection
 from binders.mqtt.limits import PROBED_MESSAGES
 from binders.mqtt.local import CONFIGURATION, site_configuration
+from binders.mqtt.records import note_topic
 from speck.binder import MOST_COUNTED, BrokerBinder, Registry
 from speck.core.inventory import Inventory, Login, Secret
 from speck.core.job import fence_topic
 from speck.errors import InvalidInput, OutcomeUnknown, Rejected, SecretUnavailable, SpeckError, Unreachable
-from tests.support.broker_contract import BrokerContract
+from tests.support.binder_contract import eventually
+from tests.support.broker_contract import OWNER, BrokerContract
 from tests.support.examples import one_site
 from tests.support.mosquitto_server import MosquittoServer
 from tests.support.real_server import free_port
@@ -81,6 +83,12 @@ def binder(broker: MosquittoServer, login: Login | None = None, timeout: float =
     return MqttBroker(broker.address, inventory(broker.address, login or Login()), timeout=timeout)
 
 
+def owned(broker: MosquittoServer) -> MqttBroker:
+    found = binder(broker)
+    found.take_owner(OWNER)
+    return found
+
+
 def inventory(address: str, login: Login) -> Inventory:
     site = one_site("A", "sc://127.0.0.1:1", address, login=login)
     return Inventory({"A": site})
@@ -115,6 +123,10 @@ class TestContract(BrokerContract):
             reader.round_trip("test/echo")
             found = [json.loads(message.payload) for message in reader.received]
         return found[0]["attempt"] if found else None
+
+    def beside(self, broker: BrokerBinder) -> BrokerBinder:
+        assert isinstance(broker, MqttBroker)
+        return MqttBroker(broker.address, Inventory())
 
 
 # --- sessions -------------------------------------------------------------------------------------
@@ -226,13 +238,18 @@ def test_sessions_survive_a_restart_of_the_broker(mosquitto: MosquittoServer) ->
     assert retained(mosquitto, fence_topic(SESSION)) == [b'{"attempt": 4}']
 
 
-def test_delete_leaves_nothing_behind(mosquitto: MosquittoServer) -> None:
-    broker = binder(mosquitto)
+def test_delete_leaves_a_tombstone_that_expires(
+    mosquitto: MosquittoServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("binders.mqtt.records.TOMBSTONE_SECONDS", 2)
+    broker = owned(mosquitto)
     broker.ensure_session(SESSION, "in")
     broker.fence(SESSION, 1)
     publish(mosquitto, "in", [b"gone"])
     broker.delete_session(SESSION)
-    assert retained(mosquitto, "speck/#") == []
+    (tombstone,) = retained(mosquitto, "speck/#")
+    assert json.loads(tombstone) == {"attempt": 2, "deleted": True, "owner": OWNER}
+    eventually(lambda: retained(mosquitto, "speck/#"), lambda found: found == [])
     broker.ensure_session(SESSION, "in")
     assert take(mosquitto, SESSION) == []
 

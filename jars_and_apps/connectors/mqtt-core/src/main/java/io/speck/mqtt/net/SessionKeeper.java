@@ -143,7 +143,7 @@ public final class SessionKeeper implements ConnectionListener {
                 settings.login(), Session.persistent(settings.clientId(), receiveMaximum()), this, timeout);
         try {
             throwFailure();
-            opened.subscribe(reader.filters(), timeout);
+            subscribe(opened, timeout);
             reader.checkFence(timeout);
         } catch (DataLossException e) {
             drop(opened);
@@ -155,6 +155,17 @@ public final class SessionKeeper implements ConnectionListener {
             throw e;
         }
         established(opened);
+    }
+
+    private void subscribe(Connection opened, Duration timeout) throws InterruptedException {
+        if (settings.topic() == null) {
+            return;
+        }
+        if (opened.sessionPresent()) {
+            opened.subscribeBehindMessages(reader.filters(), this::fail);
+        } else {
+            opened.subscribe(reader.filters(), timeout);
+        }
     }
 
     private void drop(Connection opened) {

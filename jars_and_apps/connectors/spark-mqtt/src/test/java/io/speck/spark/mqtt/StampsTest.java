@@ -4,10 +4,13 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.speck.mqtt.Login;
+import io.speck.mqtt.MemoryJournal;
 import io.speck.mqtt.Mosquitto;
 import io.speck.mqtt.SinkSettings;
+import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.Topic;
 import io.speck.mqtt.Wire;
+import io.speck.mqtt.reader.MqttSource;
 import io.speck.mqtt.stamp.Stamp;
 import io.speck.mqtt.writer.MqttSink;
 import java.io.IOException;
@@ -17,7 +20,9 @@ import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
 import java.util.function.UnaryOperator;
+import java.util.stream.IntStream;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -197,5 +202,50 @@ class StampsTest {
             partitions.put(adaptive, stamps.values().stream().map(Stamp::partition).distinct().count());
         }
         assertEquals(Map.of(true, 1L, false, 4L), partitions);
+    }
+
+    /**
+     * A job was rewired to another topic, committed a batch there, and was put back: it goes on at the former topic
+     * with higher stamps. Its reader, which follows it to the other topic later, has not seen those of that batch.
+     */
+    @Test
+    void aReaderThatFollowsLaterGetsWhatWasWrittenBeforeTheWriterWasPutBack() throws Exception {
+        Map<String, UnaryOperator<Dataset<Row>>> forms = Map.of("derived", all -> all.select("value"),
+                "counted", all -> all.select("value").repartition(1));
+        for (Map.Entry<String, UnaryOperator<Dataset<Row>>> form : forms.entrySet()) {
+            String name = form.getKey();
+            for (String session : List.of("source-", "former-", "other-")) {
+                Topic.session(broker.url(), session + name, session + name);
+            }
+            forward(name, form.getValue(), "other-", 0);
+            forward(name, form.getValue(), "former-", INPUTS);
+            MemoryJournal journal = new MemoryJournal();
+            assertEquals(INPUTS, read(name, "former-", journal, 0));
+            assertEquals(INPUTS, read(name, "other-", journal, INPUTS));
+        }
+    }
+
+    private void forward(String name, UnaryOperator<Dataset<Row>> form, String sink, int from) throws Exception {
+        Topic.publish(broker.url(), "source-" + name,
+                IntStream.range(from, from + INPUTS).mapToObj(Integer::toString).toList());
+        form.apply(spark.readStream().format("mqtt").option("brokerUrl", broker.url())
+                        .option("topic", "source-" + name).option("clientId", "source-" + name)
+                        .option("quietTime", "500ms").load())
+                .writeStream().format("mqtt").option("brokerUrl", broker.url()).option("topic", sink + name)
+                .option("job", name).option("checkpointLocation", folder.resolve(name).toString())
+                .trigger(Trigger.AvailableNow()).start().awaitTermination();
+    }
+
+    /** Reads a topic from a position on, as a job whose state has the journal; returns the number of messages. */
+    private long read(String name, String topic, MemoryJournal journal, long start) throws Exception {
+        SourceSettings settings = new SourceSettings(Login.anonymous(broker.url()), topic + name, topic + name, 65535,
+                1 << 20, null, -1, false, Duration.ofSeconds(30));
+        try (MqttSource source = new MqttSource(settings, journal)) {
+            source.open(start, start);
+            long end = source.await(start + INPUTS, TimeUnit.SECONDS.toNanos(20));
+            source.close(start, end, 1);
+            source.commit(end);
+            return end - start;
+        }
     }
 }
