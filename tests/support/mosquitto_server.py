@@ -32,7 +32,9 @@ def _shipped() -> dict[str, str]:
     """The options of the configuration that SpecK ships, but for the broker's place."""
     lines = [line.split(None, 1) for line in _SHIPPED.read_text(encoding="utf-8").splitlines()]
     options = {line[0]: line[1].strip() for line in lines if len(line) > 1 and not line[0].startswith("#")}
-    return {name: value for name, value in options.items() if name not in ("listener", "persistence_location")}
+    return {
+        name: value for name, value in options.items() if name not in ("listener", "persistence_location")
+    }
 
 
 # As shipped, saved more often; a test overrides what it needs.

@@ -72,6 +72,10 @@ public final class Message {
         return stamp;
     }
 
+    public String key() {
+        return key;
+    }
+
     public byte[] payload() {
         return payload;
     }
