@@ -68,9 +68,8 @@ def _broker_away(trial: Trial) -> None:
 
 
 def _refuse_rest(trial: Trial) -> None:
-    trial.bed.rest.refuse(True)
-    time.sleep(20)
-    trial.bed.rest.refuse(False)
+    with trial.bed.rest.refused():
+        time.sleep(20)
 
 
 def _update(trial: Trial) -> None:
@@ -115,7 +114,7 @@ FAULTS: Mapping[str, Callable[[Trial], object]] = {
 
 @dataclass
 class Sampler:
-    """Samples the servers of a test bed in the background; each sample has figures by name, and ``at`` (s)."""
+    """Samples the servers of a test bed in the background; a sample has figures by name, and ``at`` (s)."""
 
     bed: Testbed
     samples: list[dict[str, float]] = field(default_factory=list)

@@ -22,6 +22,7 @@ from benchmarks.promises.rig import Account
 from benchmarks.promises.testbed import SMALL, Layout, Testbed, Trial
 from speck.errors import SpeckError
 
+_WAITING = 500  # messages that are sent while a reader is away
 _SHORT = 20.0  # s between two faults that come within a minute
 _FAILURES = (RuntimeError, TimeoutError, SpeckError, OSError)
 
@@ -98,12 +99,14 @@ def update_after_death(trial: Trial) -> None:
 
 
 def broker_away(seconds: float) -> Callable[[Trial], None]:
-    """SIGKILL of the site's broker, which is away for so long."""
+    """SIGKILL of the site's broker, which is away for so long, while messages wait there for a reader."""
 
     def harm(trial: Trial) -> None:
-        trial.bed.broker.kill()
-        time.sleep(seconds)
-        trial.bed.broker.start()
+        with trial.bed.flink.without_task_manager():
+            trial.await_sent(_WAITING)
+            trial.bed.broker.kill()
+            time.sleep(seconds)
+            trial.bed.broker.start()
 
     return harm
 
@@ -115,6 +118,11 @@ def cut_power(bed: Testbed, seconds: float) -> None:
     time.sleep(seconds)
     bed.broker.start()
     bed.flink.start()
+
+
+def power_cut(seconds: float) -> Callable[[Trial], None]:
+    """The site loses power, once."""
+    return lambda trial: cut_power(trial.bed, seconds)
 
 
 def power_twice(seconds: float) -> Callable[[Trial], None]:
@@ -156,19 +164,16 @@ def two_faults(trial: Trial) -> None:
 
 
 def half_reachable(trial: Trial) -> None:
-    """The engine's REST interface refuses while jobs and broker go on; they are moved off, and it is back."""
-    bed = trial.bed
+    """The engine's REST interface refuses while jobs and broker go on; they move off, and back; thrice."""
     here = trial.mixed.ends
-    with bed.far:
-        bed.rest.refuse(True)
-        try:
-            trial.apply(leave_behind=[here.flink], ends=replace(here, flink=bed.far.address))
+    with trial.bed.far as far:
+        for _ in range(3):
+            with trial.bed.rest.refused():
+                trial.apply(leave_behind=[here.flink], ends=replace(here, flink=far.address))
+                trial.await_outputs(100)
+            trial.await_outputs(300)
+            trial.apply(ends=here)
             trial.await_outputs(100)
-        finally:
-            bed.rest.refuse(False)
-        trial.await_outputs(300)
-        trial.apply(ends=here)
-        trial.await_outputs(100)
 
 
 # --- pauses

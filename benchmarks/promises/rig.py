@@ -99,6 +99,15 @@ class Link(Relay):
         self._refusing = refusing
         self.close_connections()
 
+    @contextmanager
+    def refused(self) -> Iterator[None]:
+        """While the block runs, all connections are closed at once."""
+        self.refuse(True)
+        try:
+            yield
+        finally:
+            self.refuse(False)
+
     def serve(self, connection: object) -> None:
         self._whole.wait()
         if self._refusing:
