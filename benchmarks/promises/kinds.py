@@ -100,15 +100,17 @@ def update_after_death(trial: Trial) -> None:
 
 def broker_away(seconds: float) -> Callable[[Trial], None]:
     """SIGKILL of the site's broker, which is away for so long, while messages wait there for a reader."""
+    return lambda trial: kill_broker(trial, seconds)
 
-    def harm(trial: Trial) -> None:
-        with trial.bed.flink.without_task_manager():
-            trial.await_sent(_WAITING)
-            trial.bed.broker.kill()
-            time.sleep(seconds)
-            trial.bed.broker.start()
 
-    return harm
+def kill_broker(trial: Trial, seconds: float = 0) -> None:
+    """The same: a TaskManager is killed before, and another started afterwards."""
+    bed = trial.bed
+    with bed.flink.without_task_manager():
+        trial.await_sent(_WAITING)
+        bed.broker.kill()
+        time.sleep(seconds)
+        bed.broker.start()
 
 
 def cut_power(bed: Testbed, seconds: float) -> None:
@@ -148,19 +150,11 @@ def power_and_rewire(seconds: float) -> Callable[[Trial], None]:
     return harm
 
 
-def broker_twice(trial: Trial) -> None:
-    """SIGKILL of the site's broker, twice within a minute."""
-    for _ in range(2):
-        trial.bed.broker.kill()
-        trial.bed.broker.start()
-        time.sleep(_SHORT)
-
-
 def two_faults(trial: Trial) -> None:
-    """A TaskManager is killed, and the site's broker in the midst of the recovery."""
-    trial.bed.flink.kill_task_manager()
-    time.sleep(2)
-    broker_twice(trial)
+    """A TaskManager and then the site's broker are killed, and both again within a minute."""
+    for _ in range(2):
+        kill_broker(trial)
+        time.sleep(_SHORT)
 
 
 def half_reachable(trial: Trial) -> None:
@@ -228,7 +222,7 @@ KINDS: Mapping[str, Kind] = {
     "update_put_back": Kind(update_put_back),
     "update_after_death": Kind(update_after_death),
     "two_workers": Kind(two_faults, Layout(workers=2, parallelism=2)),
-    "two_executors": Kind(broker_twice, Layout(executors=2)),
+    "two_executors": Kind(two_faults, Layout(executors=2)),
     "broker_away_45s": Kind(broker_away(45)),
     "broker_away_180s": Kind(broker_away(180)),
     "power_twice": Kind(power_twice(50)),
