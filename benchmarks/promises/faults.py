@@ -255,8 +255,8 @@ def far_states(server: FlinkServer) -> set[str]:
     return {each["state"] for each in answer.json()["jobs"]}
 
 
-def measure(names: Sequence[str], rounds: int, messages: int) -> dict[str, Result]:
-    """The results of some faults, each summed over the rounds."""
+def measure(names: Sequence[str], rounds: int, messages: int, share: float = 1.0) -> dict[str, Result]:
+    """The results of some faults, each summed over the rounds; ``share``: see :func:`.kinds.kinds`."""
     totals: dict[str, Result] = {}
     of_rig = [name for name in names if name not in KINDS]
     with tempfile.TemporaryDirectory(prefix="speck-faults-") as directory, ExitStack() as stack:
@@ -268,7 +268,7 @@ def measure(names: Sequence[str], rounds: int, messages: int) -> dict[str, Resul
     for number in range(rounds):
         for name in names:
             if name in KINDS:
-                _note(totals, f"round {number + 1}", name, measure_kind(name, messages))
+                _note(totals, f"round {number + 1}", name, measure_kind(name, messages, share))
     return totals
 
 
@@ -303,9 +303,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--messages", type=int, default=10_000, help="of each trial")
     parser.add_argument("--fault", action="append", choices=ALL, help="only this one (may be repeated)")
+    parser.add_argument("--share", type=float, default=1.0, help="of the seconds of the longer kinds")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
-    results = measure(options.fault or ALL, options.rounds, options.messages)
+    results = measure(options.fault or ALL, options.rounds, options.messages, options.share)
     found = figures(results)
     if options.json:
         print(json.dumps(found | {"faults": {name: each.to_dict() for name, each in results.items()}}))

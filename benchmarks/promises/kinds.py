@@ -24,7 +24,6 @@ from speck.errors import SpeckError
 
 _WAITING = 500  # messages that are sent while a reader is away
 _SHORT = 20.0  # s between two faults that come within a minute
-_FAILURES = (RuntimeError, TimeoutError, SpeckError, OSError)
 
 
 @dataclass(frozen=True)
@@ -122,11 +121,6 @@ def cut_power(bed: Testbed, seconds: float) -> None:
     bed.flink.start()
 
 
-def power_cut(seconds: float) -> Callable[[Trial], None]:
-    """The site loses power, once."""
-    return lambda trial: cut_power(trial.bed, seconds)
-
-
 def power_twice(seconds: float) -> Callable[[Trial], None]:
     """The site loses power, comes back, and loses it again within a minute."""
 
@@ -159,15 +153,14 @@ def two_faults(trial: Trial) -> None:
 
 def half_reachable(trial: Trial) -> None:
     """The engine's REST interface refuses while jobs and broker go on; they move off, and back; thrice."""
-    here = trial.mixed.ends
-    with trial.bed.far as far:
-        for _ in range(3):
-            with trial.bed.rest.refused():
-                trial.apply(leave_behind=[here.flink], ends=replace(here, flink=far.address))
-                trial.await_outputs(100)
-            trial.await_outputs(300)
-            trial.apply(ends=here)
+    here, far = trial.mixed.ends, trial.bed.far_site()
+    for _ in range(3):
+        with trial.bed.rest.refused():
+            trial.apply(leave_behind=[here.flink], ends=replace(here, flink=far))
             trial.await_outputs(100)
+        trial.await_outputs(300)
+        trial.apply(ends=here)
+        trial.await_outputs(100)
 
 
 # --- pauses
@@ -217,51 +210,63 @@ def broker(bed: Testbed) -> Sequence[int]:
     return [bed.broker.pid]
 
 
-KINDS: Mapping[str, Kind] = {
-    "update": Kind(update),
-    "update_put_back": Kind(update_put_back),
-    "update_after_death": Kind(update_after_death),
-    "two_workers": Kind(two_faults, Layout(workers=2, parallelism=2)),
-    "two_executors": Kind(two_faults, Layout(executors=2)),
-    "broker_away_45s": Kind(broker_away(45)),
-    "broker_away_180s": Kind(broker_away(180)),
-    "power_twice": Kind(power_twice(50)),
-    "power_and_rewire": Kind(power_and_rewire(50)),
-    "half_reachable": Kind(half_reachable),
-    "flink_paused": Kind(paused(flink_processes, 5, 60)),
-    "workers_paused": Kind(paused(task_managers, 5, 60)),
-    "spark_paused": Kind(paused(spark, 5, 60)),
-    "broker_paused": Kind(paused(broker, 5, 60)),
-}
+def kinds(share: float = 1.0) -> Mapping[str, Kind]:
+    """All kinds by name; ``share`` is that of the seconds for which something is away or paused."""
+    blink, minute, cut = 5 * share, 60 * share, 50 * share
+    return {
+        "update": Kind(update),
+        "update_put_back": Kind(update_put_back),
+        "update_after_death": Kind(update_after_death),
+        "two_workers": Kind(two_faults, Layout(workers=2, parallelism=2)),
+        "two_executors": Kind(two_faults, Layout(executors=2)),
+        "broker_away_45s": Kind(broker_away(45 * share)),
+        "broker_away_180s": Kind(broker_away(180 * share)),
+        "power_twice": Kind(power_twice(cut)),
+        "power_and_rewire": Kind(power_and_rewire(cut)),
+        "half_reachable": Kind(half_reachable),
+        "flink_paused": Kind(paused(flink_processes, blink, minute)),
+        "workers_paused": Kind(paused(task_managers, blink, minute)),
+        "spark_paused": Kind(paused(spark, blink, minute)),
+        "broker_paused": Kind(paused(broker, blink, minute)),
+    }
+
+
+KINDS = kinds()
 
 
 def run(bed: Testbed, kind: Kind, messages: int, rate: float) -> Result:
     """Do one kind of harm under load: half of the messages are sent before, and as many afterwards."""
-    error = ""
-    with bed.trial() as trial:
+    found, errors = Account(0, 0, 0), []
+    with _noted(errors), bed.trial() as trial:
         trial.send(rate)
         trial.await_outputs()
         trial.await_sent(messages // 2)
-        try:
+        with _noted(errors):
             kind.harm(trial)
-        except _FAILURES as failure:
-            error = f"{type(failure).__name__}: {failure}"
         trial.await_sent(messages // 2)
         found = trial.final_account()
         if found.lost:
-            error = error or _unhealthy(trial)
-    return Result(found, error, kind.admitted)
+            errors += _unhealthy(trial)
+    return Result(found, "; ".join(errors), kind.admitted)
 
 
-def _unhealthy(trial: Trial) -> str:
-    """The jobs that do not run, if there are any."""
-    states = {job: state for job, state in trial.states().items() if state != "running"}
-    return f"not running: {states}" if states else ""
+@contextmanager
+def _noted(errors: list[str]) -> Iterator[None]:
+    """Note an error in the list, and go on behind the block."""
+    try:
+        yield
+    except (RuntimeError, TimeoutError, SpeckError, OSError) as error:
+        errors.append(f"{type(error).__name__}: {error}")
 
 
-def measure(name: str, messages: int, rate: float = 200.0) -> Result:
+def _unhealthy(trial: Trial) -> Iterator[str]:
+    """The jobs that do not run."""
+    return (f"{job} is {state}" for job, state in trial.states().items() if state != "running")
+
+
+def measure(name: str, messages: int, share: float = 1.0, rate: float = 200.0) -> Result:
     """Do one kind of harm to a test bed of its own."""
-    kind = KINDS[name]
+    kind = kinds(share)[name]
     with (
         tempfile.TemporaryDirectory(prefix="speck-kind-") as directory,
         Testbed(Path(directory), kind.layout) as bed,

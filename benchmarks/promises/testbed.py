@@ -133,9 +133,7 @@ class Testbed:
         self.broker = ShippedBroker(directory / "broker")
         self.spark = SparkServer(directory / "spark")
         self.flink = SmallFlink(directory / "flink", layout.workers, directory / "states")
-        self.far = SmallFlink(
-            directory / "far", 1, directory / "states"
-        )  # started by the trial that needs it
+        self.far = SmallFlink(directory / "far", 1, directory / "states")
         self.standalone = LooseCluster(directory / "standalone")
         self.rest = Link(self.flink.ports[0])
         self.served: Served | None = None
@@ -179,6 +177,11 @@ class Testbed:
         """End it by SIGKILL."""
         if self.served is not None:
             self.served.kill()
+
+    def far_site(self) -> str:
+        """The address of another Flink cluster that sees the same states; starts it."""
+        self._stack.enter_context(self.far)
+        return self.far.address
 
     @contextmanager
     def trial(self, first: Form = A) -> Iterator[Trial]:

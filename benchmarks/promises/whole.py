@@ -30,7 +30,9 @@ _SECTIONS: Mapping[str, _Section] = {
     "kills": _Section("benchmarks.promises kills", ("--every", "30", "--random", "5")),
     "lost": _Section("benchmarks.promises lost", ("--rounds", "3", "--chance", "0.05")),
     "moves": _Section("benchmarks.promises moves", ("--rounds", "2", "--floor-rounds", "3")),
-    "faults": _Section("benchmarks.promises faults", ("--rounds", "1", "--messages", "1500")),
+    "faults": _Section(
+        "benchmarks.promises faults", ("--rounds", "1", "--messages", "1500", "--share", "0.2")
+    ),
     "reconcile": _Section("benchmarks.reconcile", ("--rounds", "1", "--deaths", "4")),
 }
 
