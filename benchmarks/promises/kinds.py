@@ -236,7 +236,8 @@ KINDS = kinds()
 
 def run(bed: Testbed, kind: Kind, messages: int, rate: float) -> Result:
     """Do one kind of harm under load: half of the messages are sent before, and as many afterwards."""
-    found, errors = Account(0, 0, 0), []
+    found = Account(0, 0, 0)
+    errors: list[str] = []
     with _noted(errors), bed.trial() as trial:
         trial.send(rate)
         trial.await_outputs()
