@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import threading
 import uuid
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -47,6 +48,11 @@ def drain_topic(session: str) -> str:
 def drained_topic(session: str) -> str:
     """The topic to which a reader publishes each marker once all messages before it are processed."""
     return f"speck/drained/{session}"
+
+
+def writers_topic(session: str) -> str:
+    """The topic of the retained list of the jobs whose stamps a session's reader believes."""
+    return f"speck/writers/{session}"
 
 
 def probe_topic() -> str:
@@ -123,12 +129,18 @@ class MqttBroker:
             # A clean start without expiry deletes the session and its messages.  The fence is deleted last:
             # until then it keeps an older copy of the job out.
             connection.publish(note_topic(session), b"", retain=True)
+            with suppress(Rejected):  # by access control: then there is none
+                connection.publish(writers_topic(session), b"", retain=True)
             connection.publish(fence_topic(session), b"", retain=True)
 
     def fence(self, session: str, attempt: int) -> None:
         """See :meth:`speck.binder.BrokerBinder.fence`; a fence that names a newer attempt stays."""
         with self._lock(session):
             self._cache.run(lambda control: _raise_fence(control, session, attempt))
+
+    def name_writers(self, session: str, writers: Sequence[str]) -> None:
+        """See :meth:`speck.binder.NamesWriters.name_writers`; the list comes through the session."""
+        self._cache.run(lambda control: _write(control, writers_topic(session), {"writers": list(writers)}))
 
     def drained(self, session: str, marker: str, seconds: float) -> bool | None:
         """See :meth:`speck.binder.BrokerBinder.drained`.
@@ -152,7 +164,8 @@ class MqttBroker:
             connection.round_trip(echo)
             connection.unsubscribe(echo)
             topics = [message.topic for message in connection.received]
-            return min(MOST_COUNTED, sum(not topic.startswith(drain_topic("")) for topic in topics))
+            ours = (drain_topic(""), writers_topic(""))
+            return min(MOST_COUNTED, sum(not topic.startswith(ours) for topic in topics))
 
     def stored(self) -> int | None:
         """The messages in Mosquitto's store, retained ones included, as it publishes them every 10 s.
@@ -194,6 +207,8 @@ class MqttBroker:
         with self._session(session) as connection:
             _reject_short_expiry(connection)
             connection.subscribe(topic)
+            with suppress(Rejected):  # by access control: its reader then believes all stamps
+                connection.subscribe(writers_topic(session))
             for other in others:
                 connection.unsubscribe(other)
 

@@ -134,7 +134,7 @@ class TestBrokerDouble(BrokerContract):
     @contextmanager
     def troubled(self, trouble: Trouble) -> Iterator[BrokerBinder]:
         world = World()
-        for method in inspect.getmembers(BrokerBinder, inspect.isfunction):
+        for method in inspect.getmembers(InMemoryBroker, inspect.isfunction):
             error = OutcomeUnknown(f"{TROUBLED} is {trouble.value}", address=TROUBLED)
             world.fail(method[0], error, address=TROUBLED, times=None)
         yield InMemoryBroker(world, TROUBLED)
@@ -142,6 +142,10 @@ class TestBrokerDouble(BrokerContract):
     def fenced_attempt(self, broker: BrokerBinder, session: str) -> int | None:
         assert isinstance(broker, InMemoryBroker)
         return broker.world.broker(BROKER).fences.get(session)
+
+    def named_writers(self, broker: BrokerBinder, session: str) -> list[str] | None:
+        assert isinstance(broker, InMemoryBroker)
+        return broker.world.broker(BROKER).writers.get(session)
 
 
 def test_two_copies_and_a_missing_session_are_violations() -> None:

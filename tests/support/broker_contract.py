@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from speck.binder import BrokerBinder
+from speck.binder import BrokerBinder, NamesWriters
 from speck.errors import BinderError, OutcomeUnknown, Unreachable
 from tests.support.wire_trouble import Trouble
 
@@ -34,6 +34,7 @@ EVERY_CALL = pytest.mark.parametrize(
         lambda broker: broker.warnings(),
         lambda broker: broker.drained(SESSION, "marker", 0.1),
         lambda broker: broker.waiting(SESSION),
+        lambda broker: name_writers(broker, "a"),
     ],
     ids=[
         "check",
@@ -44,8 +45,15 @@ EVERY_CALL = pytest.mark.parametrize(
         "warnings",
         "drained",
         "waiting",
+        "name_writers",
     ],
 )
+
+
+def name_writers(broker: BrokerBinder, *writers: str) -> None:
+    """Name the writers of the contract's session, as every binder of a broker with stamps can."""
+    assert isinstance(broker, NamesWriters)
+    broker.name_writers(SESSION, writers)
 
 
 def assert_useless(broker: BrokerBinder, call: Call, *errors: type[BinderError]) -> None:
@@ -63,6 +71,10 @@ class BrokerContract(ABC):
     @abstractmethod
     def fenced_attempt(self, broker: BrokerBinder, session: str) -> int | None:
         """The attempt that the session's fence names, seen past the binder; ``None`` without a fence."""
+
+    @abstractmethod
+    def named_writers(self, broker: BrokerBinder, session: str) -> list[str] | None:
+        """The writers whose stamps the session's reader believes, seen past the binder; ``None``: of all."""
 
     @abstractmethod
     def troubled(self, trouble: Trouble) -> AbstractContextManager[BrokerBinder]:
@@ -111,6 +123,17 @@ class BrokerContract(ABC):
         broker.fence(SESSION, 3)
         broker.delete_session(SESSION)
         assert self.fenced_attempt(broker, SESSION) is None
+
+    def test_writers_are_replaced_and_go_with_the_session(self, broker: BrokerBinder) -> None:
+        broker.ensure_session(SESSION, "contract/in")
+        assert self.named_writers(broker, SESSION) is None
+        name_writers(broker, "b", "a")
+        assert self.named_writers(broker, SESSION) == ["b", "a"]
+        name_writers(broker)
+        assert self.named_writers(broker, SESSION) == []
+        assert broker.waiting(SESSION) == 0
+        broker.delete_session(SESSION)
+        assert self.named_writers(broker, SESSION) is None
 
     def test_nothing_waits_in_a_new_session_and_in_none(self, broker: BrokerBinder) -> None:
         assert broker.waiting(SESSION) == 0
