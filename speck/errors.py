@@ -19,6 +19,7 @@
     │   │   └── SecretUnavailable  a secret is not set or cannot be read
     │   ├── OutcomeUnknown         connected, no answer in time
     │   ├── Rejected               answered with a refusal (the job's own code may be why)
+    │   │   └── SessionOfAnother   a session at a broker belongs to another SpecK
     │   ├── NoCapacity             no capacity for the job
     │   └── DrainTimeout           a job did not drain its input before the deadline
     ├── LocalError                 an engine or broker of this machine could not be started or stopped
@@ -139,6 +140,10 @@ class OutcomeUnknown(BinderError):
 
 class Rejected(BinderError):
     """The engine or broker refused the request; the job's own code may be why."""
+
+
+class SessionOfAnother(Rejected):
+    """A session at a broker belongs to another SpecK; nothing was changed there."""
 
 
 class NoCapacity(BinderError):

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.sessions import OWNER
+
 pytest_plugins = [
     "tests.support.chromium",
     "tests.support.mosquitto_server",
@@ -18,6 +20,12 @@ pytest_plugins = [
     "tests.support.dashboards",
     "tests.support.tiers",
 ]
+
+
+@pytest.fixture
+def known_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each new store the identity :data:`OWNER`, which the names of its sessions contain."""
+    monkeypatch.setattr("speck.store.store.new_identity", lambda: OWNER)
 
 
 @pytest.fixture(autouse=True)

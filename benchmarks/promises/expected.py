@@ -11,8 +11,9 @@ from benchmarks.promises.sites import Place
 from benchmarks.promises.witness import BrokerState
 
 _OWN = "speck/"  # topics of SpecK's own: notes, fences, markers
-# What writers and readers leave for a broker that forgets; it goes by itself after some minutes.
-_PASSING = ("speck/sink/", "speck/again/")
+# What writers and readers leave for a broker that forgets, and the tombstones of deleted sessions in place of
+# their fences; they go by themselves.
+_PASSING = ("speck/sink/", "speck/again/", "speck/fence/")
 
 
 def faults(places: Mapping[str, Place], jobs: Sequence[Form], store: Path) -> list[str]:
@@ -54,7 +55,11 @@ def _broker_faults(site: str, state: BrokerState, desired: Mapping[str, str]) ->
         if name.startswith("speck-")
     }
     sessions = {
-        job: [name for name in ours if name == f"speck-{job}" or name.startswith(f"speck-{job}.")]
+        job: [
+            name
+            for name in ours
+            if name == f"speck-{job}" or name.startswith((f"speck-{job}.", f"speck-{job}:"))
+        ]
         for job in desired
     }
     for job, topic in desired.items():

@@ -1,13 +1,13 @@
-"""The MQTT 5 broker as SpecK uses it: a persistent session for each job, and its fence.
+"""The MQTT 5 broker as SpecK uses it: a persistent session for each job, its owner, and its fence.
 
 MQTT has no query for the subscriptions of a session.  So a retained note beside the session
 (``speck/session/<session>``) lists every filter that the session may hold: it is extended before a
 subscription is added and shortened after one was removed, and so is correct whenever this process ends.
+It also names the session's owner, and no call touches a session of another (:mod:`binders.mqtt.records`).
 """
 
 from __future__ import annotations
 
-import json
 import threading
 import uuid
 from collections.abc import Sequence
@@ -18,26 +18,32 @@ from binders.mqtt.address import BrokerAddress
 from binders.mqtt.connection import FOREVER, TIMEOUT, Connection
 from binders.mqtt.connection_cache import ConnectionCache
 from binders.mqtt.limits import probe_warnings, reject_unfit, stated_limits, stated_warnings
-from speck.binder import MOST_COUNTED
+from binders.mqtt.records import (
+    SessionRecords,
+    foreign_sessions,
+    note_topic,
+    write_fence,
+    write_note,
+    write_tombstone,
+    write_writers,
+)
+from speck.binder import MOST_COUNTED, ForeignSession
 from speck.core.inventory import Inventory, Login
-from speck.core.job import fence_topic
 from speck.core.runtime import Checkup
 from speck.errors import Fault, InvalidInput, Rejected
 
 # Locks for sessions, shared by hash: two connections for one session at once would take it over in turn.
 _STRIPES = 32
 
-_STORED_TOPIC = "$SYS/broker/store/messages/count"  # Mosquitto's own
+# Mosquitto's own counters: of messages and bytes of payloads in its store, and of messages that it dropped.
+_STORED_TOPIC = "$SYS/broker/store/messages/count"
+_STORED_BYTES_TOPIC = "$SYS/broker/store/messages/bytes"
+_DROPPED_TOPIC = "$SYS/broker/publish/messages/dropped"
 # Where Mosquitto, EMQX and others publish their version; not standardized.
 VERSION_TOPIC = "$SYS/broker/version"
 
 # Bytes; MQTT 5, 1.5.4: the length field of a string has two bytes.
 _MAX_TOPIC = 65535
-
-
-def note_topic(session: str) -> str:
-    """The topic of the retained note with the filters that a session may be subscribed to."""
-    return f"speck/session/{session}"
 
 
 def drain_topic(session: str) -> str:
@@ -75,6 +81,7 @@ class MqttBroker:
         self._address = BrokerAddress.parse(address)
         self._inventory = inventory
         self._timeout = timeout
+        self._owner = ""
         self._cache = ConnectionCache(self._control)
         self._locks = [threading.Lock() for _ in range(_STRIPES)]
         self._warnings: list[str] | None = None
@@ -84,6 +91,10 @@ class MqttBroker:
     def address(self) -> str:
         """The broker's address, as written."""
         return self._address.text
+
+    def take_owner(self, owner: str) -> None:
+        """See :meth:`speck.binder.OwnsSessions.take_owner`."""
+        self._owner = owner
 
     def check(self) -> None:
         """See :meth:`speck.binder.BrokerBinder.check`."""
@@ -110,10 +121,26 @@ class MqttBroker:
         """See :meth:`speck.binder.BrokerBinder.ensure_session`."""
         _check_filter(topic)
         with self._lock(session):
-            others = self._cache.run(lambda control: _add_to_note(control, session, topic))
+            others = self._cache.run(lambda control: self._add_to_note(control, session, topic))
             self._subscribe(session, topic, others)
             if others:
-                self._cache.run(lambda control: _write(control, note_topic(session), {"topics": [topic]}))
+                self._cache.run(lambda control: write_note(control, session, [topic], self._owner))
+
+    def claim_session(self, session: str) -> None:
+        """See :meth:`speck.binder.OwnsSessions.claim_session`."""
+        with self._lock(session):
+            self._cache.run(lambda control: self._claim(control, session))
+
+    def fenced(self, session: str) -> int:
+        """See :meth:`speck.binder.OwnsSessions.fenced`."""
+        return max(0, self._cache.run(lambda control: self._own_records(control, session)).fenced)
+
+    def foreign_sessions(self) -> list[ForeignSession]:
+        """See :meth:`speck.binder.OwnsSessions.foreign_sessions`."""
+        if not self._owner:
+            return []
+        with self._control() as control:
+            return foreign_sessions(control, self._owner, probe_topic())
 
     def session_exists(self, session: str) -> bool:
         """See :meth:`speck.binder.BrokerBinder.session_exists`."""
@@ -124,23 +151,27 @@ class MqttBroker:
             return exists
 
     def delete_session(self, session: str) -> None:
-        """See :meth:`speck.binder.BrokerBinder.delete_session`."""
-        with self._lock(session), self._connection(session) as connection:
-            # A clean start without expiry deletes the session and its messages.  The fence is deleted last:
-            # until then it keeps an older copy of the job out.
-            connection.publish(note_topic(session), b"", retain=True)
-            with suppress(Rejected):  # by access control: then there is none
-                connection.publish(writers_topic(session), b"", retain=True)
-            connection.publish(fence_topic(session), b"", retain=True)
+        """See :meth:`speck.binder.BrokerBinder.delete_session`.
+
+        A tombstone takes the place of the fence before the session goes: a copy of the job that comes back
+        reads it, and does not make the session anew.
+        """
+        with self._lock(session):
+            self._cache.run(lambda control: self._bury(control, session))
+            # A clean start without expiry deletes the session and its messages.
+            with self._connection(session) as connection:
+                connection.publish(note_topic(session), b"", retain=True)
+                with suppress(Rejected):  # by access control: then there is none
+                    connection.publish(writers_topic(session), b"", retain=True)
 
     def fence(self, session: str, attempt: int) -> None:
         """See :meth:`speck.binder.BrokerBinder.fence`; a fence that names a newer attempt stays."""
         with self._lock(session):
-            self._cache.run(lambda control: _raise_fence(control, session, attempt))
+            self._cache.run(lambda control: self._raise_fence(control, session, attempt))
 
     def name_writers(self, session: str, writers: Sequence[str]) -> None:
         """See :meth:`speck.binder.NamesWriters.name_writers`; the list comes through the session."""
-        self._cache.run(lambda control: _write(control, writers_topic(session), {"writers": list(writers)}))
+        self._cache.run(lambda control: write_writers(control, writers_topic(session), writers))
 
     def drained(self, session: str, marker: str, seconds: float) -> bool | None:
         """See :meth:`speck.binder.BrokerBinder.drained`.
@@ -156,6 +187,7 @@ class MqttBroker:
     def waiting(self, session: str) -> int:
         """See :meth:`speck.binder.BrokerBinder.waiting`; counts up to :data:`MOST_COUNTED`."""
         echo = probe_topic()
+        self._cache.run(lambda control: self._own_records(control, session))
         with self._lock(session), self._session(session, MOST_COUNTED + 1) as connection:
             if not connection.session_present:
                 connection.disconnect(0)
@@ -173,11 +205,15 @@ class MqttBroker:
         A message that is queued for several sessions counts once.  ``None`` for other brokers, and for one
         that denies access to ``$SYS``.
         """
-        try:
-            count = self._cache.run(lambda control: control.retained(_STORED_TOPIC, probe_topic()))
-        except Rejected:
-            return None
-        return int(count) if count is not None and count.isdigit() else None
+        return self._counter(_STORED_TOPIC)
+
+    def stored_bytes(self) -> int | None:
+        """The payloads in Mosquitto's store in bytes; otherwise as :meth:`stored`."""
+        return self._counter(_STORED_BYTES_TOPIC)
+
+    def dropped(self) -> int | None:
+        """See :meth:`speck.binder.CountsDropped.dropped`; Mosquitto counts from its start."""
+        return self._counter(_DROPPED_TOPIC)
 
     def close(self) -> None:
         """Drop the cached warnings and close the cached connections."""
@@ -186,6 +222,13 @@ class MqttBroker:
         self._cache.close()
 
     # --- internals ---------------------------------------------------------------------------------
+
+    def _counter(self, topic: str) -> int | None:
+        try:
+            count = self._cache.run(lambda control: control.retained(topic, probe_topic()))
+        except Rejected:
+            return None
+        return int(count) if count is not None and count.isdigit() else None
 
     def _login(self) -> Login:
         return self._inventory.broker_login(self._address.text)
@@ -212,6 +255,39 @@ class MqttBroker:
             for other in others:
                 connection.unsubscribe(other)
 
+    def _own_records(self, control: Connection, session: str) -> SessionRecords:
+        """The records of a session; raises :class:`SessionOfAnother` for that of another owner."""
+        records = SessionRecords.read(control, session, probe_topic())
+        records.reject_foreign(self._owner, self.address)
+        return records
+
+    def _add_to_note(self, control: Connection, session: str, topic: str) -> list[str]:
+        """Add a filter to a session's note; return the other filters in it."""
+        reject_unfit(control)
+        records = self._own_records(control, session)
+        noted = records.filters
+        if topic not in noted or not self._is_named(records):
+            write_note(control, session, {*noted, topic}, self._owner)
+        return [each for each in noted if each != topic]
+
+    def _claim(self, control: Connection, session: str) -> None:
+        records = self._own_records(control, session)
+        if records.note and not self._is_named(records):
+            write_note(control, session, records.filters, self._owner)
+
+    def _is_named(self, records: SessionRecords) -> bool:
+        """True if the note names the owner, where there is one to name."""
+        return records.note.get("owner", "") == self._owner or not self._owner
+
+    def _bury(self, control: Connection, session: str) -> None:
+        write_tombstone(control, self._own_records(control, session), self._owner)
+
+    def _raise_fence(self, control: Connection, session: str, attempt: int) -> None:
+        reject_unfit(control)
+        records = self._own_records(control, session)
+        if records.deleted or records.fenced < attempt:
+            write_fence(control, session, max(records.fenced, attempt), self._owner)
+
     def _find_warnings(self) -> list[str]:
         stated = self._cache.run(lambda control: stated_warnings(control.limits), fresh=True)
         return stated + probe_warnings(self._address, self._login(), probe_topic(), self._timeout)
@@ -223,44 +299,6 @@ def _checkup(control: Connection) -> Checkup:
         payload = control.retained(VERSION_TOPIC, probe_topic())
     version = payload.decode(errors="replace") if payload else "MQTT 5"
     return Checkup(version=version, limits=stated_limits(control.limits))
-
-
-def _add_to_note(control: Connection, session: str, topic: str) -> list[str]:
-    """Add a filter to a session's note; return the other filters in it."""
-    reject_unfit(control)
-    noted = _noted_filters(_retained(control, note_topic(session)))
-    if topic not in noted:
-        _write(control, note_topic(session), {"topics": sorted({*noted, topic})})
-    return [each for each in noted if each != topic]
-
-
-def _raise_fence(control: Connection, session: str, attempt: int) -> None:
-    reject_unfit(control)
-    if _number(_retained(control, fence_topic(session)).get("attempt")) < attempt:
-        _write(control, fence_topic(session), {"attempt": attempt})
-
-
-def _retained(control: Connection, topic: str) -> dict[str, Any]:
-    """The JSON object retained on a topic; empty if there is none, or other content."""
-    payload = control.retained(topic, probe_topic())
-    try:
-        content = json.loads(payload) if payload is not None else {}
-    except (ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
-def _write(control: Connection, topic: str, content: dict[str, Any]) -> None:
-    control.publish(topic, json.dumps(content).encode(), retain=True)
-
-
-def _noted_filters(note: dict[str, Any]) -> list[str]:
-    topics = note.get("topics")
-    return [each for each in topics if isinstance(each, str)] if isinstance(topics, list) else []
-
-
-def _number(value: object) -> int:
-    return value if isinstance(value, int) else -1
 
 
 def _reject_short_expiry(connection: Connection) -> None:

@@ -11,7 +11,7 @@ import socket
 import ssl
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from types import TracebackType
 from typing import Any
 
@@ -104,29 +104,37 @@ class Connection:
             self._raise_if_failed(code, f"the end of the subscription to {topic!r}")
 
     def retained(self, topic: str, echo: str) -> bytes | None:
-        """Return the retained message of a topic.  ``echo`` is a topic of our own, as for :meth:`round_trip`.
+        """Return the retained message of a topic, as :meth:`retained_all`."""
+        (found,) = self.retained_all([topic], echo)
+        return found
+
+    def retained_all(self, topics: Collection[str], echo: str) -> list[bytes | None]:
+        """Return the retained message of each topic; ``echo``: a topic of our own, as for :meth:`round_trip`.
 
         The subscriptions and the echo message, which arrives after the retained message, are sent at once.
         The echo has QoS 1, which a broker rejects with a reason; at QoS 0 it closes the connection.
         """
         options = SubscribeOptions(qos=1, retainHandling=SubscribeOptions.RETAIN_SEND_ON_SUBSCRIBE)
-        with self._translated(f"subscription to {topic!r}"):
-            result, message_id = self._client.subscribe([(topic, options), (echo, SubscribeOptions(qos=0))])
+        what = f"subscription to {', '.join(map(repr, topics))}"
+        filters = [*((topic, options) for topic in topics), (echo, SubscribeOptions(qos=0))]
+        with self._translated(what):
+            result, message_id = self._client.subscribe(filters)
             self._checked(result)
             assert message_id is not None  # noqa: S101 - given with every success
             sent = self._client.publish(echo, b"", qos=1)
             self._checked(sent.rc)
         for code in self._answer("SUBACK", message_id):
-            self._raise_if_failed(code, f"the subscription to {topic!r}")
+            self._raise_if_failed(code, f"the {what}")
         for code in self._answer("PUBACK", sent.mid):
             self._raise_if_failed(code, f"a message to {echo!r}")
         self._await(lambda: any(message.topic == echo for message in self.received), "a retained message")
-        found = [message for message in self.received if message.topic == topic]
+        found = [message for message in self.received if message.topic in topics]
         for message in found:
             self.acknowledge(message)
-        self.received = deque(message for message in self.received if message.topic not in (topic, echo))
-        self._unsubscribe_async(topic, echo)
-        return bytes(found[-1].payload) if found else None
+        self.received = deque(message for message in self.received if message.topic not in (*topics, echo))
+        self._unsubscribe_async(*topics, echo)
+        payloads = {message.topic: bytes(message.payload) for message in found}
+        return [payloads.get(topic) for topic in topics]
 
     def _unsubscribe_async(self, *topics: str) -> None:
         """End subscriptions without waiting for the answer, which is dropped on arrival."""
@@ -135,13 +143,14 @@ class Connection:
             self._checked(result)
         self._answers = {key: codes for key, codes in self._answers.items() if key[0] != "UNSUBACK"}
 
-    def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> bool:
+    def publish(self, topic: str, payload: bytes, *, retain: bool = False, expiry: int = 0) -> bool:
         """Publish one message with QoS 1 and wait for the broker's acknowledgement.
 
         False if the broker reports that the topic has no subscriber (MQTT 5, 3.4.2.1), which is optional.
+        ``expiry`` is the time (s) after which the broker drops a retained message (0: never).
         """
         with self._translated(f"message to {topic!r}"):
-            sent = self._client.publish(topic, payload, qos=1, retain=retain)
+            sent = self._client.publish(topic, payload, 1, retain, _expiring(expiry))
             self._checked(sent.rc)
         (code,) = self._answer("PUBACK", sent.mid)
         self._raise_if_failed(code, f"a message to {topic!r}")
@@ -395,6 +404,14 @@ def _error_text(error: BaseException) -> str:
 
 def _result_text(result: MQTTErrorCode) -> str:
     return result.name.removeprefix("MQTT_ERR_").replace("_", " ").lower()
+
+
+def _expiring(seconds: int) -> Properties | None:
+    if not seconds:
+        return None
+    properties = _properties(PacketTypes.PUBLISH)
+    properties.MessageExpiryInterval = seconds
+    return properties
 
 
 def _properties(packet: int) -> Properties:

@@ -25,14 +25,14 @@ from speck.apply.job_state import (
 from speck.apply.sessions import session_for
 from speck.apply.stamps import next_stamps
 from speck.apply.state_transfer import StateTransfer, TransferPlan, at
-from speck.binder import DisposableState, ProgressAware
+from speck.binder import DisposableState, OwnsSessions, ProgressAware
 from speck.binder.retry import TRIES, with_retries
 from speck.core.job import Job, form_fingerprint
 from speck.core.lifecycle import AttemptPhase, EventKind
 from speck.core.runtime import Attempt, Handle, State
 from speck.errors import BinderError, OutcomeUnknown, Unreachable
 from speck.logs import about
-from speck.store import AttemptRecord, JobRecord
+from speck.store import AttemptRecord, JobRecord, SessionRecord
 
 
 @dataclass(frozen=True)
@@ -70,13 +70,13 @@ class Attempts:
         """Start a new attempt at a job in the form that this revision has."""
         state = self._transferred_state(job)
         record = self.context.record(job.job_name)
-        session, _ = session_for(job, record, revision)
+        session, _ = session_for(job, record, self.context.store.identity, revision)
         lineage = _lineage(job, record, state)
         stamps = next_stamps(job, record, continues=state is not None or bool(lineage))
         attempt = Attempt(
             id=self.mint(),
             job_name=job.job_name,
-            number=record.attempts + 1,
+            number=self._next_number(record, session),
             session=session.name,
             state=state,
             lineage=lineage,
@@ -89,6 +89,18 @@ class Attempts:
         except Unreachable:
             self.context.note(job.job_name, AttemptDiscarded(attempt))  # its engine was never asked
             raise
+
+    def _next_number(self, record: JobRecord, session: SessionRecord) -> int:
+        """The number of the next attempt, above all that have read through its session.
+
+        The fence names others than the store if a session of this name was deleted before, or if the store
+        is an older one: copies of those attempts must not keep the new one out.
+        """
+        broker, number = self.context.pool.broker(session.broker), record.attempts + 1
+        if not isinstance(broker, OwnsSessions):
+            return number
+        fenced = with_retries(partial(broker.fenced, session.name))
+        return number if fenced <= number else fenced + 1
 
     def submit(self, job: Job, attempt: Attempt) -> None:
         """Submit an attempt that is in the store to its engine.

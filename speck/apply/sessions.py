@@ -1,18 +1,25 @@
-"""The sessions through which jobs read: made before a writer starts, deleted after the last reader."""
+"""The sessions through which jobs read: made before a writer starts, deleted after the last reader.
+
+A session belongs to one job of one store.  One that another job's record names, as two jobs of version 0.1
+could share, is given up without being deleted; one of another store is refused.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
-from functools import partial
+import threading
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from itertools import chain, count
 
 from speck.apply.abandon import Abandoner, dropped_text, shut_out
 from speck.apply.context import OperationContext
 from speck.apply.job_state import SessionEnsured, SessionsDetached
+from speck.binder import OwnsSessions
 from speck.binder.retry import with_retries
-from speck.core.job import Job, client_id
+from speck.core.job import Job, session_name
 from speck.core.lifecycle import EventKind
+from speck.errors import SessionOfAnother
 from speck.store import JobRecord, SessionRecord
 
 
@@ -22,19 +29,66 @@ class Sessions:
 
     context: OperationContext
     abandoner: Abandoner
+    _sharing: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def ensure(self, job: Job, record: JobRecord) -> None:
-        """Make the session that a job is to read through, unless a copy may be reading through it."""
+        """Make the session that a job is to read through, unless a copy may be reading through it.
+
+        Raises :class:`~speck.errors.SessionOfAnother` for one that belongs to another store.
+        """
         store = self.context.store
-        taken = store.abandoned_names(job.source_broker)
-        session, known = session_for(job, record, self.context.operation.revision, taken)
+        others, abandoned = self._names_of_others(job), store.abandoned_names(job.source_broker)
+        revision = self.context.operation.revision
+        session, known = session_for(job, record, store.identity, revision, others, abandoned)
         self._shut_out_abandoned(job)
         attempts = store.attempts(job.job_name)
         if known and any(each.attempt.session == session.name for each in attempts):
+            self._claim(session)
             return  # ensuring it would take it over from that copy
         self.context.note(job.job_name, SessionEnsured(session))
         broker = self.context.pool.broker(session.broker)
         with_retries(partial(broker.ensure_session, session.name, session.topic))
+
+    def _claim(self, session: SessionRecord) -> None:
+        """Check that a session is this store's at its broker too."""
+        broker = self.context.pool.broker(session.broker)
+        if isinstance(broker, OwnsSessions):
+            with_retries(partial(broker.claim_session, session.name))
+
+    @cached_property
+    def _jobs_of_sessions(self) -> Mapping[tuple[str, str], set[str]]:
+        """The jobs of the store by broker and name of their sessions, as the operation began."""
+        jobs: dict[tuple[str, str], set[str]] = {}
+        for record in self.context.store.jobs():
+            for session in record.sessions:
+                jobs.setdefault((session.broker, session.name), set()).add(record.name)
+        return jobs
+
+    def _names_of_others(self, job: Job) -> set[str]:
+        """The names of the sessions that other jobs have at a job's broker."""
+        return {
+            name
+            for (broker, name), jobs in self._jobs_of_sessions.items()
+            if broker == job.source_broker and jobs != {job.job_name}
+        }
+
+    def _leaves_to_others(self, name: str, session: SessionRecord) -> bool:
+        """Detach a session that another job has too; answers true if it was one.  The last job deletes it."""
+        with self._sharing:
+            shared = self._is_shared(name, session)
+            if shared:
+                self.context.note(name, SessionsDetached((session,)))
+            return shared
+
+    def _is_shared(self, name: str, session: SessionRecord) -> bool:
+        """True if another job reads through a session, or is about to."""
+        others = self._jobs_of_sessions.get((session.broker, session.name), set()) - {name}
+        records = filter(None, map(self.context.store.job, others))
+        return any(
+            (session.broker, session.name) == (each.broker, each.name)
+            for record in records
+            for each in record.sessions
+        )
 
     def _shut_out_abandoned(self, job: Job) -> None:
         """Fence the copies abandoned at a broker to which the job comes back."""
@@ -45,7 +99,7 @@ class Sessions:
     def prune(self, job: Job) -> None:
         """Delete all sessions of a running job but the one that it reads through."""
         record = self.context.record(job.job_name)
-        session, _ = session_for(job, record, self.context.operation.revision)
+        session, _ = session_for(job, record, self.context.store.identity, self.context.operation.revision)
         self.context.note(job.job_name, SessionEnsured(session))
         self.detach_former(job.job_name)
 
@@ -54,8 +108,7 @@ class Sessions:
         record = self.context.record(name)
         former = tuple(self.abandoner.abandon_sessions(record, record.sessions[:-1]))
         for session in former:
-            self._report_waiting(name, session)
-            self._delete(session)
+            self._retire(name, session, report=True)
         if former:
             self.context.note(name, SessionsDetached(former))
 
@@ -63,15 +116,28 @@ class Sessions:
         """Delete all sessions of a job that goes; ``report``: with an event for the messages in them."""
         record = self.context.store.job(name)
         for session in self._deletable(record):
-            if report:
-                self._report_waiting(name, session)
-            self._delete(session)
+            self._retire(name, session, report=report)
 
     def _deletable(self, record: JobRecord | None) -> Iterable[SessionRecord]:
         return self.abandoner.abandon_sessions(record, record.sessions) if record else ()
 
-    def _delete(self, session: SessionRecord) -> None:
-        with_retries(partial(self.context.pool.broker(session.broker).delete_session, session.name))
+    def _retire(self, name: str, session: SessionRecord, *, report: bool) -> None:
+        """Delete a session that is this job's alone; one of another job or store stays."""
+        if self._leaves_to_others(name, session):
+            return
+        try:
+            if report:
+                self._report_waiting(name, session)
+            self._delete(name, session)
+        except SessionOfAnother as error:
+            self.context.operation.note(name, str(error))
+            self.context.report(EventKind.FORGOTTEN, name, f"job {name!r}: not deleted: {error}")
+
+    def _delete(self, name: str, session: SessionRecord) -> None:
+        broker = self.context.pool.broker(session.broker)
+        # Above each attempt, should the broker have lost the fence: a copy that comes back is shut out.
+        with_retries(partial(broker.fence, session.name, self.context.record(name).attempts + 1))
+        with_retries(partial(broker.delete_session, session.name))
 
     def _report_waiting(self, name: str, session: SessionRecord) -> None:
         """Report the messages that are deleted with a session."""
@@ -83,19 +149,24 @@ class Sessions:
 
 
 def session_for(
-    job: Job, record: JobRecord, revision: int, taken: Collection[str] = ()
+    job: Job,
+    record: JobRecord,
+    owner: str,
+    revision: int,
+    others: Collection[str] = (),
+    abandoned: Collection[str] = (),
 ) -> tuple[SessionRecord, bool]:
-    """The session through which a job reads, and true if the record has it already.
+    """The session through which a job of the store ``owner`` reads, and true if the record has it already.
 
-    Another source is another session: messages of the old one are not mixed with the new.  ``taken`` are
-    names that a new one must not have at that broker.
+    Another source is another session: messages of the old one are not mixed with the new.  ``others`` are
+    the names of other jobs' sessions at that broker, ``abandoned`` names that a new session must not have.
     """
-    for session in record.sessions:
-        if (session.broker, session.topic) == (job.source_broker, job.source_topic):
+    for session in reversed(record.sessions):
+        source = session.broker, session.topic
+        if source == (job.source_broker, job.source_topic) and session.name not in others:
             return session, True
-    first = client_id(job.job_name)
-    later = (f"{first}.{number}" for number in count(revision))
-    names = later if record.sessions else chain([first], later)
+    numbers = count(revision) if record.sessions else chain([0], count(revision))
+    names = (session_name(job.job_name, owner, number) for number in numbers)
     there = {each.name for each in record.sessions if each.broker == job.source_broker}
-    name = next(each for each in names if each not in taken and each not in there)
+    name = next(each for each in names if each not in {*others, *abandoned, *there})
     return SessionRecord(job.source_broker, name, job.source_topic), False

@@ -145,6 +145,18 @@ class StateLocator(Protocol):
         """
 
 
+@runtime_checkable
+class ChecksResumption(Protocol):
+    """An engine binder whose engine cannot continue from every state in every form of a job."""
+
+    def resumption_fault(self, job: Job, state: State) -> str | None:
+        """The reason for which this form of a job cannot continue from the state; ``None`` if it can.
+
+        Called while the job's former form runs and writes the state.  Starts and stops nothing.  Raises the
+        :class:`~speck.errors.BinderError` of code that cannot be built.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """The files that a job needs to resume from a state: content by path below the state's place."""
@@ -277,6 +289,56 @@ class BrokerBinder(Protocol):
 
     def close(self) -> None:
         """Close connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignSession:
+    """A session at a broker that belongs to another SpecK; ``owner`` is the identity of its store."""
+
+    session: str
+    owner: str
+    topics: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class OwnsSessions(Protocol):
+    """A broker binder that keeps the owner of each session at the broker: the identity of a store.
+
+    After :meth:`take_owner`, the methods for sessions raise :class:`~speck.errors.SessionOfAnother` for a
+    session of another owner, before they change anything; one without an owner becomes this owner's.
+    """
+
+    def take_owner(self, owner: str) -> None:
+        """Act for this owner; called once, before any other method."""
+
+    def claim_session(self, session: str) -> None:
+        """Raise :class:`~speck.errors.SessionOfAnother` for a session of another owner.
+
+        One that has no owner gets this one.  Takes no session over, and makes none.
+        """
+
+    def fenced(self, session: str) -> int:
+        """The highest attempt that the session's fence has named, also after its deletion; 0 if unknown."""
+
+    def foreign_sessions(self) -> Sequence[ForeignSession]:
+        """The sessions of other owners at the broker; none before :meth:`take_owner`."""
+
+
+@runtime_checkable
+class CountsDropped(Protocol):
+    """A broker binder whose broker reports the number of messages that it dropped."""
+
+    def dropped(self) -> int | None:
+        """The number of messages that the broker dropped because a session was full, since its start.
+
+        Their writers were told that all is well.  ``None``: it does not report it.  Takes no session over.
+        """
+
+    def stored_bytes(self) -> int | None:
+        """The size of all messages that the broker stores for all subscribers; ``None`` as for ``dropped``.
+
+        No session holds more, so none is full while this is below the broker's limit for a session.
+        """
 
 
 @runtime_checkable

@@ -19,7 +19,16 @@ _T = TypeVar("_T")
 
 # Calls that may return without a request to the engine or broker.
 _OFFLINE = frozenset(
-    ("close", "left_state", "state_of", "state_fault", "state_place", "take_artifacts", "warnings")
+    (
+        "close",
+        "left_state",
+        "state_of",
+        "state_fault",
+        "state_place",
+        "take_artifacts",
+        "take_owner",
+        "warnings",
+    )
 )
 
 # Values of the metrics' label ``error`` and of the log's field; alerts of users match them since 0.1.

@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from speck.binder import ArtifactServer, BrokerBinder, EngineBinder, FetchesArtifacts, Registry
+from speck.binder import ArtifactServer, BrokerBinder, EngineBinder, FetchesArtifacts, OwnsSessions, Registry
 from speck.binder.instrumented import Call, Listener, instrumented
 from speck.core.inventory import Inventory
 from speck.core.job import Job
@@ -25,12 +25,14 @@ class BinderPool:
     """Binders by address, made when first needed.  A lane bounds the concurrent actions at one address.
 
     ``artifacts`` is the file server for binders whose engines fetch files.  ``listener`` receives each call.
+    ``owner`` is the identity of the store whose sessions the brokers keep; empty without a store.
     """
 
     registry: Registry
     inventory: Inventory
     artifacts: ArtifactServer | None = None
     listener: Listener = _ignore
+    owner: str = ""
     _engines: dict[tuple[str, str], EngineBinder] = field(default_factory=dict, init=False)
     _brokers: dict[str, BrokerBinder] = field(default_factory=dict, init=False)
     _lanes: dict[str, ThreadPoolExecutor] = field(default_factory=dict, init=False)
@@ -61,6 +63,8 @@ class BinderPool:
         with self._lock:
             if address not in self._brokers:
                 binder = kind.connect(address, self.inventory)
+                if self.owner and isinstance(binder, OwnsSessions):
+                    binder.take_owner(self.owner)
                 self._brokers[address] = instrumented(binder, kind.name, address, self.listener)
             return self._brokers[address]
 

@@ -22,7 +22,15 @@ from speck.binder import DisposableState, EngineBinder
 from speck.binder.pool import BinderPool
 from speck.core.lifecycle import EventKind, OperationKind
 from speck.core.runtime import JobState, State
-from speck.errors import BinderError, Fault, InvalidInput, OutcomeUnknown, SpeckError, Unreachable
+from speck.errors import (
+    BinderError,
+    Fault,
+    InvalidInput,
+    OutcomeUnknown,
+    SessionOfAnother,
+    SpeckError,
+    Unreachable,
+)
 from speck.store import Event, Store, Transaction
 from speck.store.abandoned import AbandonedAttempt, AbandonedSession
 
@@ -160,7 +168,11 @@ class _Reaping:
 
     def _shut_out(self, session: AbandonedSession) -> None:
         if not session.fenced:
-            shut_out(self.store, self.pool, session)
+            try:
+                shut_out(self.store, self.pool, session)
+            except SessionOfAnother as error:
+                self._forget_session(session, EventKind.FORGOTTEN, f"not deleted: {error}")
+                return
             with self.store.transaction() as transaction:
                 transaction.put_abandoned_session(replace(session, fenced=True))
 
@@ -170,10 +182,14 @@ class _Reaping:
         if number and session.key not in fenced:
             return
         broker = self.pool.broker(session.broker)
-        waiting = broker.waiting(session.name)
-        broker.delete_session(session.name)
-        if number:  # a copy may still come back
-            broker.fence(session.name, number)
+        try:
+            waiting = broker.waiting(session.name)
+            broker.delete_session(session.name)
+            if number:  # a copy may still come back
+                broker.fence(session.name, number)
+        except SessionOfAnother as error:
+            self._forget_session(session, EventKind.FORGOTTEN, f"not deleted: {error}")
+            return
         what = f"session {session.name!r}, left behind at {session.broker}, was deleted"
         message = f"{what} ({dropped_text(waiting, session)})" if waiting else what
         self._forget_session(session, EventKind.DROPPED if waiting else EventKind.STOPPED, message)

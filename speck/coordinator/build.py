@@ -61,7 +61,7 @@ def build(
     metrics = Metrics(clock)
     artifacts = Artifacts(store.directory / "artifacts", settings.roots)
     files = ServedFiles(store.directory, settings.advertise) if settings.advertise else None
-    pool = BinderPool(registry, inventory, files, metrics.called)
+    pool = BinderPool(registry, inventory, files, metrics.called, store.identity)
     history = History(store)
     deployments, retention = Deployments(store, history), Retention(store, artifacts, history)
     observer, sampler = Observer(pool, clock), Sampler(deployments, pool)

@@ -114,8 +114,21 @@ class Composition:
 
 
 def client_id(job_name: str) -> str:
-    """The MQTT client id of a job's source, which identifies its persistent session."""
+    """The MQTT client id of a job's source in version 0.1, which identified its first persistent session.
+
+    Sessions of that name are kept; new ones have that of :func:`session_name`.
+    """
     return f"speck-{job_name}"
+
+
+def session_name(job_name: str, owner: str, number: int = 0) -> str:
+    """The MQTT client id of a new session: its job, the identity of the store, and a number if it is not the
+    job's first.
+
+    No job name contains the colon, so sessions of two jobs or two stores never have one name.
+    """
+    name = f"{client_id(job_name)}:{owner}"
+    return f"{name}:{number}" if number else name
 
 
 def fence_topic(session: str) -> str:

@@ -5,13 +5,22 @@ With a pool of its own it also works without a server.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import groupby
 from typing import Any
 
-from speck.binder import ENGINE_OF_SCHEME, BrokerBinder, EngineBinder, HealthCheckable, scheme_of
+from speck.binder import (
+    ENGINE_OF_SCHEME,
+    BrokerBinder,
+    EngineBinder,
+    ForeignSession,
+    HealthCheckable,
+    OwnsSessions,
+    scheme_of,
+)
 from speck.binder.pool import BinderPool
 from speck.core.inventory import Inventory, Site
 from speck.core.runtime import Checkup, Complaint
@@ -20,6 +29,7 @@ from speck.errors import OutcomeUnknown, SpeckError, Unreachable
 MAX_SKEW = 5.0  # s; with more, the times of logs and events are in no useful order
 TIMEOUT = 50.0  # s, for all checks; below the read timeout of the command line
 _THREADS = 32
+_MOST_NAMED = 20  # sessions of another SpecK
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +133,22 @@ def broker_checkup(broker: BrokerBinder) -> Checkup:
     broker.check()
     checkup = broker.checkup() if isinstance(broker, HealthCheckable) else Checkup()
     lossy = tuple(Complaint(each) for each in broker.warnings())
-    return replace(checkup, complaints=(*checkup.complaints, *lossy))
+    foreign = tuple(foreign_complaints(broker.foreign_sessions() if isinstance(broker, OwnsSessions) else ()))
+    return replace(checkup, complaints=(*checkup.complaints, *lossy, *foreign))
+
+
+def foreign_complaints(sessions: Iterable[ForeignSession]) -> Iterator[Complaint]:
+    """A complaint for each other SpecK that has sessions at a broker."""
+    by_owner = groupby(sorted(sessions, key=lambda each: each.owner), key=lambda each: each.owner)
+    for owner, found in by_owner:
+        names = sorted(f"{each.session} ({', '.join(each.topics)})" for each in found)
+        more = f"; and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        yield Complaint(
+            f"{len(names)} session{'s' * (len(names) > 1)} of another SpecK, with store {owner}: "
+            f"{'; '.join(names[:_MOST_NAMED])}{more}",
+            "nothing, if that SpecK is in use; if its store is gone for good, nobody reads or deletes them: "
+            "delete them (docs/mqtt.md, Owners)",
+        )
 
 
 def clock_complaint(clock: tuple[float, float] | None) -> Complaint | None:

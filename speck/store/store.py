@@ -90,7 +90,7 @@ class Store:
         """The identity by which attempts name this store; a copy restored from a backup has the same."""
         found = self._database.get(IDENTITY_KEY)
         if found is None:
-            found = secrets.token_hex(8).encode()
+            found = new_identity().encode()
             self._database.write([(IDENTITY_KEY, found)])
         return found.decode()
 
@@ -339,6 +339,11 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def new_identity() -> str:
+    """The identity of a new store."""
+    return secrets.token_hex(8)
 
 
 def _bounded(kind: str, number: int, value: bytes, bound: int) -> Iterator[Change]:

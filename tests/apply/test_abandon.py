@@ -22,6 +22,9 @@ from tests.support.coordinator_bench import (  # noqa: F401
 from tests.support.doubles import World
 from tests.support.jobs_by_hand import chain, composition
 from tests.support.rest_server import RestServer, rest_fixture, yaml_of  # noqa: F401
+from tests.support.sessions import named
+
+pytestmark = pytest.mark.usefixtures("known_owner")
 
 ENGINE, OTHER, BROKER = "sc://e1:1", "sc://e2:1", "tcp://b1:1883"
 A, B = chain("a", "b")
@@ -101,7 +104,7 @@ def test_a_state_that_the_new_place_cannot_read_is_refused_before_anything(
     operation = carry_out(coordinator, composition(A, MOVED), ENGINE)
     assert "cannot be read" in operation.actions["b"].error
     assert world.where()["b"] == ENGINE
-    assert world.broker(BROKER).fences["speck-b"] == 1
+    assert world.broker(BROKER).fences[named("b")] == 1
     stateless = replace(MOVED, upgrade="stateless")
     assert carry_out(coordinator, composition(A, stateless), ENGINE).actions["b"].state == "done"
     assert world.where()["b"] == OTHER
@@ -117,11 +120,11 @@ def test_a_job_that_goes_leaves_a_fence_until_its_copy_has_ended(
     carry_out(coordinator, composition(A, B))
     world.down(ENGINE)
     assert carry_out(coordinator, composition(replace(A, spe_address=OTHER)), ENGINE).state == "succeeded"
-    assert world.broker(BROKER).sessions == {"speck-a": "t0"}
-    assert world.broker(BROKER).fences == {"speck-a": 2, "speck-b": 2}
+    assert world.broker(BROKER).sessions == {named("a"): "t0"}
+    assert world.broker(BROKER).fences == {named("a"): 2, named("b"): 3}
     world.up(ENGINE)
     carry_out(coordinator, composition(replace(A, spe_address=OTHER)))
-    assert world.broker(BROKER).fences == {"speck-a": 2}
+    assert world.broker(BROKER).fences == {named("a"): 2}
     assert world.where() == {"a": OTHER}
     assert coordinator.store.abandoned_attempts() == []
 
@@ -168,11 +171,11 @@ def test_a_copy_outlives_its_composition_and_is_stopped_by_the_apply_of_another(
     carry_out(coordinator, composition(MOVED), ENGINE)
     assert coordinator.delete_composition("traffic").wait(30)
     assert [copy.address for copy in coordinator.store.abandoned_attempts()] == [ENGINE]
-    assert world.broker(BROKER).fences == {"speck-b": 2}
+    assert world.broker(BROKER).fences == {named("b"): 3}
     world.up(ENGINE)
     carry_out(coordinator, Composition("other", {"a": A}))
     assert coordinator.store.abandoned_attempts() == []
-    assert world.broker(BROKER).fences == {"speck-a": 1}
+    assert world.broker(BROKER).fences == {named("a"): 1}
 
 
 def test_the_word_is_given_over_rest(rest: RestServer) -> None:

@@ -33,13 +33,16 @@ from tests.support.doubles import World, double_kinds
 from tests.support.jobs_by_hand import chain, composition, make_job, write_code
 from tests.support.killed_coordinator import ShortLife
 from tests.support.rest_server import rest_server, yaml_of
+from tests.support.sessions import named
+
+pytestmark = pytest.mark.usefixtures("known_owner")
 
 ENGINE, OTHER, BROKER, FAR = "sc://e1:1", "sc://e2:1", "tcp://b1:1883", "tcp://b2:1883"
 SITE = (ENGINE, BROKER)
 A, B = chain("a", "b")
 ALONE = make_job("b", "t1", "t2", sink_broker=FAR)
 MOVED = replace(ALONE, spe_address=OTHER, source_broker=FAR)
-SESSION = AbandonedSession("traffic", "b", BROKER, "speck-b", "t1")
+SESSION = AbandonedSession("traffic", "b", BROKER, named("b"), "t1")
 
 
 def gone(world: World) -> int:
@@ -94,7 +97,7 @@ def test_a_job_moves_off_a_site_that_is_gone_with_its_broker(
     assert [each.attempt.number for each in coordinator.store.abandoned_attempts()] == [1]
     assert coordinator.store.abandoned_sessions() == [SESSION]
     (new,) = (each for each in world.running("b") if each.job.spe_address == OTHER)
-    assert (new.attempt.number, new.attempt.session) == (2, "speck-b.2")
+    assert (new.attempt.number, new.attempt.session) == (2, named("b", 2))
     assert new.attempt.state is not None
     coordinator.reconciler.round()
     assert queries.job("b")["drift"] is None
@@ -106,7 +109,7 @@ def test_what_is_lost_is_said(coordinator: Coordinator, queries: Queries, world:
     said = [each["message"] for each in queries.events() if each["kind"] == "given up"]
     assert said == [f"job 'b': {note}"]
     back(world)
-    world.broker(BROKER).backlog["speck-b"] = 7
+    world.broker(BROKER).backlog[named("b")] = 7
     coordinator.reconciler.round()
     last = [each["message"] for each in queries.events() if each["kind"] == "given up"][-1]
     assert "at most 7 messages that waited at 't1' of tcp://b1:1883" in last
@@ -217,10 +220,10 @@ def test_the_broker_alone_comes_back(coordinator: Coordinator, world: World) -> 
     coordinator.reconciler.round()
     assert (old.state, old.message) == (JobState.FAILED, "taken over by attempt 2")
     assert coordinator.store.abandoned_sessions() == [replace(SESSION, fenced=True)]
-    assert world.broker(BROKER).sessions == {"speck-b": "t1"}  # until the copy has had the time to look
+    assert world.broker(BROKER).sessions == {named("b"): "t1"}  # until the copy has had the time to look
     coordinator.reconciler.round()
     assert coordinator.store.abandoned_sessions() == []
-    assert (world.broker(BROKER).sessions, world.broker(BROKER).fences) == ({}, {"speck-b": 2})
+    assert (world.broker(BROKER).sessions, world.broker(BROKER).fences) == ({}, {named("b"): 3})
     world.up(ENGINE)
     coordinator.reconciler.round()
     assert_clean(coordinator, world)
@@ -282,7 +285,7 @@ def test_the_job_comes_back_before_its_former_copy_was_told(coordinator: Coordin
     carry_out(coordinator, composition(ALONE))
     (running,) = world.running("b")
     assert (running.job.spe_address, running.attempt.number) == (ENGINE, 3)
-    assert running.attempt.session != "speck-b"
+    assert running.attempt.session != named("b")
     assert nothing_left(coordinator)
     assert world.broker(BROKER).sessions == {running.attempt.session: "t1"}
     coordinator.reconciler.round()
@@ -318,7 +321,7 @@ def test_a_source_that_is_left_later_keeps_the_fence_for_a_copy_of_before(
     world.down(ENGINE)
     carry_out(coordinator, composition(replace(ALONE, spe_address=OTHER)), ENGINE)
     carry_out(coordinator, composition(MOVED))
-    assert (world.broker(BROKER).sessions, world.broker(BROKER).fences) == ({}, {"speck-b": 2})
+    assert (world.broker(BROKER).sessions, world.broker(BROKER).fences) == ({}, {named("b"): 3})
     world.up(ENGINE)
     coordinator.reconciler.round()
     assert_clean(coordinator, world)
@@ -472,7 +475,7 @@ def test_a_fence_goes_with_a_copy_that_is_forgotten(coordinator: Coordinator, wo
     carry_out(coordinator, composition(ALONE))
     world.down(ENGINE)
     assert coordinator.delete_composition("traffic", leave_behind=[ENGINE]).wait(30)
-    assert world.broker(BROKER).fences == {"speck-b": 2}
+    assert world.broker(BROKER).fences == {named("b"): 3}
     coordinator.reaper.forget([ENGINE])
     coordinator.reconciler.round()
     assert nothing_left(coordinator)
@@ -495,7 +498,7 @@ def test_it_is_told_and_forgotten_over_rest(tmp_path: Path) -> None:
         assert (operation["state"], operation["left_behind"]) == ("succeeded", site)
         copy, session = client.left_behind()
         assert (copy["kind"], copy["address"], copy["attempt"]) == ("copy", site[0], 1)
-        assert (session["kind"], session["address"], session["session"]) == ("session", site[1], "speck-a")
+        assert (session["kind"], session["address"], session["session"]) == ("session", site[1], named("a"))
         assert [(each["site"], each["fenced"]) for each in (copy, session)] == [("corner", False)] * 2
         with pytest.raises(SpeckError, match="nothing was left behind at"):
             client.forget_left_behind(["other"])

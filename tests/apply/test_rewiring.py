@@ -19,6 +19,9 @@ from speck.errors import Rejected
 from speck.store import Store, auditlog
 from tests.support.doubles import World, double_kinds
 from tests.support.jobs_by_hand import chain, composition, make_job, write_code
+from tests.support.sessions import named
+
+pytestmark = pytest.mark.usefixtures("known_owner")
 
 ENGINE, BROKER = "sc://e1:1", "tcp://b1:1883"
 A, B, C = chain("a", "b", "c")
@@ -120,13 +123,13 @@ def test_reader_drains_after_its_writer_was_switched_and_before_it_stops(begin: 
     world.calls.clear()
     assert carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE, C)).state == "succeeded"
     desired = [
-        ("ensure_session", "speck-b.2"),
+        ("ensure_session", named("b", 2)),
         ("stop", "a"),
         ("submit", "a"),
-        ("drained", "speck-b"),
+        ("drained", named("b")),
         ("stop", "b"),
         ("submit", "b"),
-        ("delete_session", "speck-b"),
+        ("delete_session", named("b")),
     ]
     assert order(world, *desired) == desired
 
@@ -139,19 +142,19 @@ def test_a_branch_that_goes_drains_from_its_source_on(begin: Begin, world: World
     drained, stopped = [
         [(call, name) for name in names]
         for call, names in (
-            ("drained", ("speck-a", "speck-b", "speck-c")),
+            ("drained", (named("a"), named("b"), named("c"))),
             ("stop", ("a", "b", "c")),
         )
     ]
     desired = [each for pair in zip(drained, stopped, strict=True) for each in pair]
     assert order(world, *desired) == desired
-    assert sorted(world.broker(BROKER).sessions) == ["speck-k"]
+    assert sorted(world.broker(BROKER).sessions) == [named("k")]
 
 
 def test_delete_of_all_waits_for_nothing(begin: Begin, world: World) -> None:
     coordinator = begin()
     carry_out(coordinator, composition(A, B))
-    world.broker(BROKER).backlog["speck-b"] = 7
+    world.broker(BROKER).backlog[named("b")] = 7
     operation = coordinator.delete_composition("traffic")
     assert operation.wait(30)
     assert operation.state == "succeeded"
@@ -161,24 +164,24 @@ def test_delete_of_all_waits_for_nothing(begin: Begin, world: World) -> None:
 def test_job_that_does_not_drain_in_time_goes_on_and_loses_nothing(begin: Begin, world: World) -> None:
     coordinator = begin(drain=0.3)
     carry_out(coordinator, composition(A, B))
-    world.broker(BROKER).backlog["speck-b"] = 7
+    world.broker(BROKER).backlog[named("b")] = 7
     edited = composition(A_ELSEWHERE, B_ELSEWHERE)
     operation = carry_out(coordinator, edited)
     assert states(operation) == {"a": "done", "b": "waiting"}
     assert "the messages at 't1' of tcp://b1:1883 were not drained in 0.3 s" in (operation.actions["b"].error)
-    assert world.broker(BROKER).sessions == {"speck-a": "t0", "speck-b": "t1", "speck-b.2": "x1"}
-    assert [each.attempt.session for each in world.running("b")] == ["speck-b"]
+    assert world.broker(BROKER).sessions == {named("a"): "t0", named("b"): "t1", named("b", 2): "x1"}
+    assert [each.attempt.session for each in world.running("b")] == [named("b")]
     world.broker(BROKER).backlog.clear()
     again = carry_out(coordinator, edited)
     assert states(again) == {"a": "kept", "b": "done"}
     assert again.actions["b"].note == ""
-    assert world.broker(BROKER).sessions == {"speck-a": "t0", "speck-b.2": "x1"}
+    assert world.broker(BROKER).sessions == {named("a"): "t0", named("b", 2): "x1"}
 
 
 def test_job_that_is_not_waited_for_tells_what_was_given_up(begin: Begin, world: World) -> None:
     coordinator = begin(drain=0)
     carry_out(coordinator, composition(A, B))
-    world.broker(BROKER).backlog["speck-b"] = 7
+    world.broker(BROKER).backlog[named("b")] = 7
     operation = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE))
     reported = "given up: at most 7 messages that waited at 't1' of tcp://b1:1883"
     assert operation.actions["b"].note == reported
@@ -207,7 +210,7 @@ def test_broker_that_fails_for_a_moment_is_asked_again(begin: Begin, world: Worl
 def test_dead_copy_is_not_waited_for(begin: Begin, world: World) -> None:
     coordinator = begin()
     carry_out(coordinator, composition(A, B))
-    world.broker(BROKER).backlog["speck-b"] = 1
+    world.broker(BROKER).backlog[named("b")] = 1
     hold = world.hold("submit", "a")
     operation, _ = coordinator.apply(composition(A_ELSEWHERE, B_ELSEWHERE))
     assert hold.reached.wait(30)
@@ -221,7 +224,7 @@ def test_dead_copy_is_not_waited_for(begin: Begin, world: World) -> None:
 def test_copy_that_died_before_it_had_drained_runs_once_more_to_do_so(begin: Begin, world: World) -> None:
     coordinator = begin(drain=0.3)
     carry_out(coordinator, composition(A, B))
-    world.broker(BROKER).backlog["speck-b"] = 7
+    world.broker(BROKER).backlog[named("b")] = 7
     edited = composition(A_ELSEWHERE, B_ELSEWHERE)
     assert states(carry_out(coordinator, edited)) == {"a": "done", "b": "waiting"}
     world.restart(ENGINE)
@@ -229,26 +232,26 @@ def test_copy_that_died_before_it_had_drained_runs_once_more_to_do_so(begin: Beg
     assert states(again) == {"a": "done", "b": "waiting"}
     assert "were not drained in 0.3 s" in again.actions["b"].error
     (running,) = world.running("b")
-    assert (running.attempt.session, running.attempt.state is not None) == ("speck-b", True)
+    assert (running.attempt.session, running.attempt.state is not None) == (named("b"), True)
     world.crash("b")
-    hold = world.hold("drained", "speck-b")
+    hold = world.hold("drained", named("b"))
     operation, _ = coordinator.apply(edited)
     assert hold.reached.wait(30)
-    assert [each.attempt.session for each in world.running("b")] == ["speck-b"]
+    assert [each.attempt.session for each in world.running("b")] == [named("b")]
     world.broker(BROKER).backlog.clear()
     hold.release()
     assert operation.wait(30)
     assert operation.state == "succeeded"
-    assert world.broker(BROKER).sessions == {"speck-a": "t0", "speck-b.2": "x1"}
+    assert world.broker(BROKER).sessions == {named("a"): "t0", named("b", 2): "x1"}
     (running,) = world.running("b")
-    assert (running.attempt.session, running.attempt.state is not None) == ("speck-b.2", True)
+    assert (running.attempt.session, running.attempt.state is not None) == (named("b", 2), True)
 
 
 def test_dead_copy_that_cannot_run_again_tells_what_it_left(begin: Begin, world: World) -> None:
     coordinator = begin()
     carry_out(coordinator, composition(A, B))
     world.crash("b")
-    world.broker(BROKER).backlog["speck-b"] = 7
+    world.broker(BROKER).backlog[named("b")] = 7
     world.fail("submit", Rejected("NameError in jobs.py:3", address=ENGINE), name="b")
     operation = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE))
     assert states(operation) == {"a": "done", "b": "done"}
@@ -261,7 +264,7 @@ def test_engine_that_is_down_is_not_waited_for(begin: Begin, world: World) -> No
     world.down("sc://e2:1")
     operation = carry_out(coordinator, composition(A))
     assert "sc://e2:1 cannot be reached" in operation.actions["b"].error
-    assert world.broker(BROKER).sessions == {"speck-a": "t0", "speck-b": "t1"}
+    assert world.broker(BROKER).sessions == {named("a"): "t0", named("b"): "t1"}
 
 
 def test_reader_stays_when_its_writer_is_put_back(begin: Begin, world: World) -> None:
@@ -292,12 +295,12 @@ def test_new_copy_that_dies_at_once_is_replaced_by_the_old_one(begin: Begin, wor
 def test_session_that_was_noted_and_not_made_is_made_by_the_next_apply(begin: Begin, world: World) -> None:
     coordinator = begin()
     carry_out(coordinator, composition(A, B))
-    world.fail("ensure_session", Rejected("quota exceeded", address=BROKER), name="speck-b.2")
+    world.fail("ensure_session", Rejected("quota exceeded", address=BROKER), name=named("b", 2))
     edited = composition(A_ELSEWHERE, B_ELSEWHERE)
     assert carry_out(coordinator, edited).state == "failed"
     world.calls.clear()
     assert carry_out(coordinator, edited).state == "succeeded"
-    desired = [("ensure_session", "speck-b.2"), ("submit", "a"), ("submit", "b")]
+    desired = [("ensure_session", named("b", 2)), ("submit", "a"), ("submit", "b")]
     assert order(world, *desired) == desired
 
 
@@ -308,11 +311,11 @@ def test_a_change_that_is_taken_back_leaves_no_session(begin: Begin, world: Worl
     if by == "put back":
         world.doomed = lambda job: job.source_topic == "x1"
     else:
-        world.broker(BROKER).backlog["speck-b"] = 7
+        world.broker(BROKER).backlog[named("b")] = 7
     assert carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE)).state in ("failed", "waiting")
-    world.broker(BROKER).backlog["speck-b.2"] = 3
+    world.broker(BROKER).backlog[named("b", 2)] = 3
     back = carry_out(coordinator, composition(A, B))
     assert states(back) == {"a": "done", "b": "kept"}
     assert back.actions["b"].note == "given up: at most 3 messages that waited at 'x1' of tcp://b1:1883"
-    assert world.broker(BROKER).sessions == {"speck-a": "t0", "speck-b": "t1"}
-    assert [each.attempt.session for each in world.running("b")] == ["speck-b"]
+    assert world.broker(BROKER).sessions == {named("a"): "t0", named("b"): "t1"}
+    assert [each.attempt.session for each in world.running("b")] == [named("b")]

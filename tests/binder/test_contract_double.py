@@ -141,7 +141,12 @@ class TestBrokerDouble(BrokerContract):
 
     def fenced_attempt(self, broker: BrokerBinder, session: str) -> int | None:
         assert isinstance(broker, InMemoryBroker)
-        return broker.world.broker(BROKER).fences.get(session)
+        state = broker.world.broker(BROKER)
+        return state.fences.get(session, state.tombstones.get(session))
+
+    def beside(self, broker: BrokerBinder) -> BrokerBinder:
+        assert isinstance(broker, InMemoryBroker)
+        return InMemoryBroker(broker.world, BROKER)
 
     def named_writers(self, broker: BrokerBinder, session: str) -> list[str] | None:
         assert isinstance(broker, InMemoryBroker)

@@ -17,6 +17,9 @@ from tests.support.coordinator_bench import world_fixture  # noqa: F401
 from tests.support.doubles import World
 from tests.support.jobs_by_hand import chain
 from tests.support.reconciler_bench import Bench, bench_fixture, copy_of  # noqa: F401
+from tests.support.sessions import named
+
+pytestmark = pytest.mark.usefixtures("known_owner")
 
 ENGINE, BROKER, FAR = "sc://e1:1", "tcp://b1:1883", "tcp://b2:1883"
 A, B = chain("a", "b")
@@ -112,7 +115,7 @@ def test_a_copy_in_the_wanted_form_is_taken_up_when_no_other_runs(bench: Bench, 
     bench.round(3)
     assert (world.changes(), numbers(world, "a")) == (before, [9])
     (record,) = bench.store.attempts("a")
-    assert (record.attempt.id, record.attempt.session, record.phase) == (orphan.id, "speck-a", "running")
+    assert (record.attempt.id, record.attempt.session, record.phase) == (orphan.id, named("a"), "running")
     assert (bench.job("a")["state"], bench.job("a")["drift"]) == ("running", None)
     said = [each["message"] for each in bench.queries.events() if each["kind"] == "started"]
     assert said[-1] == f"job 'a': attempt 9 was found at {ENGINE}, and adopted"
@@ -144,7 +147,7 @@ def test_the_older_of_two_copies_ends_whichever_the_store_names(bench: Bench, wo
     intrude(bench)
     bench.round(2)
     assert sorted(numbers(world, "a")) == [1, 9]
-    world.broker(BROKER).fences["speck-a"] = 9
+    world.broker(BROKER).fences[named("a")] = 9
     bench.round(3)
     assert numbers(world, "a") == [9]
     assert [each.attempt.number for each in bench.store.attempts("a")] == [9]
@@ -194,7 +197,7 @@ def test_after_an_old_backup_a_job_of_later_is_told_and_gives_way(bench: Bench, 
     (said,) = [each["message"] for each in bench.queries.events() if each["kind"] == "stray"]
     assert said.startswith(f"job 'b' is in no composition, and attempt {orphan.attempt.id} of it runs at")
     bench.apply(A, B)
-    world.take_over(BROKER, "speck-b")
+    world.take_over(BROKER, named("b"))
     assert numbers(world, "b") == [LEAP + 1]  # above all that there ever were
     world.violations.clear()  # for a moment both ran, and only the newer one may read
 

@@ -23,6 +23,9 @@ from tests.support.coordinator_bench import (  # noqa: F401
 )
 from tests.support.doubles import World, double_kinds
 from tests.support.jobs_by_hand import CODE, chain, code_hash, composition, make_job, write_code
+from tests.support.sessions import named
+
+pytestmark = pytest.mark.usefixtures("known_owner")
 
 ENGINE, OTHER, BROKER = "sc://e1:1", "sc://e2:1", "tcp://b1:1883"
 A, B, C = chain("a", "b", "c")
@@ -42,8 +45,8 @@ def test_first_apply_starts_every_job_once(coordinator: Coordinator, world: Worl
     operation = carry_out(coordinator, composition(A, B, C))
     assert operation.state == "succeeded"
     assert world.where() == {"a": ENGINE, "b": ENGINE, "c": ENGINE}
-    assert world.broker(BROKER).sessions == {"speck-a": "t0", "speck-b": "t1", "speck-c": "t2"}
-    assert world.broker(BROKER).fences == {"speck-a": 1, "speck-b": 1, "speck-c": 1}
+    assert world.broker(BROKER).sessions == {named("a"): "t0", named("b"): "t1", named("c"): "t2"}
+    assert world.broker(BROKER).fences == {named("a"): 1, named("b"): 1, named("c"): 1}
     assert operation.calls == {"check": 3, "submit": 3}
 
 
@@ -82,7 +85,7 @@ def test_update_move_stop_and_start_touch_only_what_changed(coordinator: Coordin
         ("submit", ENGINE, "n"),
         ("submit", OTHER, "m"),
     ]
-    assert sorted(world.broker(BROKER).sessions) == ["speck-a", "speck-b", "speck-m", "speck-n"]
+    assert sorted(world.broker(BROKER).sessions) == [named("a"), named("b"), named("m"), named("n")]
 
 
 def test_state_is_carried_unless_stateless(coordinator: Coordinator, world: World) -> None:
@@ -113,23 +116,23 @@ def test_new_source_is_a_new_session_and_the_old_one_is_deleted(
 ) -> None:
     carry_out(coordinator, composition(A))
     carry_out(coordinator, composition(replace(A, source_topic="elsewhere")))
-    assert world.broker(BROKER).sessions == {"speck-a.2": "elsewhere"}
-    assert [each.attempt.session for each in world.running()] == ["speck-a.2"]
+    assert world.broker(BROKER).sessions == {named("a", 2): "elsewhere"}
+    assert [each.attempt.session for each in world.running()] == [named("a", 2)]
     carry_out(coordinator, composition(replace(A, source_broker="tcp://b2:1883")))
     assert world.broker(BROKER).sessions == {}
-    assert world.broker("tcp://b2:1883").sessions == {"speck-a.3": "t0"}
+    assert world.broker("tcp://b2:1883").sessions == {named("a", 3): "t0"}
 
 
 def test_every_session_stands_before_its_writer_starts(coordinator: Coordinator, world: World) -> None:
     carry_out(coordinator, composition(A, B, C))
     calls = [(method, name) for method, _, name in world.calls]
-    assert calls.index(("ensure_session", "speck-b")) < calls.index(("submit", "a"))
-    assert calls.index(("ensure_session", "speck-c")) < calls.index(("submit", "b"))
+    assert calls.index(("ensure_session", named("b"))) < calls.index(("submit", "a"))
+    assert calls.index(("ensure_session", named("c"))) < calls.index(("submit", "b"))
 
 
 def test_writer_does_not_start_when_its_reader_has_no_session(coordinator: Coordinator, world: World) -> None:
     alone = make_job("alone", "p", "q")
-    world.fail("ensure_session", Rejected("quota exceeded", address=BROKER), name="speck-b", times=None)
+    world.fail("ensure_session", Rejected("quota exceeded", address=BROKER), name=named("b"), times=None)
     operation = carry_out(coordinator, composition(A, B, C, alone))
     assert operation.state == "failed"
     assert outcome(operation) == {
@@ -181,13 +184,13 @@ def test_update_that_fails_puts_the_old_version_back(coordinator: Coordinator, w
         "job 'a' at sc://e1:1: NameError in jobs.py:3; the previous version was put back and runs"
     )
     (running,) = world.running("a")
-    assert (running.job.code_hash, running.attempt.session) == (A.code_hash, "speck-a")
+    assert (running.job.code_hash, running.attempt.session) == (A.code_hash, named("a"))
     assert running.attempt.state is not None
     # What is written to the new source meanwhile is kept: it is wanted still.
-    assert world.broker(BROKER).sessions == {"speck-a": "t0", "speck-a.2": "other"}
+    assert world.broker(BROKER).sessions == {named("a"): "t0", named("a", 2): "other"}
     assert [each.job.job_name for each in coordinator.plan(changed).changes] == ["a"]
     assert carry_out(coordinator, changed).state == "succeeded"
-    assert world.broker(BROKER).sessions == {"speck-a.2": "other"}
+    assert world.broker(BROKER).sessions == {named("a", 2): "other"}
 
 
 def test_move_asks_the_new_engine_before_it_stops_the_old_copy(

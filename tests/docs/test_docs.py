@@ -166,6 +166,7 @@ NOT_RUN = [
     ("history.md", "History: revisions, the way back, the audit log", 2),
     ("local.md", "Sites on one machine", 1),
     ("local.md", "Sites on one machine", 1),
+    ("mqtt.md", "Owners", 3),
     ("raspberry-pi.md", "What to install", 2),
     ("security.md", "In short: a server that others can reach", 4),
     ("security.md", "In short: a server that others can reach", 4),

@@ -23,6 +23,9 @@ from tests.support.binder_contract import eventually
 from tests.support.doubles import InMemoryEngine, World, double_kinds
 from tests.support.examples import one_site
 from tests.support.jobs_by_hand import chain, composition, make_job, write_code
+from tests.support.sessions import named
+
+pytestmark = pytest.mark.usefixtures("known_owner")
 
 NEAR, FAR = "sc://e1:1", "sc://e2:1"
 SITES = Inventory({"north": one_site("north", NEAR, "tcp://b1:1883")})
@@ -210,7 +213,7 @@ def test_one_question_for_many_jobs(tmp_path: Path) -> None:
 def test_brokers_tell_what_they_keep(bench: Bench) -> None:
     quiet(bench)
     bench.apply(make_job("a"), make_job("b", "in", "out", source_broker="tcp://b2:1883"))
-    bench.world.broker("tcp://b1:1883").backlog["speck-a"] = 40
+    bench.world.broker("tcp://b1:1883").backlog[named("a")] = 40
     bench.world.down("tcp://b2:1883")
     bench.sample()
     eventually(bench.telemetry.stored, lambda stored: stored == {"tcp://b1:1883": 40})

@@ -23,6 +23,7 @@ from speck.store.maintenance.integrity import LEAP
 from speck.store.maintenance.repair import check, check_directory, repair
 from tests.support.jobs_by_hand import make_job
 from tests.support.rest_server import RestServer, rest_server, yaml_of
+from tests.support.sessions import named
 
 TWO = yaml_of("a t0 t1", "b t1 t2").encode()
 
@@ -83,6 +84,7 @@ def _members(file: Path) -> list[bytes]:
         return [each.read() for each in found if each is not None]
 
 
+@pytest.mark.usefixtures("known_owner")
 def test_coordinator_goes_on_from_a_backup(rest: RestServer, tmp_path: Path) -> None:
     """Copies started after the backup give way to those started next; nothing runs twice."""
     from speck.coordinator import build
@@ -103,7 +105,7 @@ def test_coordinator_goes_on_from_a_backup(rest: RestServer, tmp_path: Path) -> 
         assert operation.wait(30)
         assert operation.state == "succeeded"
         assert {name: each.kind for name, each in operation.actions.items()} == {"a": "start", "b": "keep"}
-        assert rest.world.broker("tcp://b1:1883").fences["speck-a"] == 2 + LEAP
+        assert rest.world.broker("tcp://b1:1883").fences[named("a")] == 2 + LEAP
         coordinator.close()
     rest.world.violations.clear()  # the stray copy: it ends at the fence, as it is observed
     (orphan,) = (each for each in rest.world.running("a") if each.attempt.number == 2)

@@ -11,17 +11,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from typing import Any
 
 import pytest
 
-from speck.binder import BrokerBinder, NamesWriters
-from speck.errors import BinderError, OutcomeUnknown, Unreachable
+from speck.binder import BrokerBinder, ForeignSession, NamesWriters, OwnsSessions
+from speck.errors import BinderError, OutcomeUnknown, SessionOfAnother, Unreachable
 from tests.support.wire_trouble import Trouble
 
 SESSION = "speck-contract"
+OWNER, OTHER = "0a" * 8, "1b" * 8  # identities of stores
 
 
-Call = Callable[[BrokerBinder], object]
+Call = Callable[[Any], object]
 
 EVERY_CALL = pytest.mark.parametrize(
     "call",
@@ -35,6 +37,9 @@ EVERY_CALL = pytest.mark.parametrize(
         lambda broker: broker.drained(SESSION, "marker", 0.1),
         lambda broker: broker.waiting(SESSION),
         lambda broker: name_writers(broker, "a"),
+        lambda broker: broker.claim_session(SESSION),
+        lambda broker: broker.fenced(SESSION),
+        lambda broker: take_owner(broker, OWNER).foreign_sessions(),
     ],
     ids=[
         "check",
@@ -46,6 +51,9 @@ EVERY_CALL = pytest.mark.parametrize(
         "drained",
         "waiting",
         "name_writers",
+        "claim_session",
+        "fenced",
+        "foreign_sessions",
     ],
 )
 
@@ -54,6 +62,13 @@ def name_writers(broker: BrokerBinder, *writers: str) -> None:
     """Name the writers of the contract's session, as every binder of a broker with stamps can."""
     assert isinstance(broker, NamesWriters)
     broker.name_writers(SESSION, writers)
+
+
+def take_owner(broker: BrokerBinder, owner: str) -> Any:
+    """The binder, which acts for this owner from now on."""
+    assert isinstance(broker, OwnsSessions)
+    broker.take_owner(owner)
+    return broker
 
 
 def assert_useless(broker: BrokerBinder, call: Call, *errors: type[BinderError]) -> None:
@@ -70,7 +85,7 @@ class BrokerContract(ABC):
 
     @abstractmethod
     def fenced_attempt(self, broker: BrokerBinder, session: str) -> int | None:
-        """The attempt that the session's fence names, seen past the binder; ``None`` without a fence."""
+        """The attempt that the session's fence or tombstone names, seen past the binder, or ``None``."""
 
     @abstractmethod
     def named_writers(self, broker: BrokerBinder, session: str) -> list[str] | None:
@@ -118,9 +133,97 @@ class BrokerContract(ABC):
             broker.fence(SESSION, attempt)
             assert self.fenced_attempt(broker, SESSION) == expected
 
-    def test_fence_goes_with_the_session(self, broker: BrokerBinder) -> None:
+    # --- owners
+
+    @pytest.fixture
+    def owned(self, broker: BrokerBinder) -> BrokerBinder:
+        """The broker with a session of :data:`OWNER`, by a binder that acts for it."""
+        take_owner(broker, OWNER)
         broker.ensure_session(SESSION, "contract/in")
         broker.fence(SESSION, 3)
+        return broker
+
+    @abstractmethod
+    def beside(self, broker: BrokerBinder) -> BrokerBinder:
+        """Another binder of the same broker."""
+
+    @pytest.fixture
+    def foreign(self, owned: BrokerBinder) -> BrokerBinder:
+        """A binder that acts for :data:`OTHER` at the broker of ``owned``."""
+        return take_owner(self.beside(owned), OTHER)
+
+    @pytest.mark.parametrize(
+        "call",
+        [
+            lambda broker: broker.ensure_session(SESSION, "contract/in"),
+            lambda broker: broker.ensure_session(SESSION, "contract/other"),
+            lambda broker: broker.delete_session(SESSION),
+            lambda broker: broker.fence(SESSION, 9),
+            lambda broker: broker.waiting(SESSION),
+            lambda broker: broker.claim_session(SESSION),
+            lambda broker: broker.fenced(SESSION),
+        ],
+        ids=["ensure_session", "another topic", "delete_session", "fence", "waiting", "claim", "fenced"],
+    )
+    def test_a_session_of_another_owner_is_refused_and_untouched(
+        self, owned: BrokerBinder, foreign: BrokerBinder, call: Call
+    ) -> None:
+        with pytest.raises(SessionOfAnother, match=f"{SESSION}.*{OWNER}.*{OTHER}"):
+            call(foreign)
+        assert owned.session_exists(SESSION)
+        assert self.fenced_attempt(owned, SESSION) == 3
+
+    def test_foreign_sessions_are_listed_with_owner_and_topics(
+        self, owned: BrokerBinder, foreign: BrokerBinder
+    ) -> None:
+        foreign.ensure_session(f"{SESSION}-2", "contract/in")
+        assert isinstance(owned, OwnsSessions)
+        assert isinstance(foreign, OwnsSessions)
+        assert list(foreign.foreign_sessions()) == [ForeignSession(SESSION, OWNER, ("contract/in",))]
+        assert list(owned.foreign_sessions()) == [ForeignSession(f"{SESSION}-2", OTHER, ("contract/in",))]
+
+    def test_nothing_is_foreign_to_a_binder_without_an_owner(self, owned: BrokerBinder) -> None:
+        beside = self.beside(owned)
+        assert isinstance(beside, OwnsSessions)
+        assert list(beside.foreign_sessions()) == []
+
+    def test_a_session_without_an_owner_is_adopted(self, broker: BrokerBinder) -> None:
+        broker.ensure_session(SESSION, "contract/in")  # as by version 0.1
+        broker.fence(SESSION, 3)
+        adopting, other = take_owner(self.beside(broker), OWNER), take_owner(self.beside(broker), OTHER)
+        adopting.claim_session(SESSION)
+        with pytest.raises(SessionOfAnother, match=OWNER):
+            other.claim_session(SESSION)
+        assert self.fenced_attempt(broker, SESSION) == 3
+
+    def test_claiming_makes_no_session(self, broker: BrokerBinder) -> None:
+        owned = take_owner(broker, OWNER)
+        owned.claim_session(SESSION)
+        assert owned.foreign_sessions() == []
+        assert not broker.session_exists(SESSION)
+        take_owner(self.beside(broker), OTHER).claim_session(SESSION)
+
+    def test_a_deleted_session_leaves_a_number_above_all_its_attempts(self, broker: BrokerBinder) -> None:
+        owned = take_owner(broker, OWNER)
+        owned.ensure_session(SESSION, "contract/in")
+        owned.fence(SESSION, 3)
+        for _ in range(2):
+            owned.delete_session(SESSION)
+            assert owned.fenced(SESSION) == 4
+        owned.ensure_session(SESSION, "contract/in")
+        assert self.fenced_attempt(broker, SESSION) == 4  # until an attempt is to read
+        owned.fence(SESSION, 1)
+        assert self.fenced_attempt(broker, SESSION) == 4
+        owned.fence(SESSION, 5)
+        assert (self.fenced_attempt(broker, SESSION), owned.fenced(SESSION)) == (5, 5)
+
+    def test_a_deleted_session_belongs_to_nobody(self, owned: BrokerBinder, foreign: BrokerBinder) -> None:
+        owned.delete_session(SESSION)
+        foreign.ensure_session(SESSION, "contract/in")
+        with pytest.raises(SessionOfAnother, match=OTHER):
+            owned.ensure_session(SESSION, "contract/in")
+
+    def test_what_was_never_there_leaves_nothing(self, broker: BrokerBinder) -> None:
         broker.delete_session(SESSION)
         assert self.fenced_attempt(broker, SESSION) is None
 

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from speck.binder import BrokerKind, EngineKind, Registry
+from speck.binder import BrokerKind, EngineKind, ForeignSession, Registry
 from speck.core.inventory import Inventory
 from speck.core.job import Job, form_fingerprint, session_fingerprint
 from speck.core.runtime import (
@@ -33,7 +33,7 @@ from speck.core.runtime import (
     JobStatus,
     State,
 )
-from speck.errors import BinderError, NoCapacity, OutcomeUnknown, Rejected, Unreachable
+from speck.errors import BinderError, NoCapacity, OutcomeUnknown, Rejected, SessionOfAnother, Unreachable
 
 CHANGES = frozenset({"submit", "stop"})  # the engine calls that change an engine
 LIVE = frozenset({JobState.STARTING, JobState.RUNNING})
@@ -69,13 +69,19 @@ class EngineState:
         return [running for running in self.jobs.values() if running.state in LIVE]
 
 
+MESSAGE_BYTES = 100  # of each message that waits in a session of the double
+
+
 @dataclass
 class BrokerState:
-    """One broker: the topic of each session, the attempt that each fence names."""
+    """One broker: the topic and the owner of each session, the attempt that each fence or tombstone names."""
 
     sessions: dict[str, str] = field(default_factory=dict)
+    dropped: int = 0
+    owners: dict[str, str] = field(default_factory=dict)
     fences: dict[str, int] = field(default_factory=dict)
     writers: dict[str, list[str]] = field(default_factory=dict)  # by session
+    tombstones: dict[str, int] = field(default_factory=dict)
     backlog: dict[str, int] = field(default_factory=dict)  # by session; it drains only when a test says so
     deaf: bool = False  # whether its readers cannot tell that they are through
     warnings: list[str] = field(default_factory=list)
@@ -451,6 +457,10 @@ class InMemoryBroker:
 
     def __init__(self, world: World, address: str) -> None:
         self.world, self.address = world, address
+        self._owner = ""
+
+    def take_owner(self, owner: str) -> None:
+        self._owner = owner
 
     def check(self) -> None:
         with self._call("check", ""):
@@ -462,6 +472,7 @@ class InMemoryBroker:
 
     def ensure_session(self, session: str, topic: str) -> None:
         with self._call("ensure_session", session):
+            self._adopt(session)
             self._state.sessions[session] = topic
             self.world.take_over(self.address, session)
 
@@ -471,10 +482,14 @@ class InMemoryBroker:
 
     def delete_session(self, session: str) -> None:
         with self._call("delete_session", session):
-            self._state.sessions.pop(session, None)
+            self._reject_foreign(session)
+            known = self._state.sessions.pop(session, None)
+            self._state.owners.pop(session, None)
             self._state.backlog.pop(session, None)
             self._state.writers.pop(session, None)
-            self._state.fences.pop(session, None)
+            fence = self._state.fences.pop(session, None)
+            if known is not None or fence is not None:
+                self._state.tombstones[session] = (fence or 0) + 1
 
     def name_writers(self, session: str, writers: Sequence[str]) -> None:
         with self._call("name_writers", session):
@@ -482,7 +497,29 @@ class InMemoryBroker:
 
     def fence(self, session: str, attempt: int) -> None:
         with self._call("fence", session):
-            self._state.fences[session] = max(attempt, self._state.fences.get(session, 0))
+            self._reject_foreign(session)
+            named = self._named(session)
+            self._state.tombstones.pop(session, None)
+            self._state.fences[session] = max(attempt, named)
+
+    def claim_session(self, session: str) -> None:
+        with self._call("claim_session", session):
+            self._reject_foreign(session)
+            if session in self._state.sessions:
+                self._adopt(session)
+
+    def fenced(self, session: str) -> int:
+        with self._call("fenced", session):
+            self._reject_foreign(session)
+            return self._named(session)
+
+    def foreign_sessions(self) -> list[ForeignSession]:
+        with self._call("foreign_sessions", ""):
+            return [
+                ForeignSession(session, owner, (self._state.sessions.get(session, ""),))
+                for session, owner in sorted(self._state.owners.items())
+                if self._owner and owner != self._owner
+            ]
 
     def drained(self, session: str, marker: str, seconds: float) -> bool | None:
         with self._call("drained", session):
@@ -492,14 +529,40 @@ class InMemoryBroker:
 
     def waiting(self, session: str) -> int:
         with self._call("waiting", session):
+            self._reject_foreign(session)
             return self._state.backlog.get(session, 0)
 
     def stored(self) -> int | None:
         with self._call("stored", ""):
             return sum(self._state.backlog.values())
 
+    def stored_bytes(self) -> int | None:
+        with self._call("stored_bytes", ""):
+            return sum(self._state.backlog.values()) * MESSAGE_BYTES
+
+    def dropped(self) -> int | None:
+        with self._call("dropped", ""):
+            return self._state.dropped
+
     def close(self) -> None:
         """Nothing is held."""
+
+    def _named(self, session: str) -> int:
+        state = self._state
+        return max(state.fences.get(session, 0), state.tombstones.get(session, 0))
+
+    def _adopt(self, session: str) -> None:
+        self._reject_foreign(session)
+        if self._owner:
+            self._state.owners[session] = self._owner
+
+    def _reject_foreign(self, session: str) -> None:
+        owner = self._state.owners.get(session, self._owner)
+        if self._owner and owner != self._owner:
+            message = (
+                f"session {session!r} at broker {self.address} belongs to another SpecK, with store {owner}"
+            )
+            raise SessionOfAnother(f"{message} (this one has store {self._owner})", address=self.address)
 
     def _is_read(self, session: str) -> bool:
         reading = [(each.job.source_broker, each.attempt.session) for each in self.world.running()]

@@ -18,6 +18,7 @@ from speck.store import Store
 from tests.support.binder_contract import eventually
 from tests.support.doubles import World, double_kinds
 from tests.support.jobs_by_hand import composition, write_code
+from tests.support.sessions import named
 
 WAITS = 10.0  # s, that a job waits after its first healing; twice as long after the second
 
@@ -124,11 +125,11 @@ class Bench:
 
 def copy_of(job: Job, world: World, number: int = 9) -> Attempt:
     """An attempt that no store knows."""
-    return Attempt(id=f"{number:032x}", job_name=job.job_name, number=number, session=f"speck-{job.job_name}")
+    return Attempt(id=f"{number:032x}", job_name=job.job_name, number=number, session=named(job.job_name))
 
 
 @pytest.fixture(name="bench")
-def bench_fixture(tmp_path: Path, world: World) -> Iterator[Bench]:
+def bench_fixture(tmp_path: Path, world: World, known_owner: None) -> Iterator[Bench]:
     bench = Bench.begin(world, tmp_path)
     yield bench
     bench.close()

@@ -20,7 +20,7 @@ from binders.spark.connect.grpc_client import ConnectClient, Query, ServerRefuse
 from binders.spark.connect.healthcheck import connect_checkup
 from binders.spark.connect.launcher import SHARED
 from binders.spark.connect.probe import ServerProbe
-from binders.spark.query.code_check import check_code, mentions_python_functions
+from binders.spark.query.code_check import check_code, may_have_several_sources, mentions_python_functions
 from binders.spark.query.options import (
     CONNECTOR_FORMAT,
     STATE_KIND,
@@ -247,6 +247,25 @@ class ConnectEngine:
             return f"{self.address} finds no checkpoint at {state.location!r}"
         return None
 
+    def resumption_fault(self, job: Job, state: State) -> str | None:
+        """The fault of a form that reads its messages more or less often than the one of the checkpoint.
+
+        Spark asserts that a query has as many sources as the offsets of its last batch (``OffsetSeq``); a
+        union or a join of the messages with themselves has two.
+        """
+        before = self._files.sources(state.location)
+        if before is None or (before == 1 and not may_have_several_sources(Path(job.job_path))):
+            return None
+        now = int(self._rehearse(job).get("sources", before))
+        if now == before:
+            return None
+        return (
+            f"{job.entry_class} of {Path(job.job_path).name} reads its messages {_times(now)} (a union or a "
+            "join of them with themselves counts twice), its checkpoint is of a form that read them "
+            f"{_times(before)}: Spark cannot continue from it (write 'upgrade: stateless' to start without "
+            "the state, or keep the number)"
+        )
+
     def state_size(self, state: State) -> int:
         """The size of the checkpoint's files that a query needs (bytes)."""
         return self._files.size(state.location)
@@ -455,6 +474,10 @@ class ConnectEngine:
             time.sleep(pause)
             pause = min(pause * 1.5, 0.2)
         return True  # the batch is aborted, and repeated from the checkpoint
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
 
 
 def _session_of(attempt: Attempt) -> str:

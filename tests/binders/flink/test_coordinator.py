@@ -14,7 +14,7 @@ from speck.apply.operation import Operation
 from speck.binder import installed
 from speck.coordinator import Coordinator, build
 from speck.core.inventory import Inventory
-from speck.core.job import client_id
+from speck.core.job import session_name
 from speck.core.settings import Settings
 from speck.schema import load_composition
 from speck.store import Store
@@ -105,7 +105,9 @@ def test_a_job_is_updated_moved_put_back_with_its_state_and_deleted(
             coordinator.close()
     assert counts(out) == list(range(1, len(counts(out)) + 1))  # nothing lost, nothing counted twice
     assert bench.rest.jars() == {}
-    assert not MqttBroker(mosquitto.address, inventory).session_exists(client_id("counted"))
+    assert not MqttBroker(mosquitto.address, inventory).session_exists(
+        session_name("counted", store.identity)
+    )
 
 
 def test_after_an_old_backup_the_copy_of_later_is_taken_up(

@@ -21,7 +21,7 @@ from speck.apply.operation import Operation
 from speck.binder import installed
 from speck.coordinator import build
 from speck.core.inventory import Inventory, Login, Secret
-from speck.core.job import Job, Scalar, client_id
+from speck.core.job import Job, Scalar, session_name
 from speck.core.runtime import JobState
 from speck.core.settings import Settings
 from speck.errors import Rejected
@@ -277,4 +277,6 @@ def test_a_function_through_the_coordinator(
             coordinator.close()
             friend.close()
     assert bench.rest.jars() == {}
-    assert not MqttBroker(mosquitto.address, inventory).session_exists(client_id("pycount"))
+    assert not MqttBroker(mosquitto.address, inventory).session_exists(
+        session_name("pycount", store.identity)
+    )

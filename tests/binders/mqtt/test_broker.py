@@ -17,15 +17,17 @@ import pytest
 
 from binders.mqtt import MQTT, MqttBroker
 from binders.mqtt.address import BrokerAddress
-from binders.mqtt.broker import drain_topic, drained_topic, note_topic, writers_topic
+from binders.mqtt.broker import drain_topic, drained_topic, writers_topic
 from binders.mqtt.connection import FOREVER, Connection
 from binders.mqtt.limits import PROBED_MESSAGES
 from binders.mqtt.local import CONFIGURATION, site_configuration
+from binders.mqtt.records import note_topic
 from speck.binder import MOST_COUNTED, BrokerBinder, Registry
 from speck.core.inventory import Inventory, Login, Secret
 from speck.core.job import fence_topic
 from speck.errors import InvalidInput, OutcomeUnknown, Rejected, SecretUnavailable, SpeckError, Unreachable
-from tests.support.broker_contract import BrokerContract
+from tests.support.binder_contract import eventually
+from tests.support.broker_contract import OWNER, BrokerContract
 from tests.support.examples import one_site
 from tests.support.mosquitto_server import MosquittoServer
 from tests.support.real_server import free_port
@@ -81,6 +83,12 @@ def binder(broker: MosquittoServer, login: Login | None = None, timeout: float =
     return MqttBroker(broker.address, inventory(broker.address, login or Login()), timeout=timeout)
 
 
+def owned(broker: MosquittoServer) -> MqttBroker:
+    found = binder(broker)
+    found.take_owner(OWNER)
+    return found
+
+
 def inventory(address: str, login: Login) -> Inventory:
     site = one_site("A", "sc://127.0.0.1:1", address, login=login)
     return Inventory({"A": site})
@@ -124,6 +132,10 @@ class TestContract(BrokerContract):
             reader.round_trip("test/echo")
             found = [json.loads(message.payload) for message in reader.received]
         return found[0]["writers"] if found else None
+
+    def beside(self, broker: BrokerBinder) -> BrokerBinder:
+        assert isinstance(broker, MqttBroker)
+        return MqttBroker(broker.address, Inventory())
 
 
 # --- sessions -------------------------------------------------------------------------------------
@@ -235,13 +247,18 @@ def test_sessions_survive_a_restart_of_the_broker(mosquitto: MosquittoServer) ->
     assert retained(mosquitto, fence_topic(SESSION)) == [b'{"attempt": 4}']
 
 
-def test_delete_leaves_nothing_behind(mosquitto: MosquittoServer) -> None:
-    broker = binder(mosquitto)
+def test_delete_leaves_a_tombstone_that_expires(
+    mosquitto: MosquittoServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("binders.mqtt.records.TOMBSTONE_SECONDS", 2)
+    broker = owned(mosquitto)
     broker.ensure_session(SESSION, "in")
     broker.fence(SESSION, 1)
     publish(mosquitto, "in", [b"gone"])
     broker.delete_session(SESSION)
-    assert retained(mosquitto, "speck/#") == []
+    (tombstone,) = retained(mosquitto, "speck/#")
+    assert json.loads(tombstone) == {"attempt": 2, "deleted": True, "owner": OWNER}
+    eventually(lambda: retained(mosquitto, "speck/#"), lambda found: found == [])
     broker.ensure_session(SESSION, "in")
     assert take(mosquitto, SESSION) == []
 
@@ -252,6 +269,37 @@ def test_a_fence_that_is_none_is_replaced(mosquitto: MosquittoServer, content: b
         writer.publish(fence_topic(SESSION), content, retain=True)
     binder(mosquitto).fence(SESSION, 2)
     assert retained(mosquitto, fence_topic(SESSION)) == [b'{"attempt": 2}']
+
+
+@pytest.mark.parametrize("owner", ["x" * 65, "", "a b", 7, None, ["0a"], "\n"], ids=range(7))
+def test_an_owner_that_is_no_identity_is_none(mosquitto: MosquittoServer, owner: object) -> None:
+    with connection(mosquitto, "test-writer") as writer:
+        note = {"topics": ["in"], "owner": owner}
+        writer.publish(note_topic(SESSION), json.dumps(note).encode(), retain=True)
+    broker = owned(mosquitto)
+    assert broker.foreign_sessions() == []
+    broker.claim_session(SESSION)
+    assert json.loads(retained(mosquitto, note_topic(SESSION))[0]) == {"topics": ["in"], "owner": OWNER}
+
+
+def test_a_session_is_changed_with_its_owner_kept(mosquitto: MosquittoServer) -> None:
+    broker = owned(mosquitto)
+    broker.ensure_session(SESSION, "old")
+    broker.ensure_session(SESSION, "new")
+    assert json.loads(retained(mosquitto, note_topic(SESSION))[0]) == {"topics": ["new"], "owner": OWNER}
+
+
+def test_a_deletion_that_was_cut_short_is_finished(mosquitto: MosquittoServer) -> None:
+    broker = owned(mosquitto)
+    broker.ensure_session(SESSION, "in")
+    broker.fence(SESSION, 3)
+    # As after a crash between the tombstone and the end of the session.
+    with connection(mosquitto, "test-crash") as writer:
+        text = json.dumps({"attempt": 4, "deleted": True, "owner": OWNER})
+        writer.publish(fence_topic(SESSION), text.encode(), retain=True)
+    broker.delete_session(SESSION)
+    assert not broker.session_exists(SESSION)
+    assert [json.loads(each) for each in retained(mosquitto, "speck/#")] == [json.loads(text)]
 
 
 @pytest.mark.parametrize("topic", ["", "a#", "#/a", "a/b+", "a\0b", "x" * 65536], ids=range(6))

@@ -2,7 +2,6 @@ package io.speck.mqtt.writer;
 
 import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.InvalidSettingException;
-import io.speck.mqtt.MqttException;
 import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.stamp.Stamp;
 import java.nio.charset.StandardCharsets;
@@ -18,14 +17,10 @@ public final class MqttSink implements AutoCloseable {
 
     private final SinkSettings settings;
     private final Publisher publisher;
+    private final Delivery delivery = new Delivery();
     private String lastTopic;
     private byte[] lastTopicBytes;
     private boolean open = true;
-
-    /** Guarded by the publisher's lock. */
-    int outstanding;
-    MqttException failure;
-    boolean aborted;
 
     /**
      * @throws BrokerException if the broker cannot be reached within the flush time-out, or refuses the client
@@ -36,7 +31,7 @@ public final class MqttSink implements AutoCloseable {
         try {
             publisher.awaitConnected(settings.flushTimeout());
         } catch (InterruptedException | RuntimeException e) {
-            Publishers.release(publisher, this);
+            Publishers.release(publisher, delivery);
             throw e;
         }
     }
@@ -59,7 +54,7 @@ public final class MqttSink implements AutoCloseable {
         if (key != null && key.length > LONGEST_STRING) {
             throw new InvalidSettingException("a key of " + key.length + " bytes is too long (at most 65535)");
         }
-        publisher.publish(new OutgoingMessage(this, topic, lastTopicBytes, payload, key, job, sequence),
+        publisher.publish(new OutgoingMessage(delivery, topic, lastTopicBytes, payload, key, job, sequence),
                 settings.flushTimeout());
     }
 
@@ -90,7 +85,7 @@ public final class MqttSink implements AutoCloseable {
      * @throws BrokerException if it rejected a message, or did not acknowledge all within the flush time-out
      */
     public void flush() throws InterruptedException {
-        publisher.flush(this, settings.flushTimeout());
+        publisher.flush(delivery, settings.flushTimeout());
     }
 
     /** Drops unacknowledged messages, and releases the shared connection. */
@@ -98,7 +93,7 @@ public final class MqttSink implements AutoCloseable {
     public void close() {
         if (open) {
             open = false;
-            Publishers.release(publisher, this);
+            Publishers.release(publisher, delivery);
         }
     }
 }

@@ -13,24 +13,24 @@ final class OutgoingMessage {
     private static final byte[] SEQUENCE_NAME = Stamp.SEQUENCE.getBytes(StandardCharsets.UTF_8);
     private static final byte[] KEY_NAME = Received.KEY.getBytes(StandardCharsets.UTF_8);
 
-    final MqttSink writer;
+    final Delivery delivery;
     final String topic;
     private final byte[] topicBytes;
     private final byte[] payload;
     private final byte[] key;
-    private final byte[] job;
+    final byte[] job;
     private final byte[] sequence;
 
     /** True once a broker has acknowledged it, even if the broker lost it since; guarded by the publisher's lock. */
     boolean acknowledged;
-    /** Its number in the {@link RetransmissionBuffer}, and the time of its acknowledgement. */
+    /** Its number in the {@link RetransmissionBuffer}, and the broker's live time at its acknowledgement. */
     long deliveryNumber;
     long acknowledgedNanos;
 
     /** @param key user property, as are job and sequence; null for none */
-    OutgoingMessage(MqttSink writer, String topic, byte[] topicBytes, byte[] payload, byte[] key, byte[] job,
+    OutgoingMessage(Delivery delivery, String topic, byte[] topicBytes, byte[] payload, byte[] key, byte[] job,
             byte[] sequence) {
-        this.writer = writer;
+        this.delivery = delivery;
         this.topic = topic;
         this.topicBytes = topicBytes;
         this.payload = payload;

@@ -34,11 +34,13 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
     private final ReadOptions options;
     private final int number;
     private final MqttSource source;
+    private final CheckpointSync checkpoint;
     private final Pacing pacing;
     private final int defaultPartitions;
     private boolean opened;
     private boolean availableNow;
     private long availableEnd = -1;
+    private long acknowledged;
 
     /** @param number of this source among those of the query */
     MqttMicroBatchStream(ReadOptions options, String checkpointLocation, int number) {
@@ -48,8 +50,10 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         this.pacing = new Pacing(options.pacing());
         this.defaultPartitions = spark.sparkContext().defaultParallelism();
         try {
-            this.source = new MqttSource(options.source(),
-                    new HadoopBatchJournal(checkpointLocation, spark.sessionState().newHadoopConf()));
+            HadoopBatchJournal journal =
+                    new HadoopBatchJournal(checkpointLocation, spark.sessionState().newHadoopConf());
+            this.source = new MqttSource(options.source(), journal);
+            this.checkpoint = journal.checkpoint();
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
@@ -85,7 +89,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         long start = ((MqttOffset) startOffset).position();
         return translated(() -> {
             open(start, start);
-            source.commit(start);
+            acknowledge(start);
             pacing.ends(System.nanoTime());
             long end = gather(start, rows(limit));
             if (end > start) {
@@ -172,9 +176,18 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
     @Override
     public void commit(Offset end) {
         translated(() -> {
-            source.commit(((MqttOffset) end).position());
+            acknowledge(((MqttOffset) end).position());
             return null;
         });
+    }
+
+    /** Acknowledges what is committed once no power cut can undo the commit. */
+    private void acknowledge(long committed) throws IOException {
+        if (committed > acknowledged) {
+            checkpoint.run();
+            acknowledged = committed;
+        }
+        source.commit(committed);
     }
 
     @Override
@@ -191,6 +204,9 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         values.put("badStamps", Long.toString(metrics.badStamps()));
         values.put("reconnections", Long.toString(metrics.reconnections()));
         values.put("lostSessions", Long.toString(metrics.lostSessions()));
+        values.put("lostMessages",
+                Long.toString(metrics.lostMessages().values().stream().mapToLong(Long::longValue).sum()));
+        metrics.lostMessages().forEach((reason, count) -> values.put(reason, Long.toString(count)));
         values.put("connected", Boolean.toString(metrics.connected()));
         return values;
     }

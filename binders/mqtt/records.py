@@ -1,0 +1,143 @@
+"""The retained records beside a session at a broker: its note and its fence, both with the session's owner.
+
+The note lists every filter that the session may hold, and names the owner: the store whose job reads through
+the session.  The fence names the attempt that may read.  A deleted session leaves a tombstone in place of its
+fence, so that a copy that comes back does not make the session anew.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from binders.mqtt.connection import Connection
+from speck.binder import ForeignSession
+from speck.core.job import fence_topic
+from speck.errors import SessionOfAnother
+
+TOMBSTONE_SECONDS = 28 * 24 * 3600  # longer than any engine is expected to restart a copy on its own
+
+_NOTES = "speck/session/"
+_IDENTITY = re.compile("[0-9A-Za-z-]{1,64}")  # other texts are not of SpecK, and name no owner
+
+
+def note_topic(session: str) -> str:
+    """The topic of the retained note with the filters that a session may be subscribed to."""
+    return f"{_NOTES}{session}"
+
+
+@dataclass(frozen=True)
+class SessionRecords:
+    """The note and the fence of a session, as JSON objects; empty if there is none, or other content."""
+
+    session: str
+    note: dict[str, Any]
+    fence: dict[str, Any]
+
+    @classmethod
+    def read(cls, control: Connection, session: str, echo: str) -> SessionRecords:
+        """Both as the broker has them; ``echo`` as for :meth:`Connection.retained`."""
+        topics = note_topic(session), fence_topic(session)
+        note, fence = (_json_object(each) for each in control.retained_all(topics, echo))
+        return cls(session, note, fence)
+
+    @property
+    def filters(self) -> list[str]:
+        """The topic filters of the note."""
+        return _filters(self.note)
+
+    @property
+    def fenced(self) -> int:
+        """The attempt that the fence or the tombstone names; -1 for none."""
+        number = self.fence.get("attempt")
+        return number if isinstance(number, int) else -1
+
+    @property
+    def deleted(self) -> bool:
+        """True if there is a tombstone."""
+        return self.fence.get("deleted") is True
+
+    @property
+    def owner(self) -> str:
+        """The owner; empty if there is none, as for sessions of version 0.1 and deleted ones."""
+        if self.deleted and not self.note:
+            return ""
+        return _owner(self.note) or _owner(self.fence)
+
+    def reject_foreign(self, owner: str, address: str) -> None:
+        """Raise :class:`SessionOfAnother` if another than ``owner`` (empty: not checked) owns the session."""
+        if owner and self.owner and self.owner != owner:
+            raise SessionOfAnother(
+                f"session {self.session!r} at broker {address} belongs to another SpecK, with store "
+                f"{self.owner} (this one has store {owner}): give the job another name here, or delete it "
+                f"there (if that store is gone for good, remove the retained messages "
+                f"{note_topic(self.session)!r} and {fence_topic(self.session)!r}; docs/mqtt.md, Owners)",
+                address=address,
+            )
+
+
+def write_note(control: Connection, session: str, filters: Iterable[str], owner: str) -> None:
+    """Write the note of a session."""
+    _write(control, note_topic(session), {"topics": sorted(filters)} | _owned_by(owner))
+
+
+def write_fence(control: Connection, session: str, attempt: int, owner: str) -> None:
+    """Write the fence of a session."""
+    _write(control, fence_topic(session), {"attempt": attempt} | _owned_by(owner))
+
+
+def write_writers(control: Connection, topic: str, writers: Iterable[str]) -> None:
+    """Retain the names of the jobs whose stamps a session's reader believes."""
+    _write(control, topic, {"writers": list(writers)})
+
+
+def write_tombstone(control: Connection, records: SessionRecords, owner: str) -> None:
+    """Replace the fence of a session by a tombstone; none where there is nothing to delete.
+
+    Its number is above all attempts that the fence admitted, so connectors of version 0.1 end as well.
+    """
+    if not records.note and not records.fence:
+        return
+    number = records.fenced if records.deleted else max(records.fenced, 0) + 1
+    content = {"attempt": number, "deleted": True} | _owned_by(owner)
+    _write(control, fence_topic(records.session), content, TOMBSTONE_SECONDS)
+
+
+def foreign_sessions(control: Connection, owner: str, echo: str) -> list[ForeignSession]:
+    """The sessions at the broker whose notes name another owner, by name."""
+    control.subscribe(f"{_NOTES}+", echo)
+    control.round_trip(echo)
+    notes = [
+        (message.topic.removeprefix(_NOTES), _json_object(message.payload)) for message in control.received
+    ]
+    found = (ForeignSession(name, _owner(note), tuple(_filters(note))) for name, note in notes)
+    return sorted((each for each in found if each.owner not in ("", owner)), key=lambda each: each.session)
+
+
+def _write(control: Connection, topic: str, content: dict[str, Any], expiry: int = 0) -> None:
+    control.publish(topic, json.dumps(content).encode(), retain=True, expiry=expiry)
+
+
+def _json_object(payload: bytes | bytearray | None) -> dict[str, Any]:
+    try:
+        content = json.loads(payload) if payload is not None else {}
+    except (ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _filters(note: dict[str, Any]) -> list[str]:
+    topics = note.get("topics")
+    return [each for each in topics if isinstance(each, str)] if isinstance(topics, list) else []
+
+
+def _owner(record: dict[str, Any]) -> str:
+    owner = record.get("owner")
+    return owner if isinstance(owner, str) and _IDENTITY.fullmatch(owner) else ""
+
+
+def _owned_by(owner: str) -> dict[str, str]:
+    return {"owner": owner} if owner else {}

@@ -1,0 +1,12 @@
+"""The names of sessions in tests whose store has a known identity (the fixture ``known_owner``)."""
+
+from __future__ import annotations
+
+from speck.core.job import session_name
+
+OWNER = "0a1b2c3d4e5f6071"
+
+
+def named(job: str, number: int = 0) -> str:
+    """The name of a session of a job of the store :data:`OWNER`."""
+    return session_name(job, OWNER, number)
