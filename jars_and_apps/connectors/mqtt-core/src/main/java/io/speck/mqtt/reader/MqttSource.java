@@ -109,16 +109,16 @@ public final class MqttSource implements AutoCloseable {
     public void open(long committedOffset, long uncommittedEnd) throws IOException, InterruptedException {
         committed = committedOffset;
         RecordedBatches.Recovered recovered = records.recover(committedOffset, uncommittedEnd);
+        BatchRecord left = recovered.former();
+        former = left == null ? null : FormerSession.open(settings, left, journal, losses);
+        SeenStamps seen = former == null ? recovered.seen() : left.seen();
         sessionExpected = recovered.sessionExpected();
-        writers = recovered.writers();
+        writers = former == null ? recovered.writers() : left.writers();
         acknowledgements.restore(recovered.committed());
         if (recovered.awaited() == null) {
-            buffer.restore(uncommittedEnd, recovered.seen(), List.of());
+            buffer.restore(uncommittedEnd, seen, List.of());
         } else {
-            buffer.restore(committedOffset, recovered.seen(), recovered.awaited());
-        }
-        if (recovered.former() != null) {
-            former = FormerSession.open(settings, recovered.former(), journal, losses);
+            buffer.restore(committedOffset, seen, recovered.awaited());
         }
         keeper.connectFirst();
     }
@@ -285,8 +285,13 @@ public final class MqttSource implements AutoCloseable {
             if (message.badStamp || !message.believed) {
                 stampCounts.addBad();
             }
-            return message.stamp != null && !buffer.returns(message)
-                    && stampCounts.drops(message.stamp, buffer.see(message));
+            if (message.stamp == null || buffer.returns(message)) {
+                return false;
+            }
+            SeenStamps.Verdict verdict = buffer.see(message);
+            boolean dropped = stampCounts.drops(message.stamp, verdict);
+            message.collides = !dropped && verdict == SeenStamps.Verdict.COLLISION;
+            return dropped;
         }
 
         private void fillAwaited(Message awaited, Message incoming) {
