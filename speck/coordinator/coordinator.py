@@ -133,7 +133,7 @@ class Coordinator:
         asked = (each for each in snapshot.deployed() if each[0].spe_address not in left_behind)
         head, observed = snapshot.head, self.observer.observe(asked)
         plan = make_plan(head.name, head.revision, desired, snapshot.stored(), observed)
-        return replace(plan, notes=stamp_notes(plan, self.sampler.stamps()))
+        return replace(plan, consequences=stamp_notes(plan, self.sampler.stamps()))
 
     def _abandoned(self, head: Head, names: Iterable[str]) -> frozenset[str]:
         """The addresses of the sites, engines and brokers that are to be left behind."""

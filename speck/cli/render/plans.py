@@ -27,8 +27,8 @@ def plan_lines(plan: Data) -> Iterable[Text]:
         yield Text(f"  {mark} {action['kind']:<6}  {action['job']:<{width}}  {action['reason']}", style=style)
         for change in action["changes"]:
             yield from change_lines(change)
-        if action.get("note"):
-            yield Text(f"      {action['note']}", style="dim")
+        if action.get("consequence"):
+            yield Text(f"      {action['consequence']}", style="dim")
 
 
 def _heading(plan: Data) -> Text:
@@ -57,11 +57,11 @@ def has_changes(plan: Data) -> bool:
 
 
 def action_line(action: Data) -> Text:
-    """One action of an operation, with its error or note."""
+    """One action of an operation, with its error, note and consequence."""
     text = f"  {action['kind']:<6}  {action['job']}: {action['state']}"
     if action["ended"] is not None and action["started"] is not None:
         text += f" ({action['ended'] - action['started']:.1f} s)"
-    for detail in filter(None, [action["error"], action.get("note")]):
+    for detail in filter(None, [action["error"], action.get("note"), action.get("consequence")]):
         text += f"\n          {detail}"
     return Text(text, style=STATES.get(action["state"], ""))
 
