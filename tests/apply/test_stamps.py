@@ -182,8 +182,8 @@ def test_an_update_begins_an_incarnation_and_a_restart_does_not(
     assert carry_out(coordinator, CHANGED) == "succeeded"
     assert numbers(world) == (3, 3, 0)
     (last,) = coordinator.operations.last(1)
-    told = coordinator.operations.data(last["id"])["actions"][0]["consequence"]
-    assert told.startswith("its stamps, if they are counted, begin a new incarnation")
+    consequence = coordinator.operations.data(last["id"])["actions"][0]["consequence"]
+    assert consequence.startswith("its stamps, if they are counted, begin a new incarnation")
 
 
 def test_what_is_put_back_begins_an_incarnation(coordinator: Coordinator, world: World) -> None:

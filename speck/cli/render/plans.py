@@ -57,11 +57,11 @@ def has_changes(plan: Data) -> bool:
 
 
 def action_line(action: Data) -> Text:
-    """One action of an operation, with its error, note and consequence."""
+    """One action of an operation, with its error or note."""
     text = f"  {action['kind']:<6}  {action['job']}: {action['state']}"
     if action["ended"] is not None and action["started"] is not None:
         text += f" ({action['ended'] - action['started']:.1f} s)"
-    for detail in filter(None, [action["error"], action.get("note"), action.get("consequence")]):
+    for detail in filter(None, [action["error"], action.get("note")]):
         text += f"\n          {detail}"
     return Text(text, style=STATES.get(action["state"], ""))
 
