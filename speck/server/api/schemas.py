@@ -35,7 +35,7 @@ class ActionSchema(Schema):
     kind = fields.String(validate=validate.OneOf(_KINDS), metadata={"description": "the kind of change"})
     reason = _text("the reason")
     changes = fields.List(fields.Nested(ChangeSchema), metadata={"description": "the fields that differ"})
-    note = _text("a consequence of the action (empty: none)")
+    consequence = _text("what it costs, as far as that is known before (empty: nothing)")
 
 
 class WarningSchema(Schema):
