@@ -14,9 +14,10 @@ import requests
 import urllib3
 
 from speck.core.job import JOB_NAME
+from speck.core.settings import HOST, PORT
 from speck.errors import ServerError
 
-DEFAULT_URL = "http://127.0.0.1:8180"
+DEFAULT_URL = f"http://{HOST}:{PORT}"
 _CONNECT = 5.0  # s
 _CHUNK = 256 * 1024  # bytes
 _PAGE = 200  # operations; the most that the server lists in one answer
@@ -69,7 +70,7 @@ class Client:
         ca: Path | None = None,
     ) -> None:
         self.url = url.rstrip("/")
-        self.patience = _READ  # s, the read timeout in addition to the time that the server was asked to wait
+        self.read_timeout = _READ
         self._session = requests.Session()
         self._session.auth = _Login(token if callable(token) else lambda: token)
         self._session.headers["X-Requested-By"] = "speck"
@@ -193,7 +194,7 @@ class Client:
         return self._many("/sites/check")
 
     def left_behind(self) -> list[dict[str, Any]]:
-        """The abandoned attempts and sessions, which are ended when their engine or broker answers."""
+        """The abandoned attempts and sessions, and the orphans of the last round; ``kind`` is which."""
         return self._many("/left-behind")
 
     def forget_left_behind(self, places: Sequence[str], author: str = "") -> list[dict[str, Any]]:
@@ -220,8 +221,8 @@ class Client:
 
     def back_up(self) -> Iterator[bytes]:
         """A backup of the server's store in chunks; complete if the iteration ends without an error."""
-        timeout = (_CONNECT, self.patience)
-        with self._translated(self.patience):
+        timeout = (_CONNECT, self.read_timeout)
+        with self._translated(self.read_timeout):
             answer = self._send("GET", "/store/backup", timeout=timeout, stream=True)
             if not answer.ok:
                 self._body(answer)
@@ -238,7 +239,7 @@ class Client:
 
     def _ask(self, method: str, path: str, *, query: Mapping[str, Any], **kwargs: Any) -> Any:
         sent = {key: value for key, value in query.items() if value is not None and value != ""}
-        wait = self.patience + float(query.get("wait") or 0)
+        wait = self.read_timeout + float(query.get("wait") or 0)
         timeout = (min(_CONNECT, wait), wait)
         with self._translated(wait):
             return self._body(self._send(method, path, params=sent, timeout=timeout, **kwargs))

@@ -17,7 +17,7 @@ from speck.apply.job_state import AttemptAbandoned, SessionsDetached
 from speck.binder import MOST_COUNTED, OfflineState
 from speck.binder.pool import BinderPool
 from speck.core.inventory import Inventory, Site
-from speck.core.job import Job
+from speck.core.job import Job, form_fingerprint
 from speck.core.lifecycle import EventKind
 from speck.core.runtime import State
 from speck.errors import Fault, InvalidInput, Rejected
@@ -137,7 +137,8 @@ class Abandoner:
         )
         message = f"job {form.job_name!r}: attempt {attempt.number} was left behind at {form.spe_address}"
         sessions = self.lost_sessions(context.record(attempt.job_name))
-        events = AttemptAbandoned(attempt), SessionsDetached(sessions)
+        gone = AttemptAbandoned(attempt, form_fingerprint(form))
+        events = gone, SessionsDetached(sessions)
         with context.advance(attempt.job_name, *events) as transaction:
             transaction.put_abandoned_attempt(abandoned)
             transaction.add_event(context.event(EventKind.ABANDONED, form.job_name, message))

@@ -31,6 +31,7 @@ from speck.apply.sessions import Sessions
 from speck.apply.state_transfer import StateTransfer
 from speck.apply.steps import Steps
 from speck.apply.task_graph import Task, run_tasks
+from speck.apply.writers import Writers
 from speck.binder.pool import BinderPool
 from speck.binder.retry import is_transient, with_retries
 from speck.core.graph import Graph
@@ -90,6 +91,7 @@ class PlanApplier:
         self._steps = self._make_steps()
         self._steps.begin(plan)
         run_tasks([*self._tasks(actions), *self._resumed_waits(keeps), *self._prunings(keeps, actions)])
+        self._steps.writers.finish()
 
     def _make_steps(self) -> Steps:
         context = OperationContext(self.store, self.pool, self.operation, self.clock)
@@ -102,6 +104,7 @@ class PlanApplier:
             context,
             attempts,
             sessions,
+            Writers(context, self.desired, self.abandoned),
             transfer,
             abandoner,
             self.placed,

@@ -23,6 +23,7 @@ from speck.apply.job_state import (
     TransferCompleted,
 )
 from speck.apply.sessions import session_for
+from speck.apply.stamps import next_stamps
 from speck.apply.state_transfer import StateTransfer, TransferPlan, at
 from speck.binder import DisposableState, OwnsSessions, ProgressAware
 from speck.binder.retry import TRIES, with_retries
@@ -70,13 +71,17 @@ class Attempts:
         state = self._transferred_state(job)
         record = self.context.record(job.job_name)
         session, _ = session_for(job, record, self.context.store.identity, revision)
+        lineage = _lineage(job, record, state)
+        stamps = next_stamps(job, record, continues=state is not None or bool(lineage))
         attempt = Attempt(
             id=self.mint(),
             job_name=job.job_name,
             number=self._next_number(record, session),
             session=session.name,
             state=state,
-            lineage=_lineage(job, record, state),
+            lineage=lineage,
+            incarnation=stamps.incarnation,
+            origin=stamps.origin,
         )
         self.context.note(job.job_name, AttemptIntended(attempt, revision, session))
         try:
@@ -235,6 +240,7 @@ class Attempts:
             retained=isinstance(engine, DisposableState),
             reversible=not self.abandoner.abandons_source(form),
             restart_lineage=lineage,
+            form=form_fingerprint(form),
         )
         self._record_stop(stopped)
         return True

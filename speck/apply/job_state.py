@@ -88,7 +88,7 @@ class AttemptStopped:
 
     ``state`` is the one that it left (``None``: none); ``retained``: the state is a place of its own, which
     is kept beside earlier ones.  ``reversible``: its form can be started again if the next one fails.
-    ``restart_lineage``: see :class:`~speck.store.JobRecord`.
+    ``restart_lineage``: see :class:`~speck.store.JobRecord`.  ``form`` is the fingerprint of its form.
     """
 
     attempt: Attempt
@@ -97,13 +97,18 @@ class AttemptStopped:
     retained: bool = False
     reversible: bool = True
     restart_lineage: tuple[str, str] | None = None
+    form: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptAbandoned:
-    """The attempt may run at an engine out of reach, and is recorded as abandoned."""
+    """The attempt, in the form of this fingerprint, may run at an engine out of reach.
+
+    It is recorded as abandoned.
+    """
 
     attempt: Attempt
+    form: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,17 +261,25 @@ def _record(record: JobRecord, event: Event) -> JobRecord:
         case SessionsDetached():
             return replace(record, sessions=_without(record.sessions, event.sessions))
         case AttemptIntended():
-            return replace(with_session(record, event.session), attempts=event.attempt.number)
+            return replace(
+                with_session(record, event.session),
+                attempts=event.attempt.number,
+                incarnation=event.attempt.incarnation,
+                origin=event.attempt.origin,
+                renumbers=False,
+            )
         case AttemptStarted():
             # A state that a copy did not start from must not come back when a later one is stateful again.
             return replace(record, error="", state=event.attempt.state, restart_lineage=None)
         case AttemptStopped():
             return _stopped(record, event)
+        case AttemptAbandoned():
+            return replace(record, form=event.form)
         case OrphanAdopted():
             # Its engine has the state that it began from, if any; the store's is of another copy.
             number = max(record.attempts, event.attempt.number)
             fresh = replace(record, attempts=number, error="", state=None)
-            return replace(fresh, rollback_revision=0, restart_lineage=None)
+            return replace(fresh, rollback_revision=0, restart_lineage=None, renumbers=True)
         case StateFound():
             return replace(record, state=event.state)
         case TransferBegun():
@@ -294,7 +307,7 @@ def _stopped(record: JobRecord, event: AttemptStopped) -> JobRecord:
     # A form that has not come up yet is no way back: the one before it is.
     rollback = (record.rollback_revision or event.revision) if event.reversible else 0
     state, lineage = event.state or record.state, event.restart_lineage
-    return replace(record, state=state, rollback_revision=rollback, restart_lineage=lineage)
+    return replace(record, state=state, rollback_revision=rollback, restart_lineage=lineage, form=event.form)
 
 
 def _retain(record: JobRecord, state: State) -> JobRecord:

@@ -78,7 +78,8 @@ class Operation:
         """Add the actions of a plan; kept ones end at once."""
         with self._changed:
             for action in plan.actions:
-                progress = Progress(**action_data(action))
+                note = plan.notes.get(action.job.job_name, "")
+                progress = Progress(**action_data(action), note=note)
                 progress.state = ActionState.KEPT if isinstance(action, Keep) else ActionState.PENDING
                 self.actions[progress.job] = progress
             self._notify()

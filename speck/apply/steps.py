@@ -16,6 +16,7 @@ from speck.apply.job_state import Confirmed, StateFound
 from speck.apply.sessions import Sessions
 from speck.apply.startup_probe import StartupProbe, startup_fault
 from speck.apply.state_transfer import StateTransfer
+from speck.apply.writers import Writers
 from speck.binder.retry import with_retries
 from speck.core.graph import source_of
 from speck.core.job import Job
@@ -39,6 +40,7 @@ class Steps:
     context: OperationContext
     attempts: Attempts
     sessions: Sessions
+    writers: Writers
     transfer: StateTransfer
     abandoner: Abandoner
     placed: Callable[[Job], Job]
@@ -73,6 +75,7 @@ class Steps:
             partial(self.transfer.check, self.placed(job), starting_state(job, record), handle, former)
         )
         self.sessions.ensure(job, record)
+        self.writers.admit(job)
 
     def _confirm(self, job: Job) -> bool:
         """Look for an attempt whose outcome is unknown; answers true if it runs in the desired form.

@@ -325,6 +325,18 @@ class OwnsSessions(Protocol):
 
 
 @runtime_checkable
+class NamesWriters(Protocol):
+    """A broker binder whose readers drop repeated messages by stamps, of named writers only."""
+
+    def name_writers(self, session: str, writers: Sequence[str]) -> None:
+        """Name the jobs whose stamps the reader of a session believes, in place of those named before.
+
+        In force for the messages that are published after the call; until a first call, all stamps are
+        believed.  The names go with the session.  Takes no session over.
+        """
+
+
+@runtime_checkable
 class CountsStored(Protocol):
     """A broker binder whose broker reports the number of messages that it stores."""
 

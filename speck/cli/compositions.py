@@ -142,9 +142,11 @@ def delete(
 @json_option
 @click.pass_obj
 def left_behind(client: Client, forget: tuple[str, ...], author: str, as_json: bool) -> None:
-    """List what is abandoned at engines and brokers, to be ended when they answer again.
+    """List what is abandoned at engines and brokers, to be ended when they answer again, and orphans.
 
-    A forgotten copy is never ended: if its engine comes back all the same, it continues to read and write.
+    An orphan is a copy at an engine that the store does not name; its verdict is to terminate, adopt or
+    report it.  A forgotten copy is never ended: if its engine comes back all the same, it continues to read
+    and write.
     """
     data = client.forget_left_behind(forget, author) if forget else client.left_behind()
     show_data(data, [render.abandoned_table(data)], as_json)

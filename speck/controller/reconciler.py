@@ -63,7 +63,7 @@ class Reconciler:
     metrics: Metrics = field(default_factory=Metrics)
     patience: float = STUCK
     _notes: dict[str, DriftNote] = field(default_factory=dict, init=False)
-    _orphans: Orphans = field(init=False)
+    orphans: Orphans = field(init=False)
     _missed: Counter[str] = field(default_factory=Counter, init=False)
     _begun: float | None = field(default=None, init=False)  # monotonic, s: of the round at work
     _rounds: int = field(default=0, init=False)
@@ -71,7 +71,7 @@ class Reconciler:
     _thread: threading.Thread | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self._orphans = Orphans(self.deployments.store, self.pool, self.operations, self.clock)
+        self.orphans = Orphans(self.deployments.store, self.pool, self.operations, self.clock)
         self.operations.on_end.append(self._record_end)
 
     # --- the thread
@@ -177,7 +177,8 @@ class Reconciler:
             if self.operations.is_idle(name) and self.operations.generations().get(name, 0) == generation:
                 self._reconcile(snapshot, observation, copies, generation)
         self.reaper.round(observation.silent)
-        self._orphans.report_unknown(copies)
+        self.orphans.retain({each.head.name for each in snapshots})
+        self.orphans.report_unknown(copies)
 
     def _forget_others(self, snapshots: Sequence[Snapshot]) -> None:
         known = {name for each in snapshots for name in (*each.records, *each.desired)}
@@ -198,6 +199,7 @@ class Reconciler:
         drifted = find_drifts(plan, snapshot, statuses, copies, self.deployments.store.identity)
         self._count(snapshot, statuses, drifted)
         self._report(snapshot, statuses, drifted)
+        self.orphans.note(snapshot, drifted)
         self._handle_orphans(snapshot, drifted, generation)
         if not drifted and not head.deleting:
             return
@@ -321,7 +323,7 @@ class Reconciler:
         for name, each in drifted.items():
             if each.orphan is not None:
                 try:
-                    self._orphans.handle(snapshot, name, each.orphan, generation)
+                    self.orphans.handle(snapshot, name, each.orphan, generation)
                 except SpeckError as error:
                     self._note_waits({name: str(error)})
 

@@ -100,4 +100,5 @@ def build(
         reconciler=reconciler,
         backoff=backoff,
     )
-    return Services(coordinator, queries, SiteQueries(store, pool, inventory), metrics, files)
+    sites = SiteQueries(store, pool, inventory, reconciler.orphans)
+    return Services(coordinator, queries, sites, metrics, files)

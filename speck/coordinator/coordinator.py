@@ -16,6 +16,7 @@ from speck.apply.abandon import addresses_of, refuse_use
 from speck.apply.job_state import RevisionNoted, lifecycle_of
 from speck.apply.operation import Operation
 from speck.apply.operations import Operations
+from speck.apply.stamps import stamp_notes
 from speck.binder import Registry
 from speck.binder.pool import BinderPool
 from speck.controller.backoff import Backoff
@@ -131,7 +132,8 @@ class Coordinator:
         """A plan; jobs at engines that are left behind are not observed, their stored records stand."""
         asked = (each for each in snapshot.deployed() if each[0].spe_address not in left_behind)
         head, observed = snapshot.head, self.observer.observe(asked)
-        return make_plan(head.name, head.revision, desired, snapshot.stored(), observed)
+        plan = make_plan(head.name, head.revision, desired, snapshot.stored(), observed)
+        return replace(plan, notes=stamp_notes(plan, self.sampler.stamps()))
 
     def _abandoned(self, head: Head, names: Iterable[str]) -> frozenset[str]:
         """The addresses of the sites, engines and brokers that are to be left behind."""

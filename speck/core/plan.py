@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from speck.core.job import JOB_FIELDS, Change, FieldChange, Job, changed_fields
@@ -79,11 +79,15 @@ _GONE = {JobState.LOST, JobState.FAILED, JobState.STOPPED, JobState.FINISHED}
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The actions that lead to the desired composition, by job name, and the revision they start from."""
+    """The actions that lead to the desired composition, by job name, and the revision they start from.
+
+    ``notes`` are remarks for the user on actions, by job name.
+    """
 
     composition: str
     base_revision: int
     actions: tuple[Action, ...]
+    notes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def changes(self) -> tuple[Action, ...]:
@@ -177,7 +181,9 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         "composition": plan.composition,
         "base_revision": plan.base_revision,
         "counts": plan.counts(),
-        "actions": [action_data(each) for each in plan.actions],
+        "actions": [
+            action_data(each) | {"note": plan.notes.get(each.job.job_name, "")} for each in plan.actions
+        ],
     }
 
 

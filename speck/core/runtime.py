@@ -29,6 +29,9 @@ class Attempt:
     job; fences compare it.  ``session`` is the MQTT client id of its source.  ``state`` is the state that it
     starts from, if any.  ``lineage`` is the id of the attempt that it repeats from the beginning, because
     that one ended before it had committed anything (empty: none).  ``owner`` is the identity of its store.
+
+    ``incarnation`` and ``origin`` go into the stamps of what it writes: the numbers of the attempts with
+    which the job last began to count its messages afresh, and the positions of its input (0: the first).
     """
 
     id: str
@@ -38,6 +41,8 @@ class Attempt:
     state: State | None = None
     lineage: str = ""
     owner: str = ""
+    incarnation: int = 0
+    origin: int = 0
 
 
 @dataclass(frozen=True, slots=True)

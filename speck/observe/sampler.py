@@ -94,6 +94,12 @@ class Sampler:
             names = self._tracks.keys() | self._errors.keys()
             return {name: self._reading(name) for name in names}
 
+    def stamps(self) -> dict[str, str]:
+        """The kind of each job's stamps by name, ``derived`` or ``counted``, as far as it is known now."""
+        with self._lock:
+            kinds = {name: track.samples[-1].details.get("stamps") for name, track in self._tracks.items()}
+        return {name: str(kind) for name, kind in kinds.items() if kind}
+
     def stored(self) -> dict[str, int]:
         """The number of messages that each broker stores, by address, where it was counted lately."""
         oldest = self.now() - 3 * BROKER_PERIOD

@@ -156,6 +156,10 @@ def encode_job(record: JobRecord) -> bytes:
         "f": record.rollback_revision,
         "k": [_state_data(each) for each in record.retained_states],
         "b": record.restart_lineage,
+        "i": record.incarnation,
+        "o": record.origin,
+        "w": record.form,
+        "r": int(record.renumbers),
     }
     return _pack({"c": record.composition} | {key: value for key, value in optional.items() if value})
 
@@ -174,6 +178,10 @@ def decode_job(name: str, value: bytes) -> JobRecord:
         data.get("f", 0),
         tuple(State(*each) for each in data.get("k", ())),
         tuple(data["b"]) if "b" in data else None,
+        data.get("i", 0),
+        data.get("o", 0),
+        data.get("w", ""),
+        bool(data.get("r")),
     )
 
 
@@ -189,6 +197,8 @@ def encode_attempt(record: AttemptRecord) -> bytes:
         data["s"] = attempt.session
     if attempt.lineage:
         data["l"] = attempt.lineage
+    if attempt.incarnation or attempt.origin:
+        data["c"] = [attempt.incarnation, attempt.origin]
     return _pack(data)
 
 
@@ -196,6 +206,7 @@ def decode_attempt(path: str, value: bytes) -> AttemptRecord:
     """An attempt; ``path`` is its key without the first part."""
     job_name, number = path.split("/")
     data = _unpack(value)
+    incarnation, origin = data.get("c", (0, 0))
     attempt = Attempt(
         id=data["i"],
         job_name=job_name,
@@ -203,6 +214,8 @@ def decode_attempt(path: str, value: bytes) -> AttemptRecord:
         session=data.get("s", client_id(job_name)),
         state=_state(data.get("state")),
         lineage=data.get("l", ""),
+        incarnation=incarnation,
+        origin=origin,
     )
     handle = Handle(*data["h"]) if "h" in data else None
     return AttemptRecord(attempt, data["r"], AttemptPhase(data["p"]), handle)

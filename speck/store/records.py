@@ -56,6 +56,10 @@ class JobRecord:
     stopped for another (0: none), until that one has come up.  ``retained_states`` are those that its
     attempts have left, each a place of its own, the newest last.  ``restart_lineage`` is of a last attempt
     that ended before it had kept anything: its lineage, and its form's fingerprint.
+
+    ``incarnation`` and ``origin`` are those of its last attempt; ``form`` is the fingerprint of the form that
+    ran last (empty: none has ended yet).  ``renumbers`` is true if the next attempt begins new numbers: after
+    a restore of the store, whose states may be older than what the job has written.
     """
 
     name: str
@@ -68,6 +72,10 @@ class JobRecord:
     rollback_revision: int = 0
     retained_states: tuple[State, ...] = ()
     restart_lineage: tuple[str, str] | None = None
+    incarnation: int = 0
+    origin: int = 0
+    form: str = ""
+    renumbers: bool = False
 
 
 @dataclass(frozen=True, slots=True)

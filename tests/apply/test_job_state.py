@@ -133,7 +133,7 @@ def test_an_orphan_takes_the_place_of_all_attempts() -> None:
     record = replace(RUNNING.record, error="gone", state=state("s"), rollback_revision=3)
     adopted = transition(JobLifecycle(record, RUNNING.attempts), OrphanAdopted(orphan, 4, HANDLE))
     assert adopted.attempts == (AttemptRecord(orphan, 4, AttemptPhase.RUNNING, HANDLE),)
-    assert adopted.record == replace(RUNNING.record, attempts=9)
+    assert adopted.record == replace(RUNNING.record, attempts=9, renumbers=True)
 
 
 def test_notes() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from speck.binder import BrokerBinder, ForeignSession, OwnsSessions
+from speck.binder import BrokerBinder, ForeignSession, NamesWriters, OwnsSessions
 from speck.errors import BinderError, OutcomeUnknown, SessionOfAnother, Unreachable
 from tests.support.wire_trouble import Trouble
 
@@ -39,6 +39,7 @@ EVERY_CALL = pytest.mark.parametrize(
         lambda broker: broker.claim_session(SESSION),
         lambda broker: broker.fenced(SESSION),
         lambda broker: take_owner(broker, OWNER).foreign_sessions(),
+        lambda broker: name_writers(broker, "a"),
     ],
     ids=[
         "check",
@@ -52,6 +53,7 @@ EVERY_CALL = pytest.mark.parametrize(
         "claim_session",
         "fenced",
         "foreign_sessions",
+        "name_writers",
     ],
 )
 
@@ -61,6 +63,12 @@ def take_owner(broker: BrokerBinder, owner: str) -> Any:
     assert isinstance(broker, OwnsSessions)
     broker.take_owner(owner)
     return broker
+
+
+def name_writers(broker: BrokerBinder, *writers: str) -> None:
+    """Name the writers of the contract's session, as every binder of a broker with stamps can."""
+    assert isinstance(broker, NamesWriters)
+    broker.name_writers(SESSION, writers)
 
 
 def assert_useless(broker: BrokerBinder, call: Call, *errors: type[BinderError]) -> None:
@@ -78,6 +86,10 @@ class BrokerContract(ABC):
     @abstractmethod
     def fenced_attempt(self, broker: BrokerBinder, session: str) -> int | None:
         """The attempt that the session's fence or tombstone names, seen past the binder, or ``None``."""
+
+    @abstractmethod
+    def named_writers(self, broker: BrokerBinder, session: str) -> list[str] | None:
+        """The writers whose stamps the session's reader believes, seen past the binder; ``None``: of all."""
 
     @abstractmethod
     def troubled(self, trouble: Trouble) -> AbstractContextManager[BrokerBinder]:
@@ -214,6 +226,17 @@ class BrokerContract(ABC):
     def test_what_was_never_there_leaves_nothing(self, broker: BrokerBinder) -> None:
         broker.delete_session(SESSION)
         assert self.fenced_attempt(broker, SESSION) is None
+
+    def test_writers_are_replaced_and_go_with_the_session(self, broker: BrokerBinder) -> None:
+        broker.ensure_session(SESSION, "contract/in")
+        assert self.named_writers(broker, SESSION) is None
+        name_writers(broker, "b", "a")
+        assert self.named_writers(broker, SESSION) == ["b", "a"]
+        name_writers(broker)
+        assert self.named_writers(broker, SESSION) == []
+        assert broker.waiting(SESSION) == 0
+        broker.delete_session(SESSION)
+        assert self.named_writers(broker, SESSION) is None
 
     def test_nothing_waits_in_a_new_session_and_in_none(self, broker: BrokerBinder) -> None:
         assert broker.waiting(SESSION) == 0

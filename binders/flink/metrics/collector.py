@@ -12,6 +12,7 @@ from binders.flink.metrics.rates import (
     COUNTERS,
     PENDING,
     SENT,
+    STAMPS,
     Rates,
     Sample,
     emitted_metric,
@@ -37,11 +38,13 @@ class _Vertex:
     emitted: str
     sent: tuple[str, ...]  # by its sinks
     pending: tuple[str, ...]  # in its sources
+    stamps: tuple[str, ...]  # of its sinks
 
 
 @dataclass
 class _Series:
     vertices: tuple[_Vertex, ...] = ()
+    stamps: str = ""  # of its sinks, once a sink has reported it
     base: Sample = field(default_factory=dict)
     restored: int = 0  # how often the job had been restored from a checkpoint by then
     last: Rates | None = None
@@ -63,7 +66,7 @@ class MetricsCollector:
         ``waiting`` is the number of records pending in its sources.  In ``details``, ``busy`` and
         ``backpressured`` are shares (0 to 1) of the time of the busiest and of the most back-pressured task;
         ``state_bytes`` and ``checkpoint_bytes`` are of the last checkpoint (the whole state, and the part
-        that was written); ``failed_checkpoints`` is a count.
+        that was written); ``failed_checkpoints`` is a count; ``stamps`` is ``derived`` or ``counted``.
         """
         statistics = rest.checkpoints(job)
         if statistics is None:
@@ -84,7 +87,7 @@ class MetricsCollector:
             input_rows=rows(sample) if sample else None,
             waiting=waiting,
             batch_id=latest.get("id"),
-            details=_details(statistics, latest, current),
+            details=_details(statistics, latest, current) | self._stamps(rest, job, series),
         )
 
     def forget(self, job: str) -> None:
@@ -109,6 +112,13 @@ class MetricsCollector:
             found[each.id] = sample
             waiting += [sums[name] for name in each.pending if name in sums]
         return found, round(sum(waiting)) if waiting else None
+
+    def _stamps(self, rest: FlinkRest, job: str, series: _Series) -> dict[str, Scalar]:
+        """The kind of the sinks' stamps, which stays the same while the job runs."""
+        for each in series.vertices if not series.stamps else ():
+            if each.stamps:
+                series.stamps = rest.first_value(job, each.id, each.stamps[0])
+        return {"stamps": series.stamps} if series.stamps else {}
 
     def _rates(self, series: _Series, sample: Sample, restored: int) -> Rates | None:
         with self._guard:
@@ -143,6 +153,7 @@ def _vertices(rest: FlinkRest, job: str) -> tuple[_Vertex, ...]:
                 emitted_metric(names, source=source),
                 named(names, SENT),
                 named(names, PENDING),
+                named(names, STAMPS),
             )
         )
     return tuple(found)
@@ -150,7 +161,7 @@ def _vertices(rest: FlinkRest, job: str) -> tuple[_Vertex, ...]:
 
 def _details(
     statistics: Mapping[str, Any], latest: Mapping[str, Any], rates: Rates | None
-) -> Mapping[str, Scalar]:
+) -> dict[str, Scalar]:
     found: dict[str, Scalar | None] = {
         "busy": rates.busy if rates else None,
         "backpressured": rates.backpressured if rates else None,

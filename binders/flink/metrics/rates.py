@@ -14,6 +14,7 @@ from dataclasses import dataclass
 BUSY, IDLE, BACKPRESSURED = "accumulateBusyTimeMs", "accumulateIdleTimeMs", "accumulateBackPressuredTimeMs"
 RECORDS_IN, RECORDS_OUT = "numRecordsIn", "numRecordsOut"
 SENT, PENDING = "numRecordsSend", "pendingRecords"  # of sinks and of sources (FLIP-33)
+STAMPS = "stamps"  # of the connector's sinks
 COUNTERS = (RECORDS_IN, RECORDS_OUT, BUSY, IDLE, BACKPRESSURED)
 
 

@@ -262,6 +262,12 @@ class FlinkRest:
             metrics = self._get(f"/jobs/{job}/vertices/{vertex}/subtasks/metrics")
             return [text(each["id"]) for each in metrics]
 
+    def first_value(self, job: str, vertex: str, name: str) -> str:
+        """The value of a metric of a vertex's first subtask, as text; empty while it is not known."""
+        answer = self._get(f"/jobs/{job}/vertices/{vertex}/metrics?get=0.{name}")
+        with self._validated("/vertices/:id/metrics"):
+            return next((text(each["value"]) for each in answer if each["value"] is not None), "")
+
     def cancel(self, job: str) -> None:
         """Request the cancellation of a job."""
         self._ask("PATCH", f"/jobs/{job}?mode=cancel")

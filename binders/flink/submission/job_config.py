@@ -38,6 +38,10 @@ PARAMETERS = "speck"
 # The attempt whose stamps the sinks continue, in place of the job's own.
 LINEAGE_SETTING = "speck.lineage"
 
+# The numbers in the stamps of what the sinks write (see Attempt).
+INCARNATION_SETTING = "speck.incarnation"
+ORIGIN_SETTING = "speck.origin"
+
 CHECKPOINT_KEYS = ("execution.checkpointing.dir", "state.checkpoints.dir")
 SAVEPOINT_KEYS = ("execution.checkpointing.savepoint-dir", "state.savepoints.dir")
 
@@ -79,7 +83,7 @@ def run_body(job: Job, attempt: Attempt, code: str, known: Engine, inventory: In
             "pipeline.global-job-parameters": ",".join(
                 f"{name}:{value}" for name, value in job_parameters(job, attempt, code).items()
             ),
-            **({LINEAGE_SETTING: attempt.lineage} if attempt.lineage else {}),
+            **_stamp_settings(attempt),
             **({CHECKPOINT_KEYS[0]: _location(known.checkpoint_dir)} if known.checkpoint_dir else {}),
             **login_settings("speck.source", inventory.job_login(job.source_broker)),
             **login_settings("speck.sink", inventory.job_login(job.sink_broker)),
@@ -92,6 +96,12 @@ def run_body(job: Job, attempt: Attempt, code: str, known: Engine, inventory: In
         body |= {"savepointPath": attempt.state.location, "claimMode": "NO_CLAIM"}
         body["allowNonRestoredState"] = False
     return body
+
+
+def _stamp_settings(attempt: Attempt) -> dict[str, str]:
+    numbers = {INCARNATION_SETTING: attempt.incarnation, ORIGIN_SETTING: attempt.origin}
+    settings = {name: str(number) for name, number in numbers.items() if number}
+    return settings | ({LINEAGE_SETTING: attempt.lineage} if attempt.lineage else {})
 
 
 def job_parameters(job: Job, attempt: Attempt, code: str) -> dict[str, str]:

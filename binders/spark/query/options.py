@@ -25,6 +25,9 @@ SETTINGS = {
     "spark.sql.streaming.minBatchesToRetain": "10",
     # The reports shown in a job's log; 100 by default, of some kilobytes each.
     "spark.sql.streaming.numRecentProgressUpdates": "30",
+    # Stamps that are counted name the partition of a row.  Adaptive execution chooses partitions by sizes and
+    # by the server, so that a batch that is run again could have others.
+    "spark.sql.adaptive.enabled": "false",
     # A Connect server shows its requests on a page: as the text of a protocol buffer, with the options of
     # source and sink.  This redacts the password among them.
     "spark.sql.redaction.string.regex": r'''(?<=key: "password"\s{1,40}value: )"(?:[^"\\]|\\.)*"''',
@@ -47,7 +50,7 @@ def source_options(job: Job, attempt: Attempt, inventory: Inventory) -> dict[str
     return options | _login_options(job.source_broker, inventory)
 
 
-def sink_options(job: Job, inventory: Inventory) -> dict[str, str]:
+def sink_options(job: Job, attempt: Attempt, inventory: Inventory) -> dict[str, str]:
     """The options of the connector's sink; they contain the broker's password in plain text."""
     options = {
         "brokerUrl": job.sink_broker,
@@ -55,6 +58,11 @@ def sink_options(job: Job, inventory: Inventory) -> dict[str, str]:
         "job": job.job_name,
         "flushTimeout": FLUSH_TIMEOUT,
     }
+    # An older connector on a server knows neither; without them it has nothing to refuse.
+    if attempt.incarnation:
+        options["incarnationNumber"] = str(attempt.incarnation)
+    if attempt.origin:
+        options["originNumber"] = str(attempt.origin)
     return options | _login_options(job.sink_broker, inventory)
 
 

@@ -73,6 +73,8 @@ def _details(progress: Mapping[str, Any]) -> dict[str, Scalar]:
     for source in progress.get("sources", ()):
         for name, value in (source.get("metrics") or {}).items():
             details[name] = _scalar(value)
+    for name, value in ((progress.get("sink") or {}).get("metrics") or {}).items():
+        details[name] = _scalar(value)
     for name, value in progress.get("durationMs", {}).items():
         details[f"duration_ms.{name}"] = value
     return details

@@ -162,7 +162,7 @@ class Submitter:
             source_format=CONNECTOR_FORMAT,
             source_options=source_options(job, attempt, self._inventory),
             sink_format=CONNECTOR_FORMAT,
-            sink_options=sink_options(job, self._inventory),
+            sink_options=sink_options(job, attempt, self._inventory),
         )
 
 

@@ -365,8 +365,8 @@ def check_sites() -> Any:
 @blueprint.route("/left-behind", methods=["GET"])
 @blueprint.response(200, schemas.LeftoverSchema(many=True))
 def list_left_behind() -> Any:
-    """Abandoned copies and sessions, which are ended when their engine and broker answer again"""
-    return _sites().abandoned()
+    """Abandoned copies and sessions, ended when their engine and broker answer again, and orphans"""
+    return _sites().left_behind()
 
 
 @blueprint.route("/left-behind", methods=["DELETE"])
@@ -376,7 +376,7 @@ def list_left_behind() -> Any:
 def forget_left_behind(query: dict[str, Any]) -> Any:
     """Forget abandoned copies and sessions at places that never come back"""
     _coordinator().reaper.forget(query["place"], author(query["author"]))
-    return _sites().abandoned()
+    return _sites().left_behind()
 
 
 @blueprint.route("/whoami", methods=["GET"])

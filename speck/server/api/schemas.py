@@ -34,6 +34,7 @@ class ActionSchema(Schema):
     kind = fields.String(validate=validate.OneOf(_KINDS), metadata={"description": "the kind of change"})
     reason = _text("the reason")
     changes = fields.List(fields.Nested(ChangeSchema), metadata={"description": "the fields that differ"})
+    note = _text("a consequence of the action (empty: none)")
 
 
 class WarningSchema(Schema):
@@ -144,23 +145,37 @@ class LeftCopySchema(Schema):
 
 
 class LeftoverSchema(Schema):
-    """An abandoned copy or session at an engine or broker out of reach, ended when that answers."""
+    """A copy or session that the store no longer uses, or an orphan: a copy that the store does not name."""
 
     kind = fields.String(
-        validate=validate.OneOf(("copy", "session")),
-        metadata={"description": "copy (a job at an engine) or session (at a broker)"},
+        validate=validate.OneOf(("copy", "session", "orphan")),
+        metadata={
+            "description": "copy (an abandoned job at an engine), session (an abandoned one at a broker) or "
+            "orphan (a copy that the store does not name, as of the last round)"
+        },
+    )
+    verdict = fields.String(
+        validate=validate.OneOf(("terminate", "delete", "adopt", "report")),
+        metadata={
+            "description": "the treatment: terminate (copies) or delete (sessions) once the address answers, "
+            "adopt (becomes the job's attempt), report (nothing is done)"
+        },
     )
     job_name = _text("the job that it was of")
-    composition = _text("the composition that the job belonged to")
+    composition = _text("the composition that the job belonged to; of an orphan: empty if there is none")
     address = _text("the engine's, or the broker's")
     site = _text("of the inventory, or the address")
-    attempt = fields.Integer(allow_none=True, metadata={"description": "of a copy: its number"})
-    session = _text("its name; of a copy, of the one through which it reads")
+    attempt = fields.Integer(
+        allow_none=True, metadata={"description": "of a copy or an orphan: its number, if known"}
+    )
+    session = _text("its name; of a copy, of the one through which it reads; of an orphan: empty if unknown")
     fenced = fields.Boolean(
         metadata={
-            "description": "true once the broker has the fence that keeps abandoned copies from reading"
+            "description": "true once the broker has the fence that keeps abandoned copies from reading; "
+            "of an orphan: false"
         }
     )
+    message = _text("of an orphan: the observation in words")
 
 
 class JobViewSchema(Schema):

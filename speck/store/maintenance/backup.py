@@ -179,11 +179,14 @@ def _records(chunk: bytes) -> Iterator[Record]:
 
 
 def _raised(key: bytes, value: bytes) -> Record:
-    """Let a job's next attempt be above all that were made since the backup (see :data:`LEAP`)."""
+    """Let a job's next attempt be above all that were made since the backup (see :data:`LEAP`).
+
+    It may start from a state behind what the job has written since, so it also begins new stamps.
+    """
     if not key.startswith(b"job/"):
         return key, value
     record = codec.decode_job(key[4:].decode(), value)
-    return key, codec.encode_job(replace(record, attempts=record.attempts + LEAP))
+    return key, codec.encode_job(replace(record, attempts=record.attempts + LEAP, renumbers=True))
 
 
 def _keep_code(name: str, content: IO[bytes], place: Path) -> None:

@@ -100,7 +100,8 @@ def _attempts(contents: Contents) -> Iterator[Finding]:
             )
         elif job is None:
             session = SessionRecord(form[1].source_broker, attempt.session, form[1].source_topic)
-            found = JobRecord(attempt.job_name, form[0], attempt.number + LEAP, (session,))
+            number = attempt.number + LEAP
+            found = JobRecord(attempt.job_name, form[0], number, (session,), renumbers=True)
             yield Finding(what, "nothing is known of its job", "taken up", _changes(("put_job", found)))
         elif attempt.session not in [each.name for each in job.sessions]:
             session = SessionRecord(form[1].source_broker, attempt.session, form[1].source_topic)
@@ -113,7 +114,8 @@ def _attempts(contents: Contents) -> Iterator[Finding]:
 def _raised(contents: Contents, record: AttemptRecord) -> Iterator[tuple[str, object]]:
     job = contents.jobs.get(record.attempt.job_name)
     if job is not None:
-        yield "put_job", replace(job, attempts=max(job.attempts, record.attempt.number) + LEAP)
+        number = max(job.attempts, record.attempt.number) + LEAP
+        yield "put_job", replace(job, attempts=number, renumbers=True)
 
 
 def _desired_jobs(contents: Contents) -> Iterator[Finding]:
@@ -121,7 +123,7 @@ def _desired_jobs(contents: Contents) -> Iterator[Finding]:
     for head in contents.heads.values():
         for name in contents.desired(head):
             if name not in contents.jobs and name not in running:
-                put = JobRecord(name, head.name, attempts=LEAP)
+                put = JobRecord(name, head.name, attempts=LEAP, renumbers=True)
                 yield Finding(
                     f"job {name!r}",
                     "is wanted, and nothing is known of it",

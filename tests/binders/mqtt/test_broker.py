@@ -17,7 +17,7 @@ import pytest
 
 from binders.mqtt import MQTT, MqttBroker
 from binders.mqtt.address import BrokerAddress
-from binders.mqtt.broker import drain_topic, drained_topic
+from binders.mqtt.broker import drain_topic, drained_topic, writers_topic
 from binders.mqtt.connection import FOREVER, Connection
 from binders.mqtt.limits import PROBED_MESSAGES
 from binders.mqtt.local import CONFIGURATION, site_configuration
@@ -127,6 +127,15 @@ class TestContract(BrokerContract):
     def beside(self, broker: BrokerBinder) -> BrokerBinder:
         assert isinstance(broker, MqttBroker)
         return MqttBroker(broker.address, Inventory())
+
+    def named_writers(self, broker: BrokerBinder, session: str) -> list[str] | None:
+        assert isinstance(broker, MqttBroker)
+        address = BrokerAddress.parse(broker.address)
+        with Connection(address, Login(), "test-writers") as reader:
+            reader.subscribe(writers_topic(session), "test/echo")
+            reader.round_trip("test/echo")
+            found = [json.loads(message.payload) for message in reader.received]
+        return found[0]["writers"] if found else None
 
 
 # --- sessions -------------------------------------------------------------------------------------

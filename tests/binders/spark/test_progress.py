@@ -24,7 +24,7 @@ REPORT = {
             "metrics": {"queued": "21", "received": "22", "redelivered": "0", "connected": "true"},
         }
     ],
-    "sink": {"numOutputRows": 38},
+    "sink": {"numOutputRows": 38, "metrics": {"stamps": "derived"}},
 }
 
 PYTHON_FAILURE = """\
@@ -72,6 +72,7 @@ def test_metrics_of_a_report() -> None:
             "received": 22,
             "redelivered": 0,
             "connected": "true",
+            "stamps": "derived",
             "duration_ms.triggerExecution": 255,
             "duration_ms.addBatch": 68,
         },

@@ -1,5 +1,6 @@
 package io.speck.mqtt;
 
+import io.speck.mqtt.stamp.Stamp;
 import java.nio.charset.StandardCharsets;
 
 /**
@@ -9,10 +10,18 @@ import java.nio.charset.StandardCharsets;
  * @param payload its content
  * @param key the user property {@code key}; null for none
  * @param receivedMillis when this process received it, in milliseconds since 1970
+ * @param stamp its identity, given by the job that wrote it; null if it has none that this reader believes
+ * @param offset its position in the session: the number of messages before it
  */
-public record Received(String topic, byte[] payload, String key, long receivedMillis) {
+public record Received(String topic, byte[] payload, String key, long receivedMillis, Stamp stamp, long offset) {
     /** The name of the user property that carries a message's key. */
     public static final String KEY = "key";
+
+    /** Creates a message without stamp and position, for tests of a program. */
+    public Received(String topic, byte[] payload, String key, long receivedMillis) {
+        this(topic, payload, key, receivedMillis, null, 0);
+    }
+
     /** Returns the content as text; invalid UTF-8 is replaced. */
     public String text() {
         return new String(payload, StandardCharsets.UTF_8);

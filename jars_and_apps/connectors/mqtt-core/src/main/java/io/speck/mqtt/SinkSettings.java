@@ -1,5 +1,6 @@
 package io.speck.mqtt;
 
+import io.speck.mqtt.stamp.Stamp;
 import java.io.Serializable;
 import java.time.Duration;
 
@@ -9,4 +10,32 @@ import java.time.Duration;
  * @param login the broker and the credentials there; all writers of a process with the same login share one connection
  * @param flushTimeout time limit for the broker to acknowledge all written messages
  */
-public record SinkSettings(Login login, Duration flushTimeout) implements Serializable {}
+public record SinkSettings(Login login, Duration flushTimeout) implements Serializable {
+    private static final int LONGEST_INCARNATION = 64;
+
+    /**
+     * Returns the text if stamps may carry it as the name of a job.
+     *
+     * @throws InvalidSettingException otherwise
+     */
+    public static String job(String text) {
+        if (!Stamp.isName(text)) {
+            throw new InvalidSettingException("'" + text
+                    + "' is not a name of a job in stamps (expected 1 to 100 letters, digits, '.', '_' or '-')");
+        }
+        return text;
+    }
+
+    /**
+     * Returns the text if it is a valid name of a run.
+     *
+     * @throws InvalidSettingException otherwise
+     */
+    public static String incarnation(String text) {
+        if (text.length() > LONGEST_INCARNATION || !Stamp.isName(text)) {
+            throw new InvalidSettingException("'" + text
+                    + "' is not an incarnation (expected 1 to 64 letters, digits, '.', '_' or '-')");
+        }
+        return text;
+    }
+}

@@ -11,6 +11,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
@@ -150,9 +151,54 @@ class BrokerDataLossTest {
         send(100); // no session receives these
         MqttSource again = reader(100, 100);
         send(100);
-        assertEquals(numbers(100, 400), texts(again, 100, 400).stream()
-                .sorted(java.util.Comparator.comparingInt(text -> Integer.parseInt(text.substring(1)))).toList());
+        assertEquals(numbers(100, 400), sorted(texts(again, 100, 400)));
         assertEquals(1, again.metrics().lostSessions());
+    }
+
+    private static List<String> sorted(List<String> texts) {
+        return texts.stream().sorted(Comparator.comparingInt(text -> Integer.parseInt(text.substring(1)))).toList();
+    }
+
+    @Test
+    void aRestartAfterALostSessionDropsNothingThatComesLate() throws Exception {
+        MqttSource source = reader(0, 0);
+        send(100);
+        texts(source, 0, 100);
+        source.close(0, 100, 1);
+        source.commit(100);
+        source.close();
+        send(100); // lost with the session, and held by the writer
+        broker.kill();
+        broker.forget();
+        proxy.refuse(true);
+        proxy.cut();
+        broker.start();
+        MqttSource second = reader(100, 100);
+        second.close(100, 100, 1);
+        assertEquals(1, second.metrics().lostSessions());
+        late("in/a", "m200", 200); // a newer one comes first, and goes into the record
+        assertEquals(List.of("m200"), texts(second, 100, 101));
+        second.close(100, 101, 1);
+        second.commit(101);
+        second.close();
+        MqttSource third = reader(101, 101);
+        proxy.refuse(false); // only now the writer sends again what the session lost
+        sent = 201;
+        send(10);
+        assertEquals(numbersBut(200, 100, 211), sorted(texts(third, 101, 211)));
+        assertEquals(0, third.metrics().collisions());
+    }
+
+    private static List<String> numbersBut(int without, int from, int to) {
+        return numbers(from, to).stream().filter(each -> !each.equals("m" + without)).toList();
+    }
+
+    /** Sends one message of the job's over a connection of its own, past the proxy. */
+    private void late(String topic, String text, int number) throws Exception {
+        try (MqttSink direct = new MqttSink(new SinkSettings(Login.anonymous(broker.url()), PATIENCE))) {
+            direct.send(topic, bytes(text), null, bytes("job"), bytes(Stamp.prefix("run", 0, 0) + number));
+            direct.flush();
+        }
     }
 
     @Test

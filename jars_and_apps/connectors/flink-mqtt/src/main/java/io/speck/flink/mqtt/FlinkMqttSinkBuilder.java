@@ -5,7 +5,6 @@ import io.speck.mqtt.Login;
 import io.speck.mqtt.LoginFields;
 import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.TlsFiles;
-import io.speck.mqtt.stamp.Stamp;
 import io.speck.mqtt.writer.MqttSink;
 import java.time.Duration;
 import java.util.regex.Pattern;
@@ -29,6 +28,8 @@ public final class FlinkMqttSinkBuilder<T> {
     private String job;
     private String incarnation;
     private String origin;
+    private long incarnationNumber;
+    private long originNumber;
     private Duration flushTimeout = Duration.ofSeconds(60);
 
     FlinkMqttSinkBuilder(SerializableFunction<T, byte[]> format) {
@@ -99,6 +100,18 @@ public final class FlinkMqttSinkBuilder<T> {
         return this;
     }
 
+    /** The number of the lineage's present form, in counted stamps: with another one the count begins anew. */
+    public FlinkMqttSinkBuilder<T> incarnationNumber(long number) {
+        incarnationNumber = number;
+        return this;
+    }
+
+    /** The number of the present count of input positions, in the stamps of what comes from messages without one. */
+    public FlinkMqttSinkBuilder<T> originNumber(long number) {
+        originNumber = number;
+        return this;
+    }
+
     /** The number of each message in the stamps, in place of a count. */
     public FlinkMqttSinkBuilder<T> sequence(Sequence<T> numbers) {
         sequence = numbers;
@@ -119,14 +132,18 @@ public final class FlinkMqttSinkBuilder<T> {
             faults.required("topic", topic, "the topic of the messages");
         }
         faults.check("topic", topic, FlinkMqttSinkBuilder::topicName);
-        faults.check("incarnation", incarnation, Stamp::incarnation);
+        faults.check("job", job, SinkSettings::job);
+        faults.check("incarnation", incarnation, SinkSettings::incarnation);
         faults.check("origin", origin, FlinkMqttSinkBuilder::jobId);
         faults.positive("flushTimeout", flushTimeout);
+        faults.range("incarnationNumber", incarnationNumber, 0, Long.MAX_VALUE);
+        faults.range("originNumber", originNumber, 0, Long.MAX_VALUE);
         faults.done();
         String everywhere = topic;
         SinkFormat<T> whole = new SinkFormat<>(format, topicOf == null ? element -> everywhere : topicOf, key, sequence);
         JobID beginning = origin == null ? null : JobID.fromHexString(origin);
-        return new FlinkMqttSink<>(new SinkSettings(login, flushTimeout), whole, job, incarnation, beginning);
+        return new FlinkMqttSink<>(new SinkSettings(login, flushTimeout), whole, job,
+                new LineageSettings(incarnation, beginning, incarnationNumber, originNumber));
     }
 
     private static String jobId(String text) {

@@ -24,24 +24,21 @@ record Lineage(String run, int subtask, int parallelism, long next) {
      * Returns the stream of stamps that a subtask continues, or else begins.
      *
      * <p>The name of a new run is the same for each restart of the job from the same point, since repeated messages
-     * must carry their old stamps. It differs between jobs, and after a change of parallelism.
-     *
-     * @param incarnation the user's own name for the run; null for none
-     * @param origin the job whose work this one repeats from its beginning; null for none
+     * must carry their old stamps. It differs between jobs, after a change of parallelism, and with the number of the
+     * incarnation, with which the count begins anew.
      */
-    static Lineage begin(WriterInitContext context, Collection<Lineage> restored, String incarnation, JobID origin) {
+    static Lineage begin(WriterInitContext context, Collection<Lineage> restored, LineageSettings settings) {
         int subtask = context.getTaskInfo().getIndexOfThisSubtask();
         int parallelism = context.getTaskInfo().getNumberOfParallelSubtasks();
         for (Lineage each : restored) {
-            if (each.subtask == subtask && each.parallelism == parallelism
-                    && (incarnation == null || each.run.equals(incarnation))) {
-                return each;
+            if (each.subtask == subtask && each.parallelism == parallelism) {
+                String run = settings.run(LineageSettings.base(each.run));
+                return each.run.equals(run) ? each : new Lineage(run, subtask, parallelism, 0);
             }
         }
         long checkpoint = context.getRestoredCheckpointId().orElse(0);
-        JobID job = origin != null ? origin : context.getJobInfo().getJobId();
-        String run = incarnation != null ? incarnation : name(job, parallelism, checkpoint);
-        return new Lineage(run, subtask, parallelism, 0);
+        JobID job = settings.origin() != null ? settings.origin() : context.getJobInfo().getJobId();
+        return new Lineage(settings.run(name(job, parallelism, checkpoint)), subtask, parallelism, 0);
     }
 
     /**

@@ -156,7 +156,9 @@ public final class MqttJob {
                 .login(login("sink", "username"), login("sink", "password"))
                 .passwordFile(login("sink", "password-file"))
                 .tls(tls("sink"))
-                .origin(setting("speck.lineage"));
+                .origin(setting("speck.lineage"))
+                .incarnationNumber(numberOf("speck.incarnation"))
+                .originNumber(numberOf("speck.origin"));
     }
 
     private TlsFiles tls(String side) {
@@ -165,6 +167,11 @@ public final class MqttJob {
 
     private String login(String side, String field) {
         return setting("speck." + side + "." + field);
+    }
+
+    private long numberOf(String key) {
+        ConfigOption<Long> option = ConfigOptions.key(key).longType().defaultValue(0L);
+        return environment.getConfiguration().get(option);
     }
 
     private String setting(String key) {

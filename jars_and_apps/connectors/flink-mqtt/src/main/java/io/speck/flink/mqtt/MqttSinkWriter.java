@@ -1,7 +1,6 @@
 package io.speck.flink.mqtt;
 
 import io.speck.mqtt.SinkSettings;
-import io.speck.mqtt.stamp.Stamp;
 import io.speck.mqtt.writer.MqttSink;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
@@ -10,28 +9,24 @@ import org.apache.flink.metrics.groups.SinkWriterMetricGroup;
 
 /** One subtask that writes. It connects with its first message, as an idle job needs no connection. */
 final class MqttSinkWriter<T> implements StatefulSinkWriter<T, Lineage> {
-    /** The numbers continue over all checkpoints of Flink, so that one epoch holds them all. */
-    private static final long EPOCH = 0;
-
     private final SinkSettings settings;
     private final SinkFormat<T> format;
     private final Lineage lineage;
     private final SinkWriterMetricGroup metrics;
     private final byte[] job;
-    private final String prefix;
-    private long next;
+    private final SinkStamps stamps;
     private MqttSink sink;
 
     /** @param job name of the job in the stamps; null for messages without stamps */
-    MqttSinkWriter(SinkSettings settings, SinkFormat<T> format, String job, Lineage lineage,
+    MqttSinkWriter(SinkSettings settings, SinkFormat<T> format, String job, Lineage lineage, SinkStamps stamps,
             SinkWriterMetricGroup metrics) {
         this.settings = settings;
         this.format = format;
         this.lineage = lineage;
         this.metrics = metrics;
         this.job = job == null ? null : job.getBytes(StandardCharsets.UTF_8);
-        this.prefix = Stamp.prefix(lineage.run(), lineage.subtask(), EPOCH);
-        this.next = lineage.next();
+        this.stamps = stamps;
+        metrics.gauge("stamps", stamps::kind);
     }
 
     @Override
@@ -49,8 +44,7 @@ final class MqttSinkWriter<T> implements StatefulSinkWriter<T, Lineage> {
     }
 
     private byte[] sequence(T element) {
-        long number = format.sequence() == null ? next++ : format.sequence().of(element);
-        return (prefix + number).getBytes(StandardCharsets.UTF_8);
+        return format.sequence() == null ? stamps.next() : stamps.numbered(format.sequence().of(element));
     }
 
     /** Flink calls this before a checkpoint: the source acknowledges input only after its output was published. */
@@ -63,7 +57,7 @@ final class MqttSinkWriter<T> implements StatefulSinkWriter<T, Lineage> {
 
     @Override
     public List<Lineage> snapshotState(long checkpoint) {
-        return List.of(lineage.at(next));
+        return List.of(lineage.at(stamps.counted()));
     }
 
     @Override

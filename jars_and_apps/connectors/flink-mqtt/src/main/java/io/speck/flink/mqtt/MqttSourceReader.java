@@ -3,6 +3,7 @@ package io.speck.flink.mqtt;
 import io.speck.mqtt.Received;
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.reader.SourceMetrics;
+import io.speck.mqtt.stamp.CurrentInput;
 import java.io.IOException;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -16,11 +17,15 @@ import org.apache.flink.util.function.SerializableFunction;
 
 /** A subtask of the source: it reads if it has the split, and is finished otherwise. */
 final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
+    /** A chain has one source. */
+    private static final int ONLY_SOURCE = 0;
+
     private final SourceSettings settings;
     private final SerializableFunction<Received, T> format;
     private final SourceReaderContext context;
     private final CompletableFuture<Void> assigned = new CompletableFuture<>();
     private volatile SessionReader reader;
+    private CurrentInput input;
 
     MqttSourceReader(SourceSettings settings, SerializableFunction<Received, T> format, SourceReaderContext context) {
         this.settings = settings;
@@ -31,12 +36,17 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
     @Override
     public void start() {
         LibraryRelease.register(context.getUserCodeClassLoader());
+        input = CurrentInput.ofThread();
         SourceReaderMetricGroup metrics = context.metricGroup();
         metrics.setPendingRecordsGauge(() -> reader == null ? 0 : reader.pending());
         gauge("queued", SourceMetrics::queued);
         gauge("received", SourceMetrics::received);
         gauge("redelivered", SourceMetrics::redelivered);
         gauge("duplicatesDropped", SourceMetrics::duplicatesDropped);
+        context.metricGroup().gauge("duplicatesByRun", () -> reader == null ? "" : reader.metrics().runsText());
+        gauge("collisions", SourceMetrics::collisions);
+        gauge("changedRepetitions", SourceMetrics::changedRepetitions);
+        gauge("badStamps", SourceMetrics::badStamps);
         gauge("reconnections", SourceMetrics::reconnections);
         gauge("lostSessions", SourceMetrics::lostSessions);
         gauge("connected", each -> each.connected() ? 1 : 0);
@@ -69,9 +79,18 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
         if (!reader.hasNext()) {
             return InputStatus.NOTHING_AVAILABLE;
         }
-        Received next = reader.next();
-        output.collect(format.apply(next), next.receivedMillis());
+        emit(reader.next(), output);
         return reader.hasNext() ? InputStatus.MORE_AVAILABLE : InputStatus.NOTHING_AVAILABLE;
+    }
+
+    /** Names the message as the input of this thread while the operators chained to the source work on it. */
+    private void emit(Received next, ReaderOutput<T> output) {
+        input.begin(next.stamp(), ONLY_SOURCE, next.offset());
+        try {
+            output.collect(format.apply(next), next.receivedMillis());
+        } finally {
+            input.end();
+        }
     }
 
     @Override

@@ -1,6 +1,7 @@
 package io.speck.mqtt.reader;
 
-import io.speck.mqtt.stamp.DedupWatermarks;
+import io.speck.mqtt.stamp.SeenStamps;
+import io.speck.mqtt.stamp.Varint;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
@@ -14,8 +15,9 @@ import java.util.zip.CRC32C;
  * The messages of a batch, so that exactly these can be returned again after a crash.
  *
  * <p>Form: magic, version, check sum; then client id, broker, start, end, partitions, time of the first message, the
- * messages (each packet id, hash, time since the one before in ms as variable-length number whose lowest bit says
- * "duplicate"), and the stamp marks at the end of the batch.
+ * messages (each packet id, hash, time since the one before in ms as variable-length number whose lowest bits say
+ * "duplicate" and "stamp not believed"), and the stamps seen and the writers known at the end of the batch. Version 1
+ * had one lowest bit, the highest stamp of each stream, and no writers.
  *
  * @param clientId the session that the messages were received in
  * @param broker its broker
@@ -23,12 +25,16 @@ import java.util.zip.CRC32C;
  * @param end offset after the last one
  * @param partitions number of parts that the engine split the batch into
  * @param messages in the order of their arrival, dropped duplicates included
- * @param marks the highest stamps at the end of the batch
+ * @param seen the stamps seen at the end of the batch
+ * @param writers the writers known at the end of the batch
  */
 public record BatchRecord(String clientId, String broker, long start, long end, int partitions,
-        List<Message> messages, DedupWatermarks marks) {
+        List<Message> messages, SeenStamps seen, KnownWriters writers) {
     private static final int MAGIC = 0x53504b42;
-    private static final int VERSION = 1;
+    private static final int VERSION = 2;
+    private static final int VERSION_OF_HIGHEST_STAMPS = 1;
+    private static final int DUPLICATE = 1;
+    private static final int NOT_BELIEVED = 2;
     private static final int HEADER_BYTES = 12;
 
     public byte[] encode() {
@@ -59,10 +65,11 @@ public record BatchRecord(String clientId, String broker, long start, long end, 
             out.writeShort(message.packetId);
             out.writeInt(message.hash);
             long delta = Math.max(0, message.receivedMillis - time);
-            writeNumber(out, delta << 1 | (message.duplicate ? 1 : 0));
+            Varint.write(out, delta << 2 | (message.duplicate ? DUPLICATE : 0) | (message.believed ? 0 : NOT_BELIEVED));
             time += delta;
         }
-        marks.write(out);
+        seen.write(out);
+        writers.write(out);
     }
 
     /** @throws IOException if the bytes are not a whole record of a known version */
@@ -70,15 +77,18 @@ public record BatchRecord(String clientId, String broker, long start, long end, 
         if (record.length < HEADER_BYTES || getInt(record, 0) != MAGIC || getInt(record, 8) != checkSum(record)) {
             throw new IOException("not a whole batch record (" + record.length + " bytes)");
         }
-        if (getInt(record, 4) != VERSION) {
-            throw new IOException("batch record of version " + getInt(record, 4) + " (expected " + VERSION + ")");
+        int version = getInt(record, 4);
+        if (version != VERSION && version != VERSION_OF_HIGHEST_STAMPS) {
+            throw new IOException("batch record of version " + version + " (expected " + VERSION_OF_HIGHEST_STAMPS
+                    + " or " + VERSION + ")");
         }
         DataInputStream in = new DataInputStream(new ByteArrayInputStream(record));
         in.skipNBytes(HEADER_BYTES);
-        return readBody(in);
+        return readBody(in, version);
     }
 
-    private static BatchRecord readBody(DataInputStream in) throws IOException {
+    private static BatchRecord readBody(DataInputStream in, int version) throws IOException {
+        int flagBits = version == VERSION ? 2 : 1;
         String clientId = in.readUTF();
         String broker = in.readUTF();
         long start = in.readLong();
@@ -90,31 +100,15 @@ public record BatchRecord(String clientId, String broker, long start, long end, 
         for (int i = 0; i < count; i++) {
             int packetId = in.readUnsignedShort();
             int hash = in.readInt();
-            long number = readNumber(in);
-            time += number >>> 1;
-            messages.add(Message.awaited(packetId, hash, time, (number & 1) == 1));
+            long number = Varint.read(in);
+            time += number >>> flagBits;
+            boolean believed = version != VERSION || (number & NOT_BELIEVED) == 0;
+            messages.add(Message.awaited(packetId, hash, time, (number & DUPLICATE) != 0, believed));
         }
-        return new BatchRecord(clientId, broker, start, end, partitions, messages, DedupWatermarks.read(in));
-    }
-
-    private static void writeNumber(DataOutputStream out, long number) throws IOException {
-        long rest = number;
-        while (rest >>> 7 != 0) {
-            out.writeByte((int) (rest & 0x7F | 0x80));
-            rest >>>= 7;
-        }
-        out.writeByte((int) rest);
-    }
-
-    private static long readNumber(DataInputStream in) throws IOException {
-        long number = 0;
-        for (int shift = 0; ; shift += 7) {
-            int octet = in.readUnsignedByte();
-            number |= (long) (octet & 0x7F) << shift;
-            if (octet < 0x80) {
-                return number;
-            }
-        }
+        SeenStamps seen = version == VERSION ? SeenStamps.read(in, SeenStamps.RECORDED_HASHES)
+                : SeenStamps.readHighest(in, SeenStamps.RECORDED_HASHES);
+        KnownWriters writers = version == VERSION ? KnownWriters.read(in) : KnownWriters.all();
+        return new BatchRecord(clientId, broker, start, end, partitions, messages, seen, writers);
     }
 
     private static int checkSum(byte[] record) {

@@ -21,11 +21,9 @@ final class Drain {
 
     private Drain() {}
 
-    /** Returns the filters of a reader: its topic, and the markers if a coordinator runs it. */
-    static List<String> filters(SourceSettings settings) {
-        return settings.fenceTopic() == null
-                ? List.of(settings.topic())
-                : List.of(settings.topic(), MARKERS + settings.clientId());
+    /** Returns the topic of the markers for a session. */
+    static String topic(SourceSettings settings) {
+        return MARKERS + settings.clientId();
     }
 
     /** True for the markers of any session, since a filter may match those of others. */

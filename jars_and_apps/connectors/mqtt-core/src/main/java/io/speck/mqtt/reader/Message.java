@@ -7,13 +7,20 @@ import java.util.zip.CRC32C;
 
 /** A received message; (packet id, hash of its content) identifies it towards the broker. */
 public final class Message {
-    /** Approximate memory of a message beside its payload: objects, references, topic. */
+    /** Approximate memory of a message beside its payload and its texts: objects and references. */
     static final int OVERHEAD_BYTES = 160;
 
     int packetId;
     final int hash;
     final long receivedMillis;
-    final Stamp stamp;
+    /** The identity that its writer gave it; null for none. */
+    Stamp stamp;
+    /** True if it has the properties of a stamp, but they are not one. */
+    boolean badStamp;
+    /** False if its stamp is not believed; it has none then, also when it is redelivered. */
+    boolean believed = true;
+    /** Memory of its own copies of topic, key and stamp. */
+    int textBytes;
     /** The key that the writer gave the message; null for none. */
     String key;
     /** Null, like the payload, while the message is awaited from the broker after a restart. */
@@ -23,7 +30,7 @@ public final class Message {
     /** The number of messages before this one; a dropped duplicate has the offset of the next message. */
     long offset;
     boolean duplicate;
-    /** The content of a drain marker, which the engine does not get; null for all other messages. */
+    /** The content of a coordinator's message, which the engine does not get; null for all other messages. */
     byte[] marker;
     /** The connection on which its acknowledgement is valid; 0 for none. */
     int connection;
@@ -60,6 +67,11 @@ public final class Message {
         return topic;
     }
 
+    /** Its identity, given by the job that wrote it; null if it has none. */
+    public Stamp stamp() {
+        return stamp;
+    }
+
     public byte[] payload() {
         return payload;
     }
@@ -74,9 +86,10 @@ public final class Message {
     }
 
     /** Creates a message from its record, without its content. */
-    static Message awaited(int packetId, int hash, long receivedMillis, boolean duplicate) {
+    static Message awaited(int packetId, int hash, long receivedMillis, boolean duplicate, boolean believed) {
         Message message = new Message(packetId, hash, null, null, receivedMillis, null);
         message.duplicate = duplicate;
+        message.believed = believed;
         return message;
     }
 
@@ -86,12 +99,33 @@ public final class Message {
 
     /** Returns the content, and releases it. */
     Received take() {
-        Received received = new Received(topic, payload, key, receivedMillis);
+        Received received = new Received(topic, payload, key, receivedMillis, stamp, offset);
         taken = true;
-        topic = null;
+        release();
+        return received;
+    }
+
+    /** Takes the content of its redelivery. */
+    void fill(Message incoming) {
+        topic = incoming.topic;
+        payload = incoming.payload;
+        key = incoming.key;
+        stamp = believed ? incoming.stamp : null;
+        textBytes = incoming.textBytes;
+    }
+
+    /** Makes it a message without a stamp. */
+    void disbelieve() {
+        believed = false;
+        stamp = null;
+    }
+
+    /** Releases the content; the identity remains, and the topic of a marker, which tells the session that it is for. */
+    void release() {
+        topic = marker == null ? null : topic;
         payload = null;
         key = null;
-        return received;
+        textBytes = 0;
     }
 
     /** Takes the packet id of the same message as its writer sent it again, after the broker had lost it. */
@@ -105,6 +139,6 @@ public final class Message {
     }
 
     int bytes() {
-        return OVERHEAD_BYTES + (payload == null ? 0 : payload.length);
+        return OVERHEAD_BYTES + textBytes + (payload == null ? 0 : payload.length);
     }
 }

@@ -13,12 +13,15 @@ import java.nio.charset.StandardCharsets;
 final class MessageDecoder {
     private String lastTopic = "";
     private byte[] lastTopicBytes = new byte[0];
+    private boolean lastIsOfCoordinator;
 
     Message decode(MqttPublishMessage packet) {
         String topic = packet.variableHeader().topicName();
-        if (!topic.equals(lastTopic)) {
+        boolean sharesTopic = topic.equals(lastTopic);
+        if (!sharesTopic) {
             lastTopic = topic;
             lastTopicBytes = topic.getBytes(StandardCharsets.UTF_8);
+            lastIsOfCoordinator = Drain.isMarker(topic) || KnownWriters.isList(topic);
         }
         byte[] payload = ByteBufUtil.getBytes(packet.payload());
         String job = null;
@@ -35,7 +38,15 @@ final class MessageDecoder {
         Message message = new Message(id, Message.hash(lastTopicBytes, payload, job, sequence), lastTopic, payload,
                 System.currentTimeMillis(), Stamp.parse(job, sequence));
         message.key = key;
-        message.marker = Drain.isMarker(topic) ? payload : null;
+        message.badStamp = message.stamp == null && (job != null || sequence != null);
+        message.textBytes = bytes(key) + (sharesTopic ? 0 : bytes(topic))
+                + (message.stamp == null ? 0 : bytes(job) + bytes(sequence));
+        message.marker = lastIsOfCoordinator ? payload : null;
         return message;
+    }
+
+    /** The memory of a text, which may need two bytes for each character. */
+    private static int bytes(String text) {
+        return text == null ? 0 : 2 * text.length();
     }
 }

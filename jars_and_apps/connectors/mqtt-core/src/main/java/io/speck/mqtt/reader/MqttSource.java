@@ -1,5 +1,6 @@
 package io.speck.mqtt.reader;
 
+import io.netty.handler.codec.mqtt.MqttFixedHeader;
 import io.netty.handler.codec.mqtt.MqttPublishMessage;
 import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.DataLossException;
@@ -7,10 +8,9 @@ import io.speck.mqtt.Received;
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.TakenOverException;
 import io.speck.mqtt.net.Connection;
-import io.speck.mqtt.net.ResendRequest;
 import io.speck.mqtt.net.Runtime;
 import io.speck.mqtt.net.SessionKeeper;
-import io.speck.mqtt.stamp.DedupWatermarks;
+import io.speck.mqtt.stamp.SeenStamps;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
@@ -37,8 +37,6 @@ import org.slf4j.LoggerFactory;
 public final class MqttSource implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(MqttSource.class);
     private static final long QUIET_NANOS = TimeUnit.SECONDS.toNanos(2);
-    /** Time after the loss of a session in which writers may send older messages again. */
-    private static final long REORDERING_NANOS = TimeUnit.SECONDS.toNanos(4 * ResendRequest.RETENTION_SECONDS);
 
     private final SourceSettings settings;
     private final RecordedBatches records;
@@ -47,6 +45,7 @@ public final class MqttSource implements AutoCloseable {
     private final ReceiveBuffer buffer;
     private final Acknowledgements acknowledgements = new Acknowledgements();
     private final Arrivals arrivals = new Arrivals();
+    private final StampCounts stampCounts;
     private final SessionKeeper keeper;
     private final Fence fence;
 
@@ -56,14 +55,13 @@ public final class MqttSource implements AutoCloseable {
     private boolean sessionExpected;
     private long lastArrivalNanos;
     private long lastRedeliveryNanos;
-    private long reorderingSinceNanos;
     private RedeliveryMatcher matcher;
+    private KnownWriters writers = KnownWriters.all();
     private long committed;
     private long wakeAt = Long.MAX_VALUE;
     private Runnable waiter;
     private long receivedCount;
     private long redeliveredCount;
-    private long duplicateCount;
     private long lostSessions;
 
     public MqttSource(SourceSettings settings, BatchJournal journal) {
@@ -73,6 +71,7 @@ public final class MqttSource implements AutoCloseable {
     private MqttSource(SourceSettings settings, BatchJournal journal, boolean streaming) {
         this.settings = settings;
         this.buffer = new ReceiveBuffer(streaming);
+        this.stampCounts = new StampCounts(settings);
         this.records = new RecordedBatches(settings, journal, this::reportLoss);
         this.fence = new Fence(settings);
         this.keeper = new SessionKeeper(settings, lock, changed, arrivals);
@@ -99,11 +98,12 @@ public final class MqttSource implements AutoCloseable {
         committed = committedOffset;
         RecordedBatches.Recovered recovered = records.recover(committedOffset, uncommittedEnd);
         sessionExpected = recovered.sessionExpected();
+        writers = recovered.writers();
         acknowledgements.restore(recovered.committed());
         if (recovered.awaited() == null) {
-            buffer.restore(uncommittedEnd, recovered.marks(), List.of());
+            buffer.restore(uncommittedEnd, recovered.seen(), List.of());
         } else {
-            buffer.restore(committedOffset, recovered.marks(), recovered.awaited());
+            buffer.restore(committedOffset, recovered.seen(), recovered.awaited());
         }
         keeper.connectFirst();
     }
@@ -130,7 +130,8 @@ public final class MqttSource implements AutoCloseable {
 
         @Override
         public List<String> filters() {
-            return Drain.filters(settings);
+            return settings.fenceTopic() == null ? List.of(settings.topic())
+                    : List.of(settings.topic(), Drain.topic(settings), KnownWriters.topic(settings));
         }
 
         @Override
@@ -165,8 +166,6 @@ public final class MqttSource implements AutoCloseable {
         /** Asks writers to send the messages of the lost session again; they arrive late in the new, empty one. */
         private void requestResend() {
             lostSessions++;
-            reorderingSinceNanos = lastArrivalNanos;
-            buffer.beginReordering();
             keeper.requestResend();
             if (!awaitsResend()) {
                 buffer.dropMissing();
@@ -192,7 +191,7 @@ public final class MqttSource implements AutoCloseable {
             try {
                 if (from == keeper.connection() && !keeper.failed()) {
                     lastArrivalNanos = System.nanoTime();
-                    classify(message, packet.fixedHeader().isDup());
+                    classify(message, packet.fixedHeader());
                     afterArrival();
                 }
             } catch (DataLossException e) {
@@ -202,9 +201,13 @@ public final class MqttSource implements AutoCloseable {
             }
         }
 
-        private void classify(Message message, boolean dup) {
+        private void classify(Message message, MqttFixedHeader header) {
+            if (message.marker != null && header.isRetain() && !header.isDup()) {
+                newMessage(message); // in answer to the subscription, perhaps amid the redelivery
+                return;
+            }
             boolean wasAmongAcknowledged = matcher.amongAcknowledged();
-            matcher.offer(message, dup, this);
+            matcher.offer(message, header.isDup(), this);
             if (wasAmongAcknowledged && !matcher.amongAcknowledged()) {
                 acknowledgements.confirmNotRedelivered();
             }
@@ -241,9 +244,10 @@ public final class MqttSource implements AutoCloseable {
                 fillAwaited(awaited, message);
                 return;
             }
-            boolean repeated = message.marker == null && buffer.recordAndCheckDuplicate(message);
-            boolean dropped = repeated || message.marker != null;
-            duplicateCount += repeated ? 1 : 0;
+            if (message.marker != null && message.topic.equals(KnownWriters.topic(settings))) {
+                writers = writers.updated(message.marker, settings);
+            }
+            boolean dropped = message.marker != null || repeats(message);
             if (dropped && (buffer.missing() > 0 || buffer.size() == 0)) {
                 message.offset = buffer.next();
                 boolean drained = buffer.missing() == 0;
@@ -257,6 +261,16 @@ public final class MqttSource implements AutoCloseable {
             }
             receivedCount += dropped ? 0 : 1;
             buffer.add(message, dropped);
+        }
+
+        private boolean repeats(Message message) {
+            if (message.stamp != null && !writers.believes(message.stamp)) {
+                message.disbelieve();
+            }
+            if (message.badStamp || !message.believed) {
+                stampCounts.addBad();
+            }
+            return message.stamp != null && stampCounts.drops(message.stamp, buffer.see(message));
         }
 
         private void fillAwaited(Message awaited, Message incoming) {
@@ -407,15 +421,17 @@ public final class MqttSource implements AutoCloseable {
      */
     public void close(long start, long end, int partitions) throws IOException {
         List<Message> messages;
-        DedupWatermarks marks;
+        SeenStamps seen;
+        KnownWriters known;
         lock.lock();
         try {
             messages = buffer.record(start, end);
-            marks = buffer.recordedMarks();
+            seen = buffer.recordedStamps();
+            known = writers;
         } finally {
             lock.unlock();
         }
-        records.write(start, end, partitions, messages, marks);
+        records.write(start, end, partitions, messages, seen, known);
     }
 
     /** Returns the recorded number of parts of the batch that starts here; 0 without a record. */
@@ -439,9 +455,6 @@ public final class MqttSource implements AutoCloseable {
         lock.lock();
         try {
             committed = Math.max(committed, offset);
-            if (lostSessions > 0 && System.nanoTime() - reorderingSinceNanos > REORDERING_NANOS) {
-                buffer.endReordering();
-            }
             List<Message> committedMessages = buffer.removeUntil(committed);
             Connection connection = keeper.connection();
             acknowledge(committedMessages, true);
@@ -475,7 +488,8 @@ public final class MqttSource implements AutoCloseable {
         lock.lock();
         try {
             return new SourceMetrics(buffer.next() - committed, buffer.next(), receivedCount, redeliveredCount,
-                    duplicateCount, keeper.reconnections(), lostSessions, keeper.connected());
+                    stampCounts.dropped(), stampCounts.collisions(), stampCounts.changed(), stampCounts.bad(),
+                    stampCounts.droppedByRun(), keeper.reconnections(), lostSessions, keeper.connected());
         } finally {
             lock.unlock();
         }

@@ -1,7 +1,7 @@
 package io.speck.mqtt.reader;
 
 import io.speck.mqtt.Received;
-import io.speck.mqtt.stamp.DedupWatermarks;
+import io.speck.mqtt.stamp.SeenStamps;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -18,8 +18,9 @@ final class ReceiveBuffer {
     /** The messages that the engine has not taken yet, for an engine that works on a stream. */
     private final Deque<Message> waiting = new ArrayDeque<>();
     private final boolean streaming;
-    private DedupWatermarks received = new DedupWatermarks();
-    private DedupWatermarks recorded = new DedupWatermarks();
+    private SeenStamps received = new SeenStamps(SeenStamps.MAXIMUM_HASHES);
+    /** The stamps of the messages up to the end of the last recorded batch. */
+    private SeenStamps recorded = new SeenStamps(SeenStamps.RECORDED_HASHES);
     private long next;
     private long bytes;
     private int missing;
@@ -29,11 +30,11 @@ final class ReceiveBuffer {
         this.streaming = streaming;
     }
 
-    /** Starts at an offset, with the marks and the messages to be redelivered of a batch before a restart. */
-    void restore(long start, DedupWatermarks marks, Collection<Message> awaited) {
+    /** Starts at an offset, with the stamps seen and the messages to be redelivered of a batch before a restart. */
+    void restore(long start, SeenStamps seen, Collection<Message> awaited) {
         next = start;
-        received = marks.copy();
-        recorded = marks.copy();
+        received = seen.copy(SeenStamps.MAXIMUM_HASHES);
+        recorded = seen;
         for (Message message : awaited) {
             message.offset = next;
             next += message.duplicate ? 0 : 1;
@@ -65,9 +66,9 @@ final class ReceiveBuffer {
         return messages;
     }
 
-    /** Records the stamp of a message; true if a message with this stamp was received before. */
-    boolean recordAndCheckDuplicate(Message message) {
-        return message.stamp != null && !received.advance(message.stamp);
+    /** Records the stamp of a message, and returns if it was received before. */
+    SeenStamps.Verdict see(Message message) {
+        return received.add(message.stamp, message.hash);
     }
 
     void add(Message message, boolean duplicate) {
@@ -93,17 +94,16 @@ final class ReceiveBuffer {
         List<Received> taken = new ArrayList<>(Math.min(limit, waiting.size()));
         while (taken.size() < limit && hasWaiting(end)) {
             Message message = waiting.remove();
-            bytes -= message.payload.length;
+            bytes -= message.bytes();
             taken.add(message.take());
+            bytes += message.bytes();
         }
         return taken;
     }
 
     /** Fills an awaited message with the content of its redelivery. */
     void fill(Message awaited, Message incoming) {
-        awaited.topic = incoming.topic;
-        awaited.payload = incoming.payload;
-        awaited.key = incoming.key;
+        awaited.fill(incoming);
         bytes += awaited.bytes();
         missing--;
     }
@@ -118,16 +118,7 @@ final class ReceiveBuffer {
 
     /** True if any message had a stamp: only stamped messages are recognised when they are written again. */
     boolean hasStamps() {
-        return received.size() > 0;
-    }
-
-    /** See {@link DedupWatermarks#loosen}. */
-    void beginReordering() {
-        received.beginReordering();
-    }
-
-    void endReordering() {
-        received.endReordering();
+        return received.streams() > 0;
     }
 
     /** Drops missing messages; the others keep their offsets. */
@@ -162,13 +153,13 @@ final class ReceiveBuffer {
             }
             found.add(message);
             if (message.stamp != null) {
-                recorded.advance(message.stamp);
+                recorded.add(message.stamp, message.hash);
             }
         }
         return found;
     }
 
-    DedupWatermarks recordedMarks() {
+    SeenStamps recordedStamps() {
         return recorded;
     }
 
@@ -184,7 +175,7 @@ final class ReceiveBuffer {
             each.remove();
             if (!message.missing()) {
                 bytes -= message.bytes();
-                message.payload = null;
+                message.release();
             }
             removed.add(message);
         }

@@ -1,7 +1,7 @@
 package io.speck.mqtt.reader;
 
 import io.speck.mqtt.SourceSettings;
-import io.speck.mqtt.stamp.DedupWatermarks;
+import io.speck.mqtt.stamp.SeenStamps;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
@@ -17,10 +17,12 @@ final class RecordedBatches {
      *
      * @param committed messages of committed batches, in order, whose acknowledgements may not have arrived
      * @param awaited messages of the uncommitted batch, in order; null if there is no such batch, or its record is lost
-     * @param marks the highest stamps at the end of both
+     * @param seen the stamps seen at the end of both
+     * @param writers the writers that were known then
      * @param sessionExpected true if the broker must have the session
      */
-    record Recovered(List<Message> committed, List<Message> awaited, DedupWatermarks marks, boolean sessionExpected) {}
+    record Recovered(List<Message> committed, List<Message> awaited, SeenStamps seen, KnownWriters writers,
+            boolean sessionExpected) {}
 
     private record Extent(long end, int partitions) {}
 
@@ -39,22 +41,27 @@ final class RecordedBatches {
     /** Reads the records of an earlier process; [start, end) is its uncommitted batch. */
     Recovered recover(long start, long end) throws IOException {
         BatchRecord uncommitted = null;
-        DedupWatermarks marks = new DedupWatermarks();
+        SeenStamps seen = new SeenStamps(SeenStamps.RECORDED_HASHES);
+        KnownWriters writers = KnownWriters.all();
         List<Message> committed = new ArrayList<>();
         boolean sessionExpected = false;
         for (byte[] bytes : journal.read().values()) {
             BatchRecord record = BatchRecord.decode(bytes);
             if (record.end() <= start) {
-                marks = record.marks();
                 sessionExpected = addCommitted(record, committed);
+                seen = record.seen();
+                writers = record.writers();
             } else if (record.start() == start && record.end() == end) {
                 uncommitted = record;
-                marks = record.marks();
             }
             records.put(record.start(), new Extent(record.end(), record.partitions()));
         }
         List<Message> awaited = end > start ? awaited(uncommitted, start, end) : null;
-        return new Recovered(committed, awaited, marks, sessionExpected || awaited != null);
+        if (awaited != null) { // the messages of a batch that is given up were not seen, should they come again
+            seen = uncommitted.seen();
+            writers = uncommitted.writers();
+        }
+        return new Recovered(committed, awaited, seen, writers, sessionExpected || awaited != null);
     }
 
     /**
@@ -92,9 +99,10 @@ final class RecordedBatches {
     }
 
     /** Records a batch, in place of an older record with its start. */
-    void write(long start, long end, int partitions, List<Message> messages, DedupWatermarks marks) throws IOException {
+    void write(long start, long end, int partitions, List<Message> messages, SeenStamps seen, KnownWriters writers)
+            throws IOException {
         BatchRecord record =
-                new BatchRecord(settings.clientId(), broker(), start, end, partitions, messages, marks);
+                new BatchRecord(settings.clientId(), broker(), start, end, partitions, messages, seen, writers);
         journal.write(start, record.encode());
         records.put(start, new Extent(end, partitions));
     }
@@ -105,7 +113,7 @@ final class RecordedBatches {
         return extent == null ? 0 : extent.partitions();
     }
 
-    /** Deletes confirmed records, except the last one, which is kept for its marks. */
+    /** Deletes confirmed records, except the last one, which is kept for its stamps. */
     void deleteConfirmed(long confirmed) throws IOException {
         List<Long> obsolete = new ArrayList<>();
         long last = -1;

@@ -1,5 +1,8 @@
 package io.speck.mqtt.reader;
 
+import java.util.Map;
+import java.util.stream.Collectors;
+
 /**
  * Counts of one reader.
  *
@@ -7,10 +10,22 @@ package io.speck.mqtt.reader;
  * @param received messages since the beginning of the reader's lineage
  * @param receivedHere messages new to this process
  * @param redelivered messages that the broker redelivered, and that were recognised
- * @param duplicatesDropped messages whose stamp was seen before
+ * @param duplicatesDropped messages dropped as repetitions: stamp and content were seen before
+ * @param collisions messages returned although their counted stamp was seen, since all contents under it were others
+ * @param changedRepetitions messages dropped whose derived stamp was seen, with another content
+ * @param badStamps messages whose stamp is none: its texts are out of bounds, or its job is no writer that the
+ *     coordinator named
+ * @param duplicatesByRun the dropped repetitions of the runs that had one last, by JOB/RUN; older ones by "others"
  * @param reconnections number of lost connections that were re-established
  * @param lostSessions number of sessions that the broker lost, and that were created again
  * @param connected true if there is a connection now
  */
 public record SourceMetrics(long queued, long received, long receivedHere, long redelivered, long duplicatesDropped,
-        long reconnections, long lostSessions, boolean connected) {}
+        long collisions, long changedRepetitions, long badStamps, Map<String, Long> duplicatesByRun, long reconnections,
+        long lostSessions, boolean connected) {
+    /** The dropped repetitions by run as one text, such as {@code a/1f6=12 a/1f6.1=3}; empty without any. */
+    public String runsText() {
+        return duplicatesByRun.entrySet().stream().map(each -> each.getKey() + "=" + each.getValue()).sorted()
+                .collect(Collectors.joining(" "));
+    }
+}

@@ -1,39 +1,119 @@
 package io.speck.mqtt.stamp;
 
-import io.speck.mqtt.InvalidSettingException;
+import java.math.BigInteger;
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.Arrays;
 
 /**
- * The identity of a written message: its writer and its number. A logical message that is written again after a crash
- * carries the same stamp.
+ * The identity of a written message: its writer and its number, or the number of the message that it comes from. A
+ * logical message that is written again after a crash carries the same stamp.
  *
  * <p>On the wire it is two MQTT 5 user properties: {@code speck-job}, and {@code speck-seq} as
- * {@code RUN/PARTITION/EPOCH/INDEX}. Messages whose two properties are equal are one message.
+ * {@code RUN/PARTITION/EPOCH/INDEX} (counted) or {@code RUN/PARTITION/EPOCH/INDEX.PATH} (derived). Messages whose two
+ * properties are equal are one message. Anybody may publish such properties, so texts beyond the bounds of this class
+ * are no stamp.
+ *
+ * <p>A writer whose messages each replace the one before may repeat its work with other messages and numbers. It numbers
+ * them upwards and writes {@code RUN/PARTITION/EPOCH/INDEX.newest}: a message that is not above an earlier one is void.
  *
  * @param job name of the writing job
  * @param run the lineage of the writer's checkpoint; a job that begins from an empty checkpoint has a new one
  * @param partition the writer within the job; the order of (epoch, index) holds within one partition
  * @param epoch number of the batch (or checkpoint) in the lineage
  * @param index position among the messages of this partition and epoch
+ * @param path empty for a counted stamp; for a derived one, of each job on the way from the message with this partition,
+ *     epoch and index, the index of the output among the outputs of its input, joined by dots; {@code newest} stands
+ *     first if only the newest message counts
  */
-public record Stamp(String job, String run, int partition, long epoch, long index) {
+public record Stamp(String job, String run, int partition, long epoch, long index, String path) {
     public static final String JOB = "speck-job";
     public static final String SEQUENCE = "speck-seq";
+    /** The path, or its first element, of stamps of which only the highest counts. */
+    public static final String NEWEST = "newest";
+    public static final int LONGEST_PATH = 32;
+    static final int LONGEST_NAME = 100;
+    static final int LONGEST_SEQUENCE = 256;
+    /** With the longest numbers before it and one element after it, a sequence is still within its bound. */
+    private static final int LONGEST_PATH_TEXT = 160;
+
+    /** Creates a counted stamp. */
+    public Stamp(String job, String run, int partition, long epoch, long index) {
+        this(job, run, partition, epoch, index, "");
+    }
+
+    /** True if a stamp may carry the text as job or run: 1 to 100 letters, digits, '.', '_' or '-'. */
+    public static boolean isName(String text) {
+        for (int i = 0; i < text.length(); i++) {
+            char each = text.charAt(i);
+            boolean letter = each >= 'a' && each <= 'z' || each >= 'A' && each <= 'Z';
+            if (!letter && !isDigit(each) && each != '.' && each != '_' && each != '-') {
+                return false;
+            }
+        }
+        return !text.isEmpty() && text.length() <= LONGEST_NAME;
+    }
+
+    private static boolean isDigit(char each) {
+        return each >= '0' && each <= '9';
+    }
+
+    public boolean derived() {
+        return !path.isEmpty();
+    }
+
+    /** True if a message that is not above an earlier one of its stream is void. */
+    public boolean replaces() {
+        return path.startsWith(NEWEST);
+    }
+
+    /** Returns the same stamp with one more element in its path; see {@link CurrentInput} for that of an output. */
+    public Stamp derive(int output) {
+        return new Stamp(job, run, partition, epoch, index, (derived() ? path + "." : "") + output);
+    }
 
     /**
-     * Returns the text if it is a valid name of a run.
+     * Returns the run of the stamps that are derived from those of this job and run.
      *
-     * @throws InvalidSettingException otherwise
+     * <p>Two jobs may write the same topic, each with one output of the same message. So the run names the way to an
+     * output, in 64 bits: the job and the run of its input, and the source of the writing job that read it.
+     *
+     * @param source number of the source among those of the writing job
      */
-    public static String incarnation(String text) {
-        if (text.length() > 64 || !text.matches("[\\w.-]+")) {
-            throw new InvalidSettingException("'" + text
-                    + "' is not an incarnation (expected 1 to 64 letters, digits, '.', '_' or '-')");
+    String derivedRun(int source) {
+        String way = String.join("\n", job, run, Integer.toString(source), foldedPath());
+        return "d" + new BigInteger(1, Arrays.copyOf(sha256(way), Long.BYTES)).toString(Character.MAX_RADIX);
+    }
+
+    /** Returns the path in front of the index of an output. */
+    String derivedPath() {
+        return path.equals(foldedPath()) ? "" : path + ".";
+    }
+
+    /**
+     * Returns a path that does not go on in that of an output: it is in the run, and a new one begins. Else empty. It is
+     * one that would become too long, or one of which only the newest message counts: the reader has seen to that, and
+     * several tasks may write the outputs in another order.
+     */
+    String foldedPath() {
+        return path.length() > LONGEST_PATH_TEXT || elements() >= LONGEST_PATH || replaces() ? path : "";
+    }
+
+    private static byte[] sha256(String text) {
+        try {
+            return MessageDigest.getInstance("SHA-256").digest(text.getBytes(StandardCharsets.UTF_8));
+        } catch (NoSuchAlgorithmException e) {
+            throw new IllegalStateException(e); // every Java platform has it
         }
-        return text;
+    }
+
+    private int elements() {
+        return path.isEmpty() ? 0 : 1 + (int) path.chars().filter(each -> each == '.').count();
     }
 
     public String sequence() {
-        return prefix(run, partition, epoch) + index;
+        return prefix(run, partition, epoch) + (derived() ? index + "." + path : index);
     }
 
     /** Returns the common prefix of the sequences of one partition and epoch, for writers that build many. */
@@ -43,22 +123,54 @@ public record Stamp(String job, String run, int partition, long epoch, long inde
 
     /** Parses the two properties; null if they do not hold a valid stamp. */
     public static Stamp parse(String job, String sequence) {
-        if (job == null || sequence == null) {
+        if (job == null || sequence == null || !isName(job) || sequence.length() > LONGEST_SEQUENCE) {
             return null;
         }
-        int third = sequence.lastIndexOf('/');
-        int second = sequence.lastIndexOf('/', third - 1);
-        int first = sequence.lastIndexOf('/', second - 1);
-        if (first < 0) {
+        int first = sequence.indexOf('/');
+        int second = sequence.indexOf('/', first + 1);
+        int third = sequence.indexOf('/', second + 1);
+        if (first < 0 || second <= first || third <= second || !isName(sequence.substring(0, first))) {
             return null;
         }
-        try {
-            return new Stamp(job, sequence.substring(0, first),
-                    Integer.parseInt(sequence, first + 1, second, 10),
-                    Long.parseLong(sequence, second + 1, third, 10),
-                    Long.parseLong(sequence, third + 1, sequence.length(), 10));
-        } catch (NumberFormatException | IndexOutOfBoundsException e) {
-            return null;
+        int dot = sequence.indexOf('.', third);
+        int end = dot < 0 ? sequence.length() : dot;
+        long partition = number(sequence, first + 1, second);
+        long epoch = number(sequence, second + 1, third);
+        long index = number(sequence, third + 1, end);
+        String path = dot < 0 ? "" : sequence.substring(dot + 1);
+        boolean valid = partition >= 0 && partition <= Integer.MAX_VALUE && epoch >= 0 && index >= 0;
+        return valid && (dot < 0 || isPath(path))
+                ? new Stamp(job, sequence.substring(0, first), (int) partition, epoch, index, path) : null;
+    }
+
+    private static boolean isPath(String path) {
+        int elements = 0;
+        for (int from = 0; from <= path.length(); elements++) {
+            int dot = path.indexOf('.', from);
+            int to = dot < 0 ? path.length() : dot;
+            long element = number(path, from, to);
+            boolean newest = from == 0 && path.startsWith(NEWEST) && to == NEWEST.length();
+            if (!newest && (element < 0 || element > Integer.MAX_VALUE)) {
+                return false;
+            }
+            from = to + 1;
         }
+        return elements <= LONGEST_PATH;
+    }
+
+    /** Reads digits without leading zeros, so that a number has one text; -1 if they are not of a long. */
+    private static long number(String text, int from, int to) {
+        if (from >= to || text.charAt(from) == '0' && to - from > 1) {
+            return -1;
+        }
+        long number = 0;
+        for (int i = from; i < to; i++) {
+            int digit = text.charAt(i) - '0';
+            if (digit < 0 || digit > 9 || number > (Long.MAX_VALUE - digit) / 10) {
+                return -1;
+            }
+            number = 10 * number + digit;
+        }
+        return number;
     }
 }

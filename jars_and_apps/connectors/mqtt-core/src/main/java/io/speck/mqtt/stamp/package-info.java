@@ -1,6 +1,6 @@
 /**
 
- * Stamps: the identity of a message across repeated work of its writer. Readers drop duplicates by a watermark for each
- * stream of stamps, or by ranges of stamps while messages may arrive out of order.
+ * Stamps: the identity of a message across repeated work of its writer. Readers keep ranges of the stamps that they have
+ * seen, and drop the messages that repeat one.
  */
 package io.speck.mqtt.stamp;

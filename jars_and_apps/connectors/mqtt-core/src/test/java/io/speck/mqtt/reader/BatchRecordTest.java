@@ -1,30 +1,38 @@
 package io.speck.mqtt.reader;
 
-import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.speck.mqtt.stamp.DedupWatermarks;
+import io.speck.mqtt.stamp.SeenStamps;
+import io.speck.mqtt.stamp.SeenStamps.Verdict;
 import io.speck.mqtt.stamp.Stamp;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.util.HexFormat;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
 /** Encodes and decodes batch records. */
 class BatchRecordTest {
+    private static final KnownWriters WRITERS = KnownWriters.all().updated("{\"writers\": [\"j\"]}".getBytes(StandardCharsets.UTF_8), null);
+
     @Test
     void recordIsReadBack() throws IOException {
-        DedupWatermarks marks = new DedupWatermarks();
-        marks.advance(new Stamp("j", "r", 0, 1, 5));
-        List<Message> messages = List.of(Message.awaited(65535, -7, 1_000, false),
-                Message.awaited(1, 8, 1_300, true), Message.awaited(2, 9, 1_299, false));
-        byte[] bytes = new BatchRecord("c", "tcp://h:1", 10, 12, 3, messages, marks).encode();
+        SeenStamps seen = new SeenStamps(16);
+        seen.add(new Stamp("j", "r", 0, 1, 5), 7);
+        List<Message> messages = List.of(Message.awaited(65535, -7, 1_000, false, true),
+                Message.awaited(1, 8, 1_300, true, false), Message.awaited(2, 9, 1_299, false, true));
+        byte[] bytes = new BatchRecord("c", "tcp://h:1", 10, 12, 3, messages, seen, WRITERS).encode();
         BatchRecord read = BatchRecord.decode(bytes);
-        assertEquals(List.of("c", "tcp://h:1", 10L, 12L, 3, marks),
-                List.of(read.clientId(), read.broker(), read.start(), read.end(), read.partitions(), read.marks()));
+        assertEquals(List.of("c", "tcp://h:1", 10L, 12L, 3),
+                List.of(read.clientId(), read.broker(), read.start(), read.end(), read.partitions()));
+        assertEquals(List.of(true, false, true), read.messages().stream().map(each -> each.believed).toList());
+        assertEquals(Verdict.REPETITION, read.seen().add(new Stamp("j", "r", 0, 1, 5), 7));
+        assertEquals(Verdict.COLLISION, read.seen().add(new Stamp("j", "r", 0, 1, 5), 8));
+        assertTrue(read.writers().believes(new Stamp("j", "r", 0, 0, 0)));
+        assertFalse(read.writers().believes(new Stamp("k", "r", 0, 0, 0)));
         assertEquals(3, read.messages().size());
         assertTrue(read.messages().get(0).same(messages.get(0)));
         assertTrue(read.messages().get(1).duplicate);
@@ -32,7 +40,7 @@ class BatchRecordTest {
     }
 
     @Test
-    void aStoredRecordIsReadBack() throws IOException {
+    void aRecordOfVersion1IsReadBack() throws IOException {
         byte[] bytes = HexFormat.of().parseHex("53504b4200000001f09edd07000163000c7463703a2f2f683a31383833000000000000000a000000000000000c0000000300"
                 + "0000030000018bcfe56800fffffffffff900000100000008d904000200000009000000000200016a00017200000000000000"
                 + "0000000001000000000000000500016b0003732f310000000200000000000000000000000000000009");
@@ -40,14 +48,20 @@ class BatchRecordTest {
         assertEquals(List.of("c", "tcp://h:1883", 10L, 12L, 3),
                 List.of(read.clientId(), read.broker(), read.start(), read.end(), read.partitions()));
         assertEquals(List.of(65535, 1, 2), read.messages().stream().map(each -> each.packetId).toList());
-        assertEquals(2, read.marks().size());
-        assertFalse(read.marks().advance(new Stamp("k", "s/1", 2, 0, 9)));
-        assertArrayEquals(bytes, read.encode());
+        assertEquals(2, read.seen().streams());
+        assertEquals(Verdict.REPETITION, read.seen().add(new Stamp("k", "s/1", 2, 0, 9), 1));
+        assertEquals(Verdict.REPETITION, read.seen().add(new Stamp("k", "s/1", 2, 0, 3), 1), "all below counts as seen");
+        assertEquals(Verdict.NEW, read.seen().add(new Stamp("k", "s/1", 2, 0, 10), 1));
+        assertTrue(read.writers().believes(new Stamp("k", "r", 0, 0, 0)));
+        assertEquals(List.of(true, true, true), read.messages().stream().map(each -> each.believed).toList());
+        BatchRecord again = BatchRecord.decode(read.encode());
+        assertEquals(Verdict.REPETITION, again.seen().add(new Stamp("k", "s/1", 2, 0, 10), 1));
+        assertEquals(Verdict.REPETITION, again.seen().add(new Stamp("k", "s/1", 2, 0, 9), 1));
     }
 
     @Test
     void brokenRecordIsRefused() {
-        byte[] bytes = new BatchRecord("c", "b", 0, 0, 1, List.of(), new DedupWatermarks()).encode();
+        byte[] bytes = new BatchRecord("c", "b", 0, 0, 1, List.of(), new SeenStamps(16), WRITERS).encode();
         bytes[bytes.length - 1] ^= 1;
         assertThrows(IOException.class, () -> BatchRecord.decode(bytes));
         assertThrows(IOException.class, () -> BatchRecord.decode(new byte[3]));

@@ -27,6 +27,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.IntStream;
@@ -353,6 +354,67 @@ class MqttSourceTest {
         assertNothingLeft(5);
     }
 
+    @Test
+    void stampsOutOfOrderAreNotDropped() throws Exception {
+        MqttSource first = open(0, 0);
+        publish("job", 10, "k", "l");
+        assertEquals(List.of("k", "l"), batch(first, 0, 2));
+        first.commit(2);
+        first.close();
+        MqttSource second = open(2, 2);
+        publish("job", 8, "i", "j", "k", "l", "m");
+        assertEquals(List.of("i", "j", "m"), batch(second, 2, 5));
+        assertEquals(Map.of("job/run", 2L), second.metrics().duplicatesByRun());
+        assertEquals("job/run=2", second.metrics().runsText());
+    }
+
+    @Test
+    void anotherContentUnderACountedStampIsReturnedAndCounted() throws Exception {
+        MqttSource first = open(0, 0);
+        publish("job", 0, "a", "b");
+        assertEquals(List.of("a", "b"), batch(first, 0, 2));
+        first.commit(2);
+        first.close();
+        MqttSource second = open(2, 2);
+        publish("job", 0, "a", "other", "c");
+        assertEquals(List.of("other", "c"), batch(second, 2, 4));
+        assertEquals(1, second.metrics().collisions());
+        assertEquals(1, second.metrics().duplicatesDropped());
+        assertEquals(0, second.metrics().changedRepetitions());
+    }
+
+    @Test
+    void anotherContentUnderADerivedStampIsTheSameOutput() throws Exception {
+        MqttSource source = open(0, 0);
+        stamped("job", "r/0/0/5.0", "a");
+        stamped("job", "r/0/0/5.0", "in another form");
+        stamped("job", "r/0/0/5.1", "b");
+        assertEquals(List.of("a", "b"), batch(source, 0, 2));
+        assertEquals(1, source.metrics().changedRepetitions());
+        assertEquals(0, source.metrics().duplicatesDropped());
+        assertEquals("r/0/0/5.1", source.messages(1, 2).get(0).stamp().sequence());
+    }
+
+    private void stamped(String job, String sequence, String payload) throws InterruptedException {
+        try (MqttSink sink = new MqttSink(new SinkSettings(Login.anonymous(broker.url()), Duration.ofSeconds(20)))) {
+            sink.send("in/a", bytes(payload), null, bytes(job), bytes(sequence));
+            sink.flush();
+        }
+    }
+
+    @Test
+    void anUncommittedBatchHasItsStampsAgainAfterARestart() throws Exception {
+        MqttSource first = open(0, 0);
+        stamped("job", "r/0/0/5.0", "a");
+        publish("b");
+        batch(first, 0, 2);
+        crash();
+        MqttSource second = open(0, 2);
+        second.awaitWhole();
+        assertEquals("r/0/0/5.0", second.messages(0, 2).get(0).stamp().sequence());
+        assertEquals(null, second.messages(0, 2).get(1).stamp());
+    }
+
     private void loseSession() throws InterruptedException {
         Connection.open(Login.anonymous(broker.url()), Session.temporary("reader"), new ConnectionListener() {},
                 Duration.ofSeconds(5)).close(true);
@@ -422,6 +484,21 @@ class MqttSourceTest {
         publish("c", "d");
         second.commit(2);
         assertEquals(List.of("c", "d"), batch(second, 2, 4));
+    }
+
+    @Test
+    void whatABatchThatWasGivenUpHeldIsReturnedWhenItComesAgain() throws Exception {
+        MqttSource first = open(0, 0);
+        publish("job", 0, "a", "b", "c");
+        batch(first, 0, 1);
+        first.commit(1);
+        batch(first, 1, 3);
+        crash();
+        SourceSettings other = new SourceSettings(Login.anonymous(proxy.url()), "other", "in/#", 65535, 1 << 20, null,
+                -1, false, Duration.ofSeconds(20));
+        MqttSource second = open(other, 1, 3);
+        publish("job", 0, "a", "b", "c", "d");
+        assertEquals(List.of("b", "c", "d"), batch(second, 3, 6));
     }
 
     @Test

@@ -1,6 +1,7 @@
 package io.speck.spark.mqtt;
 
 import io.speck.mqtt.InvalidSettingException;
+import io.speck.mqtt.stamp.CurrentInput;
 import io.speck.mqtt.stamp.Stamp;
 import io.speck.mqtt.writer.MqttSink;
 import java.io.IOException;
@@ -16,8 +17,9 @@ import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * Writes one partition of one batch. The stamp of a row is its position among the rows, so the rows must have the same
- * order when the batch is run again: the input order without a shuffle, sorted by their bytes after one.
+ * Writes one partition of one batch. A derived stamp of a row comes from the message that this task is reading. A
+ * counted one is the row's position among the rows, so the rows must have the same order when the batch is run again:
+ * the input order without a shuffle, sorted by their bytes after one.
  */
 final class MqttDataWriter implements DataWriter<InternalRow> {
     private record Row(String topic, byte[] key, byte[] value) {
@@ -32,6 +34,7 @@ final class MqttDataWriter implements DataWriter<InternalRow> {
     private final List<Row> buffered = new ArrayList<>();
     private final byte[] job;
     private final byte[] prefix;
+    private final CurrentInput input = CurrentInput.ofThread();
     private MqttSink sink;
     private long index;
     private UTF8String lastTopic;
@@ -80,6 +83,9 @@ final class MqttDataWriter implements DataWriter<InternalRow> {
     }
 
     private byte[] sequence() {
+        if (settings.mode() == StampMode.DERIVED) {
+            return input.nextSequence(settings.edgeRun()).getBytes(StandardCharsets.ISO_8859_1);
+        }
         byte[] digits = Long.toString(index++).getBytes(StandardCharsets.ISO_8859_1);
         byte[] sequence = Arrays.copyOf(prefix, prefix.length + digits.length);
         System.arraycopy(digits, 0, sequence, prefix.length, digits.length);

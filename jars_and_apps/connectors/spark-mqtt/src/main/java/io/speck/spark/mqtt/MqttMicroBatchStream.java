@@ -32,6 +32,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
     private static final int ROWS_WORTH_A_PARTITION = 500;
 
     private final ReadOptions options;
+    private final int number;
     private final MqttSource source;
     private final Pacing pacing;
     private final int defaultPartitions;
@@ -39,9 +40,11 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
     private boolean availableNow;
     private long availableEnd = -1;
 
-    MqttMicroBatchStream(ReadOptions options, String checkpointLocation) {
+    /** @param number of this source among those of the query */
+    MqttMicroBatchStream(ReadOptions options, String checkpointLocation, int number) {
         SparkSession spark = SparkSession.active();
         this.options = options;
+        this.number = number;
         this.pacing = new Pacing(options.pacing());
         this.defaultPartitions = spark.sparkContext().defaultParallelism();
         try {
@@ -163,7 +166,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
 
     @Override
     public PartitionReaderFactory createReaderFactory() {
-        return new Rows.Factory(options.binaryValue());
+        return new Rows.Factory(options.binaryValue(), number);
     }
 
     @Override
@@ -182,6 +185,10 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         values.put("received", Long.toString(metrics.received()));
         values.put("redelivered", Long.toString(metrics.redelivered()));
         values.put("duplicatesDropped", Long.toString(metrics.duplicatesDropped()));
+        values.put("duplicatesByRun", metrics.runsText());
+        values.put("collisions", Long.toString(metrics.collisions()));
+        values.put("changedRepetitions", Long.toString(metrics.changedRepetitions()));
+        values.put("badStamps", Long.toString(metrics.badStamps()));
         values.put("reconnections", Long.toString(metrics.reconnections()));
         values.put("lostSessions", Long.toString(metrics.lostSessions()));
         values.put("connected", Boolean.toString(metrics.connected()));

@@ -2,7 +2,11 @@ package io.speck.spark.mqtt;
 
 import io.speck.mqtt.InvalidSettingException;
 import java.util.Arrays;
+import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
@@ -10,14 +14,18 @@ import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
+import org.apache.spark.sql.connector.read.streaming.ReportsSinkMetrics;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A topic: read as a stream, written by streams and batches. */
-final class MqttTable implements SupportsRead, SupportsWrite {
+final class MqttTable implements SupportsRead, SupportsWrite, ReportsSinkMetrics {
+    private static final Pattern SOURCE = Pattern.compile("/sources/(\\d{1,9})/?$");
+
     private final StructType schema;
+    private final AtomicReference<StampMode> modes = new AtomicReference<>();
 
     MqttTable(StructType schema) {
         this.schema = schema;
@@ -54,7 +62,14 @@ final class MqttTable implements SupportsRead, SupportsWrite {
 
     @Override
     public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-        return new MqttWriteBuilder(info.schema(), info.queryId(), WriteOptions.parse(info.options()));
+        return new MqttWriteBuilder(info.schema(), info.queryId(), WriteOptions.parse(info.options()), modes);
+    }
+
+    /** The metrics of the sink; empty before the first batch. */
+    @Override
+    public Map<String, String> metrics() {
+        StampMode mode = modes.get();
+        return mode == null ? Map.of() : Map.of("stamps", mode.toString());
     }
 
     private record TopicScan(StructType schema, ReadOptions options) implements Scan {
@@ -70,7 +85,13 @@ final class MqttTable implements SupportsRead, SupportsWrite {
 
         @Override
         public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
-            return new MqttMicroBatchStream(options, checkpointLocation);
+            return new MqttMicroBatchStream(options, checkpointLocation, source(checkpointLocation));
+        }
+
+        /** The number of a source among those of its query, by the name of its part of the checkpoint. */
+        private static int source(String checkpointLocation) {
+            Matcher matcher = SOURCE.matcher(checkpointLocation);
+            return matcher.find() ? Integer.parseInt(matcher.group(1)) : 0;
         }
     }
 }

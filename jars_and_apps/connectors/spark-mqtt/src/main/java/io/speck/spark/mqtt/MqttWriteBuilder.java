@@ -1,5 +1,6 @@
 package io.speck.spark.mqtt;
 
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriter;
@@ -21,12 +22,15 @@ final class MqttWriteBuilder implements SupportsTruncate, SupportsStreamingUpdat
     private final StructType schema;
     private final String queryId;
     private final WriteOptions options;
+    private final AtomicReference<StampMode> modes;
     private boolean truncated;
 
-    MqttWriteBuilder(StructType schema, String queryId, WriteOptions options) {
+    /** @param modes receives the mode of each batch */
+    MqttWriteBuilder(StructType schema, String queryId, WriteOptions options, AtomicReference<StampMode> modes) {
         this.schema = schema;
         this.queryId = queryId;
         this.options = options;
+        this.modes = modes;
     }
 
     @Override
@@ -37,25 +41,27 @@ final class MqttWriteBuilder implements SupportsTruncate, SupportsStreamingUpdat
 
     /**
      * Spark does not tell a sink if its rows have the same order when a batch is run again, as is the case only without
-     * a shuffle. A stamp that then belonged to another row would make readers drop rows that they never received, so
-     * stamped rows are sorted unless the option {@code order} says otherwise.
+     * a shuffle. A counted stamp that then belonged to another row would make readers drop rows that they never
+     * received, so counted rows are sorted unless the option {@code order} says otherwise.
      */
     @Override
     public Write build() {
         RowLayout layout = RowLayout.of(schema, options.topic() != null);
         boolean sorted = options.order() == null ? truncated || options.job() != null : options.order().equals("value");
-        WriterSettings settings = new WriterSettings(options.sink(), options.topic(), options.job(), run(), sorted,
+        WriterSettings settings = new WriterSettings(options.sink(), options.topic(), options.job(),
+                run(".", options.incarnationNumber()), run(".o", options.originNumber()), StampMode.COUNTED, sorted,
                 layout);
-        return new TopicWrite(settings);
+        return new TopicWrite(settings, modes);
     }
 
     /** The lineage in the stamps: by default the query's id, since that stays with its checkpoint. */
-    private String run() {
+    private String run(String mark, long number) {
         String whole = options.incarnation() != null ? options.incarnation() : queryId.replace("-", "");
-        return options.incarnation() != null || whole.length() < RUN_LENGTH ? whole : whole.substring(0, RUN_LENGTH);
+        boolean given = options.incarnation() != null || whole.length() < RUN_LENGTH;
+        return (given ? whole : whole.substring(0, RUN_LENGTH)) + (number == 0 ? "" : mark + number);
     }
 
-    private record TopicWrite(WriterSettings settings) implements Write {
+    private record TopicWrite(WriterSettings settings, AtomicReference<StampMode> modes) implements Write {
         @Override
         public String description() {
             return "mqtt " + settings.topic() + " at " + settings.sink().login();
@@ -68,7 +74,7 @@ final class MqttWriteBuilder implements SupportsTruncate, SupportsStreamingUpdat
 
         @Override
         public StreamingWrite toStreaming() {
-            return new TopicStreamingWrite(settings);
+            return new TopicStreamingWrite(settings, modes);
         }
     }
 
@@ -103,10 +109,14 @@ final class MqttWriteBuilder implements SupportsTruncate, SupportsStreamingUpdat
         public void abort(WriterCommitMessage[] messages) {}
     }
 
-    private record TopicStreamingWrite(WriterSettings settings) implements StreamingWrite {
+    private record TopicStreamingWrite(WriterSettings settings, AtomicReference<StampMode> modes)
+            implements StreamingWrite {
+        /** Called for each batch, in the thread of the query. */
         @Override
         public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo info) {
-            return new Factory(settings);
+            StampMode mode = StampMode.ofRunningBatch();
+            modes.set(mode);
+            return new Factory(settings.with(mode));
         }
 
         @Override

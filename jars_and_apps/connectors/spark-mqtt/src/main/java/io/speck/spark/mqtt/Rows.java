@@ -1,6 +1,9 @@
 package io.speck.spark.mqtt;
 
 import io.speck.mqtt.reader.Message;
+import io.speck.mqtt.stamp.CurrentInput;
+import io.speck.mqtt.stamp.Stamp;
+import java.io.Serializable;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -29,41 +32,68 @@ final class Rows {
     }
 
     /**
-     * Packs messages into one array, which is sent to the executors at the cost of copying bytes: the topics once, then
-     * for each message (topic number, time in milliseconds, length, payload).
+     * Packs messages into one array, which is sent to the executors at the cost of copying bytes: topics and streams of
+     * stamps once, then for each message (number of its stream, epoch and index of its stamp, topic number, time in
+     * milliseconds, length, payload).
      */
     static InputPartition pack(List<Message> messages) {
         Map<String, Integer> topics = new LinkedHashMap<>();
+        Map<Stream, Integer> streams = new LinkedHashMap<>();
         int bytes = 0;
         for (Message message : messages) {
             topics.putIfAbsent(message.topic(), topics.size());
-            bytes += 16 + message.payload().length;
+            streams.putIfAbsent(Stream.of(message), streams.size());
+            bytes += 36 + message.payload().length;
         }
         ByteBuffer packed = ByteBuffer.allocate(bytes);
         for (Message message : messages) {
+            Stamp stamp = message.stamp();
+            packed.putInt(streams.get(Stream.of(message)));
+            packed.putLong(stamp == null ? 0 : stamp.epoch()).putLong(stamp == null ? message.offset() : stamp.index());
             packed.putInt(topics.get(message.topic())).putLong(message.receivedMillis());
             packed.putInt(message.payload().length).put(message.payload());
         }
-        return new Packed(topics.keySet().toArray(new String[0]), messages.size(), packed.array());
+        return new Packed(topics.keySet().toArray(new String[0]), streams.keySet().toArray(new Stream[0]),
+                messages.size(), packed.array());
     }
 
-    private record Packed(String[] topics, int count, byte[] bytes) implements InputPartition {}
+    /** What stamps of one stream have in common; all null for messages without a stamp, named after their offsets. */
+    private record Stream(String job, String run, int partition, String path) implements Serializable {
+        private static final Stream UNSTAMPED = new Stream(null, null, 0, null);
 
-    record Factory(boolean binaryValue) implements PartitionReaderFactory {
-        @Override
-        public PartitionReader<InternalRow> createReader(InputPartition partition) {
-            return new Reader((Packed) partition, binaryValue);
+        static Stream of(Message message) {
+            Stamp stamp = message.stamp();
+            return stamp == null ? UNSTAMPED : new Stream(stamp.job(), stamp.run(), stamp.partition(), stamp.path());
+        }
+
+        Stamp at(long epoch, long index) {
+            return job == null ? null : new Stamp(job, run, partition, epoch, index, path);
         }
     }
 
+    private record Packed(String[] topics, Stream[] streams, int count, byte[] bytes) implements InputPartition {}
+
+    record Factory(boolean binaryValue, int source) implements PartitionReaderFactory {
+        @Override
+        public PartitionReader<InternalRow> createReader(InputPartition partition) {
+            return new Reader((Packed) partition, binaryValue, source);
+        }
+    }
+
+    /** Names each message as the input of this thread, from which the sink derives its stamps. */
     private static final class Reader implements PartitionReader<InternalRow> {
+        private final CurrentInput input = CurrentInput.ofThread();
+        private final Stream[] streams;
+        private final int source;
         private final UTF8String[] topics;
         private final ByteBuffer packed;
         private final boolean binaryValue;
         private final GenericInternalRow row = new GenericInternalRow(3);
         private int remaining;
 
-        Reader(Packed partition, boolean binaryValue) {
+        Reader(Packed partition, boolean binaryValue, int source) {
+            this.streams = partition.streams();
+            this.source = source;
             this.topics = Arrays.stream(partition.topics()).map(UTF8String::fromString).toArray(UTF8String[]::new);
             this.packed = ByteBuffer.wrap(partition.bytes());
             this.remaining = partition.count();
@@ -73,9 +103,14 @@ final class Rows {
         @Override
         public boolean next() {
             if (remaining == 0) {
+                input.end();
                 return false;
             }
             remaining--;
+            Stream stream = streams[packed.getInt()];
+            long epoch = packed.getLong();
+            long index = packed.getLong();
+            input.begin(stream.at(epoch, index), source, index);
             row.update(0, topics[packed.getInt()]);
             row.update(2, packed.getLong() * MICROS_A_MILLI);
             row.update(1, value(packed.getInt()));
@@ -98,6 +133,8 @@ final class Rows {
         }
 
         @Override
-        public void close() {}
+        public void close() {
+            input.end();
+        }
     }
 }

@@ -2,7 +2,6 @@ package io.speck.spark.mqtt;
 
 import io.speck.mqtt.Login;
 import io.speck.mqtt.SinkSettings;
-import io.speck.mqtt.stamp.Stamp;
 import io.speck.mqtt.writer.MqttSink;
 import java.io.Serializable;
 import java.time.Duration;
@@ -17,15 +16,18 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * @param topic topic of rows without a topic of their own; null for none
  * @param job name for the stamps; null for messages without stamps
  * @param incarnation lineage for the stamps; null to take it from the query's checkpoint
+ * @param incarnationNumber the number of the lineage's present form, in counted stamps; 0 for none
+ * @param originNumber the number of the present count of input positions, in derived stamps; 0 for none
  * @param order "input", "value", or null to sort rows with stamps, and the rows of a complete result
  */
-record WriteOptions(SinkSettings sink, String topic, String job, String incarnation, String order)
+record WriteOptions(SinkSettings sink, String topic, String job, String incarnation, long incarnationNumber,
+        long originNumber, String order)
         implements Serializable {
     static final Set<String> NAMES = names();
 
     private static Set<String> names() {
         Set<String> names = new HashSet<>(OptionReader.LOGIN);
-        names.addAll(Set.of("topic", "job", "incarnation", "order", "flushTimeout"));
+        names.addAll(Set.of("topic", "job", "incarnation", "incarnationNumber", "originNumber", "order", "flushTimeout"));
         return Set.copyOf(names);
     }
 
@@ -36,8 +38,10 @@ record WriteOptions(SinkSettings sink, String topic, String job, String incarnat
         WriteOptions parsed = new WriteOptions(
                 new SinkSettings(login, reader.duration("flushTimeout", Duration.ofSeconds(60))),
                 reader.parsed("topic", WriteOptions::topic, null),
-                reader.text("job", null),
-                reader.parsed("incarnation", Stamp::incarnation, null),
+                reader.parsed("job", SinkSettings::job, null),
+                reader.parsed("incarnation", SinkSettings::incarnation, null),
+                reader.number("incarnationNumber", 0, 0, Long.MAX_VALUE),
+                reader.number("originNumber", 0, 0, Long.MAX_VALUE),
                 reader.choice("order", null, "input", "value"));
         reader.done();
         return parsed;

@@ -8,9 +8,17 @@ import java.io.Serializable;
  *
  * @param topic of rows without one; null for none
  * @param job name in the stamps; null for none
- * @param run lineage in the stamps
- * @param sorted true to sort the rows of a partition by their bytes before they are numbered
+ * @param run lineage in counted stamps
+ * @param edgeRun lineage in the stamps of rows that come from messages without a stamp
+ * @param mode kind of the stamps
+ * @param sorted true to sort the rows of a partition by their bytes before they are counted
  * @param layout indexes of the columns in a row
  */
-record WriterSettings(SinkSettings sink, String topic, String job, String run, boolean sorted, RowLayout layout)
-        implements Serializable {}
+record WriterSettings(SinkSettings sink, String topic, String job, String run, String edgeRun,
+        StampMode mode, boolean sorted, RowLayout layout)
+        implements Serializable {
+    /** The same with this mode; rows with derived stamps need no order. */
+    WriterSettings with(StampMode chosen) {
+        return new WriterSettings(sink, topic, job, run, edgeRun, chosen, sorted && chosen == StampMode.COUNTED, layout);
+    }
+}

@@ -1,0 +1,86 @@
+package io.speck.mqtt.stamp;
+
+import java.util.HashMap;
+import java.util.Map;
+
+/**
+ * The message that a thread is working on, for jobs in which a source, the operators after it, and a sink run in one
+ * thread, message by message. The source names the message, and the sink derives the stamps of its outputs from it.
+ *
+ * <p>A derived stamp depends on the input and on the index of the output among the outputs of that input. So it does
+ * not depend on the order in which messages arrive, on batches, parallelism, or other code before or after.
+ *
+ * <p>A message without a stamp is named after its position in the session of its source.
+ */
+public final class CurrentInput {
+    private static final ThreadLocal<CurrentInput> OF_THREAD = ThreadLocal.withInitial(CurrentInput::new);
+    private static final int MOST_RUNS = 1000;
+
+    private record Way(String job, String run, int source, String path) {}
+
+    private final Map<Way, String> derivedRuns = new HashMap<>();
+    private boolean present;
+    private Stamp stamp;
+    private int source;
+    private long offset;
+    private int outputs;
+
+    private CurrentInput() {}
+
+    public static CurrentInput ofThread() {
+        return OF_THREAD.get();
+    }
+
+    /**
+     * Begins the work on a message.
+     *
+     * @param stamp its stamp; null for none
+     * @param source number of its source among those of the job
+     * @param offset its position in the session of that source
+     */
+    public void begin(Stamp stamp, int source, long offset) {
+        this.present = true;
+        this.stamp = stamp;
+        this.source = source;
+        this.offset = offset;
+        this.outputs = 0;
+    }
+
+    /** Ends the work on the message: what is written from now on comes from no message. */
+    public void end() {
+        present = false;
+        stamp = null;
+    }
+
+    /** True if this thread is working on a message. */
+    public boolean present() {
+        return present;
+    }
+
+    /**
+     * Returns the sequence (see {@link Stamp}) of the next output of the message.
+     *
+     * @param run the run in the stamps of outputs of messages without a stamp
+     * @throws IllegalStateException if this thread is working on no message
+     */
+    public String nextSequence(String run) {
+        if (!present) {
+            throw new IllegalStateException("an element came to the mqtt sink from no message of an mqtt source"
+                    + " in the same thread, so that its stamp cannot be derived");
+        }
+        int output = outputs++;
+        if (stamp == null) {
+            return Stamp.prefix(run, source, 0) + offset + "." + output;
+        }
+        return Stamp.prefix(derivedRun(), stamp.partition(), stamp.epoch()) + stamp.index() + "."
+                + stamp.derivedPath() + output;
+    }
+
+    private String derivedRun() {
+        if (derivedRuns.size() > MOST_RUNS) {
+            derivedRuns.clear();
+        }
+        return derivedRuns.computeIfAbsent(new Way(stamp.job(), stamp.run(), source, stamp.foldedPath()),
+                way -> stamp.derivedRun(source));
+    }
+}

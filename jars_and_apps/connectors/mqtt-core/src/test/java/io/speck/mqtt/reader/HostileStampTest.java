@@ -1,0 +1,123 @@
+package io.speck.mqtt.reader;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.speck.mqtt.Await;
+import io.speck.mqtt.Login;
+import io.speck.mqtt.MemoryJournal;
+import io.speck.mqtt.Mosquitto;
+import io.speck.mqtt.SinkSettings;
+import io.speck.mqtt.SourceSettings;
+import io.speck.mqtt.writer.MqttSink;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Reads messages whose publisher put anything into the properties of a stamp. */
+@Timeout(value = 90, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class HostileStampTest {
+    private static final String EMOJI = "\ud83d\ude00".repeat(11_000);
+    private static final long BUFFER_BYTES = 1 << 20;
+
+    @TempDir
+    Path folder;
+    private Mosquitto broker;
+    private final MemoryJournal journal = new MemoryJournal();
+
+    @BeforeEach
+    void start() throws Exception {
+        broker = Mosquitto.start(folder);
+    }
+
+    @AfterEach
+    void stop() {
+        broker.close();
+    }
+
+    private MqttSource open(long offset) throws Exception {
+        MqttSource source = new MqttSource(new SourceSettings(Login.anonymous(broker.url()), "reader", "in/#", 65535,
+                BUFFER_BYTES, null, -1, true, Duration.ofSeconds(20)), journal);
+        source.open(offset, offset);
+        return source;
+    }
+
+    private void publish(String text, String key, String job, String sequence) throws Exception {
+        try (MqttSink sink = new MqttSink(new SinkSettings(Login.anonymous(broker.url()), Duration.ofSeconds(20)))) {
+            sink.send("in/a", bytes(text), key == null ? null : bytes(key), bytes(job), bytes(sequence));
+            sink.flush();
+        }
+    }
+
+    private static byte[] bytes(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
+    }
+
+    private static void await(MqttSource source, long end) {
+        Await.until("messages up to " + end, () -> source.await(end, TimeUnit.SECONDS.toNanos(1)) >= end);
+    }
+
+    @Test
+    void aMessageWithAStampOutOfBoundsIsReadWithoutOne() throws Exception {
+        try (MqttSource source = open(0)) {
+            publish("a", null, EMOJI, "r/0/0/0");
+            publish("b", null, "job", EMOJI);
+            publish("c", null, EMOJI, "r/0/0/0");
+            await(source, 3);
+            for (Message message : source.messages(0, 3)) {
+                assertNull(message.stamp());
+            }
+            assertEquals(3, source.metrics().badStamps());
+            source.close(0, 3, 1);
+            source.commit(3);
+        }
+        try (MqttSource again = open(3)) {
+            publish("d", null, "job", "r/0/0/0");
+            await(again, 4);
+            assertEquals("r/0/0/0", again.messages(3, 4).get(0).stamp().sequence());
+            assertEquals(0, again.metrics().badStamps());
+        }
+    }
+
+    @Test
+    void keysCountAsMemory() throws Exception {
+        try (MqttSource source = open(0)) {
+            for (int i = 0; i < 400; i++) {
+                publish("", "k".repeat(60_000), "job", "r/0/0/" + i);
+            }
+            await(source, 1);
+            assertTrue(source.await(400, TimeUnit.SECONDS.toNanos(1)) < 400, "reading pauses");
+            for (long start = 0; start < 400; ) {
+                long end = source.await(start + 1, TimeUnit.SECONDS.toNanos(1));
+                source.commit(end);
+                start = end;
+            }
+        }
+    }
+
+    @Test
+    void textsOfEveryKindCountAsMemory() {
+        Message bare = new Message(1, 0, "in/a", new byte[0], 0, null);
+        MessageDecoder decoder = new MessageDecoder();
+        Message first = decoder.decode(Packets.publish("in/a", "k".repeat(1000), "j".repeat(100), "r/0/0/0"));
+        Message second = decoder.decode(Packets.publish("in/a", "k".repeat(1000), "j".repeat(100), "r/0/0/0"));
+        assertTrue(second.bytes() >= bare.bytes() + 1107, "key, job and sequence");
+        assertTrue(first.bytes() > second.bytes(), "a topic that no message before has");
+        ReceiveBuffer buffer = new ReceiveBuffer(true);
+        buffer.add(first, false);
+        buffer.add(second, false);
+        assertEquals(first.bytes() + second.bytes(), buffer.bytes());
+        assertEquals(List.of(0L, 1L), buffer.take(2, 2).stream().map(each -> each.offset()).toList());
+        assertEquals(2L * bare.bytes(), buffer.bytes());
+        buffer.removeUntil(2);
+        assertEquals(0, buffer.bytes());
+    }
+}

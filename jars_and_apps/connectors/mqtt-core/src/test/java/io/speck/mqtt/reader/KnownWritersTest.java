@@ -1,0 +1,246 @@
+package io.speck.mqtt.reader;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.speck.mqtt.Await;
+import io.speck.mqtt.Login;
+import io.speck.mqtt.MemoryJournal;
+import io.speck.mqtt.Mosquitto;
+import io.speck.mqtt.SinkSettings;
+import io.speck.mqtt.SourceSettings;
+import io.speck.mqtt.Topic;
+import io.speck.mqtt.net.Connection;
+import io.speck.mqtt.net.ConnectionListener;
+import io.speck.mqtt.net.Session;
+import io.speck.mqtt.stamp.Stamp;
+import io.speck.mqtt.writer.MqttSink;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** Believes the stamps of the writers that a coordinator named, against a real Mosquitto. */
+@Timeout(value = 90, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class KnownWritersTest {
+    private static final Duration PATIENCE = Duration.ofSeconds(20);
+
+    @TempDir
+    Path folder;
+    private Mosquitto broker;
+    private final MemoryJournal journal = new MemoryJournal();
+
+    @BeforeEach
+    void start() throws Exception {
+        broker = Mosquitto.start(folder);
+    }
+
+    @AfterEach
+    void stop() {
+        broker.close();
+    }
+
+    private SourceSettings settings(String topic) {
+        return new SourceSettings(Login.anonymous(broker.url()), "reader", topic, 65535, 32 << 20, "speck/fence/reader",
+                1, true, PATIENCE);
+    }
+
+    private MqttSource open(long committed, long end) throws Exception {
+        MqttSource source = new MqttSource(settings("in/#"), journal);
+        source.open(committed, end);
+        return source;
+    }
+
+    private void send(String job, int index, String payload) throws Exception {
+        try (MqttSink sink = new MqttSink(new SinkSettings(Login.anonymous(broker.url()), PATIENCE))) {
+            sink.send("in/a", bytes(payload), null, bytes(job), bytes(Stamp.prefix("r", 0, 0) + index));
+            sink.flush();
+        }
+    }
+
+    private void name(String... writers) throws Exception {
+        Topic.retain(broker.url(), "speck/writers/reader", "{\"writers\": ["
+                + String.join(", ", List.of(writers).stream().map(each -> "\"" + each + "\"").toList()) + "]}");
+    }
+
+    private static byte[] bytes(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
+    }
+
+    private static List<String> batch(MqttSource source, long start, long end) throws Exception {
+        Await.until("messages up to " + end, () -> source.await(end, TimeUnit.SECONDS.toNanos(1)) >= end);
+        source.close(start, end, 1);
+        return texts(source, start, end);
+    }
+
+    private static List<String> texts(MqttSource source, long start, long end) {
+        return source.messages(start, end).stream()
+                .map(each -> new String(each.payload(), StandardCharsets.UTF_8)).toList();
+    }
+
+    @Test
+    void allStampsAreBelievedWithoutAList() throws Exception {
+        try (MqttSource source = open(0, 0)) {
+            send("anyone", 0, "a");
+            send("anyone", 0, "a");
+            send("anyone", 1, "b");
+            assertEquals(List.of("a", "b"), batch(source, 0, 2));
+        }
+    }
+
+    @Test
+    void aListIsInForceAtOnceAndAfterARestart() throws Exception {
+        name("job");
+        try (MqttSource source = open(0, 0)) {
+            send("job", 0, "a");
+            send("device", 1, "forged");
+            send("job", 0, "a");
+            send("device", 1, "forged");
+            assertEquals(List.of("a", "forged", "forged"), batch(source, 0, 3));
+            assertNull(source.messages(1, 2).get(0).stamp());
+            assertEquals(2, source.metrics().badStamps());
+            assertEquals(1, source.metrics().duplicatesDropped());
+            source.commit(3);
+            name("job", "second");
+            send("second", 0, "b");
+            send("second", 0, "b");
+            send("device", 2, "c");
+            assertEquals(List.of("b", "c"), batch(source, 3, 5));
+            source.commit(5);
+        }
+        try (MqttSource again = open(5, 5)) {
+            send("second", 0, "b");
+            send("device", 2, "c");
+            assertEquals(List.of("c"), batch(again, 5, 6));
+            name();
+            send("job", 7, "d");
+            send("job", 7, "d");
+            assertEquals(List.of("d", "d"), batch(again, 6, 8));
+            Topic.retain(broker.url(), "speck/writers/reader", "");
+            send("device", 9, "e");
+            send("device", 9, "e");
+            send("device", 10, "f");
+            assertEquals(List.of("e", "f"), batch(again, 8, 10));
+        }
+    }
+
+    @Test
+    void aListThatWaitsInTheSessionIsInForceForTheMessagesAfterIt() throws Exception {
+        Connection coordinator = Connection.open(Login.anonymous(broker.url()), Session.persistent("reader", 1),
+                new ConnectionListener() {}, PATIENCE);
+        coordinator.subscribe(List.of("in/#", "speck/writers/reader"), PATIENCE);
+        coordinator.close(false);
+        name("job");
+        send("device", 0, "forged");
+        send("job", 0, "a");
+        try (MqttSource source = open(0, 0)) {
+            assertEquals(List.of("forged", "a"), batch(source, 0, 2));
+            assertNull(source.messages(0, 1).get(0).stamp());
+        }
+    }
+
+    @Test
+    void aRepeatedBatchBelievesWhatItBelievedBefore() throws Exception {
+        name("job");
+        MqttSource first = open(0, 0);
+        send("job", 0, "a");
+        send("device", 0, "b");
+        batch(first, 0, 2);
+        first.close();
+        name("device");
+        try (MqttSource second = open(0, 2)) {
+            second.awaitWhole();
+            assertEquals(List.of("a", "b"), texts(second, 0, 2));
+            assertEquals("job", second.messages(0, 2).get(0).stamp().job());
+            assertNull(second.messages(0, 2).get(1).stamp());
+            second.commit(2);
+            send("device", 0, "c");
+            send("device", 0, "c");
+            send("job", 0, "a");
+            assertEquals(List.of("c", "a"), batch(second, 2, 4));
+        }
+    }
+
+    @Test
+    void listsAreAcknowledgedAndNeverReturned() throws Exception {
+        try (MqttSource source = new MqttSource(settings("#"), journal)) {
+            source.open(0, 0);
+            Topic.publish(broker.url(), "in/a", List.of("1"));
+            name("job");
+            Topic.retain(broker.url(), "speck/writers/other", "{\"writers\": [\"x\"]}");
+            Topic.publish(broker.url(), "in/a", List.of("2"));
+            send("job", 0, "a");
+            send("job", 0, "a");
+            send("x", 0, "b");
+            send("x", 0, "b");
+            Topic.publish(broker.url(), "in/a", List.of("end"));
+            assertEquals(List.of("1", "2", "a", "b", "b", "end"), untilEnd(source));
+            source.commit(source.metrics().received());
+        }
+        try (MqttSource next = new MqttSource(settings("#"), new MemoryJournal())) {
+            next.open(0, 0);
+            Topic.publish(broker.url(), "in/a", List.of("end"));
+            assertEquals(List.of("end"), untilEnd(next));
+        }
+    }
+
+    @Test
+    void aLostSessionKeepsTheList() throws Exception {
+        name("job");
+        try (MqttSource source = open(0, 0)) {
+            send("job", 0, "a");
+            batch(source, 0, 1);
+            source.commit(1);
+        }
+        Topic.retain(broker.url(), "speck/writers/reader", "");
+        Topic.forget(broker.url(), "reader");
+        SourceSettings lenient = new SourceSettings(Login.anonymous(broker.url()), "reader", "in/#", 65535, 32 << 20,
+                "speck/fence/reader", 1, false, PATIENCE);
+        try (MqttSource source = new MqttSource(lenient, journal)) {
+            source.open(1, 1);
+            send("device", 0, "b");
+            send("device", 0, "b");
+            assertEquals(List.of("b", "b"), batch(source, 1, 3));
+        }
+    }
+
+    /** Returns the contents up to "end" without those of fences and marks. */
+    private static List<String> untilEnd(MqttSource source) {
+        Await.until("the end", () -> texts(source, 0, source.await(Long.MAX_VALUE, 1_000_000)).contains("end"));
+        return source.messages(0, Long.MAX_VALUE).stream().filter(each -> !each.topic().startsWith("speck/fence/")
+                && !each.topic().startsWith("speck/sink/")).map(each -> new String(each.payload(), StandardCharsets.UTF_8))
+                .toList();
+    }
+
+    private static KnownWriters updated(String list, SourceSettings settings) {
+        return KnownWriters.all().updated(bytes(list), settings);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"x", "{}", "{\"writers\": \"job\"}", "{\"writers\": [1]}", "{\"writers\": [\"a b\"]}",
+        "{\"writers\": [\"a\",]}", "{\"writers\": [\"a\"", "{\"writers\": [\"\"]}"})
+    void otherContentLeavesTheFormerList(String list) {
+        KnownWriters former = updated("{\"writers\":[\"job\"]}", settings("in/#"));
+        assertSame(former, former.updated(bytes(list), settings("in/#")));
+    }
+
+    @Test
+    void listsAreParsed() {
+        Stamp stamp = new Stamp("a.b-c_1", "r", 0, 0, 0);
+        assertTrue(updated("{\"writers\": [\"x\" , \"a.b-c_1\"], \"owner\": \"o\"}", settings("in/#")).believes(stamp));
+        assertFalse(updated("{\"writers\": [ ]}", settings("in/#")).believes(stamp));
+        String many = "{\"writers\": [" + "\"x\", ".repeat(100_000) + "\"a.b-c_1\"]}";
+        assertTrue(updated(many, settings("in/#")).believes(stamp));
+    }
+}

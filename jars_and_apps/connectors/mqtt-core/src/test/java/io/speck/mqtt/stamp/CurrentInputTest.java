@@ -1,0 +1,96 @@
+package io.speck.mqtt.stamp;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.HashSet;
+import java.util.Set;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+
+/** Derives the stamps of outputs from those of their inputs. */
+class CurrentInputTest {
+    private static final Stamp COUNTED = new Stamp("a", "run", 3, 17, 42);
+
+    private final CurrentInput current = CurrentInput.ofThread();
+
+    @AfterEach
+    void leaveNothing() {
+        current.end();
+    }
+
+    private String outputOf(Stamp stamp, int source) {
+        current.begin(stamp, source, 5);
+        return current.nextSequence("own");
+    }
+
+    private Stamp derived(Stamp stamp, String writer) {
+        return Stamp.parse(writer, outputOf(stamp, 0));
+    }
+
+    @Test
+    void outputsOfOneInputAreNumbered() {
+        String first = outputOf(COUNTED, 0);
+        assertTrue(first.matches("d[0-9a-z]+/3/17/42\\.0"), first);
+        assertEquals(first.replace(".0", ".1"), current.nextSequence("own"));
+        assertEquals(first, outputOf(COUNTED, 0));
+    }
+
+    @Test
+    void anInputWithoutAStampIsItsPosition() {
+        assertEquals("own/2/0/5.0", outputOf(null, 2));
+        assertEquals("own/2/0/5.1", current.nextSequence("own"));
+    }
+
+    @Test
+    void eachJobOnTheWayAddsAnElement() {
+        assertEquals("0.0.0", derived(derived(derived(COUNTED, "b"), "c"), "d").path());
+    }
+
+    /** Two jobs each write one output of the same message to one topic, which a third one reads. */
+    @Test
+    void outputsThatCameAnotherWayHaveOtherStamps() {
+        Stamp left = derived(COUNTED, "left");
+        Stamp right = derived(COUNTED, "right");
+        assertEquals(left.sequence(), right.sequence());
+        assertNotEquals(derived(left, "joined"), derived(right, "joined"));
+        assertNotEquals(outputOf(COUNTED, 0), outputOf(COUNTED, 1));
+        Stamp otherRun = new Stamp("a", "other", 3, 17, 42);
+        assertNotEquals(derived(COUNTED, "b"), derived(otherRun, "b"));
+    }
+
+    @Test
+    void stampsStayWithinTheirBoundsHoweverLongTheWay() {
+        Stamp narrow = COUNTED;
+        Stamp wide = new Stamp("a", "run", Integer.MAX_VALUE, Long.MAX_VALUE, Long.MAX_VALUE);
+        Set<Stamp> seen = new HashSet<>();
+        for (int hop = 0; hop < 100; hop++) {
+            narrow = derived(narrow, "job");
+            assertNotNull(narrow);
+            assertTrue(seen.add(narrow));
+            String sequence = outputOf(wide, 0).replaceFirst("\\.0$", ".2147483647");
+            wide = Stamp.parse("job", sequence);
+            assertNotNull(wide, sequence);
+            assertTrue(seen.add(wide));
+        }
+    }
+
+    /** Tasks write the outputs of a batch side by side, so that one with a lower number may come later. */
+    @Test
+    void outputsOfAMessageThatReplacesOthersReplaceNone() {
+        Stamp newest = derived(new Stamp("a", "run", 0, 0, 7, Stamp.NEWEST), "b");
+        assertFalse(newest.replaces());
+        assertEquals("0", newest.path());
+        assertNotEquals(derived(new Stamp("a", "run", 0, 0, 7), "b"), newest);
+    }
+
+    @Test
+    void anElementOfNoMessageIsRefused() {
+        current.end();
+        assertThrows(IllegalStateException.class, () -> current.nextSequence("own"));
+    }
+}

@@ -1,0 +1,209 @@
+"""Jobs that go on in another form, from a state behind what they have written.
+
+Each message is another text.  A job writes it as it is, or in another form twice, and a second job counts the
+texts: a message is lost if neither form's output of it was counted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from benchmarks.promises.flow import Listener, Sender, client
+from benchmarks.promises.rig import FLINK_CODE, PATIENCE, ROOT, SPARK_CODE, await_that, job
+from speck.apply.operation import Operation
+from speck.binder import installed
+from speck.coordinator import Coordinator, build
+from speck.core.inventory import Engine, Inventory, Site
+from speck.core.settings import Settings
+from speck.schema import load_composition
+from speck.store import Store
+from tests.support.flink_server import FlinkServer
+from tests.support.mosquitto_server import MosquittoServer
+from tests.support.requirements import NEEDS_RIG
+from tests.support.spark_server import SparkServer
+
+pytestmark = [pytest.mark.engine, NEEDS_RIG]
+
+RATE = 200.0  # messages/s
+POISON = 200  # one message of so many ends the new form
+PADDING = (
+    "x" * 1000
+)  # the sink sends 64 KB at once, so that a task has sent some of its messages when it ends
+IMPATIENT = {"heartbeat.interval": "1 s", "heartbeat.timeout": "8 s"}
+MULTIPLIED = "tests/support/jobs/multiplied.py"
+
+
+@dataclass
+class Flow:
+    """in -> written -> mid -> counted -> out; ``written`` is under test, ``counted`` a Spark job."""
+
+    coordinator: Coordinator
+    broker: str
+    spark: str
+    results: Listener
+
+    def apply(self, engine: str, code: tuple[str, str]) -> Operation:
+        """Apply the job under test in this form."""
+        broker = self.broker
+        counting = (SPARK_CODE, "count")
+        text = (
+            "jobs:\n"
+            + job("written", engine, (broker, "in"), (broker, "mid"), code)
+            + job("counted", self.spark, (broker, "mid"), (broker, "out"), counting)
+        )
+        loaded = load_composition(
+            text, inventory=self.coordinator.inventory, registry=installed(), root=ROOT, default_name="flow"
+        )
+        operation, _ = self.coordinator.apply(loaded.composition)
+        assert operation.wait(PATIENCE)
+        return operation
+
+    def stamps(self, engine: str) -> object:
+        """The kind of the stamps of the job under test, as its engine at this address reports it."""
+        (attempt,) = self.coordinator.store.attempts("written")
+        assert attempt.handle is not None
+        kind = "spark" if engine == self.spark else "flink"
+        return self.coordinator.pool.engine_at(kind, engine).metrics(attempt.handle).details.get("stamps")
+
+    def counts(self) -> Counter[str]:
+        """How often each text came from the job under test."""
+        found: Counter[str] = Counter()
+        for _, line in list(self.results.received):
+            text, _, count = line.rpartition(" ")
+            found[text] = max(found[text], int(count))
+        return found
+
+    def await_more(self, messages: int) -> None:
+        """Wait until so many more texts were counted."""
+        before = len(self.counts())
+        await_that(lambda: len(self.counts()), lambda count: count >= before + messages)
+
+    def final_counts(self, lost: Callable[[Counter[str]], set[str]]) -> Counter[str]:
+        """The counts when nothing is lost, or nothing more has come for a while."""
+        before, since = -1, time.monotonic()
+        while lost(self.counts()) and time.monotonic() - since < 30:
+            now = self.counts().total()
+            if now != before:
+                before, since = now, time.monotonic()
+            time.sleep(0.2)
+        time.sleep(2)  # what comes once too often comes at once
+        return self.counts()
+
+
+@contextmanager
+def flow(
+    directory: Path, mosquitto: MosquittoServer, spark: SparkServer, flink: FlinkServer | None = None
+) -> Iterator[Flow]:
+    """A coordinator with a store of its own, and a listener to what the counting job writes."""
+    engines = [Engine(spe_address=spark.address, checkpoint_dir=str(directory / "checkpoints"))]
+    if flink is not None:
+        engines.append(
+            Engine(
+                spe_address=flink.address,
+                checkpoint_dir=flink.cluster.checkpoints.as_uri(),
+                savepoint_dir=flink.cluster.savepoints.as_uri(),
+            )
+        )
+    site = Site(name="A", engines=tuple(engines), broker_address=mosquitto.address)
+    with Store(directory / "store") as store, client(mosquitto.address) as connection:
+        settings = Settings(roots=(ROOT,), period=0)
+        coordinator = build(store, installed(), Inventory({"A": site}), settings).coordinator
+        coordinator.start()
+        try:
+            yield Flow(coordinator, mosquitto.address, spark.address, Listener(connection, "out"))
+            assert coordinator.delete_composition("flow").wait(PATIENCE)
+        finally:
+            coordinator.close()
+
+
+@contextmanager
+def load(mosquitto: MosquittoServer, text: Callable[[int], str]) -> Iterator[Sender]:
+    """Send numbered texts until the block ends."""
+    sender = Sender(mosquitto.address, "in", RATE, text).start()
+    try:
+        yield sender
+    finally:
+        sender.stop()
+
+
+@pytest.mark.parametrize(
+    ("former", "newer", "stamps"),
+    [("passed", "doubled", "derived"), ("shuffled", "shuffled_and_doubled", "counted")],
+    ids=["derived stamps", "counted stamps"],
+)
+def test_a_failed_update_that_is_put_back_loses_nothing(
+    former: str,
+    newer: str,
+    stamps: str,
+    mosquitto: MosquittoServer,
+    spark_server: SparkServer,
+    tmp_path: Path,
+) -> None:
+    """The new form wrote two messages for each one, and died in its first batch."""
+
+    def text(number: int) -> str:
+        return f"{'poison' if number % POISON == POISON - 1 else 'm'}{number} {PADDING}"
+
+    with flow(tmp_path, mosquitto, spark_server) as running:
+        assert running.apply(running.spark, (MULTIPLIED, former)).state == "succeeded"
+        with load(mosquitto, text) as sender:
+            running.await_more(200)
+            assert running.stamps(running.spark) == stamps
+            for _ in range(3):
+                operation = running.apply(running.spark, (MULTIPLIED, newer))
+                assert "the previous version was put back and runs" in operation.actions["written"].error
+                running.await_more(200)
+        sent = sender.sent
+
+        def lost(counts: Counter[str]) -> set[str]:
+            return {each for each in sent if not (counts[each] or counts[f"{each}-a"] or counts[f"{each}-b"])}
+
+        counts = running.final_counts(lost)
+    doubled = {each for each in sent if counts[each] + counts[f"{each}-a"] > 1}
+    figures = {"messages": len(sent), "lost": len(lost(counts)), "doubled": len(doubled)}
+    other = sum(text.endswith(("-a", "-b")) for text in counts)
+    print(f"{stamps}: {figures}, {other} of the form that died")
+    assert figures["lost"] == 0
+    assert other > 0, "the form that died wrote nothing"
+    assert stamps == "counted" or figures["doubled"] == 0
+
+
+def test_a_job_that_died_and_goes_on_in_another_form_loses_nothing(
+    mosquitto: MosquittoServer, spark_server: SparkServer, tmp_path: Path
+) -> None:
+    """Its JobManager is killed, so that its tasks write on behind its last checkpoint; then it filters."""
+
+    def text(number: int) -> str:
+        reading = f"OK,1,2,3,4,2014-08-01T07:50:00,5,{number},7"
+        return reading if number % 3 else f"noise {number}"
+
+    programs = "io.speck.flink.jobs"
+    with (
+        FlinkServer(tmp_path / "flink", slots=4, conf=IMPATIENT) as flink,
+        flow(tmp_path, mosquitto, spark_server, flink) as running,
+    ):
+        started = running.apply(flink.address, (FLINK_CODE, f"{programs}.Forward"))
+        assert started.state == "succeeded"
+        with load(mosquitto, text) as sender:
+            running.await_more(1000)
+            await_that(lambda: running.stamps(flink.address), lambda kind: kind == "derived")
+            flink.kill_job_manager()  # its tasks write on until the TaskManager misses it
+            changed = running.apply(flink.address, (FLINK_CODE, f"{programs}.Clean"))
+            assert changed.state == "succeeded"
+            running.await_more(500)
+        readings = [each for each in sender.sent if each.startswith("OK")]
+        counts = running.final_counts(lambda counts: {each for each in readings if not counts[each]})
+    figures = {
+        "messages": len(readings),
+        "lost": sum(not counts[each] for each in readings),
+        "doubled": sum(counts[each] > 1 for each in readings),
+    }
+    print(figures)
+    assert (figures["lost"], figures["doubled"]) == (0, 0)
