@@ -228,8 +228,8 @@ def test_abandoned_attempts_and_sessions_are_listed_and_forgotten(
     lines = speck("left-behind").out.splitlines()
     head = ["JOB", "COMPOSITION", "LEFT", "VERDICT", "SITE", "ADDRESS", "SESSION", "FENCED"]
     assert lines[0].split() == head
-    *left, session, fenced = lines[1].split()
-    assert left == ["a", "two", "copy,", "attempt", "1", "terminate", site[0], site[0]]
+    *words, session, fenced = lines[1].split()
+    assert words == ["a", "two", "copy,", "attempt", "1", "terminate", site[0], site[0]]
     assert (session.partition(":")[0], fenced) == ("speck-a", "no")
     assert len(lines) == 5
     forgotten = speck("left-behind", "--forget", site[0], "--forget", site[1], "--json")
