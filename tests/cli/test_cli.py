@@ -234,8 +234,8 @@ def test_abandoned_attempts_and_sessions_are_listed_and_forgotten(
     lines = speck("left-behind").out.splitlines()
     head = ["JOB", "COMPOSITION", "LEFT", "VERDICT", "SITE", "ADDRESS", "SESSION", "FENCED"]
     assert lines[0].split() == head
-    *left, session, fenced = lines[1].split()
-    assert left == ["a", "two", "copy,", "attempt", "1", "terminate", site[0], site[0]]
+    *words, session, fenced = lines[1].split()
+    assert words == ["a", "two", "copy,", "attempt", "1", "terminate", site[0], site[0]]
     assert (session.partition(":")[0], fenced) == ("speck-a", "no")
     assert len(lines) == 5
     forgotten = speck("left-behind", "--forget", site[0], "--forget", site[1], "--json")
@@ -251,7 +251,7 @@ def test_orphans_are_listed_beside_abandoned_work(speck: Speck, rest: RestServer
     rest.coordinator.reconciler.round()
     _, line = speck("left-behind").out.splitlines()
     address = "sc://e1:15002"
-    words = ["a", "two", "orphan,", "attempt", "9", "report", address, address, "speck-a", "no"]
+    words = ["a", "two", "orphan,", "attempt", "9", "report", address, address, orphan.session, "no"]
     assert line.split() == words
     (shown,) = speck("left-behind", "--json").data
     assert shown["message"] == f"attempt {orphan.id} of it runs at {address}, which another SpecK has started"

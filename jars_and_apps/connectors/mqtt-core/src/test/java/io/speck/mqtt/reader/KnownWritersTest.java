@@ -220,6 +220,7 @@ class KnownWritersTest {
 
     @Test
     void aLostSessionKeepsTheList() throws Exception {
+        Topic.retain(broker.url(), "speck/session/reader", "{\"topics\": [\"in/#\"]}");
         name("job");
         try (MqttSource source = open(0, 0)) {
             send("job", 0, "a");
