@@ -157,11 +157,11 @@ def encode_job(record: JobRecord) -> bytes:
         "f": record.rollback_revision,
         "k": [_state_data(each) for each in record.retained_states],
         "b": record.restart_lineage,
-        "a": record.state_source,
         "i": record.incarnation,
         "o": record.origin,
         "w": record.form,
         "r": int(record.renumbers),
+        "a": record.state_source,
     }
     return _pack({"c": record.composition} | {key: value for key, value in optional.items() if value})
 
