@@ -192,6 +192,10 @@ class Client:
         """The health checks of all engines and brokers."""
         return self._many("/sites/check")
 
+    def doctor(self) -> list[dict[str, Any]]:
+        """What may lose messages or keep a job from going on, with what to do."""
+        return self._many("/doctor")
+
     def left_behind(self) -> list[dict[str, Any]]:
         """The abandoned attempts and sessions, which are ended when their engine or broker answers."""
         return self._many("/left-behind")
