@@ -26,6 +26,7 @@ from binders.mqtt.records import (
     write_note,
     write_tombstone,
     write_writers,
+    writers_topic,
 )
 from speck.binder import MOST_COUNTED, ForeignSession
 from speck.core.inventory import Inventory, Login
@@ -54,11 +55,6 @@ def drain_topic(session: str) -> str:
 def drained_topic(session: str) -> str:
     """The topic to which a reader publishes each marker once all messages before it are processed."""
     return f"speck/drained/{session}"
-
-
-def writers_topic(session: str) -> str:
-    """The topic of the retained list of the jobs whose stamps a session's reader believes."""
-    return f"speck/writers/{session}"
 
 
 def probe_topic() -> str:
@@ -171,7 +167,7 @@ class MqttBroker:
 
     def name_writers(self, session: str, writers: Sequence[str]) -> None:
         """See :meth:`speck.binder.NamesWriters.name_writers`; the list comes through the session."""
-        self._cache.run(lambda control: write_writers(control, writers_topic(session), writers))
+        self._cache.run(lambda control: write_writers(control, session, writers))
 
     def drained(self, session: str, marker: str, seconds: float) -> bool | None:
         """See :meth:`speck.binder.BrokerBinder.drained`.

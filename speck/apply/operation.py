@@ -53,7 +53,8 @@ class Operation:
     ``author`` asked for it, ``message`` is why.  Times are Unix times, s.
 
     ``calls`` counts the calls made to engines, by method; ``left_behind`` are the addresses of engines whose
-    copies are left instead of stopped.  Safe to use from several threads.
+    copies are left instead of stopped; ``give_up`` allows the loss of messages in sessions that jobs leave.
+    Safe to use from several threads.
     """
 
     id: str
@@ -66,6 +67,7 @@ class Operation:
     author: str = ""
     message: str = ""
     left_behind: tuple[str, ...] = ()
+    give_up: bool = False
     actions: dict[str, Progress] = field(default_factory=dict)
     state: OperationState = OperationState.RUNNING
     ended: float | None = None
@@ -155,6 +157,7 @@ class Operation:
                 "error": self.error,
                 "warnings": list(self.warnings),
                 "left_behind": list(self.left_behind),
+                "give_up": self.give_up,
                 "engine_calls": dict(self.calls),
                 "actions": [asdict(each) for each in self.actions.values()],
             }

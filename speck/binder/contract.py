@@ -42,7 +42,11 @@ class EngineBinder(Protocol):
         """The job's status.  LOST and UNKNOWN are statuses, not errors."""
 
     def stop(self, handle: Handle, keep_state: bool) -> State | None:
-        """Finish the current work and stop; returns the job's state.  No error for a job that is gone."""
+        """Finish the current work and stop; returns the job's state.  No error for a job that is gone.
+
+        With ``keep_state``, raises :class:`~speck.errors.StateLost` for a job that had a state which is not
+        there any more: ``None`` means that it never had one.
+        """
 
     def metrics(self, handle: Handle) -> JobMetrics:
         """The job's rates, durations and counts as last reported by the engine."""

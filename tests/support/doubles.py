@@ -80,8 +80,8 @@ class BrokerState:
     dropped: int = 0
     owners: dict[str, str] = field(default_factory=dict)
     fences: dict[str, int] = field(default_factory=dict)
-    writers: dict[str, list[str]] = field(default_factory=dict)  # by session
     tombstones: dict[str, int] = field(default_factory=dict)
+    writers: dict[str, list[str]] = field(default_factory=dict)  # by session
     backlog: dict[str, int] = field(default_factory=dict)  # by session; it drains only when a test says so
     deaf: bool = False  # whether its readers cannot tell that they are through
     warnings: list[str] = field(default_factory=list)

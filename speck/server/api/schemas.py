@@ -47,6 +47,20 @@ class WarningSchema(Schema):
     message = _text("the problem, and a right value")
 
 
+class UndrainedSessionSchema(Schema):
+    """A session with messages that a job leaves."""
+
+    job = _text("the job that leaves it")
+    broker = _text("its broker")
+    topic = _text("its topic")
+    waiting = fields.Integer(
+        allow_none=True,
+        metadata={"description": "the messages in it (1,000: so many or more; null: not counted)"},
+    )
+    fate = _text("the reason why no running copy processes them, and what becomes of them")
+    lossless = fields.Boolean(metadata={"description": "false if messages are given up"})
+
+
 class PlanSchema(Schema):
     """The actions from the deployed jobs to the desired ones."""
 
@@ -60,6 +74,10 @@ class PlanSchema(Schema):
     )
     actions = fields.List(
         fields.Nested(ActionSchema), metadata={"description": "one for each job, those that stay included"}
+    )
+    leaves = fields.List(
+        fields.Nested(UndrainedSessionSchema),
+        metadata={"description": "sessions that jobs leave, whose messages they do not process as they run"},
     )
     warnings = fields.List(
         fields.Nested(WarningSchema), metadata={"description": "things that are allowed, and may be mistakes"}
@@ -103,6 +121,9 @@ class _OperationSchema(Schema):
     warnings = fields.List(fields.String(), metadata={"description": "of the file that was applied"})
     left_behind = fields.List(
         fields.String(), metadata={"description": "addresses of engines and brokers that were not asked"}
+    )
+    give_up = fields.Boolean(
+        metadata={"description": "true if messages in sessions that jobs leave may be given up"}
     )
     engine_calls = fields.Dict(
         keys=fields.String(),

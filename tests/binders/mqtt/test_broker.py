@@ -17,11 +17,11 @@ import pytest
 
 from binders.mqtt import MQTT, MqttBroker
 from binders.mqtt.address import BrokerAddress
-from binders.mqtt.broker import drain_topic, drained_topic, writers_topic
+from binders.mqtt.broker import drain_topic, drained_topic
 from binders.mqtt.connection import FOREVER, Connection
 from binders.mqtt.limits import PROBED_MESSAGES
 from binders.mqtt.local import CONFIGURATION, site_configuration
-from binders.mqtt.records import note_topic
+from binders.mqtt.records import note_topic, writers_topic
 from speck.binder import MOST_COUNTED, BrokerBinder, Registry
 from speck.core.inventory import Inventory, Login, Secret
 from speck.core.job import fence_topic
@@ -124,6 +124,10 @@ class TestContract(BrokerContract):
             found = [json.loads(message.payload) for message in reader.received]
         return found[0]["attempt"] if found else None
 
+    def beside(self, broker: BrokerBinder) -> BrokerBinder:
+        assert isinstance(broker, MqttBroker)
+        return MqttBroker(broker.address, Inventory())
+
     def named_writers(self, broker: BrokerBinder, session: str) -> list[str] | None:
         assert isinstance(broker, MqttBroker)
         address = BrokerAddress.parse(broker.address)
@@ -132,10 +136,6 @@ class TestContract(BrokerContract):
             reader.round_trip("test/echo")
             found = [json.loads(message.payload) for message in reader.received]
         return found[0]["writers"] if found else None
-
-    def beside(self, broker: BrokerBinder) -> BrokerBinder:
-        assert isinstance(broker, MqttBroker)
-        return MqttBroker(broker.address, Inventory())
 
 
 # --- sessions -------------------------------------------------------------------------------------

@@ -49,6 +49,8 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
         gauge("badStamps", SourceMetrics::badStamps);
         gauge("reconnections", SourceMetrics::reconnections);
         gauge("lostSessions", SourceMetrics::lostSessions);
+        gauge("lostMessages", SourceMetrics::lost);
+        SourceMetrics.REASONS.forEach(reason -> gauge(reason, each -> each.lost(reason)));
         gauge("connected", each -> each.connected() ? 1 : 0);
     }
 

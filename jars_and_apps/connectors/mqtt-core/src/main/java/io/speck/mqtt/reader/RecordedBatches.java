@@ -55,15 +55,15 @@ final class RecordedBatches {
             }
             records.put(record.start(), new Extent(record.end(), record.partitions()));
         }
-        if (uncommitted != null) {
-            seen = uncommitted.seen();
-            writers = uncommitted.writers();
-        }
         if (end > start && uncommitted == null) {
             losses.report(Losses.BATCH, end - start,
                     "there is no record of the uncommitted batch [" + start + ", " + end + ")");
         }
         boolean own = uncommitted != null && isOwn(uncommitted);
+        if (own) { // the messages of a batch that is given up were not seen, should they come again
+            seen = uncommitted.seen();
+            writers = uncommitted.writers();
+        }
         return new Recovered(committed, own ? uncommitted.messages() : null, seen, writers, sessionExpected || own,
                 own ? null : uncommitted);
     }

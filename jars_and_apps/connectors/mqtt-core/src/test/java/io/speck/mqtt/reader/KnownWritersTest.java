@@ -151,6 +151,29 @@ class KnownWritersTest {
     }
 
     @Test
+    void aListThatNoRecordHoldsIsReadWhenTheReaderOpens() throws Exception {
+        try (MqttSource source = open(0, 0)) {
+            send("job", 0, "a");
+            batch(source, 0, 1);
+            source.commit(1);
+            name("job");
+            send("device", 0, "b");
+            Await.until("the message", () -> source.await(2, TimeUnit.SECONDS.toNanos(1)) == 2);
+            assertNull(source.messages(1, 2).get(0).stamp());
+        }
+        try (MqttSource again = open(1, 1)) {
+            assertEquals(List.of("b"), batch(again, 1, 2));
+            assertNull(again.messages(1, 2).get(0).stamp());
+        }
+        journal.records.clear();
+        try (MqttSource without = open(0, 0)) {
+            send("device", 1, "c");
+            Await.until("the message", () -> without.await(2, TimeUnit.SECONDS.toNanos(1)) == 2);
+            without.messages(0, 2).forEach(each -> assertNull(each.stamp()));
+        }
+    }
+
+    @Test
     void aRepeatedBatchBelievesWhatItBelievedBefore() throws Exception {
         name("job");
         MqttSource first = open(0, 0);

@@ -10,6 +10,8 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
@@ -20,21 +22,26 @@ import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
 import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The stream of one query.
  *
  * <p>Connects at Spark's first call, which shows if a batch of before a restart is to be repeated: Spark then requests
  * its rows, and a new end offset otherwise. Spark requests a new end only once all rows before the start are committed,
- * so the source acknowledges at that call, a batch earlier than by {@link #commit}.
+ * so the source acknowledges at that call, a batch earlier than by {@link #commit}; the last batch of a query that stops
+ * is acknowledged by Spark's own record of commits.
  */
 final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics {
+    private static final Logger LOG = LoggerFactory.getLogger(MqttMicroBatchStream.class);
     private static final int ROWS_WORTH_A_PARTITION = 500;
 
     private final ReadOptions options;
     private final int number;
     private final MqttSource source;
     private final CheckpointSync checkpoint;
+    private final CommitLog commits;
     private final Pacing pacing;
     private final int defaultPartitions;
     private boolean opened;
@@ -50,10 +57,11 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         this.pacing = new Pacing(options.pacing());
         this.defaultPartitions = spark.sparkContext().defaultParallelism();
         try {
-            HadoopBatchJournal journal =
-                    new HadoopBatchJournal(checkpointLocation, spark.sessionState().newHadoopConf());
+            Configuration configuration = spark.sessionState().newHadoopConf();
+            HadoopBatchJournal journal = new HadoopBatchJournal(checkpointLocation, configuration);
             this.source = new MqttSource(options.source(), journal);
             this.checkpoint = journal.checkpoint();
+            this.commits = new CommitLog(checkpointLocation, configuration);
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
@@ -204,16 +212,33 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         values.put("badStamps", Long.toString(metrics.badStamps()));
         values.put("reconnections", Long.toString(metrics.reconnections()));
         values.put("lostSessions", Long.toString(metrics.lostSessions()));
-        values.put("lostMessages",
-                Long.toString(metrics.lostMessages().values().stream().mapToLong(Long::longValue).sum()));
-        metrics.lostMessages().forEach((reason, count) -> values.put(reason, Long.toString(count)));
+        values.put("lostMessages", Long.toString(metrics.lost()));
+        SourceMetrics.REASONS.forEach(reason -> values.put(reason, Long.toString(metrics.lost(reason))));
         values.put("connected", Boolean.toString(metrics.connected()));
         return values;
     }
 
     @Override
     public void stop() {
-        source.close();
+        boolean interrupted = Thread.interrupted(); // by Spark, to end the query; files could not be read then
+        try {
+            acknowledgeCommitted();
+        } catch (IOException | RuntimeException e) {
+            LOG.warn("the last batch is acknowledged only when the query continues from its checkpoint", e);
+        } finally {
+            source.close();
+            if (interrupted) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+
+    /** Acknowledges the last batch, so that a query without this checkpoint does not get it again. */
+    private void acknowledgeCommitted() throws IOException {
+        OptionalLong end = opened ? commits.end() : OptionalLong.empty();
+        if (end.isPresent()) {
+            acknowledge(end.getAsLong());
+        }
     }
 
     private interface Work<T> {

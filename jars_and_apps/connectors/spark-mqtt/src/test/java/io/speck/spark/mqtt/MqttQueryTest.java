@@ -137,6 +137,32 @@ class MqttQueryTest {
     }
 
     @Test
+    void theLastBatchIsAcknowledgedAtTheStop() throws Exception {
+        try (Topic out = new Topic(broker.url(), "out")) {
+            for (int round = 0; round < 2; round++) {
+                StreamingQuery query = stateless(round);
+                awaitConnected(query);
+                List<String> expected = numbers(0, 10 * round + 10);
+                Topic.publish(broker.url(), "in/a", numbers(10 * round, 10 * round + 10));
+                Await.until("batch " + round, () -> out.all().size() >= expected.size());
+                Await.until("its commit", () -> Arrays.stream(query.recentProgress())
+                        .anyMatch(each -> each.numInputRows() == 10));
+                query.stop();
+                assertEquals(expected, out.all());
+            }
+        }
+    }
+
+    /** Each starts without the checkpoint of the one before, and takes its next batch long after the last. */
+    private StreamingQuery stateless(int round) throws Exception {
+        return reader().option("partitions", 1).load().selectExpr("value")
+                .writeStream().format("mqtt").option("brokerUrl", broker.url()).option("topic", "out")
+                .option("checkpointLocation", folder.resolve("stateless-" + round).toString())
+                .option("job", "stateless").option("order", "input")
+                .trigger(Trigger.ProcessingTime("6 seconds")).start();
+    }
+
+    @Test
     void updateAndCompleteModesWrite() throws Exception {
         for (String mode : List.of("update", "complete")) {
             try (Topic out = new Topic(broker.url(), "out-" + mode)) {
