@@ -169,7 +169,7 @@ class Sessions:
         if waiting:
             text = dropped_text(waiting, session)
             self.context.operation.note(name, text)
-            self.context.report(EventKind.DROPPED, name, f"job {name!r}: {text}")
+            self.context.report(EventKind.DROPPED, name, f"job {name!r}: {text}", waiting)
 
 
 def session_for(

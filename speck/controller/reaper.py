@@ -195,12 +195,14 @@ class _Reaping:
             return
         what = f"session {session.name!r}, left behind at {session.broker}, was deleted"
         message = f"{what} ({dropped_text(waiting, session)})" if waiting else what
-        self._forget_session(session, EventKind.DROPPED if waiting else EventKind.STOPPED, message)
+        self._forget_session(session, EventKind.DROPPED if waiting else EventKind.STOPPED, message, waiting)
 
-    def _forget_session(self, session: AbandonedSession, kind: EventKind, message: str) -> None:
+    def _forget_session(
+        self, session: AbandonedSession, kind: EventKind, message: str, messages: int = 0
+    ) -> None:
         with self.store.transaction() as transaction:
             transaction.delete_abandoned_session(session)
-            self._report(transaction, kind, session.composition, session.job, message)
+            self._report(transaction, kind, session.composition, session.job, message, messages)
 
     def forget_session(self, session: AbandonedSession) -> None:
         """Forget a session whose broker never comes back, as a user declares."""
@@ -326,7 +328,13 @@ class _Reaping:
             self.operation.count(call)
 
     def _report(
-        self, transaction: Transaction, kind: EventKind, composition: str, job: str, message: str
+        self,
+        transaction: Transaction,
+        kind: EventKind,
+        composition: str,
+        job: str,
+        message: str,
+        messages: int = 0,
     ) -> None:
         operation = self.operation
         by_loop = self.author is None and (operation is None or operation.kind == OperationKind.HEAL)
@@ -340,5 +348,6 @@ class _Reaping:
                 operation.id if operation else "",
                 author=self.author or "",
                 by_loop=by_loop,
+                messages=messages,
             )
         )

@@ -73,6 +73,7 @@ class Coordinator:
             self._resume(data)
         if self.settings.period:
             self.reconciler.start(self.settings.period)
+            self.sampler.watch()
         self._recovered = True
 
     def close(self) -> None:

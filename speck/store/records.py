@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from speck.core.job import Job
 from speck.core.lifecycle import AttemptPhase
@@ -124,6 +124,7 @@ class Event:
 
     The event with which an operation is accepted has its ``author``, its reason (``cause``) and its actions
     (``intents``); later ones name the operation.  ``by_loop`` is true for those of the reconciler.
+    ``messages`` is the number of messages that were given up; it is for counters, and not stored.
     """
 
     at: float
@@ -136,3 +137,4 @@ class Event:
     cause: str = ""
     intents: tuple[Intent, ...] = ()
     by_loop: bool = False
+    messages: int = field(default=0, compare=False)

@@ -49,6 +49,10 @@ def source_options(job: Job, attempt: Attempt, inventory: Inventory) -> dict[str
         # A session that a broker lost is filled again by its writers.
         "failOnDataLoss": "false",
     }
+    if job.on_error != "fail":
+        options |= {"onError": job.on_error, "job": job.job_name}
+    if job.park_topic is not None:
+        options["parkTopic"] = job.park_topic
     if job.parallelism is not None:
         options["partitions"] = str(job.parallelism)
     return options | _login_options(job.source_broker, inventory)

@@ -8,6 +8,7 @@ from marshmallow import Schema, fields, validate
 
 from speck.core.lifecycle import ActionKind, ActionState, OperationKind, OperationState
 from speck.core.runtime import Drift
+from speck.observe.losses import LossKind
 from speck.server.tokens import Role
 
 _KINDS = [kind.value for kind in ActionKind]
@@ -199,6 +200,21 @@ class LeftoverSchema(Schema):
     message = _text("of an orphan: the observation in words")
 
 
+class LossSchema(Schema):
+    """Messages of a job that were lost, given up, set aside or dropped as repetitions, for one reason."""
+
+    kind = fields.String(
+        validate=validate.OneOf([each.value for each in LossKind]),
+        metadata={"description": "how grave it is; repeated: no harm"},
+    )
+    reason = _text("the reason, in a word or two")
+    text = _text("the reason as a phrase, which follows the number")
+    count = fields.Integer(metadata={"description": "messages since the coordinator began"})
+    first = fields.Float(metadata=_UNIX)
+    last = fields.Float(metadata=_UNIX)
+    alarm = fields.Boolean(metadata={"description": "true if it is recent, and no mere repetition"})
+
+
 class JobViewSchema(Schema):
     """A job, desired and as last observed."""
 
@@ -220,6 +236,10 @@ class JobViewSchema(Schema):
     drift_since = fields.Float(allow_none=True, metadata=_UNIX)
     waits = _text("the reason why it is not healed now")
     next_try = fields.Float(allow_none=True, metadata=_UNIX)
+    losses = fields.List(
+        fields.Nested(LossSchema),
+        metadata={"description": "its lost, given up and repeated messages, the gravest first"},
+    )
     up_to_date = fields.Boolean(metadata={"description": "true if it runs in its desired form"})
     attempt = fields.Integer(
         allow_none=True, metadata={"description": "number of the attempt that runs; grows with each start"}

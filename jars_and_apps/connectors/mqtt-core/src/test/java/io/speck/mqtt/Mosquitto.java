@@ -128,6 +128,11 @@ public final class Mosquitto implements AutoCloseable {
         Await.until("mosquitto is dead", () -> !process.isAlive());
     }
 
+    /** Makes it read its password file again. */
+    public void reload() throws IOException {
+        signal("HUP");
+    }
+
     /** Stops it in the middle of its work, with its connections open. */
     public void pause() throws IOException, InterruptedException {
         signal("STOP").waitFor();

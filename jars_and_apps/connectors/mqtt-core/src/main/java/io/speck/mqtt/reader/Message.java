@@ -74,6 +74,10 @@ public final class Message {
         return collides ? null : stamp;
     }
 
+    public String key() {
+        return key;
+    }
+
     public byte[] payload() {
         return payload;
     }

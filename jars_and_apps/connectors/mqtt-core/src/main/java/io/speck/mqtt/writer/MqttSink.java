@@ -5,6 +5,7 @@ import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.stamp.Stamp;
 import java.nio.charset.StandardCharsets;
+import java.util.Map;
 
 /**
  * One writer. It publishes at QoS 1 over the connection that all writers of this process to this broker share; after a
@@ -55,6 +56,23 @@ public final class MqttSink implements AutoCloseable {
             throw new InvalidSettingException("a key of " + key.length + " bytes is too long (at most 65535)");
         }
         publisher.publish(new OutgoingMessage(delivery, topic, lastTopicBytes, payload, key, job, sequence),
+                settings.flushTimeout());
+    }
+
+    /**
+     * Queues a message without a stamp, with user properties of its own; waits while the queue is full.
+     *
+     * @param key null for none
+     * @throws InvalidSettingException for an invalid topic name
+     * @throws BrokerException if the broker rejected an earlier message
+     */
+    public void send(String topic, byte[] payload, byte[] key, Map<String, String> properties)
+            throws InterruptedException {
+        OutgoingMessage.UserProperty[] more = properties.entrySet().stream()
+                .map(each -> new OutgoingMessage.UserProperty(each.getKey().getBytes(StandardCharsets.UTF_8),
+                        each.getValue().getBytes(StandardCharsets.UTF_8)))
+                .toArray(OutgoingMessage.UserProperty[]::new);
+        publisher.publish(new OutgoingMessage(delivery, topic, encodeTopic(topic), payload, key, null, null, more),
                 settings.flushTimeout());
     }
 

@@ -1,11 +1,13 @@
 package io.speck.spark.mqtt;
 
+import io.speck.mqtt.failure.LeftOut;
 import io.speck.mqtt.reader.Message;
 import io.speck.mqtt.reader.MqttSource;
 import io.speck.mqtt.reader.SourceMetrics;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.io.UncheckedIOException;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -42,6 +44,8 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
     private final MqttSource source;
     private final CheckpointSync checkpoint;
     private final CommitLog commits;
+    /** Null if the query fails with its first error. */
+    private final FailedMessages failed;
     private final Pacing pacing;
     private final int defaultPartitions;
     private boolean opened;
@@ -62,6 +66,9 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
             this.source = new MqttSource(options.source(), journal);
             this.checkpoint = journal.checkpoint();
             this.commits = new CommitLog(checkpointLocation, configuration);
+            this.failed = options.onError().fails() ? null : new FailedMessages(
+                    FailedRanges.in(checkpointLocation, configuration),
+                    new LeftOut(options.onError(), options.source().login(), options.source().connectTimeout()));
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
@@ -155,8 +162,17 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
             open(start, end);
             source.awaitWhole();
             int recorded = source.recordedPartitions(start);
-            return split(source.messages(start, end), recorded > 0 ? recorded : partitions(end - start));
+            int partitions = recorded > 0 ? recorded : partitions(end - start);
+            List<Message> messages = source.messages(start, end);
+            return failed == null ? split(messages, partitions) : splitGroups(failed.group(messages), partitions);
         });
+    }
+
+    /** Splits the first group, and makes a partition of each other one. */
+    private static InputPartition[] splitGroups(List<List<Message>> groups, int partitions) {
+        List<InputPartition> parts = new ArrayList<>(List.of(split(groups.get(0), partitions)));
+        groups.subList(1, groups.size()).forEach(group -> parts.add(Rows.pack(group)));
+        return parts.toArray(new InputPartition[0]);
     }
 
     private static InputPartition[] split(List<Message> messages, int partitions) {
@@ -178,7 +194,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
 
     @Override
     public PartitionReaderFactory createReaderFactory() {
-        return new Rows.Factory(options.binaryValue(), number);
+        return new Rows.Factory(options.binaryValue(), number, failed == null ? null : failed.files());
     }
 
     @Override
@@ -194,6 +210,9 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         if (committed > acknowledged) {
             checkpoint.run();
             acknowledged = committed;
+            if (failed != null) {
+                failed.committed(committed);
+            }
         }
         source.commit(committed);
     }
@@ -214,6 +233,10 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         values.put("lostSessions", Long.toString(metrics.lostSessions()));
         values.put("lostMessages", Long.toString(metrics.lost()));
         SourceMetrics.REASONS.forEach(reason -> values.put(reason, Long.toString(metrics.lost(reason))));
+        if (failed != null) {
+            values.put("skipped", Long.toString(failed.leftOut().skipped()));
+            values.put("parked", Long.toString(failed.leftOut().parked()));
+        }
         values.put("connected", Boolean.toString(metrics.connected()));
         return values;
     }
@@ -226,6 +249,9 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         } catch (IOException | RuntimeException e) {
             LOG.warn("the last batch is acknowledged only when the query continues from its checkpoint", e);
         } finally {
+            if (failed != null) {
+                failed.leftOut().close();
+            }
             source.close();
             if (interrupted) {
                 Thread.currentThread().interrupt();
