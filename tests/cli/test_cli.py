@@ -467,3 +467,17 @@ def test_listening_beyond_loopback_needs_a_token(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert "set SPECK_TOKEN first" in done.stderr
+
+
+def test_doctor_lists_findings_with_what_to_do_and_exits_1(speck: Speck, two: str, rest: RestServer) -> None:
+    assert speck("apply", two).code == 0
+    said = speck("doctor")
+    assert (said.code, said.out.strip()) == (0, "no findings")
+    losses = rest.queries.losses
+    losses.take("two", "a", "copy", {"lostMessages": 390, "redeliveryGivenUp": 390})
+    said = speck("doctor")
+    assert said.code == 1
+    assert "390 given up: the broker did not deliver them again" in said.out
+    assert "1 finding" in said.out
+    assert speck("doctor", "--json").data[0]["finding"] == "messages lost"
+    assert "390 given up" in speck("jobs").out
