@@ -77,11 +77,19 @@ class Client:
         self._ca = str(ca) if ca is not None else None
 
     def plan(
-        self, text: bytes, name: str, base_revision: int | None = None, leave_behind: Sequence[str] = ()
+        self,
+        text: bytes,
+        name: str,
+        base_revision: int | None = None,
+        leave_behind: Sequence[str] = (),
+        give_up: bool = False,
     ) -> dict[str, Any]:
-        """The plan of a composition's text; ``leave_behind`` are the addresses that it abandons."""
-        places = list(leave_behind)
-        return self._apply(text, name, dry_run="true", base_revision=base_revision, leave_behind=places)
+        """The plan of a composition's text; ``leave_behind`` are the addresses that it abandons.
+
+        ``give_up`` allows to lose messages in sessions that jobs leave.
+        """
+        allowed = {"leave_behind": list(leave_behind), "give_up": give_up or None}
+        return self._apply(text, name, dry_run="true", base_revision=base_revision, **allowed)
 
     def apply(
         self, text: bytes, name: str, *, base_revision: int | None = None, wait: float = 0, **extra: Any
@@ -154,11 +162,16 @@ class Client:
         return self._one("GET", f"/compositions/{_quoted(name)}/diff", before=before, after=after)
 
     def plan_rollback(
-        self, name: str, revision: int | None = None, base_revision: int | None = None
+        self,
+        name: str,
+        revision: int | None = None,
+        base_revision: int | None = None,
+        give_up: bool = False,
     ) -> dict[str, Any]:
         """The plan of a rollback."""
         path = f"/compositions/{_quoted(name)}/rollback"
-        return self._one("POST", path, revision=revision, base_revision=base_revision, dry_run="true")
+        query = {"revision": revision, "base_revision": base_revision, "give_up": give_up or None}
+        return self._one("POST", path, dry_run="true", **query)
 
     def rollback(
         self,
@@ -167,9 +180,9 @@ class Client:
         *,
         base_revision: int | None = None,
         wait: float = 0,
-        **why: str,
+        **why: Any,
     ) -> dict[str, Any]:
-        """Go back to an earlier revision; returns the operation.  ``why``: ``author`` and ``message``."""
+        """Go back to an earlier revision; returns the operation.  ``why``: as of :meth:`delete_job`."""
         path = f"/compositions/{_quoted(name)}/rollback"
         return self._one("POST", path, revision=revision, base_revision=base_revision, wait=wait, **why)
 

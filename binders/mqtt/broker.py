@@ -8,7 +8,6 @@ It also names the session's owner, and no call touches a session of another (:mo
 
 from __future__ import annotations
 
-import json
 import threading
 import uuid
 from collections.abc import Sequence
@@ -26,6 +25,8 @@ from binders.mqtt.records import (
     write_fence,
     write_note,
     write_tombstone,
+    write_writers,
+    writers_topic,
 )
 from speck.binder import MOST_COUNTED, ForeignSession
 from speck.core.inventory import Inventory, Login
@@ -35,7 +36,10 @@ from speck.errors import Fault, InvalidInput, Rejected
 # Locks for sessions, shared by hash: two connections for one session at once would take it over in turn.
 _STRIPES = 32
 
-_STORED_TOPIC = "$SYS/broker/store/messages/count"  # Mosquitto's own
+# Mosquitto's own counters: of messages and bytes of payloads in its store, and of messages that it dropped.
+_STORED_TOPIC = "$SYS/broker/store/messages/count"
+_STORED_BYTES_TOPIC = "$SYS/broker/store/messages/bytes"
+_DROPPED_TOPIC = "$SYS/broker/publish/messages/dropped"
 # Where Mosquitto, EMQX and others publish their version; not standardized.
 VERSION_TOPIC = "$SYS/broker/version"
 
@@ -51,11 +55,6 @@ def drain_topic(session: str) -> str:
 def drained_topic(session: str) -> str:
     """The topic to which a reader publishes each marker once all messages before it are processed."""
     return f"speck/drained/{session}"
-
-
-def writers_topic(session: str) -> str:
-    """The topic of the retained list of the jobs whose stamps a session's reader believes."""
-    return f"speck/writers/{session}"
 
 
 def probe_topic() -> str:
@@ -168,8 +167,7 @@ class MqttBroker:
 
     def name_writers(self, session: str, writers: Sequence[str]) -> None:
         """See :meth:`speck.binder.NamesWriters.name_writers`; the list comes through the session."""
-        with self._lock(session):
-            self._cache.run(lambda control: self._name_writers(control, session, writers))
+        self._cache.run(lambda control: write_writers(control, session, writers))
 
     def drained(self, session: str, marker: str, seconds: float) -> bool | None:
         """See :meth:`speck.binder.BrokerBinder.drained`.
@@ -203,11 +201,15 @@ class MqttBroker:
         A message that is queued for several sessions counts once.  ``None`` for other brokers, and for one
         that denies access to ``$SYS``.
         """
-        try:
-            count = self._cache.run(lambda control: control.retained(_STORED_TOPIC, probe_topic()))
-        except Rejected:
-            return None
-        return int(count) if count is not None and count.isdigit() else None
+        return self._counter(_STORED_TOPIC)
+
+    def stored_bytes(self) -> int | None:
+        """The payloads in Mosquitto's store in bytes; otherwise as :meth:`stored`."""
+        return self._counter(_STORED_BYTES_TOPIC)
+
+    def dropped(self) -> int | None:
+        """See :meth:`speck.binder.CountsDropped.dropped`; Mosquitto counts from its start."""
+        return self._counter(_DROPPED_TOPIC)
 
     def close(self) -> None:
         """Drop the cached warnings and close the cached connections."""
@@ -216,6 +218,13 @@ class MqttBroker:
         self._cache.close()
 
     # --- internals ---------------------------------------------------------------------------------
+
+    def _counter(self, topic: str) -> int | None:
+        try:
+            count = self._cache.run(lambda control: control.retained(topic, probe_topic()))
+        except Rejected:
+            return None
+        return int(count) if count is not None and count.isdigit() else None
 
     def _login(self) -> Login:
         return self._inventory.broker_login(self._address.text)
@@ -268,10 +277,6 @@ class MqttBroker:
 
     def _bury(self, control: Connection, session: str) -> None:
         write_tombstone(control, self._own_records(control, session), self._owner)
-
-    def _name_writers(self, control: Connection, session: str, writers: Sequence[str]) -> None:
-        self._own_records(control, session)
-        control.publish(writers_topic(session), json.dumps({"writers": list(writers)}).encode(), retain=True)
 
     def _raise_fence(self, control: Connection, session: str, attempt: int) -> None:
         reject_unfit(control)

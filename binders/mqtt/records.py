@@ -29,6 +29,11 @@ def note_topic(session: str) -> str:
     return f"{_NOTES}{session}"
 
 
+def writers_topic(session: str) -> str:
+    """The topic of the retained list of the jobs whose stamps a session's reader believes."""
+    return f"speck/writers/{session}"
+
+
 @dataclass(frozen=True)
 class SessionRecords:
     """The note and the fence of a session, as JSON objects; empty if there is none, or other content."""
@@ -82,6 +87,11 @@ class SessionRecords:
 def write_note(control: Connection, session: str, filters: Iterable[str], owner: str) -> None:
     """Write the note of a session."""
     _write(control, note_topic(session), {"topics": sorted(filters)} | _owned_by(owner))
+
+
+def write_writers(control: Connection, session: str, writers: Iterable[str]) -> None:
+    """Write the list of the writers whose stamps the session's reader believes."""
+    _write(control, writers_topic(session), {"writers": list(writers)})
 
 
 def write_fence(control: Connection, session: str, attempt: int, owner: str) -> None:

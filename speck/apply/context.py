@@ -61,13 +61,22 @@ class OperationContext:
         """The jobs of a revision of the operation's composition."""
         return self.store.revision(self.operation.composition, revision).jobs
 
-    def event(self, kind: EventKind | str, job: str, message: str) -> Event:
-        """An entry of the audit log, of this operation."""
+    def event(self, kind: EventKind | str, job: str, message: str, messages: int = 0) -> Event:
+        """An entry of the audit log, of this operation; ``messages`` is the number of those given up."""
         operation = self.operation
         by_loop = operation.kind == OperationKind.HEAL
-        return Event(self.clock(), kind, message, operation.composition, job, operation.id, by_loop=by_loop)
+        return Event(
+            self.clock(),
+            kind,
+            message,
+            operation.composition,
+            job,
+            operation.id,
+            by_loop=by_loop,
+            messages=messages,
+        )
 
-    def report(self, kind: EventKind | str, job: str, message: str) -> None:
-        """Write an entry of the audit log."""
+    def report(self, kind: EventKind | str, job: str, message: str, messages: int = 0) -> None:
+        """Write an entry of the audit log; ``messages`` is the number of those given up."""
         with self.store.transaction() as transaction:
-            transaction.add_event(self.event(kind, job, message))
+            transaction.add_event(self.event(kind, job, message, messages))

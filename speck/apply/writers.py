@@ -122,7 +122,9 @@ class Writers:
 
 
 def _collects(session: SessionRecord, sink: Endpoint) -> bool:
-    return session.broker == sink.broker and matches(session.topic, sink.topic)
+    if session.broker != sink.broker:
+        return False
+    return session.topic == sink.topic or (is_filter(session.topic) and matches(session.topic, sink.topic))
 
 
 def _stored_forms(store: Store) -> Iterator[Job]:

@@ -42,7 +42,11 @@ class EngineBinder(Protocol):
         """The job's status.  LOST and UNKNOWN are statuses, not errors."""
 
     def stop(self, handle: Handle, keep_state: bool) -> State | None:
-        """Finish the current work and stop; returns the job's state.  No error for a job that is gone."""
+        """Finish the current work and stop; returns the job's state.  No error for a job that is gone.
+
+        With ``keep_state``, raises :class:`~speck.errors.StateLost` for a job that had a state which is not
+        there any more: ``None`` means that it never had one.
+        """
 
     def metrics(self, handle: Handle) -> JobMetrics:
         """The job's rates, durations and counts as last reported by the engine."""
@@ -322,6 +326,23 @@ class OwnsSessions(Protocol):
 
     def foreign_sessions(self) -> Sequence[ForeignSession]:
         """The sessions of other owners at the broker; none before :meth:`take_owner`."""
+
+
+@runtime_checkable
+class CountsDropped(Protocol):
+    """A broker binder whose broker reports the number of messages that it dropped."""
+
+    def dropped(self) -> int | None:
+        """The number of messages that the broker dropped because a session was full, since its start.
+
+        Their writers were told that all is well.  ``None``: it does not report it.  Takes no session over.
+        """
+
+    def stored_bytes(self) -> int | None:
+        """The size of all messages that the broker stores for all subscribers; ``None`` as for ``dropped``.
+
+        No session holds more, so none is full while this is below the broker's limit for a session.
+        """
 
 
 @runtime_checkable

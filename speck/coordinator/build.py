@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from speck.apply.operations import Operations
 from speck.binder import Registry
@@ -18,10 +19,11 @@ from speck.coordinator.queries import Queries
 from speck.coordinator.site_queries import SiteQueries
 from speck.core.inventory import Inventory
 from speck.core.settings import Settings
+from speck.observe.losses import LossLedger
 from speck.observe.metrics import Metrics
 from speck.observe.observer import Observer
 from speck.observe.sampler import Sampler
-from speck.store import Store
+from speck.store import Event, Store
 from speck.store.artifacts import Artifacts, ServedFiles
 from speck.store.deployments import Deployments
 from speck.store.history import History
@@ -46,6 +48,12 @@ def _new_id() -> str:
     return uuid.uuid4().hex
 
 
+def _write_events(store: Store, events: Iterable[Event]) -> None:
+    with store.transaction() as transaction:
+        for event in events:
+            transaction.add_event(event)
+
+
 def build(
     store: Store,
     registry: Registry,
@@ -64,7 +72,9 @@ def build(
     pool = BinderPool(registry, inventory, files, metrics.called, store.identity)
     history = History(store)
     deployments, retention = Deployments(store, history), Retention(store, artifacts, history)
-    observer, sampler = Observer(pool, clock), Sampler(deployments, pool)
+    losses = LossLedger(clock, partial(_write_events, store))
+    store.on_event.append(losses.note_event)
+    observer, sampler = Observer(pool, clock), Sampler(deployments, pool, losses)
     operations = Operations(deployments, retention, observer, pool, mint, clock, settings)
     reaper = Reaper(store, pool, clock)
     operations.on_applied.append(reaper.reap_after)
@@ -78,6 +88,7 @@ def build(
         observer=observer,
         reconciler=reconciler,
         sampler=sampler,
+        losses=losses,
         pool=pool,
         inventory=inventory,
         clock=clock,

@@ -16,6 +16,7 @@ from speck.controller.reconciler import Reconciler
 from speck.core.inventory import Inventory
 from speck.core.runtime import JobMetrics, JobState, JobStatus
 from speck.errors import BinderError, NotFound
+from speck.observe.losses import LossLedger
 from speck.observe.observer import Observer
 from speck.observe.rates import Rates
 from speck.observe.sampler import NO_READING, Reading, Sampler
@@ -40,6 +41,7 @@ class Queries:
     observer: Observer
     reconciler: Reconciler
     sampler: Sampler
+    losses: LossLedger
     pool: BinderPool
     inventory: Inventory
     clock: Callable[[], float]
@@ -140,6 +142,7 @@ class Queries:
             "error": record.error,
             "up_to_date": form == desired and attempt is not None and attempt.phase == "running",
             **self._drift_data(name),
+            "losses": self.losses.of_job(name),
             "attempt": None if attempt is None else attempt.attempt.number,
             "job": form.to_dict(),
             "sessions": [asdict(each) for each in record.sessions],

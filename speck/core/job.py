@@ -34,6 +34,7 @@ class Job:
 
     ``code_hash`` is the SHA-256 of the job's file, in hexadecimal; ``trigger`` a Spark interval such as
     ``"2 seconds"``; ``parallelism`` a number of tasks.  ``None`` means the engine's own default.
+    ``on_error`` is ``fail``, ``skip`` or ``park``, with ``park_topic`` at the source broker.
     """
 
     job_name: str
@@ -51,6 +52,8 @@ class Job:
     upgrade: str = _costs(Change.NOTE, default="stateful")
     trigger: str | None = _costs(Change.UPDATE, default=None)
     restart: str = _costs(Change.NOTE, default="always")
+    on_error: str = _costs(Change.UPDATE, default="fail")
+    park_topic: str | None = _costs(Change.UPDATE, default=None)
     labels: Mapping[str, str] = _costs(Change.NOTE, default_factory=dict)
     code_hash: str = _costs(Change.UPDATE, default="")
 
@@ -141,8 +144,17 @@ def session_fingerprint(broker: str, session: str) -> str:
     return hashlib.sha256(f"{broker} {session}".encode()).hexdigest()[:16]
 
 
+# Fields of later versions, which are in a form only where they are set: the form of an older job stays.
+_LATER_FIELDS = ("on_error", "park_topic")
+
+
 def form_fingerprint(job: Job) -> str:
     """An identifier of all properties of a job whose change an engine would notice: 16 hexadecimal digits."""
-    form = {name: getattr(job, name) for name, change in JOB_FIELDS.items() if change > Change.NOTE}
+    form = {
+        name: value
+        for name, change in JOB_FIELDS.items()
+        if change > Change.NOTE
+        and ((value := getattr(job, name)) != _DEFAULTS.get(name) or name not in _LATER_FIELDS)
+    }
     text = json.dumps([job.job_name, form], sort_keys=True, default=dict)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -65,3 +65,8 @@ class EventKind(StrEnum):
     ABANDONED = "left"
     DROPPED = "given up"  # messages that waited in a session which was deleted
     FORGOTTEN = "forgotten"
+    LOST = "lost"  # messages, counted by their reader; the next four likewise
+    SUSPECT = "suspect"
+    ASIDE = "set aside"
+    NOTED = "noted"
+    REPEATED = "repeated"

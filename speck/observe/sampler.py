@@ -1,4 +1,8 @@
-"""Samples the metrics of jobs and the stored messages of brokers, for as long as they are read.
+"""Samples the metrics of jobs and the stored messages of brokers.
+
+While somebody reads the rates, engines are asked every :data:`PERIOD` seconds, and brokers too.  A
+coordinator that is at work has the engines asked at a slower pace at all times, so that no loss which a job
+has counted stays unseen (:mod:`speck.observe.losses`).
 
 An engine is asked for all of its jobs by one thread at a time, and then not again for a multiple of the time
 that its answer took.  So sampling takes a small share of an engine's work, however many jobs it runs, and a
@@ -22,6 +26,7 @@ from speck.binder import BatchMetrics, CountsStored, EngineBinder
 from speck.binder.pool import BinderPool
 from speck.core.runtime import Handle, JobMetrics
 from speck.errors import BinderError, OutcomeUnknown, SpeckError, Unreachable
+from speck.observe.losses import LossLedger
 from speck.observe.observer import until_silent
 from speck.observe.rates import Rates, Track, rates_of
 from speck.store.deployments import Deployment, Deployments, EngineKey, by_engine
@@ -32,6 +37,7 @@ PERIOD = 5.0  # s between two questions to an engine, at least
 BROKER_PERIOD = 30.0  # s, likewise to a broker
 SHARE = 5  # an engine that took a second to answer is asked again after so many seconds
 ATTENTION = 60.0  # s, for which sampling goes on after the readings were read
+WATCH_PERIOD = 20.0  # s between two questions to an engine while nobody reads
 THREADS = 16  # engines that are asked at a time
 
 Measured = Mapping[str, JobMetrics | SpeckError]  # by the engine's id of the job
@@ -66,13 +72,20 @@ class _Asking:
 
 @dataclass
 class Sampler:
-    """``period`` is the time between two samples, ``attention`` how long one reading keeps it going, s."""
+    """``period`` is the time between two samples, ``attention`` how long one reading keeps it going, s.
+
+    ``losses`` takes the metrics of all jobs.
+    """
 
     deployments: Deployments
     pool: BinderPool
+    losses: LossLedger | None = None
     period: float = PERIOD
     attention: float = ATTENTION
+    watch_period: float = WATCH_PERIOD
     now: Callable[[], float] = time.monotonic
+    _watching: bool = field(default=False, init=False)
+    _wake: threading.Event = field(default_factory=threading.Event, init=False)
     _stored: dict[str, tuple[float, int]] = field(default_factory=dict, init=False)
     _tracks: dict[str, Track] = field(default_factory=dict, init=False)
     _errors: dict[str, tuple[str, str]] = field(default_factory=dict, init=False)
@@ -81,7 +94,7 @@ class Sampler:
         default_factory=lambda: ThreadPoolExecutor(THREADS, thread_name_prefix="sampler"), init=False
     )
     _thread: threading.Thread | None = field(default=None, init=False)
-    _read_at: float = field(default=0.0, init=False)
+    _read_at: float | None = field(default=None, init=False)
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
@@ -115,6 +128,7 @@ class Sampler:
     def close(self) -> None:
         """Ask no more, and wait for the calls that are under way."""
         self._stop.set()
+        self._wake.set()
         with self._lock:
             thread = self._thread
         if thread is not None:
@@ -123,25 +137,44 @@ class Sampler:
 
     # --- the thread
 
+    def watch(self) -> None:
+        """Sample from now on, also while nobody reads."""
+        with self._lock:
+            self._watching = True
+            self._begin_thread()
+
     def _keep_sampling(self) -> None:
         with self._lock:
+            if not self._attended():
+                self._wake.set()
             self._read_at = self.now()
-            if self._thread is None and not self._stop.is_set():
-                self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
-                self._thread.start()
+            self._begin_thread()
+
+    def _begin_thread(self) -> None:
+        if self._thread is None and not self._stop.is_set():
+            self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
+            self._thread.start()
+
+    def _attended(self) -> bool:
+        return self._read_at is not None and self.now() - self._read_at <= self.attention
 
     def _run(self) -> None:
         while self._goes_on():
             begun = self.now()
+            self._wake.clear()
+            attended = self._attended()
             try:
-                self.sample()
+                self.sample(brokers=attended)
+                if self.losses is not None:
+                    self.losses.report()
             except Exception:
                 _log.exception("sampling of the jobs' rates failed")
-            self._stop.wait(max(0.0, self.period - (self.now() - begun)))
+            pace = self.period if attended else self.watch_period
+            self._wake.wait(max(0.0, pace - (self.now() - begun)))
 
     def _goes_on(self) -> bool:
         with self._lock:
-            if self._stop.is_set() or self.now() - self._read_at > self.attention:
+            if self._stop.is_set() or not (self._watching or self._attended()):
                 self._thread = None
                 self._stored.clear()
                 self._tracks.clear()  # too old for the next reader
@@ -151,19 +184,20 @@ class Sampler:
 
     # --- asking
 
-    def sample(self) -> None:
-        """Begin to ask each engine and broker that is due and not being asked."""
+    def sample(self, *, brokers: bool = True) -> None:
+        """Begin to ask each engine (and broker) that is due and not being asked."""
         snapshots = self.deployments.snapshots()
         deployed = [each for snapshot in snapshots for each in snapshot.deployed()]
         self._forget_others({job.job_name: handle.engine_id for job, handle in deployed})
         grouped = by_engine(deployed)
-        brokers = {("", form.source_broker) for each in snapshots for form in each.forms.values()}
+        compositions = {name: each.head.name for each in snapshots for name in each.records}
+        sources = {("", form.source_broker) for each in snapshots for form in each.forms.values()}
         asked = self._asked.items()
-        known = grouped.keys() | brokers
+        known = grouped.keys() | sources
         self._asked = {key: each for key, each in asked if key in known or not each.answer.done()}
         for key, jobs in grouped.items():
-            self._begin(key, self.period, partial(self._ask, key, jobs))
-        for key in brokers:
+            self._begin(key, self.period, partial(self._ask, key, jobs, compositions))
+        for key in sources if brokers else ():
             self._begin(key, BROKER_PERIOD, partial(self._ask_broker, key[1]))
 
     def await_answers(self) -> None:
@@ -185,7 +219,7 @@ class Sampler:
                 if copies.get(name) != engine_id:
                     del self._errors[name]
 
-    def _ask(self, key: EngineKey, jobs: Sequence[Deployment]) -> float:
+    def _ask(self, key: EngineKey, jobs: Sequence[Deployment], compositions: Mapping[str, str]) -> float:
         """Ask an engine for its jobs' metrics; returns how long that took, s."""
         begun = self.now()
         try:
@@ -198,7 +232,22 @@ class Sampler:
         with self._lock:
             for job, handle in jobs:
                 self._note(job.job_name, handle.engine_id, measured.get(handle.engine_id, fault))
-        return self.now() - begun
+        took = self.now() - begun
+        for job, handle in jobs:
+            self._count_losses(
+                compositions[job.job_name], job.job_name, measured.get(handle.engine_id), handle
+            )
+        return took
+
+    def _count_losses(
+        self, composition: str, job: str, measured: JobMetrics | SpeckError | None, handle: Handle
+    ) -> None:
+        if self.losses is None or not isinstance(measured, JobMetrics):
+            return
+        try:
+            self.losses.take(composition, job, handle.engine_id, measured.details)
+        except SpeckError as error:
+            _log.warning("the losses of job %r could not be recorded: %s", job, error)
 
     def _ask_broker(self, address: str) -> float:
         """Count the messages stored at a broker; returns how long that took, s."""

@@ -10,6 +10,7 @@ from typing import Any
 from speck.binder import ENGINE_OF_SCHEME, EngineKind, Registry, scheme_of
 from speck.core.inventory import Inventory, Site
 from speck.core.job import JOB_NAME, Job
+from speck.core.topic import matches
 from speck.schema.address import NOT_AN_ADDRESS, SAME_SCHEME, BadAddress, canonical, redacted
 from speck.schema.code import CodeChecker
 from speck.schema.fault_report import FaultReport
@@ -54,6 +55,7 @@ class Resolver:
         kind = self._engine(fields, address, report) if address is not None else None
         code_hash = self._code.check(fields, kind, report) if kind is not None else ""
         trigger = _trigger(fields, kind, report)
+        _check_on_error(fields, kind.engine if kind is not None else None, report)
         if not report.sound or kind is None or address is None:
             return None
         return Job(
@@ -169,6 +171,21 @@ def _report_missing(
     """Report a missing address, unless it was given (and is wrong), or a site supplies it."""
     if site is None and "site" not in fields and report.data.get(name) is None:
         report.add(name, f"is missing (expected {expected}, or a site)", shown="")
+
+
+def _check_on_error(fields: Mapping[str, Any], engine: str | None, report: FaultReport) -> None:
+    on_error, topic = fields.get("on_error", "fail"), fields.get("park_topic")
+    if on_error == "park" and topic is None:
+        report.add(
+            "park_topic", "is missing (expected the topic for parked messages, or on_error: skip)", shown=""
+        )
+    if on_error != "park" and topic is not None:
+        report.add("park_topic", f"does not fit on_error {on_error!r} (expected on_error: park)")
+    if topic is not None and matches(str(fields.get("source_topic", "")), topic):
+        report.add("park_topic", "is among the topics that the job reads (expected another one)")
+    if on_error != "fail" and engine == "flink" and str(fields.get("job_path", "")).endswith(".py"):
+        why = "which runs its functions on batches of messages, so that the one that fails is not known"
+        report.add("on_error", f"does not fit a Python program on Flink, {why} (expected fail)")
 
 
 def _trigger(fields: Mapping[str, Any], kind: EngineKind | None, report: FaultReport) -> str | None:

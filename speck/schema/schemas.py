@@ -111,6 +111,13 @@ class JobSchema(StrictSchema):
         example="2 seconds",
     )
     restart = Choice("restart policy for a job that failed", ["always", "never"])
+    on_error = Choice("treatment of a message on which the job's code fails", ["fail", "skip", "park"])
+    park_topic = Text(
+        "topic at the source broker for messages on which the job's code fails, with `on_error: park`",
+        expected="a topic",
+        check=name_fault,
+        example="T-1-parked",
+    )
     labels = Labels("free text; a change touches no engine", example={"owner": "traffic"})
     code_hash = fields.String(
         dump_only=True, metadata={"description": "SHA-256 of the job's file, in hexadecimal"}

@@ -31,7 +31,8 @@ _T = TypeVar("_T")
 
 _BEFORE = 1 << 62  # more than there are entries: those of the loop come before the event that follows them
 
-_TROUBLE = frozenset(("failed", "skipped", "waiting", "drift"))  # kinds of events
+# The kinds of events that are warnings in the server's log.
+_TROUBLE = frozenset(("failed", "skipped", "waiting", "drift", "given up", "lost", "suspect"))
 
 
 def _log_event(event: Event) -> None:
@@ -59,6 +60,7 @@ class Store:
 
     directory: Path
     bounds: HistoryBounds = field(default_factory=HistoryBounds)
+    on_event: list[Callable[[Event], None]] = field(default_factory=list, init=False, repr=False)
     _cache: dict[tuple[str, int], Revision] = field(default_factory=dict, init=False, repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
 
@@ -118,6 +120,8 @@ class Store:
         self._forget_cached(changes)
         for event in transaction.events:
             _log_event(event)
+            for listener in self.on_event:
+                listener(event)
 
     def _events_of(self, transaction: Transaction) -> Iterator[Change]:
         for event in transaction.events:

@@ -51,11 +51,17 @@ def test_plan_shows_each_changed_field(speck: Speck, two: str) -> None:
     speck("apply", two)
     Path(two).write_text(yaml_of("a t0 t1 trigger: 2 seconds", "b t1 t3"))
     lines = speck("plan", two).out.splitlines()
+    new_incarnation = (
+        "its stamps, if they are counted, begin a new incarnation: messages written since its last state may "
+        "come twice, and none is lost"
+    )
     assert lines[1:] == [
         "  ~ update  a  trigger changed",
         "      trigger: (none) -> 2 seconds",
+        f"      {new_incarnation}",
         "  ~ update  b  sink_topic changed",
         "      sink_topic: t2 -> t3",
+        f"      {new_incarnation}",
     ]
 
 
@@ -245,7 +251,7 @@ def test_orphans_are_listed_beside_abandoned_work(speck: Speck, rest: RestServer
     rest.coordinator.reconciler.round()
     _, line = speck("left-behind").out.splitlines()
     address = "sc://e1:15002"
-    words = ["a", "two", "orphan,", "attempt", "9", "report", address, address, orphan.session, "no"]
+    words = ["a", "two", "orphan,", "attempt", "9", "report", address, address, "speck-a", "no"]
     assert line.split() == words
     (shown,) = speck("left-behind", "--json").data
     assert shown["message"] == f"attempt {orphan.id} of it runs at {address}, which another SpecK has started"

@@ -122,6 +122,28 @@ def test_faults_of_a_file_lead_to_their_line(at: tuple[RestServer, Page], tmp_pa
     assert page.run(chosen) == "  site: Nowhere"
 
 
+def test_a_loss_marks_its_job_and_a_repetition_does_not(at: tuple[RestServer, Page]) -> None:
+    rest, page = at
+    deploy(rest, THREE)
+    losses = rest.services.queries.losses
+    losses.take(
+        "demo", "clean", "copy", {"lostMessages": 390, "redeliveryGivenUp": 390, "duplicatesDropped": 7}
+    )
+    losses.take("demo", "count", "copy", {"duplicatesDropped": 12})
+    page.open()
+    page.job_is("clean", "lost messages")
+    page.job_is("count", "running")
+    assert "clean" in page.one(".wrong .chip", "running, lost messages").text
+    assert "count" not in page.one(".wrong").text
+    page.click("[data-job=clean]")
+    page.one(".job-panel .notice", "390 messages given up: the broker did not deliver them again")
+    page.one(".job-panel .facts", "7 messages dropped as repetitions")
+    page.click("nav a", "Events")
+    page.one(".log .badge.tone-bad", "lost")
+    page.one(".log .badge.tone-still", "repeated")
+    assert page.complaints() == []
+
+
 def test_a_failure_is_shown_where_it_is(at: tuple[RestServer, Page]) -> None:
     rest, page = at
     rest.world.fail("submit", Rejected("a.example has no such class", address="a"), name="count", times=None)

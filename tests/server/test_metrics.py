@@ -92,11 +92,17 @@ def busy_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestServe
         rest.world.crash("a")
         observe_once(rest)
         rest.world.metrics["a"] = JobMetrics(
-            time.time(), input_rate=5.0, output_rate=4.0, waiting=3, batch_duration_ms=200.0
+            time.time(),
+            input_rate=5.0,
+            output_rate=4.0,
+            waiting=3,
+            batch_duration_ms=200.0,
+            details={"lostMessages": 2},
         )
         for _ in range(2):
             observe_once(rest)
         scrape(rest)
+        eventually(lambda: "speck_job_losses_total{" in scrape(rest), bool)
         eventually(lambda: "speck_job_waiting_messages{" in scrape(rest), bool)
         rest.world.crash("b", state=JobState.FINISHED)
         observe_once(rest)
@@ -162,7 +168,7 @@ def test_labels_hold_no_text_of_anybody(reported: Families) -> None:
     """A value that may be anything, a message or a path, would make a new series of each."""
     allowed = {
         *("action", "address", "binder", "call", "composition", "drift", "error", "job", "kind", "le"),
-        *("method", "outcome", "part", "route", "site", "state", "status", "version", "wanted"),
+        *("method", "outcome", "part", "reason", "route", "site", "state", "status", "version", "wanted"),
     }
     mine = [each for name, each in reported.items() if name.startswith("speck_")]
     assert {label for each in mine for sample in each.samples for label in sample.labels} <= allowed

@@ -36,10 +36,10 @@ EVERY_CALL = pytest.mark.parametrize(
         lambda broker: broker.warnings(),
         lambda broker: broker.drained(SESSION, "marker", 0.1),
         lambda broker: broker.waiting(SESSION),
+        lambda broker: name_writers(broker, "a"),
         lambda broker: broker.claim_session(SESSION),
         lambda broker: broker.fenced(SESSION),
         lambda broker: take_owner(broker, OWNER).foreign_sessions(),
-        lambda broker: name_writers(broker, "a"),
     ],
     ids=[
         "check",
@@ -50,12 +50,18 @@ EVERY_CALL = pytest.mark.parametrize(
         "warnings",
         "drained",
         "waiting",
+        "name_writers",
         "claim_session",
         "fenced",
         "foreign_sessions",
-        "name_writers",
     ],
 )
+
+
+def name_writers(broker: BrokerBinder, *writers: str) -> None:
+    """Name the writers of the contract's session, as every binder of a broker with stamps can."""
+    assert isinstance(broker, NamesWriters)
+    broker.name_writers(SESSION, writers)
 
 
 def take_owner(broker: BrokerBinder, owner: str) -> Any:
@@ -63,12 +69,6 @@ def take_owner(broker: BrokerBinder, owner: str) -> Any:
     assert isinstance(broker, OwnsSessions)
     broker.take_owner(owner)
     return broker
-
-
-def name_writers(broker: BrokerBinder, *writers: str) -> None:
-    """Name the writers of the contract's session, as every binder of a broker with stamps can."""
-    assert isinstance(broker, NamesWriters)
-    broker.name_writers(SESSION, writers)
 
 
 def assert_useless(broker: BrokerBinder, call: Call, *errors: type[BinderError]) -> None:

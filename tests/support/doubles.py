@@ -69,11 +69,15 @@ class EngineState:
         return [running for running in self.jobs.values() if running.state in LIVE]
 
 
+MESSAGE_BYTES = 100  # of each message that waits in a session of the double
+
+
 @dataclass
 class BrokerState:
     """One broker: the topic and the owner of each session, the attempt that each fence or tombstone names."""
 
     sessions: dict[str, str] = field(default_factory=dict)
+    dropped: int = 0
     owners: dict[str, str] = field(default_factory=dict)
     fences: dict[str, int] = field(default_factory=dict)
     tombstones: dict[str, int] = field(default_factory=dict)
@@ -532,6 +536,14 @@ class InMemoryBroker:
     def stored(self) -> int | None:
         with self._call("stored", ""):
             return sum(self._state.backlog.values())
+
+    def stored_bytes(self) -> int | None:
+        with self._call("stored_bytes", ""):
+            return sum(self._state.backlog.values()) * MESSAGE_BYTES
+
+    def dropped(self) -> int | None:
+        with self._call("dropped", ""):
+            return self._state.dropped
 
     def close(self) -> None:
         """Nothing is held."""

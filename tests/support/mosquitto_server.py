@@ -25,16 +25,19 @@ import pytest
 
 from tests.support.real_server import RealServer, free_port
 
-# No limit that would drop a message; a test overrides what it needs.
-SETTINGS = {
-    "allow_anonymous": "true",
-    "persistence": "true",
-    "autosave_interval": "1",
-    "max_inflight_messages": "0",
-    "max_queued_messages": "0",
-    "set_tcp_nodelay": "true",
-    "log_type": "error",
-}
+_OF_THE_PLACE = ("listener", "persistence_location")
+_SHIPPED = Path(__file__).parents[2] / "pipelines" / "mosquitto.conf"
+
+
+def _shipped() -> dict[str, str]:
+    """The options of the configuration that SpecK ships, but for the broker's place."""
+    lines = [line.split(None, 1) for line in _SHIPPED.read_text(encoding="utf-8").splitlines()]
+    options = {line[0]: line[1].strip() for line in lines if len(line) > 1 and not line[0].startswith("#")}
+    return {name: value for name, value in options.items() if name not in _OF_THE_PLACE}
+
+
+# As shipped, saved more often; a test overrides what it needs.
+SETTINGS = {**_shipped(), "autosave_interval": "1", "log_type": "error"}
 
 _SEARCHED = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"])
 PROGRAM = shutil.which("mosquitto", path=_SEARCHED)
@@ -93,7 +96,7 @@ class MosquittoServer(RealServer):
 
 @pytest.fixture(name="mosquitto")
 def mosquitto_fixture(tmp_path: Path) -> Iterator[MosquittoServer]:
-    """A broker for one test, without limits and with persistence."""
+    """A broker for one test, in the configuration that SpecK ships."""
     if PROGRAM is None:
         pytest.skip("mosquitto is not installed (apt-get install mosquitto)")
     with MosquittoServer(tmp_path / "mosquitto") as broker:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from binders.flink.metrics.rates import (
+    CONNECTORS,
     COUNTERS,
     PENDING,
     SENT,
@@ -38,6 +40,7 @@ class _Vertex:
     emitted: str
     sent: tuple[str, ...]  # by its sinks
     pending: tuple[str, ...]  # in its sources
+    connectors: Mapping[str, tuple[str, ...]]  # the metrics of its sources and sinks, by their own name
     stamps: tuple[str, ...]  # of its sinks
 
 
@@ -66,7 +69,8 @@ class MetricsCollector:
         ``waiting`` is the number of records pending in its sources.  In ``details``, ``busy`` and
         ``backpressured`` are shares (0 to 1) of the time of the busiest and of the most back-pressured task;
         ``state_bytes`` and ``checkpoint_bytes`` are of the last checkpoint (the whole state, and the part
-        that was written); ``failed_checkpoints`` is a count; ``stamps`` is ``derived`` or ``counted``.
+        that was written); ``failed_checkpoints`` is a count; ``stamps`` is ``derived`` or ``counted``.  The
+        connectors' own counts (:data:`~binders.flink.metrics.rates.CONNECTORS`) are there by their names.
         """
         statistics = rest.checkpoints(job)
         if statistics is None:
@@ -74,7 +78,7 @@ class MetricsCollector:
             return None
         with self._guard:
             series = self._series.setdefault(job, _Series())
-        sample, waiting = self._sample(rest, job, series)
+        sample, waiting, counted = self._sample(rest, job, series)
         restored = (statistics.get("counts") or {}).get("restored") or 0
         current = self._rates(series, sample, restored)
         latest = (statistics.get("latest") or {}).get("completed") or {}
@@ -87,7 +91,11 @@ class MetricsCollector:
             input_rows=rows(sample) if sample else None,
             waiting=waiting,
             batch_id=latest.get("id"),
-            details=_details(statistics, latest, current) | self._stamps(rest, job, series),
+            details={
+                **_details(statistics, latest, current),
+                **counted,
+                **self._stamps(rest, job, series),
+            },
         )
 
     def forget(self, job: str) -> None:
@@ -95,23 +103,32 @@ class MetricsCollector:
         with self._guard:
             self._series.pop(job, None)
 
-    def _sample(self, rest: FlinkRest, job: str, series: _Series) -> tuple[Sample, int | None]:
-        """The counters of all vertices (empty while some are not known), and the sources' pending records."""
+    def _sample(
+        self, rest: FlinkRest, job: str, series: _Series
+    ) -> tuple[Sample, int | None, Mapping[str, int]]:
+        """The counters of all vertices, the sources' pending records, and the connectors' own counts.
+
+        All are empty while some vertices' counters are not known.
+        """
         if not series.vertices:
             series.vertices = _vertices(rest, job)
-        found, waiting = {}, []
+        found, waiting, counted = {}, [], Counter[str]()
         for each in series.vertices:
-            names = ",".join({*COUNTERS, each.emitted, *each.sent, *each.pending})
+            own = [name for names in each.connectors.values() for name in names]
+            names = ",".join({*COUNTERS, each.emitted, *each.sent, *each.pending, *own})
             try:
                 sums = rest.vertex_sums(job, each.id, names)
             except FlinkRefused:
                 sums = {}  # the job ended in between
             sample = sample_of(sums, each.emitted, each.sent, source=each.source, subtasks=each.subtasks)
             if sample is None:
-                return {}, None
+                return {}, None, {}
             found[each.id] = sample
             waiting += [sums[name] for name in each.pending if name in sums]
-        return found, round(sum(waiting)) if waiting else None
+            for metric, ids in each.connectors.items():
+                if known := [sums[name] for name in ids if name in sums]:
+                    counted[metric] += round(sum(known))
+        return found, round(sum(waiting)) if waiting else None, counted
 
     def _stamps(self, rest: FlinkRest, job: str, series: _Series) -> dict[str, Scalar]:
         """The kind of the sinks' stamps, which stays the same while the job runs."""
@@ -153,6 +170,7 @@ def _vertices(rest: FlinkRest, job: str) -> tuple[_Vertex, ...]:
                 emitted_metric(names, source=source),
                 named(names, SENT),
                 named(names, PENDING),
+                {metric: ids for metric in CONNECTORS if (ids := named(names, metric))},
                 named(names, STAMPS),
             )
         )

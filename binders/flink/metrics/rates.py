@@ -14,6 +14,12 @@ from dataclasses import dataclass
 BUSY, IDLE, BACKPRESSURED = "accumulateBusyTimeMs", "accumulateIdleTimeMs", "accumulateBackPressuredTimeMs"
 RECORDS_IN, RECORDS_OUT = "numRecordsIn", "numRecordsOut"
 SENT, PENDING = "numRecordsSend", "pendingRecords"  # of sinks and of sources (FLIP-33)
+# The counts of the connectors' sources and sinks that a job's metrics show as they are.
+CONNECTORS = (
+    *("duplicatesDropped", "collisions", "changedRepetitions", "badStamps"),
+    *("lostMessages", "lostSession", "redeliveryGivenUp", "batchGivenUp", "lostSessions"),
+    *("skipped", "parked", "connected", "refused", "resent", "retainedDropped", "throttledMillis"),
+)
 STAMPS = "stamps"  # of the connector's sinks
 COUNTERS = (RECORDS_IN, RECORDS_OUT, BUSY, IDLE, BACKPRESSURED)
 

@@ -84,6 +84,7 @@ def run_body(job: Job, attempt: Attempt, code: str, known: Engine, inventory: In
                 f"{name}:{value}" for name, value in job_parameters(job, attempt, code).items()
             ),
             **_stamp_settings(attempt),
+            **_on_error_settings(job),
             **({CHECKPOINT_KEYS[0]: _location(known.checkpoint_dir)} if known.checkpoint_dir else {}),
             **login_settings("speck.source", inventory.job_login(job.source_broker)),
             **login_settings("speck.sink", inventory.job_login(job.sink_broker)),
@@ -96,6 +97,11 @@ def run_body(job: Job, attempt: Attempt, code: str, known: Engine, inventory: In
         body |= {"savepointPath": attempt.state.location, "claimMode": "NO_CLAIM"}
         body["allowNonRestoredState"] = False
     return body
+
+
+def _on_error_settings(job: Job) -> dict[str, str]:
+    settings = {"speck.on-error": job.on_error} if job.on_error != "fail" else {}
+    return settings | ({"speck.park-topic": job.park_topic} if job.park_topic is not None else {})
 
 
 def _stamp_settings(attempt: Attempt) -> dict[str, str]:

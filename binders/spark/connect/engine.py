@@ -47,7 +47,7 @@ from speck.core.runtime import (
     JobStatus,
     State,
 )
-from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
+from speck.errors import BinderError, OutcomeUnknown, Rejected, StateLost, Unreachable
 
 BUILD_TIMEOUT = 60.0  # s, for a job's code and the analysis of its DataFrame
 FIND_PATIENCE = 10.0  # s, for a query that another launch of the same attempt starts
@@ -177,15 +177,25 @@ class ConnectEngine:
     def stop(self, handle: Handle, keep_state: bool) -> State | None:
         """Wait for the end of the current batch (``stop_grace`` seconds), stop the query, end its session.
 
-        The state is the query's checkpoint; ``None`` if there is none at its location.
+        The state is the query's checkpoint, which Spark makes when a query starts.  Raises
+        :class:`~speck.errors.StateLost` if it is not there; then the query goes on.
         """
+        if keep_state:
+            self._check_checkpoint(handle)
         if self._client.session_exists(handle.engine_id):
             self._end_query(handle)
             self._client.release(handle.engine_id)
-        if not keep_state:
-            return None
-        state = State(STATE_KIND, handle.details["checkpoint"])
-        return state if self._probe.has_checkpoint(state.location) else None
+        return State(STATE_KIND, handle.details["checkpoint"]) if keep_state else None
+
+    def _check_checkpoint(self, handle: Handle) -> None:
+        location = handle.details["checkpoint"]
+        if not self._probe.has_checkpoint(location):
+            raise StateLost(
+                f"job {handle.details['job']!r}: its checkpoint at {location!r} is gone, as far as "
+                f"{self.address} sees (put it back, let the server see it, or write 'upgrade: stateless' to "
+                "start without it)",
+                address=self.address,
+            )
 
     def left_state(self, handle: Handle) -> State | None:
         """The query's checkpoint; the engine that is to read it must check that it can."""
@@ -358,11 +368,11 @@ class ConnectEngine:
             arguments=dict(job.arguments),
             trigger=job.trigger,
             checkpoint=checkpoint_of(attempt, self._known),
-            settings=settings(job),
+            settings=settings(job, attempt),
             source_format=CONNECTOR_FORMAT,
             source_options=source_options(job, attempt, self._inventory),
             sink_format=CONNECTOR_FORMAT,
-            sink_options=sink_options(job, attempt, self._inventory),
+            sink_options=sink_options(job, self._inventory),
         )
 
     def _handle(self, attempt: Attempt, query: Query, checkpoint: str) -> Handle:

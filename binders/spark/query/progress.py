@@ -72,7 +72,7 @@ def _details(progress: Mapping[str, Any]) -> dict[str, Scalar]:
         details["batch_rows"] = int(rows)
     for source in progress.get("sources", ()):
         for name, value in (source.get("metrics") or {}).items():
-            details[name] = _scalar(value)
+            details[name] = _sum(details.get(name), _scalar(value))
     for name, value in ((progress.get("sink") or {}).get("metrics") or {}).items():
         details[name] = _scalar(value)
     for name, value in progress.get("durationMs", {}).items():
@@ -111,6 +111,11 @@ def _completed_rows(details: Mapping[str, Scalar]) -> int | None:
 def _total(sources: Iterable[Mapping[str, Any]], name: str) -> float | None:
     numbers = [number for source in sources if (number := _number(source.get(name))) is not None]
     return sum(numbers) if numbers else None
+
+
+def _sum(before: Scalar | None, value: Scalar) -> Scalar:
+    """The sum of a count over a job's sources; of anything else, the last value."""
+    return before + value if isinstance(before, int) and isinstance(value, int) else value
 
 
 def _scalar(value: object) -> Scalar:

@@ -91,13 +91,18 @@ def jobs_table(jobs: Iterable[Data]) -> Table:
 def _messages(job: Data) -> str:
     """The messages of a job, each text once."""
     texts: list[str] = []
-    for text in (job["waits"], job["drift_message"], job["error"], job["message"]):
+    for text in (*_alarms(job), job["waits"], job["drift_message"], job["error"], job["message"]):
         if text and not any(text in other for other in texts):
             texts.append(text)
     return "; ".join(texts)
 
 
-_TIMES = ("observed_at", "counted_at", "at", "started", "ended", "drift_since", "next_try")
+def _alarms(job: Data) -> Iterable[str]:
+    """The recent losses of a job (of a server that reports them)."""
+    return (f"{each['count']} {each['text']}" for each in job.get("losses", ()) if each["alarm"])
+
+
+_TIMES = ("observed_at", "counted_at", "at", "started", "ended", "drift_since", "next_try", "first", "last")
 _FIRST = ("job_name", "composition", "wanted", "state", "message", "error", "drift", "drift_message")
 
 

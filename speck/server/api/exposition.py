@@ -8,13 +8,14 @@ from functools import cache
 from typing import Any
 
 from prometheus_client import GC_COLLECTOR, PLATFORM_COLLECTOR, PROCESS_COLLECTOR, CollectorRegistry
-from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 import speck
 from speck.apply.operation import Operation
 from speck.coordinator import Queries, Services
+from speck.observe.losses import LossCount
 from speck.observe.metrics import OPERATIONS
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -59,6 +60,7 @@ class _ScrapeCollector(Collector):
         yield from families
         yield from _rates(queries.rates(snapshots)["jobs"], sites, queries.clock() - FRESH)
         yield GaugeMetricFamily("speck_compositions", "Compositions", value=len(snapshots))
+        yield _losses(queries.losses.counts())
         yield _running(queries.operations.running())
         seen = self._services.metrics.seen()
         yield _seen({address: seen[address] for address in sorted(used & seen.keys())}, site_at)
@@ -91,6 +93,17 @@ def _rates(jobs: Iterable[Mapping[str, Any]], sites: Mapping[str, str], oldest: 
                 name = each["job_name"]
                 family.add_metric((each["composition"], name, sites.get(name, "")), each[field])
         yield family
+
+
+def _losses(counts: Iterable[LossCount]) -> Metric:
+    family = CounterMetricFamily(
+        "speck_job_losses",
+        "Messages known to be lost, given up, set aside, or dropped as repetitions, by kind and reason",
+        labels=("composition", "job", "kind", "reason"),
+    )
+    for each in counts:
+        family.add_metric(_values(each.composition, each.job, each.reason.kind, each.reason.name), each.total)
+    return family
 
 
 def _running(operations: Iterable[Operation]) -> Metric:

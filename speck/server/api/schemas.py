@@ -8,6 +8,7 @@ from marshmallow import Schema, fields, validate
 
 from speck.core.lifecycle import ActionKind, ActionState, OperationKind, OperationState
 from speck.core.runtime import Drift
+from speck.observe.losses import LossKind
 from speck.server.tokens import Role
 
 _KINDS = [kind.value for kind in ActionKind]
@@ -34,7 +35,7 @@ class ActionSchema(Schema):
     kind = fields.String(validate=validate.OneOf(_KINDS), metadata={"description": "the kind of change"})
     reason = _text("the reason")
     changes = fields.List(fields.Nested(ChangeSchema), metadata={"description": "the fields that differ"})
-    note = _text("a consequence of the action (empty: none)")
+    consequence = _text("what it costs, as far as that is known before (empty: nothing)")
 
 
 class WarningSchema(Schema):
@@ -45,6 +46,20 @@ class WarningSchema(Schema):
     value = fields.Raw(allow_none=True, metadata={"description": "the value written there"})
     line = fields.Integer(allow_none=True, metadata={"description": "of the file, from 1"})
     message = _text("the problem, and a right value")
+
+
+class UndrainedSessionSchema(Schema):
+    """A session with messages that a job leaves."""
+
+    job = _text("the job that leaves it")
+    broker = _text("its broker")
+    topic = _text("its topic")
+    waiting = fields.Integer(
+        allow_none=True,
+        metadata={"description": "the messages in it (1,000: so many or more; null: not counted)"},
+    )
+    fate = _text("the reason why no running copy processes them, and what becomes of them")
+    lossless = fields.Boolean(metadata={"description": "false if messages are given up"})
 
 
 class PlanSchema(Schema):
@@ -60,6 +75,10 @@ class PlanSchema(Schema):
     )
     actions = fields.List(
         fields.Nested(ActionSchema), metadata={"description": "one for each job, those that stay included"}
+    )
+    leaves = fields.List(
+        fields.Nested(UndrainedSessionSchema),
+        metadata={"description": "sessions that jobs leave, whose messages they do not process as they run"},
     )
     warnings = fields.List(
         fields.Nested(WarningSchema), metadata={"description": "things that are allowed, and may be mistakes"}
@@ -103,6 +122,9 @@ class _OperationSchema(Schema):
     warnings = fields.List(fields.String(), metadata={"description": "of the file that was applied"})
     left_behind = fields.List(
         fields.String(), metadata={"description": "addresses of engines and brokers that were not asked"}
+    )
+    give_up = fields.Boolean(
+        metadata={"description": "true if messages in sessions that jobs leave may be given up"}
     )
     engine_calls = fields.Dict(
         keys=fields.String(),
@@ -178,6 +200,21 @@ class LeftoverSchema(Schema):
     message = _text("of an orphan: the observation in words")
 
 
+class LossSchema(Schema):
+    """Messages of a job that were lost, given up, set aside or dropped as repetitions, for one reason."""
+
+    kind = fields.String(
+        validate=validate.OneOf([each.value for each in LossKind]),
+        metadata={"description": "how grave it is; repeated: no harm"},
+    )
+    reason = _text("the reason, in a word or two")
+    text = _text("the reason as a phrase, which follows the number")
+    count = fields.Integer(metadata={"description": "messages since the coordinator began"})
+    first = fields.Float(metadata=_UNIX)
+    last = fields.Float(metadata=_UNIX)
+    alarm = fields.Boolean(metadata={"description": "true if it is recent, and no mere repetition"})
+
+
 class JobViewSchema(Schema):
     """A job, desired and as last observed."""
 
@@ -199,6 +236,10 @@ class JobViewSchema(Schema):
     drift_since = fields.Float(allow_none=True, metadata=_UNIX)
     waits = _text("the reason why it is not healed now")
     next_try = fields.Float(allow_none=True, metadata=_UNIX)
+    losses = fields.List(
+        fields.Nested(LossSchema),
+        metadata={"description": "its lost, given up and repeated messages, the gravest first"},
+    )
     up_to_date = fields.Boolean(metadata={"description": "true if it runs in its desired form"})
     attempt = fields.Integer(
         allow_none=True, metadata={"description": "number of the attempt that runs; grows with each start"}

@@ -17,11 +17,11 @@ import pytest
 
 from binders.mqtt import MQTT, MqttBroker
 from binders.mqtt.address import BrokerAddress
-from binders.mqtt.broker import drain_topic, drained_topic, writers_topic
+from binders.mqtt.broker import drain_topic, drained_topic
 from binders.mqtt.connection import FOREVER, Connection
 from binders.mqtt.limits import PROBED_MESSAGES
 from binders.mqtt.local import CONFIGURATION, site_configuration
-from binders.mqtt.records import note_topic
+from binders.mqtt.records import note_topic, writers_topic
 from speck.binder import MOST_COUNTED, BrokerBinder, Registry
 from speck.core.inventory import Inventory, Login, Secret
 from speck.core.job import fence_topic

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from binders.mqtt import MqttBroker
-from speck.binder import CountsStored
+from speck.binder import CountsDropped, CountsStored
 from speck.core.inventory import Inventory
 from speck.errors import Unreachable
 from tests.support.binder_contract import eventually
@@ -39,9 +39,23 @@ def test_what_waits_in_a_session_is_counted_and_stays_there(server: MosquittoSer
     broker.close()
 
 
+def test_messages_that_a_full_session_drops_are_counted(tmp_path: Path) -> None:
+    with MosquittoServer(tmp_path / "mosquitto", "max_queued_bytes 10000\nsys_interval 1") as server:
+        broker, friend = MqttBroker(server.address, Inventory()), MqttFriend(server.port)
+        assert isinstance(broker, CountsDropped)
+        broker.ensure_session("speck-a", "stored/in")
+        eventually(broker.dropped, lambda count: count == 0)
+        friend.send("stored/in", ["x" * 1000] * 30)  # each is acknowledged with success
+        eventually(broker.dropped, lambda count: count == 20)
+        eventually(broker.stored_bytes, lambda count: 10_000 <= (count or 0) < 12_000)
+        friend.close()
+        broker.close()
+
+
 def test_a_broker_that_keeps_it_to_itself(tmp_path: Path) -> None:
     with MosquittoServer(tmp_path / "mosquitto", "sys_interval 0") as server:
-        assert MqttBroker(server.address, Inventory()).stored() is None
+        broker = MqttBroker(server.address, Inventory())
+        assert (broker.stored(), broker.stored_bytes(), broker.dropped()) == (None, None, None)
 
 
 def test_a_broker_that_is_not_there() -> None:

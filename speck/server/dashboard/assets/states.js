@@ -42,14 +42,21 @@ export const look = (table, word) => table[word] ?? { ...UNHEARD, text: String(w
 
 const UNSEEN = "not observed yet"; // of a job that was just started
 
-// A job as one mark: its state, but where it should not be so, that it drifted.
+// The recent losses of a job, the gravest first; repetitions that were dropped are none.
+export const alarms = (job) => (job.losses ?? []).filter((each) => each.alarm);
+
+const LOSSES = { lost: "lost messages", suspect: "messages in doubt", "set aside": "messages set aside" };
+
+// A job as one mark: its state, but where it should not be so, that it drifted or lost messages.
 export const jobLook = (job) => {
   if (job.state === "unknown" && job.message === UNSEEN) return { ...JOB_STATES.pending, text: UNSEEN };
   const found = look(JOB_STATES, job.state);
   if (job.wanted === "stopped" && job.state === "running") return { tone: "warn", mark: "■", text: "to be stopped" };
   if (job.drift && found.tone === "good") return { tone: "warn", mark: "!", text: job.drift };
+  const [gravest] = alarms(job);
+  if (gravest && found.tone === "good") return { tone: "warn", mark: "▲", text: `${found.text}, ${LOSSES[gravest.kind] ?? gravest.kind}` };
   return found;
 };
 
 // Whether somebody should look at a job.
-export const troubled = (job) => ["bad", "warn"].includes(jobLook(job).tone) || Boolean(job.drift);
+export const troubled = (job) => ["bad", "warn"].includes(jobLook(job).tone) || Boolean(job.drift) || alarms(job).length > 0;

@@ -1,9 +1,9 @@
 // The jobs as a table, with all that the graph has, and one job in full.
 import { html, names, steady, useEffect, useRef, useState } from "../html.js";
 import { read, named } from "../rest.js";
-import { jobLook, troubled } from "../states.js";
+import { alarms, jobLook, troubled } from "../states.js";
 import { Fact, Trouble } from "../parts.js";
-import { ago, amount, known, moment, rate, shown, span } from "../words.js";
+import { ago, amount, count, known, moment, rate, shown, span } from "../words.js";
 
 export const StateOf = ({ job }) => {
   const { tone, mark, text } = jobLook(job);
@@ -121,6 +121,8 @@ const Metrics = ({ name }) => {
   `;
 };
 
+const lossOf = (loss) => `${loss.reason === "session" ? loss.count : count(loss.count, "message")} ${loss.text}`;
+
 // `focus` says that somebody opened it by keyboard, or from the table, and is to be led there.
 export const JobPanel = ({ row, now, focus, onClose }) => {
   const { job, rates, site, observed } = row;
@@ -144,6 +146,7 @@ export const JobPanel = ({ row, now, focus, onClose }) => {
         </p>
         ${job.drift && html`<p class="notice tone-warn"><strong>${job.drift}</strong>${job.drift_message && `: ${job.drift_message}`}${known(job.drift_since) && `, since ${moment(job.drift_since)}`}</p>`}
         ${job.waits && html`<p class="notice tone-warn">${job.waits}${known(job.next_try) && job.next_try > now ? ` (next try in ${span(job.next_try - now)})` : ""}</p>`}
+        ${alarms(job).map((each) => html`<p class="notice tone-warn"><strong>${each.kind}</strong>: ${lossOf(each)}, last ${moment(each.last)}</p>`)}
         ${job.error && html`<p class="notice tone-bad">${job.error}</p>`}
         ${job.message && job.message !== job.error && html`<p class="quiet words">${job.message}</p>`}
         <dl class="numbers">
@@ -164,6 +167,7 @@ export const JobPanel = ({ row, now, focus, onClose }) => {
           ${labels.length > 0 && html`<${Fact} name="Labels">${labels.map(([key, value]) => html`<div>${key}: ${value}</div>`)}<//>`}
           <${Fact} name="Attempt">${job.attempt ?? "none"}<//>
           <${Fact} name="Observed">${ago(observed, now)}<//>
+          ${job.losses?.length > 0 && html`<${Fact} name="Losses, repetitions">${job.losses.map((each) => html`<div>${lossOf(each)}, ${ago(each.last, now)}</div>`)}<//>`}
           ${job.left_behind?.length > 0 && html`<${Fact} name="Left behind">${job.left_behind.map((each) => html`<div>attempt ${each.attempt} at <code>${each.address}</code></div>`)}<//>`}
         </dl>
         <${Metrics} key=${job.job_name} name=${job.job_name} />

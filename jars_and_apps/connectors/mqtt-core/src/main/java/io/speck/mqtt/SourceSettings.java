@@ -9,7 +9,7 @@ import java.time.Duration;
  *
  * @param login the broker and the credentials there
  * @param clientId name of the persistent session
- * @param topic filter to subscribe to
+ * @param topic filter to subscribe to; null for a session that is only emptied
  * @param receiveMaximum limit of unacknowledged messages in flight from the broker, 1 to 65535
  * @param bufferBytes approximate size of buffered messages above which reading from the broker pauses
  * @param fenceTopic topic of the retained message that names the attempt allowed to read; null for none
@@ -53,6 +53,14 @@ public record SourceSettings(Login login, String clientId, String topic, int rec
                     + " (expected '+' as a whole level, and '#' as the last one)");
         }
         return text;
+    }
+
+    /** Settings for a session that the reader has left, and only empties: it has no topic to subscribe to. */
+    public SourceSettings former(String session, Login sessionLogin) {
+        String fence = fenceTopic == null || !fenceTopic.endsWith(clientId) ? null
+                : fenceTopic.substring(0, fenceTopic.length() - clientId.length()) + session;
+        return new SourceSettings(sessionLogin, session, null, receiveMaximum, bufferBytes, fence, attempt,
+                failOnDataLoss, connectTimeout);
     }
 
     /** Names the session and its broker, for errors and log lines. */

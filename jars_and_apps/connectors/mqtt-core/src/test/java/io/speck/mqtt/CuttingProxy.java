@@ -15,6 +15,8 @@ import java.util.function.IntUnaryOperator;
 
 /** A TCP relay in front of a broker, whose connections a test can cut, or block in one direction. */
 public final class CuttingProxy implements AutoCloseable {
+    private static final int PIECE = 1024;
+
     private final ServerSocket listener = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
     private final List<Socket> sockets = new CopyOnWriteArrayList<>();
     private final int target;
@@ -22,6 +24,7 @@ public final class CuttingProxy implements AutoCloseable {
     private volatile long upwardBytes = Long.MAX_VALUE;
     private final Queue<Long> cuts = new ConcurrentLinkedQueue<>();
     private volatile boolean refusing;
+    private volatile long downwardBytes = Long.MAX_VALUE;
 
     public CuttingProxy(int target) throws IOException {
         this.target = target;
@@ -53,6 +56,27 @@ public final class CuttingProxy implements AutoCloseable {
     /** Cuts each of the next connections after a number of bytes to the client. */
     public void cutAfter(Long... bytes) {
         cuts.addAll(List.of(bytes));
+    }
+
+    /** Holds all data to clients back after a number of further bytes, until {@link #resume}. */
+    public void stallAfter(long bytes) {
+        downwardBytes = bytes;
+    }
+
+    public synchronized void resume() {
+        downwardBytes = Long.MAX_VALUE;
+        notifyAll();
+    }
+
+    private synchronized void awaitResumed(int bytes) {
+        try {
+            while (downwardBytes < bytes) {
+                wait();
+            }
+            downwardBytes -= downwardBytes == Long.MAX_VALUE ? 0 : bytes;
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
     }
 
     /** Closes new connections at once, or stops doing so. */
@@ -94,9 +118,10 @@ public final class CuttingProxy implements AutoCloseable {
         });
     }
 
-    private static void relayDown(Socket broker, Socket client, long bytes) {
+    private void relayDown(Socket broker, Socket client, long bytes) {
         AtomicLong left = new AtomicLong(bytes);
         relay(broker, client, read -> {
+            awaitResumed(read);
             int passing = (int) Math.min(read, left.get());
             return left.addAndGet(-passing) > 0 ? passing : -passing;
         });
@@ -104,7 +129,7 @@ public final class CuttingProxy implements AutoCloseable {
 
     /** @param passing the number of bytes to pass on, of those read; negative to cut the connection after them */
     private static void relay(Socket from, Socket to, IntUnaryOperator passing) {
-        byte[] piece = new byte[16384];
+        byte[] piece = new byte[PIECE];
         try {
             InputStream in = from.getInputStream();
             OutputStream out = to.getOutputStream();

@@ -9,6 +9,7 @@ import java.net.Socket;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
@@ -19,6 +20,8 @@ public final class Mosquitto implements AutoCloseable {
     private static final List<String> PLACES = List.of("/usr/sbin/mosquitto", "/usr/local/sbin/mosquitto",
             "/opt/homebrew/sbin/mosquitto");
 
+    private static final Path SHIPPED = Path.of("../../../pipelines/mosquitto.conf");
+
     private final Path folder;
     private final int port;
     private Process process;
@@ -26,6 +29,22 @@ public final class Mosquitto implements AutoCloseable {
     /** Starts Mosquitto, or skips the test if it is not installed. */
     public static Mosquitto start(Path folder, String... settings) throws IOException {
         Mosquitto broker = new Mosquitto(folder, settings);
+        broker.start();
+        return broker;
+    }
+
+    /** Starts Mosquitto with the configuration that SpecK ships, and with settings in place of those of that name. */
+    public static Mosquitto shipped(Path folder, String... settings) throws IOException {
+        Mosquitto broker = new Mosquitto(folder);
+        String text = Files.readString(SHIPPED);
+        List<String> own = new ArrayList<>(List.of("listener " + broker.port + " 127.0.0.1",
+                "persistence_location " + broker.folder + "/", "user " + System.getProperty("user.name")));
+        own.addAll(List.of(settings));
+        for (String line : own) {
+            String option = line.substring(0, line.indexOf(' '));
+            text = text.replaceAll("(?m)^" + option + " .*$", "") + "\n" + line;
+        }
+        Files.writeString(broker.folder.resolve("mosquitto.conf"), text + "\n");
         broker.start();
         return broker;
     }
@@ -109,8 +128,18 @@ public final class Mosquitto implements AutoCloseable {
         Await.until("mosquitto is dead", () -> !process.isAlive());
     }
 
-    private void signal(String name) throws IOException {
-        new ProcessBuilder("kill", "-" + name, Long.toString(process.pid())).start();
+    /** Makes it read its password file again. */
+    public void reload() throws IOException {
+        signal("HUP");
+    }
+
+    /** Stops it in the middle of its work, with its connections open. */
+    public void pause() throws IOException, InterruptedException {
+        signal("STOP").waitFor();
+    }
+
+    private Process signal(String name) throws IOException {
+        return new ProcessBuilder("kill", "-" + name, Long.toString(process.pid())).start();
     }
 
     /** Deletes its saved state. */

@@ -2,6 +2,7 @@ package io.speck.flink.mqtt;
 
 import io.speck.mqtt.Received;
 import io.speck.mqtt.SourceSettings;
+import io.speck.mqtt.failure.OnError;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.api.connector.source.Boundedness;
@@ -29,11 +30,14 @@ public final class FlinkMqttSource<T> implements Source<T, MqttSplit, Boolean>, 
     private final SourceSettings settings;
     private final TypeInformation<T> type;
     private final SerializableFunction<Received, T> format;
+    private final OnError onError;
 
-    FlinkMqttSource(SourceSettings settings, TypeInformation<T> type, SerializableFunction<Received, T> format) {
+    FlinkMqttSource(SourceSettings settings, TypeInformation<T> type, SerializableFunction<Received, T> format,
+            OnError onError) {
         this.settings = settings;
         this.type = type;
         this.format = format;
+        this.onError = onError;
     }
 
     /** Builds a source of the messages' contents as text. */
@@ -58,7 +62,7 @@ public final class FlinkMqttSource<T> implements Source<T, MqttSplit, Boolean>, 
 
     @Override
     public SourceReader<T, MqttSplit> createReader(SourceReaderContext context) {
-        return new MqttSourceReader<>(settings, format, context);
+        return new MqttSourceReader<>(settings, format, onError, context);
     }
 
     @Override

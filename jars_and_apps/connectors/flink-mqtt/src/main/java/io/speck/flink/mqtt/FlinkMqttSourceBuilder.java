@@ -6,6 +6,7 @@ import io.speck.mqtt.LoginFields;
 import io.speck.mqtt.Received;
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.TlsFiles;
+import io.speck.mqtt.failure.OnError;
 import java.time.Duration;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.util.function.SerializableFunction;
@@ -30,6 +31,7 @@ public final class FlinkMqttSourceBuilder<T> {
     private long attempt = -1;
     private boolean failOnDataLoss = true;
     private Duration connectTimeout = Duration.ofSeconds(30);
+    private OnError onError = OnError.FAIL;
 
     FlinkMqttSourceBuilder(TypeInformation<T> type, SerializableFunction<Received, T> format) {
         this.type = type;
@@ -104,6 +106,12 @@ public final class FlinkMqttSourceBuilder<T> {
         return this;
     }
 
+    /** The treatment of messages on which the operators chained to the source fail; by default the job fails. */
+    public FlinkMqttSourceBuilder<T> onError(OnError treatment) {
+        onError = treatment;
+        return this;
+    }
+
     /** @throws InvalidSettingException naming every fault */
     public FlinkMqttSource<T> build() {
         Faults faults = new Faults("source");
@@ -120,6 +128,6 @@ public final class FlinkMqttSourceBuilder<T> {
         }
         faults.done();
         return new FlinkMqttSource<>(new SourceSettings(login, clientId, topic, receiveMaximum,
-                bufferMegabytes * MEBIBYTE, fenceTopic, attempt, failOnDataLoss, connectTimeout), type, format);
+                bufferMegabytes * MEBIBYTE, fenceTopic, attempt, failOnDataLoss, connectTimeout), type, format, onError);
     }
 }

@@ -3,11 +3,15 @@ package io.speck.flink.mqtt;
 import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.Received;
 import io.speck.mqtt.TlsFiles;
+import io.speck.mqtt.failure.OnError;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.function.Function;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.configuration.ConfigOption;
 import org.apache.flink.configuration.ConfigOptions;
+import org.apache.flink.runtime.jobgraph.JobVertex;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 
@@ -134,10 +138,15 @@ public final class MqttJob {
                 .login(login("source", "username"), login("source", "password"))
                 .passwordFile(login("source", "password-file"))
                 .tls(tls("source"))
+                .onError(onError())
                 .failOnDataLoss(false); // writers refill a session that a broker lost
         String fence = argument("fence-topic", null);
         long attempt = number("attempt", -1, -1, Long.MAX_VALUE);
         return fence == null ? builder : builder.fence(fence, attempt);
+    }
+
+    private OnError onError() {
+        return OnError.of(setting("speck.on-error"), setting("speck.park-topic"), name);
     }
 
     /** Writes texts to the sink topic. */
@@ -192,13 +201,32 @@ public final class MqttJob {
     /**
      * Checks arguments and checkpoints; for a program that runs in another way than by {@link #execute}, just before.
      *
-     * @throws InvalidSettingException if the program does not read an argument, or checkpoints are off
+     * @throws InvalidSettingException if the program does not read an argument, checkpoints are off, or messages are to
+     *     be left out on which operators fail that are not chained to the source
      */
     public void ready() {
         arguments.done();
         if (!environment.getCheckpointConfig().isCheckpointingEnabled()) {
             throw new InvalidSettingException("checkpoints are off, so that no message would ever be acknowledged"
                     + " (set execution.checkpointing.interval)");
+        }
+        checkChain();
+    }
+
+    /** Only the operators chained to the source fail while it hands a message on, so that the message is known. */
+    private void checkChain() {
+        if (onError().fails()) {
+            return;
+        }
+        List<String> others = new ArrayList<>();
+        for (JobVertex vertex : environment.getStreamGraph(false).getJobGraph().getVertices()) {
+            if (!vertex.isInputVertex()) {
+                others.add("'" + vertex.getName() + "'");
+            }
+        }
+        if (!others.isEmpty()) {
+            throw new InvalidSettingException("on_error: skip and park hold for operators chained to the source, and "
+                    + String.join(", ", others) + " is not (expected a program without keyBy, or on_error: fail)");
         }
     }
 }

@@ -2,9 +2,14 @@ package io.speck.flink.mqtt;
 
 import io.speck.mqtt.Received;
 import io.speck.mqtt.SourceSettings;
+import io.speck.mqtt.failure.Blame;
+import io.speck.mqtt.failure.FailedMessageException;
+import io.speck.mqtt.failure.LeftOut;
+import io.speck.mqtt.failure.OnError;
 import io.speck.mqtt.reader.SourceMetrics;
 import io.speck.mqtt.stamp.CurrentInput;
 import java.io.IOException;
+import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.ToLongFunction;
@@ -14,11 +19,15 @@ import org.apache.flink.api.connector.source.SourceReaderContext;
 import org.apache.flink.core.io.InputStatus;
 import org.apache.flink.metrics.groups.SourceReaderMetricGroup;
 import org.apache.flink.util.function.SerializableFunction;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** A subtask of the source: it reads if it has the split, and is finished otherwise. */
 final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
+    private static final Logger LOG = LoggerFactory.getLogger(MqttSourceReader.class);
     /** A chain has one source. */
     private static final int ONLY_SOURCE = 0;
+    private static final Duration PARKING = Duration.ofMinutes(1);
 
     private final SourceSettings settings;
     private final SerializableFunction<Received, T> format;
@@ -26,10 +35,15 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
     private final CompletableFuture<Void> assigned = new CompletableFuture<>();
     private volatile SessionReader reader;
     private CurrentInput input;
+    private final OnError onError;
+    private final LeftOut leftOut;
 
-    MqttSourceReader(SourceSettings settings, SerializableFunction<Received, T> format, SourceReaderContext context) {
+    MqttSourceReader(SourceSettings settings, SerializableFunction<Received, T> format, OnError onError,
+            SourceReaderContext context) {
         this.settings = settings;
         this.format = format;
+        this.onError = onError;
+        this.leftOut = new LeftOut(onError, settings.login(), PARKING);
         this.context = context;
     }
 
@@ -49,6 +63,10 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
         gauge("badStamps", SourceMetrics::badStamps);
         gauge("reconnections", SourceMetrics::reconnections);
         gauge("lostSessions", SourceMetrics::lostSessions);
+        gauge("lostMessages", SourceMetrics::lost);
+        SourceMetrics.REASONS.forEach(reason -> gauge(reason, each -> each.lost(reason)));
+        metrics.gauge("skipped", leftOut::skipped);
+        metrics.gauge("parked", leftOut::parked);
         gauge("connected", each -> each.connected() ? 1 : 0);
     }
 
@@ -88,8 +106,33 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
         input.begin(next.stamp(), ONLY_SOURCE, next.offset());
         try {
             output.collect(format.apply(next), next.receivedMillis());
+        } catch (RuntimeException e) {
+            failed(next, e);
         } finally {
             input.end();
+        }
+    }
+
+    /**
+     * Leaves a message out on which the operators chained to this source failed. What they wrote of it before is
+     * written, and what they changed of their state is changed.
+     *
+     * @throws FailedMessageException if the job is to fail
+     */
+    private void failed(Received message, RuntimeException error) {
+        if (!Blame.message(error)) {
+            throw error;
+        }
+        if (onError.fails()) {
+            throw new FailedMessageException("message " + message.offset() + " of topic '" + message.topic() + "'", error);
+        }
+        LOG.warn("{}: the code failed on message {} of topic '{}', which is left out", settings.session(),
+                message.offset(), message.topic(), error);
+        try {
+            leftOut.add(message.topic(), message.payload(), message.key(), Blame.reason(error));
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException("interrupted while a message was parked", e);
         }
     }
 
@@ -101,7 +144,11 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
     @Override
     public List<MqttSplit> snapshotState(long checkpoint) {
         try {
+            leftOut.flush();
             return reader == null ? List.of() : List.of(reader.snapshot(checkpoint));
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException("interrupted while messages were parked", e);
         } catch (IOException e) {
             throw new IllegalStateException("client '" + settings.clientId() + "': the state cannot be recorded", e);
         }
@@ -116,6 +163,7 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
 
     @Override
     public void close() {
+        leftOut.close();
         if (reader != null) {
             reader.close();
         }

@@ -7,10 +7,12 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.speck.mqtt.CuttingProxy;
 import io.speck.mqtt.Mosquitto;
 import io.speck.mqtt.Topic;
+import io.speck.mqtt.failure.OnError;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -18,6 +20,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.IntStream;
 import org.apache.flink.api.common.JobID;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
+import org.apache.flink.configuration.Configuration;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.junit.jupiter.api.AfterAll;
@@ -295,5 +298,45 @@ class FlinkMqttTest {
         Topic.publish(broker.url(), "keyed/2", null, "other");
         assertEquals(List.of("keyed/1 k value", "keyed/2 null other"), out.take(2));
         cluster.cancel(job);
+    }
+
+    private JobID doubled(FlinkMqttSource<String> source) throws Exception {
+        StreamExecutionEnvironment environment = Cluster.environment(OFTEN, null);
+        environment.configure(Configuration.fromMap(Map.of("restart-strategy.type", "none")));
+        environment.fromSource(source, WatermarkStrategy.noWatermarks(), "in")
+                .map(text -> Integer.toString(2 * Integer.parseInt(text))).sinkTo(sink().build());
+        return cluster.run(environment);
+    }
+
+    @Test
+    void messagesOnWhichTheCodeFailsAreParkedAndAcknowledged() throws Exception {
+        try (Topic parked = new Topic(broker.url(), "parked")) {
+            JobID job = doubled(source().onError(OnError.of("park", "parked", "job")).build());
+            publish(List.of("1", "one", "2", "two", "3"));
+            assertEquals(List.of("2", "4", "6"), out.take(3));
+            assertEquals(List.of("one", "two"), parked.take(2));
+            cluster.awaitMetric(job, "parked", 2);
+            cluster.checkpoint(job);
+            cluster.awaitIdle(job);
+            cluster.cancel(job);
+            assertEquals(List.of(), drain());
+        }
+    }
+
+    @Test
+    void messagesOnWhichTheCodeFailsAreSkipped() throws Exception {
+        JobID job = doubled(source().onError(OnError.of("skip", null, "job")).build());
+        publish(List.of("one", "2"));
+        assertEquals(List.of("4"), out.take(1));
+        cluster.awaitMetric(job, "skipped", 1);
+        cluster.cancel(job);
+    }
+
+    @Test
+    void aJobThatFailsNamesTheMessage() throws Exception {
+        JobID job = doubled(source().build());
+        publish(List.of("1", "one"));
+        String failure = cluster.failure(job);
+        assertTrue(failure.contains("on message 1 of topic 'in': NumberFormatException: For input string"), failure);
     }
 }

@@ -15,6 +15,8 @@ import java.util.List;
 import java.util.Set;
 import java.util.TreeMap;
 import org.apache.flink.api.common.JobID;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 
@@ -69,6 +71,21 @@ class SettingsTest {
     @Test
     void aJobWithoutCheckpointsIsRefused() {
         assertTrue(fault(MqttJob.of(new String[] {"--job-name", "x"})::execute).contains("checkpoints are off"));
+    }
+
+    @Test
+    void aMessageCannotBeLeftOutByOperatorsAfterAKeyBy() {
+        Configuration settings = new Configuration();
+        settings.setString("execution.checkpointing.interval", "3 s");
+        settings.setString("speck.on-error", "skip");
+        String[] arguments = {"--job-name", "x", "--source-broker", "tcp://b", "--source-topic", "in",
+            "--sink-broker", "tcp://b", "--sink-topic", "out"};
+        MqttJob chained = MqttJob.of(StreamExecutionEnvironment.getExecutionEnvironment(settings), arguments);
+        chained.write(chained.texts().map(text -> text + "!"));
+        chained.ready();
+        MqttJob keyed = MqttJob.of(StreamExecutionEnvironment.getExecutionEnvironment(settings), arguments);
+        keyed.write(keyed.texts().keyBy(text -> text).map(text -> text + "!"));
+        assertTrue(fault(keyed::ready).contains("hold for operators chained to the source"), fault(keyed::ready));
     }
 
     @Test

@@ -31,6 +31,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.function.Consumer;
 import javax.net.ssl.SSLParameters;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -121,6 +122,20 @@ public final class Connection {
      */
     public void subscribe(List<String> filters, Duration timeout) throws InterruptedException {
         await(handler.subscribe(channel, filters), timeout, "subscribe to '" + filters.get(0) + "'");
+    }
+
+    /**
+     * Subscribes as {@link #subscribe} does, without waiting for the answer: a broker sends it behind all messages that
+     * wait in the session, which may be more than the caller reads at once.
+     *
+     * @param refused called if the broker refuses the first filter
+     */
+    public void subscribeBehindMessages(List<String> filters, Consumer<BrokerException> refused) {
+        handler.subscribe(channel, filters).whenComplete((done, error) -> {
+            if (error instanceof BrokerException refusal && refusal.refused()) {
+                refused.accept(refusal);
+            }
+        });
     }
 
     /** True until the connection ends. */

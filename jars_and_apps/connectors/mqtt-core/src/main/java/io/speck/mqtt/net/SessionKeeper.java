@@ -32,6 +32,10 @@ public final class SessionKeeper implements ConnectionListener {
     private static final int SHORT_LIVES_ALLOWED = 6;
     private static final int REQUEST_ID = 2;
 
+    /** A reader that the broker refuses for so long, in seconds, ends: a job that reads nothing must not seem to run. */
+    private static final String REFUSED_SECONDS = "speck.source.refusedSeconds";
+    private static final int DEFAULT_REFUSED_SECONDS = 60;
+
     /** The reader of the session. */
     public interface Reader {
         /** The number of messages that the broker must be able to have in flight in any case; lock held. */
@@ -87,6 +91,8 @@ public final class SessionKeeper implements ConnectionListener {
     private long openedNanos;
     private long connectionCount;
     private MqttException failure;
+    /** When the broker began to refuse this reader, in {@link System#nanoTime}; null while it does not. */
+    private Long refusedSinceNanos;
     /** The id of a request to resend that the broker has not acknowledged yet; null for none. */
     private String resendRequest;
 
@@ -148,7 +154,7 @@ public final class SessionKeeper implements ConnectionListener {
             if (!opened.sessionPresent()) {
                 reader.checkNote(timeout);
             }
-            opened.subscribe(reader.filters(), timeout);
+            subscribe(opened, timeout);
             reader.checkFence(timeout);
         } catch (DataLossException e) {
             drop(opened);
@@ -164,6 +170,17 @@ public final class SessionKeeper implements ConnectionListener {
             throw e;
         }
         established(opened);
+    }
+
+    private void subscribe(Connection opened, Duration timeout) throws InterruptedException {
+        if (settings.topic() == null) {
+            return;
+        }
+        if (opened.sessionPresent()) {
+            opened.subscribeBehindMessages(reader.filters(), this::fail);
+        } else {
+            opened.subscribe(reader.filters(), timeout);
+        }
     }
 
     /** Ends a session that this connection has made, since nobody would delete it; leaves another as it is. */
@@ -243,9 +260,11 @@ public final class SessionKeeper implements ConnectionListener {
             while (pause(backoff.nextMillis())) {
                 try {
                     connect(CONNECT_TRY);
+                    refusedSinceNanos = null;
                     return;
                 } catch (BrokerException e) {
                     LOG.info("{}: not connected yet: {}", settings.session(), e.getMessage());
+                    checkRefusal(e);
                 }
             }
         } catch (MqttException e) {
@@ -254,6 +273,25 @@ public final class SessionKeeper implements ConnectionListener {
             fail(new BrokerException(settings.session() + ": interrupted while connecting", e));
         } finally {
             reconnectEnded();
+        }
+    }
+
+    /**
+     * Notes a refusal, as after a change of the password. One that goes on ends the reader, so that its engine shows it.
+     *
+     * @throws BrokerException if the broker has refused the reader for too long
+     */
+    private void checkRefusal(BrokerException answer) {
+        if (!answer.refused()) {
+            refusedSinceNanos = null;
+            return;
+        }
+        long now = System.nanoTime();
+        refusedSinceNanos = refusedSinceNanos == null ? Long.valueOf(now) : refusedSinceNanos;
+        int limit = Integer.getInteger(REFUSED_SECONDS, DEFAULT_REFUSED_SECONDS);
+        if (now - refusedSinceNanos >= TimeUnit.SECONDS.toNanos(limit)) {
+            throw new BrokerException(settings.session() + " is refused since " + limit + " s: " + answer.getMessage(),
+                    true);
         }
     }
 

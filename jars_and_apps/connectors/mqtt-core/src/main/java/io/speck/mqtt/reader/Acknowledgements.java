@@ -87,6 +87,12 @@ final class Acknowledgements {
         }
     }
 
+    /** Pings the broker only to see that it answers. */
+    void probe(Connection connection) {
+        pings.add(confirmed);
+        connection.ping();
+    }
+
     void answered() {
         Long position = pings.poll();
         while (position != null && confirmed < position) {

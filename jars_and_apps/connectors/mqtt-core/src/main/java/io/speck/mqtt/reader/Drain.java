@@ -1,5 +1,6 @@
 package io.speck.mqtt.reader;
 
+import io.netty.buffer.Unpooled;
 import io.netty.handler.codec.mqtt.MqttMessageBuilders;
 import io.netty.handler.codec.mqtt.MqttPublishMessage;
 import io.netty.handler.codec.mqtt.MqttQoS;
@@ -38,7 +39,7 @@ final class Drain {
                 MqttPublishMessage answer = MqttMessageBuilders.publish()
                         .topicName(ANSWERS + session)
                         .qos(MqttQoS.AT_MOST_ONCE)
-                        .payload(connection.buffer(message.marker.length).writeBytes(message.marker))
+                        .payload(Unpooled.wrappedBuffer(message.marker)) // which the builder copies
                         .build();
                 connection.execute(() -> connection.writeAndFlush(answer));
             }

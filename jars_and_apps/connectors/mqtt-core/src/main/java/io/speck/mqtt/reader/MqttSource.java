@@ -8,6 +8,7 @@ import io.speck.mqtt.Received;
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.TakenOverException;
 import io.speck.mqtt.net.Connection;
+import io.speck.mqtt.net.LiveTime;
 import io.speck.mqtt.net.Runtime;
 import io.speck.mqtt.net.SessionKeeper;
 import io.speck.mqtt.stamp.SeenStamps;
@@ -17,8 +18,6 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Reads one topic through a persistent session, and returns its messages under increasing offsets.
@@ -35,10 +34,12 @@ import org.slf4j.LoggerFactory;
  * {@link #messages}, {@link #take} and {@link #commit}; the others may be called from any.
  */
 public final class MqttSource implements AutoCloseable {
-    private static final Logger LOG = LoggerFactory.getLogger(MqttSource.class);
+    private static final long PROBE_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
     private static final long QUIET_NANOS = TimeUnit.SECONDS.toNanos(2);
 
     private final SourceSettings settings;
+    private final BatchJournal journal;
+    private final Losses losses;
     private final RecordedBatches records;
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition changed = lock.newCondition();
@@ -54,25 +55,31 @@ public final class MqttSource implements AutoCloseable {
     private boolean paused;
     private boolean sessionExpected;
     private long lastArrivalNanos;
+    /** The broker's live time, and what it was when a message of the uncommitted batch came last. */
+    private final LiveTime live = new LiveTime();
     private long lastRedeliveryNanos;
     private RedeliveryMatcher matcher;
-    private KnownWriters writers = KnownWriters.all();
+    private volatile KnownWriters writers = KnownWriters.all();
     private long committed;
     private long wakeAt = Long.MAX_VALUE;
     private Runnable waiter;
+    /** The session of the uncommitted batch of before a restart, if the job has left it; null otherwise. */
+    private FormerSession former;
     private long receivedCount;
     private long redeliveredCount;
     private long lostSessions;
 
     public MqttSource(SourceSettings settings, BatchJournal journal) {
-        this(settings, journal, false);
+        this(settings, journal, false, new Losses(settings));
     }
 
-    private MqttSource(SourceSettings settings, BatchJournal journal, boolean streaming) {
+    private MqttSource(SourceSettings settings, BatchJournal journal, boolean streaming, Losses losses) {
         this.settings = settings;
+        this.journal = journal;
+        this.losses = losses;
         this.buffer = new ReceiveBuffer(streaming);
         this.stampCounts = new StampCounts(settings);
-        this.records = new RecordedBatches(settings, journal, this::reportLoss);
+        this.records = new RecordedBatches(settings, journal, losses);
         this.fence = new Fence(settings);
         this.keeper = new SessionKeeper(settings, lock, changed, arrivals);
     }
@@ -82,7 +89,12 @@ public final class MqttSource implements AutoCloseable {
      * after a restart: messages taken after the offset at which it opens are returned again like new ones.
      */
     public static MqttSource streaming(SourceSettings settings, BatchJournal journal) {
-        return new MqttSource(settings, journal, true);
+        return new MqttSource(settings, journal, true, new Losses(settings));
+    }
+
+    /** Creates a reader that empties a session which its job has left, and fails if the session is gone. */
+    static MqttSource ofFormerSession(SourceSettings settings, BatchJournal journal, Losses losses) {
+        return new MqttSource(settings, journal, false, losses);
     }
 
     /**
@@ -97,31 +109,25 @@ public final class MqttSource implements AutoCloseable {
     public void open(long committedOffset, long uncommittedEnd) throws IOException, InterruptedException {
         committed = committedOffset;
         RecordedBatches.Recovered recovered = records.recover(committedOffset, uncommittedEnd);
+        BatchRecord left = recovered.former();
+        former = left == null ? null : FormerSession.open(settings, left, journal, losses);
+        SeenStamps seen = former == null ? recovered.seen() : left.seen();
         sessionExpected = recovered.sessionExpected();
-        writers = recovered.writers();
+        writers = former == null ? recovered.writers() : left.writers();
         acknowledgements.restore(recovered.committed());
         if (recovered.awaited() == null) {
-            buffer.restore(uncommittedEnd, recovered.seen(), List.of());
+            buffer.restore(uncommittedEnd, seen, List.of());
         } else {
-            buffer.restore(committedOffset, recovered.seen(), recovered.awaited());
+            buffer.restore(committedOffset, seen, recovered.awaited());
         }
         keeper.connectFirst();
-    }
-
-    /** Reports lost messages: an error, or a warning in the log, as set by {@code failOnDataLoss}. */
-    private void reportLoss(String cause) {
-        String text = settings.session() + ": " + cause + "; messages are lost"
-                + " (set failOnDataLoss to false to go on without them)";
-        if (settings.failOnDataLoss()) {
-            throw new DataLossException(text);
-        }
-        LOG.warn("{}", text);
     }
 
     // ---- events of the connection ----
 
     private final class Arrivals implements SessionKeeper.Reader, RedeliveryMatcher.Outcome {
         private final MessageDecoder decoder = new MessageDecoder();
+        private boolean writersRead;
 
         @Override
         public int unacknowledged() {
@@ -130,13 +136,17 @@ public final class MqttSource implements AutoCloseable {
 
         @Override
         public List<String> filters() {
-            return settings.fenceTopic() == null ? List.of(settings.topic())
+            return settings.topic() == null ? List.of() : settings.fenceTopic() == null ? List.of(settings.topic())
                     : List.of(settings.topic(), Drain.topic(settings), KnownWriters.topic(settings));
         }
 
         @Override
         public void checkFence(Duration timeout) throws InterruptedException {
             fence.check(timeout);
+            if (!writersRead) {
+                writers = writers.lookedUp(fence, settings, timeout);
+                writersRead = true;
+            }
         }
 
         @Override
@@ -149,7 +159,8 @@ public final class MqttSource implements AutoCloseable {
             trustedEnd = Math.min(trustedEnd, buffer.next());
             paused = false;
             lastArrivalNanos = System.nanoTime();
-            lastRedeliveryNanos = lastArrivalNanos;
+            live.connected(lastArrivalNanos);
+            lastRedeliveryNanos = live.nanos();
             acknowledgements.reconnected();
             if (opened.sessionPresent()) {
                 matcher = new RedeliveryMatcher(acknowledgements.unconfirmed(), buffer.messages());
@@ -157,8 +168,12 @@ public final class MqttSource implements AutoCloseable {
             }
             acknowledgements.clear();
             matcher = new RedeliveryMatcher(List.of(), List.of());
+            if (settings.topic() == null) {
+                throw new DataLossException(settings.session() + ": the broker has no such session any more");
+            }
             if (buffer.missing() > 0 || sessionExpected) {
-                reportLoss("the broker has no such session any more");
+                losses.report(Losses.SESSION, awaitsResend() ? 0 : buffer.missing(),
+                        "the broker has no such session any more");
                 requestResend();
             }
         }
@@ -255,7 +270,7 @@ public final class MqttSource implements AutoCloseable {
                 return;
             }
             if (buffer.missing() > 0 && !awaitsResend()) {
-                reportLoss("the broker does not hold " + buffer.missing()
+                losses.report(Losses.REDELIVERY, buffer.missing(), "the broker does not hold " + buffer.missing()
                         + " messages of the uncommitted batch any more");
                 buffer.dropMissing();
             }
@@ -270,16 +285,23 @@ public final class MqttSource implements AutoCloseable {
             if (message.badStamp || !message.believed) {
                 stampCounts.addBad();
             }
-            return message.stamp != null && stampCounts.drops(message.stamp, buffer.see(message));
+            if (message.stamp == null || buffer.returns(message)) {
+                return false;
+            }
+            SeenStamps.Verdict verdict = buffer.see(message);
+            boolean dropped = stampCounts.drops(message.stamp, verdict);
+            message.collides = !dropped && verdict == SeenStamps.Verdict.COLLISION;
+            return dropped;
         }
 
         private void fillAwaited(Message awaited, Message incoming) {
-            lastRedeliveryNanos = lastArrivalNanos;
+            lastRedeliveryNanos = live.nanos();
             buffer.fill(awaited, incoming);
         }
 
         @Override
         public void answered() {
+            live.answered(System.nanoTime());
             acknowledgements.answered();
         }
     }
@@ -387,24 +409,28 @@ public final class MqttSource implements AutoCloseable {
     /**
      * Waits until the uncommitted batch of before a restart is complete.
      *
-     * @throws DataLossException if the broker does not send its next message within the connect time-out
+     * @throws DataLossException if the broker does not send its next message within the connect time-out, during which
+     *     it answers: a broker that is away or stalls may have the message yet
      */
     public void awaitWhole() throws InterruptedException {
+        if (former != null) {
+            former.awaitWhole();
+        }
         lock.lockInterruptibly();
         try {
             while (buffer.missing() > 0) {
                 keeper.throwFailure();
-                long quietNanos = System.nanoTime() - lastRedeliveryNanos;
-                long remainingNanos = settings.connectTimeout().toNanos() - quietNanos;
-                if (keeper.connection() != null && remainingNanos <= 0) {
-                    reportLoss("the broker did not send " + buffer.missing()
+                if (live.nanos() - lastRedeliveryNanos > settings.connectTimeout().toNanos()) {
+                    losses.report(Losses.REDELIVERY, buffer.missing(), "the broker did not send " + buffer.missing()
                             + " messages of the uncommitted batch again");
                     buffer.dropMissing();
                     return;
                 }
                 wakeAt = buffer.next();
-                changed.awaitNanos(resolveHeldBack(
-                        keeper.connection() == null ? TimeUnit.SECONDS.toNanos(1) : remainingNanos));
+                if (keeper.connection() != null) {
+                    acknowledgements.probe(keeper.connection());
+                }
+                changed.awaitNanos(resolveHeldBack(PROBE_NANOS));
             }
             keeper.throwFailure();
         } finally {
@@ -422,16 +448,14 @@ public final class MqttSource implements AutoCloseable {
     public void close(long start, long end, int partitions) throws IOException {
         List<Message> messages;
         SeenStamps seen;
-        KnownWriters known;
         lock.lock();
         try {
             messages = buffer.record(start, end);
             seen = buffer.recordedStamps();
-            known = writers;
         } finally {
             lock.unlock();
         }
-        records.write(start, end, partitions, messages, seen, known);
+        records.write(start, end, partitions, messages, seen, writers);
     }
 
     /** Returns the recorded number of parts of the batch that starts here; 0 without a record. */
@@ -441,6 +465,9 @@ public final class MqttSource implements AutoCloseable {
 
     /** Returns the messages of a batch, in order. */
     public List<Message> messages(long start, long end) {
+        if (former != null) {
+            return former.messages(start, end);
+        }
         lock.lock();
         try {
             return buffer.between(start, end);
@@ -451,6 +478,9 @@ public final class MqttSource implements AutoCloseable {
 
     /** Acknowledges all messages below the offset, in order, once the engine has committed them. */
     public void commit(long offset) throws IOException {
+        if (former != null && former.commit(offset)) {
+            former = null;
+        }
         long confirmed;
         lock.lock();
         try {
@@ -489,7 +519,8 @@ public final class MqttSource implements AutoCloseable {
         try {
             return new SourceMetrics(buffer.next() - committed, buffer.next(), receivedCount, redeliveredCount,
                     stampCounts.dropped(), stampCounts.collisions(), stampCounts.changed(), stampCounts.bad(),
-                    stampCounts.droppedByRun(), keeper.reconnections(), lostSessions, keeper.connected());
+                    stampCounts.droppedByRun(), keeper.reconnections(), lostSessions, losses.counts(),
+                    keeper.connected());
         } finally {
             lock.unlock();
         }
@@ -498,6 +529,9 @@ public final class MqttSource implements AutoCloseable {
     /** Disconnects; the broker keeps the session with all unacknowledged messages. */
     @Override
     public void close() {
+        if (former != null) {
+            former.close();
+        }
         keeper.close();
     }
 }

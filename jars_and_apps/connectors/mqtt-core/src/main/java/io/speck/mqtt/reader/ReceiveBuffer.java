@@ -6,8 +6,10 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Deque;
+import java.util.HashSet;
 import java.util.Iterator;
 import java.util.List;
+import java.util.Set;
 
 /**
  * The uncommitted messages, received or awaited again, in order. Gives each message its offset, and drops duplicates by
@@ -21,6 +23,8 @@ final class ReceiveBuffer {
     private SeenStamps received = new SeenStamps(SeenStamps.MAXIMUM_HASHES);
     /** The stamps of the messages up to the end of the last recorded batch. */
     private SeenStamps recorded = new SeenStamps(SeenStamps.RECORDED_HASHES);
+    /** The contents of messages that were dropped as missing. */
+    private final Set<Integer> givenUp = new HashSet<>();
     private long next;
     private long bytes;
     private int missing;
@@ -123,8 +127,14 @@ final class ReceiveBuffer {
 
     /** Drops missing messages; the others keep their offsets. */
     void dropMissing() {
+        messages.stream().filter(Message::missing).forEach(each -> givenUp.add(each.hash));
         messages.removeIf(Message::missing);
         missing = 0;
+    }
+
+    /** True for a message that was dropped as missing, and has come after all; its stamp counts as seen since then. */
+    boolean returns(Message message) {
+        return !givenUp.isEmpty() && givenUp.remove(message.hash);
     }
 
     /** Returns the messages with the offsets [start, end), without duplicates. */

@@ -8,7 +8,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.SortedMap;
 import java.util.TreeMap;
-import java.util.function.Consumer;
 
 /** The records of batches that may have to be returned or recognised again; used by the engine's thread. */
 final class RecordedBatches {
@@ -20,22 +19,22 @@ final class RecordedBatches {
      * @param seen the stamps seen at the end of both
      * @param writers the writers that were known then
      * @param sessionExpected true if the broker must have the session
+     * @param former the record of the uncommitted batch if it is of another session; null otherwise
      */
     record Recovered(List<Message> committed, List<Message> awaited, SeenStamps seen, KnownWriters writers,
-            boolean sessionExpected) {}
+            boolean sessionExpected, BatchRecord former) {}
 
     private record Extent(long end, int partitions) {}
 
     private final SourceSettings settings;
     private final BatchJournal journal;
-    private final Consumer<String> lossReport;
+    private final Losses losses;
     private final SortedMap<Long, Extent> records = new TreeMap<>();
 
-    /** @param lossReport called when messages are lost for good; throws if that is to be an error */
-    RecordedBatches(SourceSettings settings, BatchJournal journal, Consumer<String> lossReport) {
+    RecordedBatches(SourceSettings settings, BatchJournal journal, Losses losses) {
         this.settings = settings;
         this.journal = journal;
-        this.lossReport = lossReport;
+        this.losses = losses;
     }
 
     /** Reads the records of an earlier process; [start, end) is its uncommitted batch. */
@@ -56,19 +55,24 @@ final class RecordedBatches {
             }
             records.put(record.start(), new Extent(record.end(), record.partitions()));
         }
-        List<Message> awaited = end > start ? awaited(uncommitted, start, end) : null;
-        if (awaited != null) { // the messages of a batch that is given up were not seen, should they come again
+        if (end > start && uncommitted == null) {
+            losses.report(Losses.BATCH, end - start,
+                    "there is no record of the uncommitted batch [" + start + ", " + end + ")");
+        }
+        boolean own = uncommitted != null && isOwn(uncommitted);
+        if (own) { // the messages of a batch that is given up were not seen, should they come again
             seen = uncommitted.seen();
             writers = uncommitted.writers();
         }
-        return new Recovered(committed, awaited, seen, writers, sessionExpected || awaited != null);
+        return new Recovered(committed, own ? uncommitted.messages() : null, seen, writers, sessionExpected || own,
+                own ? null : uncommitted);
     }
 
     /**
      * Adds the messages of a committed batch; drops all if the batch is of another client, whose messages never return.
      */
     private boolean addCommitted(BatchRecord record, List<Message> committed) {
-        if (!record.clientId().equals(settings.clientId())) {
+        if (!isOwn(record)) {
             committed.clear();
             return false;
         }
@@ -81,21 +85,13 @@ final class RecordedBatches {
         return record.broker().equals(broker());
     }
 
-    private String broker() {
-        return settings.login().address().toString();
+    /** True for a batch of the present session; session and broker change together. */
+    private boolean isOwn(BatchRecord record) {
+        return record.clientId().equals(settings.clientId());
     }
 
-    private List<Message> awaited(BatchRecord record, long start, long end) {
-        if (record == null) {
-            lossReport.accept("there is no record of the uncommitted batch [" + start + ", " + end + ")");
-            return null;
-        }
-        if (!record.clientId().equals(settings.clientId())) {
-            lossReport.accept("the uncommitted batch [" + start + ", " + end + ") is of client '" + record.clientId()
-                    + "' at broker " + record.broker());
-            return null;
-        }
-        return record.messages();
+    private String broker() {
+        return settings.login().address().toString();
     }
 
     /** Records a batch, in place of an older record with its start. */

@@ -86,6 +86,12 @@ public record Stamp(String job, String run, int partition, long epoch, long inde
         return "d" + new BigInteger(1, Arrays.copyOf(sha256(way), Long.BYTES)).toString(Character.MAX_RADIX);
     }
 
+    /** True if the other stamp differs in nothing but epoch and index. */
+    boolean sameStream(Stamp other) {
+        return partition == other.partition && path.equals(other.path) && run.equals(other.run)
+                && job.equals(other.job);
+    }
+
     /** Returns the path in front of the index of an output. */
     String derivedPath() {
         return path.equals(foldedPath()) ? "" : path + ".";
@@ -97,7 +103,9 @@ public record Stamp(String job, String run, int partition, long epoch, long inde
      * several tasks may write the outputs in another order.
      */
     String foldedPath() {
-        return path.length() > LONGEST_PATH_TEXT || elements() >= LONGEST_PATH || replaces() ? path : "";
+        boolean narrow = path.length() < 2 * LONGEST_PATH - 1; // so many elements of one digit
+        boolean longest = !narrow && (path.length() > LONGEST_PATH_TEXT || elements() >= LONGEST_PATH);
+        return longest || replaces() ? path : "";
     }
 
     private static byte[] sha256(String text) {

@@ -34,17 +34,21 @@ final class DeliveryMark {
         answered = new CompletableFuture<>();
     }
 
-    /** Subscribes to the mark and to requests to resend. */
-    void subscribe(Connection opened, Duration timeout) throws InterruptedException {
-        opened.subscribe(List.of(topic, ResendRequest.TOPICS + "+"), timeout);
+    /** The filters of the mark and of requests to resend. */
+    List<String> filters() {
+        return List.of(topic, ResendRequest.TOPICS + "+");
     }
 
-    /** Returns the number in the mark; 0 without a mark. */
-    long read(Connection opened, Duration timeout) throws InterruptedException {
+    /**
+     * Waits until the broker has handled the subscriptions; returns the number in the mark, 0 without a mark.
+     *
+     * @param needed false if the number does not matter
+     */
+    long read(Connection opened, boolean needed, Duration timeout) throws InterruptedException {
         opened.ping();
         try {
-            CompletableFuture.anyOf(found, answered).get(timeout.toMillis(), TimeUnit.MILLISECONDS);
-            return found.get(GRACE_MILLIS, TimeUnit.MILLISECONDS);
+            CompletableFuture.anyOf(needed ? found : answered, answered).get(timeout.toMillis(), TimeUnit.MILLISECONDS);
+            return needed ? found.get(GRACE_MILLIS, TimeUnit.MILLISECONDS) : 0;
         } catch (TimeoutException e) {
             return 0;
         } catch (ExecutionException e) {

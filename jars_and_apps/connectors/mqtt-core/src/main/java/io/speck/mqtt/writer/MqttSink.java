@@ -2,10 +2,10 @@ package io.speck.mqtt.writer;
 
 import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.InvalidSettingException;
-import io.speck.mqtt.MqttException;
 import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.stamp.Stamp;
 import java.nio.charset.StandardCharsets;
+import java.util.Map;
 
 /**
  * One writer. It publishes at QoS 1 over the connection that all writers of this process to this broker share; after a
@@ -18,14 +18,10 @@ public final class MqttSink implements AutoCloseable {
 
     private final SinkSettings settings;
     private final Publisher publisher;
+    private final Delivery delivery = new Delivery();
     private String lastTopic;
     private byte[] lastTopicBytes;
     private boolean open = true;
-
-    /** Guarded by the publisher's lock. */
-    int outstanding;
-    MqttException failure;
-    boolean aborted;
 
     /**
      * @throws BrokerException if the broker cannot be reached within the flush time-out, or refuses the client
@@ -36,7 +32,7 @@ public final class MqttSink implements AutoCloseable {
         try {
             publisher.awaitConnected(settings.flushTimeout());
         } catch (InterruptedException | RuntimeException e) {
-            Publishers.release(publisher, this);
+            Publishers.release(publisher, delivery);
             throw e;
         }
     }
@@ -59,7 +55,24 @@ public final class MqttSink implements AutoCloseable {
         if (key != null && key.length > LONGEST_STRING) {
             throw new InvalidSettingException("a key of " + key.length + " bytes is too long (at most 65535)");
         }
-        publisher.publish(new OutgoingMessage(this, topic, lastTopicBytes, payload, key, job, sequence),
+        publisher.publish(new OutgoingMessage(delivery, topic, lastTopicBytes, payload, key, job, sequence),
+                settings.flushTimeout());
+    }
+
+    /**
+     * Queues a message without a stamp, with user properties of its own; waits while the queue is full.
+     *
+     * @param key null for none
+     * @throws InvalidSettingException for an invalid topic name
+     * @throws BrokerException if the broker rejected an earlier message
+     */
+    public void send(String topic, byte[] payload, byte[] key, Map<String, String> properties)
+            throws InterruptedException {
+        OutgoingMessage.UserProperty[] more = properties.entrySet().stream()
+                .map(each -> new OutgoingMessage.UserProperty(each.getKey().getBytes(StandardCharsets.UTF_8),
+                        each.getValue().getBytes(StandardCharsets.UTF_8)))
+                .toArray(OutgoingMessage.UserProperty[]::new);
+        publisher.publish(new OutgoingMessage(delivery, topic, encodeTopic(topic), payload, key, null, null, more),
                 settings.flushTimeout());
     }
 
@@ -90,7 +103,7 @@ public final class MqttSink implements AutoCloseable {
      * @throws BrokerException if it rejected a message, or did not acknowledge all within the flush time-out
      */
     public void flush() throws InterruptedException {
-        publisher.flush(this, settings.flushTimeout());
+        publisher.flush(delivery, settings.flushTimeout());
     }
 
     /** Drops unacknowledged messages, and releases the shared connection. */
@@ -98,7 +111,7 @@ public final class MqttSink implements AutoCloseable {
     public void close() {
         if (open) {
             open = false;
-            Publishers.release(publisher, this);
+            Publishers.release(publisher, delivery);
         }
     }
 }

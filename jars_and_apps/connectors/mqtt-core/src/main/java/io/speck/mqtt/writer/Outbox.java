@@ -49,8 +49,8 @@ final class Outbox {
     }
 
     /** Drops the messages of a writer that the broker has never acknowledged. */
-    void drop(MqttSink writer) {
-        queue.removeIf(message -> message.writer == writer && !message.acknowledged);
+    void drop(Delivery writer) {
+        queue.removeIf(message -> message.delivery == writer && !message.acknowledged);
         bytes = queue.stream().mapToLong(OutgoingMessage::bytes).sum();
     }
 

@@ -13,30 +13,38 @@ final class OutgoingMessage {
     private static final byte[] SEQUENCE_NAME = Stamp.SEQUENCE.getBytes(StandardCharsets.UTF_8);
     private static final byte[] KEY_NAME = Received.KEY.getBytes(StandardCharsets.UTF_8);
 
-    final MqttSink writer;
+    final Delivery delivery;
     final String topic;
     private final byte[] topicBytes;
     private final byte[] payload;
     private final byte[] key;
-    private final byte[] job;
+    final byte[] job;
     private final byte[] sequence;
+    private final UserProperty[] more;
 
     /** True once a broker has acknowledged it, even if the broker lost it since; guarded by the publisher's lock. */
     boolean acknowledged;
-    /** Its number in the {@link RetransmissionBuffer}, and the time of its acknowledgement. */
+    /** Its number in the {@link RetransmissionBuffer}, and the broker's live time at its acknowledgement. */
     long deliveryNumber;
     long acknowledgedNanos;
 
-    /** @param key user property, as are job and sequence; null for none */
-    OutgoingMessage(MqttSink writer, String topic, byte[] topicBytes, byte[] payload, byte[] key, byte[] job,
-            byte[] sequence) {
-        this.writer = writer;
+    /** One user property. */
+    record UserProperty(byte[] name, byte[] value) {}
+
+    /**
+     * @param key user property, as are job and sequence; null for none
+     * @param more further user properties
+     */
+    OutgoingMessage(Delivery delivery, String topic, byte[] topicBytes, byte[] payload, byte[] key, byte[] job,
+            byte[] sequence, UserProperty... more) {
+        this.delivery = delivery;
         this.topic = topic;
         this.topicBytes = topicBytes;
         this.payload = payload;
         this.key = key;
         this.job = job;
         this.sequence = sequence;
+        this.more = more;
     }
 
     boolean stamped() {
@@ -55,7 +63,11 @@ final class OutgoingMessage {
     }
 
     private int properties() {
-        return property(KEY_NAME, key) + property(JOB_NAME, job) + property(SEQUENCE_NAME, sequence);
+        int size = property(KEY_NAME, key) + property(JOB_NAME, job) + property(SEQUENCE_NAME, sequence);
+        for (UserProperty each : more) {
+            size += property(each.name(), each.value());
+        }
+        return size;
     }
 
     private static int property(byte[] name, byte[] value) {
@@ -75,6 +87,9 @@ final class OutgoingMessage {
         writeProperty(KEY_NAME, key, out);
         writeProperty(JOB_NAME, job, out);
         writeProperty(SEQUENCE_NAME, sequence, out);
+        for (UserProperty each : more) {
+            writeProperty(each.name(), each.value(), out);
+        }
         out.writeBytes(payload);
     }
 

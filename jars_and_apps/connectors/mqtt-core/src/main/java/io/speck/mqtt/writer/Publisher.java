@@ -10,11 +10,9 @@ import io.speck.mqtt.net.ConnectionListener;
 import io.speck.mqtt.net.ReasonCodes;
 import io.speck.mqtt.net.Runtime;
 import io.speck.mqtt.net.Session;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
-import java.util.LinkedHashSet;
+import java.util.ArrayList;
 import java.util.List;
-import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
@@ -26,14 +24,11 @@ import org.slf4j.LoggerFactory;
  * The one connection of this process to a broker for all its writers.
  *
  * <p>Its session is temporary: the publisher holds all unacknowledged messages and sends them again, in order, on the
- * next connection, together with acknowledged ones that the broker may have lost since ({@link RetransmissionBuffer},
- * {@link DeliveryMark}). The connection is closed half a minute after the last writer was.
+ * next connection, together with acknowledged ones that the broker may have lost since ({@link Retention}).
  */
 final class Publisher implements ConnectionListener {
     private static final Logger LOG = LoggerFactory.getLogger(Publisher.class);
     private static final Duration CONNECT_TRY = Duration.ofSeconds(10);
-    private static final long MARK_MILLIS = 1000;
-    private static final int REQUESTS_REMEMBERED = 1000;
     private static final int WRITE_BYTES = 64 << 10;
     private static final long PROMPT_MILLIS = 1;
 
@@ -41,15 +36,12 @@ final class Publisher implements ConnectionListener {
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition changed = lock.newCondition();
     private final Outbox outbox = new Outbox();
-    private final RetransmissionBuffer retransmissions = new RetransmissionBuffer();
-    private final DeliveryMark deliveryMark = new DeliveryMark();
-    private final Set<String> handledRequests = new LinkedHashSet<>();
+    private final Retention retention = new Retention(lock);
+    private final BackPressure backPressure = new BackPressure();
     private final InflightWindow inflight = new InflightWindow();
     private final Backoff backoff = new Backoff(100, 5_000);
-    private long markedNumber;
     private boolean pumping;
     private boolean pumpScheduled;
-    private boolean markScheduled;
     private boolean reconnecting;
     private boolean closed;
     private Connection connection;
@@ -69,9 +61,7 @@ final class Publisher implements ConnectionListener {
         lock.lock();
         try {
             Connection closing = connection;
-            if (closing != null) {
-                deliveryMark.delete(closing);
-            }
+            retention.end();
             closed = true;
             connection = null;
             changed.signalAll();
@@ -133,10 +123,10 @@ final class Publisher implements ConnectionListener {
 
     private boolean tryConnect() throws InterruptedException {
         String clientId = "speck-sink-" + UUID.randomUUID().toString().replace("-", "").substring(0, 16);
-        deliveryMark.reset();
+        prepareConnection();
         try {
             Connection opened = Connection.open(login, Session.temporary(clientId), this, CONNECT_TRY);
-            established(opened, readMark(opened, holdsRetransmissions()));
+            established(opened, readMark(opened, holdsMessages()));
             return true;
         } catch (BrokerException e) {
             LOG.info("{}", e.getMessage());
@@ -149,6 +139,23 @@ final class Publisher implements ConnectionListener {
             }
             return false;
         }
+    }
+
+    private void prepareConnection() {
+        retention.reset();
+        lock.lock();
+        try {
+            backPressure.reset();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** A broker may refuse all but the first. */
+    private List<String> filters() {
+        List<String> filters = new ArrayList<>(retention.filters());
+        filters.addAll(backPressure.filters());
+        return filters;
     }
 
     /** Waits; false if the publisher was shut down meanwhile. */
@@ -168,8 +175,8 @@ final class Publisher implements ConnectionListener {
     /** Returns the number up to which the broker has all messages of the retransmission buffer. */
     private long readMark(Connection opened, boolean needed) throws InterruptedException {
         try {
-            deliveryMark.subscribe(opened, CONNECT_TRY);
-            return needed ? deliveryMark.read(opened, CONNECT_TRY) : 0;
+            opened.subscribe(filters(), CONNECT_TRY);
+            return retention.readMark(opened, needed, CONNECT_TRY);
         } catch (BrokerException e) {
             if (!e.refused()) {
                 opened.abandon();
@@ -183,10 +190,11 @@ final class Publisher implements ConnectionListener {
         }
     }
 
-    private boolean holdsRetransmissions() {
+    /** True if the broker may still lose messages that it has acknowledged. */
+    boolean holdsMessages() {
         lock.lock();
         try {
-            return !retransmissions.isEmpty();
+            return !retention.isEmpty() || !outbox.isEmpty();
         } finally {
             lock.unlock();
         }
@@ -203,36 +211,34 @@ final class Publisher implements ConnectionListener {
             lastError = null;
             backoff.reset();
             changed.signalAll();
-            resend(retransmissions.remove(message -> message.deliveryNumber > delivered), "may have lost them");
+            resend(retention.connected(opened, delivered));
             schedulePump();
         } finally {
             lock.unlock();
         }
     }
 
-    private void resend(List<OutgoingMessage> messages, String why) {
+    private void resend(List<OutgoingMessage> messages) {
         if (!messages.isEmpty()) {
-            LOG.info("broker {}: sends {} messages again, since the broker {}", login, messages.size(), why);
+            LOG.info("broker {}: sends {} messages again, which the broker may have lost", login, messages.size());
+            messages.forEach(message -> SinkMetrics.counters(message).resent.increment());
             outbox.addFirst(messages);
             schedulePump();
         }
     }
 
-    /** Receives the mark, or the request of a reader whose session was lost. */
+    /** Receives the mark, a report about sessions, or the request of a reader whose session was lost. */
     @Override
     public void published(Connection from, MqttPublishMessage packet) {
-        if (deliveryMark.accept(packet)) {
+        if (retention.acceptMark(packet)) {
             return;
         }
-        String filter = packet.payload().toString(StandardCharsets.UTF_8);
         lock.lock();
         try {
-            if (!filter.isEmpty() && handledRequests.add(packet.variableHeader().topicName())) {
-                resend(retransmissions.remove(message -> TopicFilter.matches(filter, message.topic)),
-                        "lost a session that reads '" + filter + "'");
-                if (handledRequests.size() > REQUESTS_REMEMBERED) {
-                    handledRequests.remove(handledRequests.iterator().next());
-                }
+            if (backPressure.accept(packet, outbox.bytes())) {
+                changed.signalAll();
+            } else {
+                resend(retention.requested(packet));
             }
         } finally {
             lock.unlock();
@@ -241,7 +247,15 @@ final class Publisher implements ConnectionListener {
 
     @Override
     public void answered(Connection from) {
-        deliveryMark.answered();
+        retention.answeredMark();
+        lock.lock();
+        try {
+            if (from == connection) {
+                retention.answered();
+            }
+        } finally {
+            lock.unlock();
+        }
     }
 
     @Override
@@ -251,6 +265,7 @@ final class Publisher implements ConnectionListener {
             if (from == connection) {
                 LOG.warn("broker {}: connection for writing lost: {}", login, reason);
                 connection = null;
+                retention.disconnected();
                 pumping = false;
                 pumpScheduled = false;
                 requeueInflight();
@@ -263,7 +278,7 @@ final class Publisher implements ConnectionListener {
 
     private void requeueInflight() {
         outbox.addFirst(inflight.messages().stream()
-                .filter(message -> message.acknowledged || !message.writer.aborted).toList());
+                .filter(message -> message.acknowledged || !message.delivery.aborted).toList());
         inflight.clear();
     }
 
@@ -272,17 +287,11 @@ final class Publisher implements ConnectionListener {
     void publish(OutgoingMessage message, Duration timeout) throws InterruptedException {
         lock.lockInterruptibly();
         try {
-            long remainingNanos = timeout.toNanos();
-            while (outbox.full()) {
-                throwFailure(message.writer);
-                if (remainingNanos <= 0) {
-                    throw timedOut(timeout, message.topic);
-                }
-                remainingNanos = changed.awaitNanos(remainingNanos);
-            }
-            throwFailure(message.writer);
+            awaitRoom(message, timeout);
             outbox.add(message);
-            message.writer.outstanding++;
+            backPressure.add(message);
+            message.delivery.outstanding++;
+            sendMarkers(message.topic);
             if (outbox.bytes() >= WRITE_BYTES || outbox.full()) {
                 schedulePump(); // a smaller amount waits for more, or for the flush: fewer and larger writes
             }
@@ -291,7 +300,37 @@ final class Publisher implements ConnectionListener {
         }
     }
 
-    void flush(MqttSink writer, Duration timeout) throws InterruptedException {
+    /** Waits for room in the outbox, until a time-out, and for room at the broker, for as long as it takes. */
+    private void awaitRoom(OutgoingMessage message, Duration timeout) throws InterruptedException {
+        long remainingNanos = timeout.toNanos();
+        boolean admitted = backPressure.admits(message);
+        while (!admitted || outbox.full()) {
+            throwFailure(message.delivery);
+            if (!admitted) {
+                awaitReaders(message);
+            } else if (remainingNanos > 0) {
+                remainingNanos = changed.awaitNanos(remainingNanos);
+            } else {
+                throw timedOut(timeout, message.topic);
+            }
+            admitted = backPressure.admits(message);
+        }
+        throwFailure(message.delivery);
+    }
+
+    private void awaitReaders(OutgoingMessage message) throws InterruptedException {
+        long begin = System.nanoTime();
+        sendMarkers(message.topic);
+        schedulePump();
+        changed.awaitNanos(TimeUnit.SECONDS.toNanos(1));
+        SinkMetrics.counters(message).throttledNanos.add(System.nanoTime() - begin);
+    }
+
+    private void sendMarkers(String topic) {
+        backPressure.markers(topic, System.nanoTime()).forEach(outbox::add);
+    }
+
+    void flush(Delivery writer, Duration timeout) throws InterruptedException {
         lock.lockInterruptibly();
         try {
             long remainingNanos = timeout.toNanos();
@@ -316,10 +355,10 @@ final class Publisher implements ConnectionListener {
                 + "' within " + timeout.toMillis() + " ms (flushTimeout; " + state + ")", false);
     }
 
-    private String topicOf(MqttSink writer) {
+    private String topicOf(Delivery writer) {
         for (Iterable<OutgoingMessage> each : List.of(inflight.messages(), outbox.messages())) {
             for (OutgoingMessage message : each) {
-                if (message.writer == writer) {
+                if (message.delivery == writer) {
                     return message.topic;
                 }
             }
@@ -327,14 +366,14 @@ final class Publisher implements ConnectionListener {
         return "";
     }
 
-    private static void throwFailure(MqttSink writer) {
+    private static void throwFailure(Delivery writer) {
         if (writer.failure != null) {
             throw writer.failure;
         }
     }
 
     /** Drops the unacknowledged messages of a writer. */
-    void abort(MqttSink writer) {
+    void abort(Delivery writer) {
         lock.lock();
         try {
             writer.aborted = true;
@@ -418,13 +457,16 @@ final class Publisher implements ConnectionListener {
             if (message == null) {
                 return;
             }
-            if (reason >= 0x80) {
+            retention.answered();
+            if (backPressure.acknowledged(message, reason)) {
+                LOG.debug("broker {}: marker for '{}' acknowledged", login, message.topic);
+            } else if (reason >= 0x80) {
                 reject(message, ReasonCodes.text(reason));
             } else {
                 if (!message.acknowledged) {
                     complete(message);
                 }
-                holdForRetransmission(message);
+                retention.hold(message);
             }
             if (inflight.isLow()) {
                 schedulePump();
@@ -439,43 +481,17 @@ final class Publisher implements ConnectionListener {
             LOG.warn("broker {} rejected a message that was sent again to topic '{}': {}", login, message.topic, why);
             return;
         }
-        if (message.writer.failure == null) {
-            message.writer.failure = new BrokerException("broker " + login + " rejected a message to topic '"
+        if (message.delivery.failure == null) {
+            message.delivery.failure = new BrokerException("broker " + login + " rejected a message to topic '"
                     + message.topic + "': " + why, true);
         }
         complete(message);
         changed.signalAll();
     }
 
-    private void holdForRetransmission(OutgoingMessage message) {
-        retransmissions.add(message, System.nanoTime());
-        if (!markScheduled) {
-            markScheduled = true;
-            Runtime.LOOPS.schedule(this::mark, MARK_MILLIS, TimeUnit.MILLISECONDS);
-        }
-    }
-
-    /** Writes the number of the last acknowledged message to the mark, and drops messages held long enough. */
-    private void mark() {
-        lock.lock();
-        try {
-            retransmissions.trim(System.nanoTime());
-            markScheduled = !retransmissions.isEmpty() && !closed;
-            if (markScheduled) {
-                Runtime.LOOPS.schedule(this::mark, MARK_MILLIS, TimeUnit.MILLISECONDS);
-            }
-            if (connection != null && markedNumber < retransmissions.lastNumber()) {
-                markedNumber = retransmissions.lastNumber();
-                deliveryMark.write(connection, markedNumber);
-            }
-        } finally {
-            lock.unlock();
-        }
-    }
-
     private void complete(OutgoingMessage message) {
-        message.writer.outstanding--;
-        if (message.writer.outstanding == 0) {
+        message.delivery.outstanding--;
+        if (message.delivery.outstanding == 0) {
             changed.signalAll();
         }
     }

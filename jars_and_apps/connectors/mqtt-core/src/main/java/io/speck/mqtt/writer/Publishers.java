@@ -9,10 +9,16 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 
-/** The publishers of this process: one for each login, shared by all its writers, closed some time after the last. */
+/**
+ * The publishers of this process: one for each login, shared by all its writers. One without writers is closed after
+ * some time, and only when the broker has had all messages for long enough, or was away for long.
+ */
 final class Publishers {
     private static final Map<Login, Shared> ALL = new HashMap<>();
-    private static final long IDLE_SECONDS = Math.max(30, ResendRequest.RETENTION_SECONDS);
+    private static final String IDLE = "speck.sink.idleSeconds";
+    private static final long IDLE_SECONDS = 30;
+    /** A broker that is away for longer is given up by a process that writes nothing more. */
+    private static final long ABSENCE_SECONDS = ResendRequest.EXPIRY_SECONDS;
 
     static {
         Runtime.beforeStop(Publishers::closeAll);
@@ -41,20 +47,29 @@ final class Publishers {
     }
 
     /** Releases the publisher of a writer, and drops the writer's unacknowledged messages. */
-    static void release(Publisher publisher, MqttSink writer) {
+    static void release(Publisher publisher, Delivery writer) {
         publisher.abort(writer);
         synchronized (ALL) {
             Shared shared = ALL.get(publisher.login());
             if (shared != null && shared.publisher == publisher && --shared.references == 0) {
                 long usesAtRelease = shared.uses;
-                Runtime.LOOPS.schedule(() -> closeIfIdle(shared, usesAtRelease), IDLE_SECONDS, TimeUnit.SECONDS);
+                closeLater(shared, usesAtRelease, 0);
             }
         }
     }
 
-    private static void closeIfIdle(Shared shared, long usesAtRelease) {
+    private static void closeLater(Shared shared, long usesAtRelease, long idleSeconds) {
+        long pause = Long.getLong(IDLE, IDLE_SECONDS);
+        Runtime.LOOPS.schedule(() -> closeIfIdle(shared, usesAtRelease, idleSeconds + pause), pause, TimeUnit.SECONDS);
+    }
+
+    private static void closeIfIdle(Shared shared, long usesAtRelease, long idleSeconds) {
         synchronized (ALL) {
             if (shared.references > 0 || shared.uses != usesAtRelease) {
+                return;
+            }
+            if (idleSeconds < ABSENCE_SECONDS && shared.publisher.holdsMessages()) {
+                closeLater(shared, usesAtRelease, idleSeconds);
                 return;
             }
             ALL.remove(shared.publisher.login(), shared);

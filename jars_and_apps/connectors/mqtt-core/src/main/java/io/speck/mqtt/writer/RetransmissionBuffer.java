@@ -1,5 +1,6 @@
 package io.speck.mqtt.writer;
 
+import io.speck.mqtt.net.LiveTime;
 import io.speck.mqtt.net.ResendRequest;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -15,21 +16,23 @@ import java.util.function.Predicate;
  *
  * <p>Holds only messages with a stamp, since readers cannot tell another message from its repetition. Bounded in time
  * and memory by two properties of the Java process, {@code speck.sink.keepSeconds} (30) and {@code
- * speck.sink.keepMegabytes} (8, for each broker); the oldest messages are dropped first. Not thread-safe; guarded by
- * the publisher's lock.
+ * speck.sink.keepMegabytes} (8, for each broker); the oldest messages are dropped first. A message ages only by the
+ * {@link LiveTime} of its broker, since a broker that does not run saves nothing. Not thread-safe; guarded by the
+ * publisher's lock.
  */
 final class RetransmissionBuffer {
     private static final long MAXIMUM_BYTES = Long.getLong("speck.sink.keepMegabytes", 8) << 20;
     private static final int OVERHEAD_BYTES = 200;
 
     private final Deque<OutgoingMessage> messages = new ArrayDeque<>();
+    private final LiveTime live = new LiveTime();
     private final long maximumNanos;
     private final long maximumBytes;
     private long bytes;
     private long lastNumber;
 
     RetransmissionBuffer() {
-        this(TimeUnit.SECONDS.toNanos(ResendRequest.RETENTION_SECONDS), MAXIMUM_BYTES);
+        this(TimeUnit.SECONDS.toNanos(ResendRequest.retentionSeconds()), MAXIMUM_BYTES);
     }
 
     RetransmissionBuffer(long maximumNanos, long maximumBytes) {
@@ -37,27 +40,36 @@ final class RetransmissionBuffer {
         this.maximumBytes = maximumBytes;
     }
 
-    /** Adds a message that the broker has acknowledged, if it has a stamp. */
-    void add(OutgoingMessage message, long nowNanos) {
+    /** Records that a connection to the broker was opened. */
+    void connected(long nowNanos) {
+        live.connected(nowNanos);
+    }
+
+    /** Records an answer of the broker, and drops the messages that it has had for long enough. */
+    void answered(long nowNanos) {
+        live.answered(nowNanos);
+        while (!messages.isEmpty() && live.nanos() - messages.peek().acknowledgedNanos > maximumNanos) {
+            bytes -= cost(messages.remove());
+        }
+    }
+
+    /** Adds a message that the broker has just acknowledged, if it has a stamp. */
+    void add(OutgoingMessage message) {
         message.acknowledged = true;
-        if (message.stamped()) {
+        if (message.stamped() && maximumNanos > 0) {
             message.deliveryNumber = ++lastNumber;
-            message.acknowledgedNanos = nowNanos;
+            message.acknowledgedNanos = live.nanos();
             messages.add(message);
             bytes += cost(message);
-            trim(nowNanos);
+            while (bytes > maximumBytes) {
+                SinkMetrics.counters(messages.peek()).retainedDropped.increment();
+                bytes -= cost(messages.remove());
+            }
         }
     }
 
     private static long cost(OutgoingMessage message) {
         return OVERHEAD_BYTES + message.bytes();
-    }
-
-    void trim(long nowNanos) {
-        while (!messages.isEmpty()
-                && (bytes > maximumBytes || nowNanos - messages.peek().acknowledgedNanos > maximumNanos)) {
-            bytes -= cost(messages.remove());
-        }
     }
 
     boolean isEmpty() {

@@ -26,6 +26,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
@@ -383,6 +384,22 @@ class MqttSourceTest {
         assertEquals(0, second.metrics().changedRepetitions());
     }
 
+    /** Else the outputs of both would have one stamp at the next job, which would drop one as another form. */
+    @Test
+    void nothingIsNamedAfterAStampThatTwoMessagesHave() throws Exception {
+        MqttSource first = open(0, 0);
+        stamped("job", "r/0/0/5", "a");
+        stamped("job", "r/0/0/5", "other");
+        stamped("job", "r/0/0/6", "b");
+        assertEquals(List.of("a", "other", "b"), batch(first, 0, 3));
+        List<Stamp> stamps = Arrays.asList(new Stamp("job", "r", 0, 0, 5), null, new Stamp("job", "r", 0, 0, 6));
+        assertEquals(stamps, first.messages(0, 3).stream().map(Message::stamp).toList());
+        first.close();
+        MqttSource second = open(0, 3);
+        second.awaitWhole();
+        assertEquals(stamps, second.messages(0, 3).stream().map(Message::stamp).toList());
+    }
+
     @Test
     void anotherContentUnderADerivedStampIsTheSameOutput() throws Exception {
         MqttSource source = open(0, 0);
@@ -470,20 +487,84 @@ class MqttSourceTest {
         awaitCertain(source, 4);
     }
 
+    private SourceSettings elsewhere(String broker) {
+        return new SourceSettings(Login.anonymous(broker), "other", "elsewhere", 65535, 1 << 20, null, -1, false,
+                Duration.ofSeconds(20));
+    }
+
     @Test
-    void anUncommittedBatchOfAnotherClientLeavesItsOffsetsUnused() throws Exception {
+    void anUncommittedBatchOfAnotherSessionIsCompletedThere() throws Exception {
+        MqttSource first = open(0, 0);
+        publish("a", "b", "c");
+        batch(first, 0, 2);
+        crash();
+        MqttSource second = open(elsewhere(proxy.url()), 0, 2);
+        Topic.publish(broker.url(), "elsewhere", List.of("d"));
+        second.awaitWhole();
+        assertEquals(List.of("a", "b"), texts(second.messages(0, 2)));
+        second.commit(2);
+        assertEquals(List.of("d"), batch(second, 2, 3));
+        assertEquals(Map.of(), second.metrics().lostMessages());
+        second.close();
+        MqttSource left = open(2, 2); // what had not been in the batch is still there, and nothing else
+        assertEquals(List.of("c"), batch(left, 2, 3));
+    }
+
+    @Test
+    void anUncommittedBatchAtAnotherBrokerIsCompletedThere(@TempDir Path other) throws Exception {
         MqttSource first = open(0, 0);
         publish("a", "b");
         batch(first, 0, 2);
         crash();
-        SourceSettings other = new SourceSettings(Login.anonymous(proxy.url()), "other", "in/#", 65535, 1 << 20, null,
-                -1, false, Duration.ofSeconds(20));
-        MqttSource second = open(other, 0, 2);
+        try (Mosquitto second = Mosquitto.start(other)) {
+            MqttSource source = open(elsewhere(second.url()), 0, 2);
+            source.awaitWhole();
+            assertEquals(List.of("a", "b"), texts(source.messages(0, 2)));
+            source.commit(2);
+            source.close();
+        }
+        assertNothingLeft(2);
+    }
+
+    @Test
+    void anUncommittedBatchOfASessionThatIsGoneLeavesItsOffsetsUnused() throws Exception {
+        MqttSource first = open(0, 0);
+        publish("a", "b");
+        batch(first, 0, 2);
+        crash();
+        loseSession();
+        MqttSource second = open(elsewhere(proxy.url()), 0, 2);
         second.awaitWhole();
         assertEquals(List.of(), second.messages(0, 2));
-        publish("c", "d");
+        assertEquals(Map.of("batchGivenUp", 2L), second.metrics().lostMessages());
+        Topic.publish(broker.url(), "elsewhere", List.of("c", "d"));
         second.commit(2);
         assertEquals(List.of("c", "d"), batch(second, 2, 4));
+    }
+
+    @Test
+    void aStallAmidTheRedeliveryLosesNothing() throws Exception {
+        MqttSource first = open(0, 0);
+        publish(numbers(0, 300));
+        List<String> batch = batch(first, 0, 300);
+        crash();
+        proxy.stallAfter(3000L);
+        SourceSettings hasty = new SourceSettings(Login.anonymous(proxy.url()), "reader", "in/#", 65535, 32 << 20, null,
+                -1, false, Duration.ofSeconds(1));
+        MqttSource second = open(hasty, 0, 300);
+        Thread resuming = new Thread(() -> {
+            try {
+                TimeUnit.SECONDS.sleep(4); // longer than the time-out
+                proxy.resume();
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
+        });
+        resuming.start();
+        second.awaitWhole();
+        assertEquals(batch, texts(second.messages(0, 300)));
+        assertEquals(Map.of(), second.metrics().lostMessages());
+        resuming.join();
     }
 
     @Test
@@ -494,6 +575,7 @@ class MqttSourceTest {
         first.commit(1);
         batch(first, 1, 3);
         crash();
+        loseSession();
         SourceSettings other = new SourceSettings(Login.anonymous(proxy.url()), "other", "in/#", 65535, 1 << 20, null,
                 -1, false, Duration.ofSeconds(20));
         MqttSource second = open(other, 1, 3);

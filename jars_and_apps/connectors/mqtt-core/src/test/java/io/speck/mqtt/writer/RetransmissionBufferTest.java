@@ -1,6 +1,7 @@
 package io.speck.mqtt.writer;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.charset.StandardCharsets;
@@ -12,19 +13,56 @@ import org.junit.jupiter.api.Test;
 class RetransmissionBufferTest {
     @Test
     void theBufferIsBoundedInTimeAndMemory() {
-        byte[] job = bytes("job");
+        byte[] job = bytes("held");
         RetransmissionBuffer buffer = new RetransmissionBuffer(TimeUnit.SECONDS.toNanos(10), 10_000);
         for (int i = 0; i < 100; i++) {
-            buffer.add(new OutgoingMessage(null, "t", bytes("t"), new byte[300], null, job, bytes("r/0/0/" + i)), i);
+            buffer.add(new OutgoingMessage(null, "t", bytes("t"), new byte[300], null, job, bytes("r/0/0/" + i)));
         }
-        buffer.add(new OutgoingMessage(null, "t", bytes("t"), new byte[300], null, null, null), 100);
+        buffer.add(new OutgoingMessage(null, "t", bytes("t"), new byte[300], null, null, null));
         assertEquals(100, buffer.lastNumber(), "a message without a stamp is not held");
         List<OutgoingMessage> held = buffer.remove(message -> true);
         assertTrue(held.size() > 10 && held.size() < 20, held.size() + " messages");
         assertEquals(100, held.get(held.size() - 1).deliveryNumber);
-        buffer.add(held.get(0), 200);
-        buffer.trim(200 + TimeUnit.SECONDS.toNanos(11));
+        assertEquals(100 - held.size(), SinkMetrics.of("held").retainedDropped());
+        buffer.connected(0);
+        buffer.add(held.get(0));
+        for (int second = 1; second <= 11; second++) {
+            assertFalse(buffer.isEmpty());
+            buffer.answered(TimeUnit.SECONDS.toNanos(second));
+        }
         assertTrue(buffer.isEmpty());
+        assertEquals(100 - held.size(), SinkMetrics.of("held").retainedDropped(), "one that was held for long enough is not counted");
+    }
+
+    @Test
+    void messagesAgeOnlyBetweenAnswersOfTheBroker() {
+        RetransmissionBuffer buffer = new RetransmissionBuffer(TimeUnit.SECONDS.toNanos(10), 10_000);
+        buffer.connected(0);
+        buffer.add(new OutgoingMessage(null, "t", bytes("t"), new byte[300], null, bytes("job"), bytes("r/0/0/0")));
+        buffer.answered(TimeUnit.SECONDS.toNanos(3_000)); // stalled for most of this time
+        buffer.connected(TimeUnit.SECONDS.toNanos(6_000));
+        buffer.answered(TimeUnit.SECONDS.toNanos(6_001));
+        assertFalse(buffer.isEmpty());
+    }
+
+    @Test
+    void nothingIsHeldForZeroSeconds() {
+        RetransmissionBuffer buffer = new RetransmissionBuffer(0, 10_000);
+        buffer.add(new OutgoingMessage(null, "t", bytes("t"), new byte[300], null, bytes("job"), bytes("r/0/0/0")));
+        assertTrue(buffer.isEmpty());
+    }
+
+    @Test
+    void theCountsOfAJobAreReportedByOneOfItsWriters() {
+        RetransmissionBuffer buffer = new RetransmissionBuffer(1, 0);
+        buffer.add(new OutgoingMessage(null, "t", bytes("t"), new byte[1], null, bytes("twice"), bytes("r/0/0/0")));
+        Object one = new Object();
+        Object other = new Object();
+        assertEquals(1, SinkMetrics.of("twice", one).retainedDropped());
+        assertEquals(0, SinkMetrics.of("twice", other).retainedDropped());
+        SinkMetrics.release("twice", one);
+        assertEquals(1, SinkMetrics.of("twice", other).retainedDropped());
+        SinkMetrics.release("twice", other);
     }
 
     private static byte[] bytes(String text) {

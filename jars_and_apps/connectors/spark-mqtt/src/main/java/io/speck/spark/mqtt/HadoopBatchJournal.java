@@ -4,28 +4,37 @@ import io.speck.mqtt.reader.BatchJournal;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InputStream;
-import java.io.OutputStream;
 import java.util.SortedMap;
 import java.util.TreeMap;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
 
-/** Stores batch records as files in the source's part of the checkpoint. */
+/** Stores batch records as files in the source's part of the checkpoint, each on disk before it counts. */
 final class HadoopBatchJournal implements BatchJournal {
+    static final String FOLDER = "mqtt-batches";
     private static final String SUFFIX = ".batch";
 
     private final FileSystem files;
     private final Path folder;
+    /** The folder's own path on a local file system; null on others. */
+    private final java.nio.file.Path local;
 
     HadoopBatchJournal(String checkpointLocation, Configuration configuration) throws IOException {
-        this.folder = new Path(checkpointLocation, "mqtt-batches");
+        this.folder = new Path(checkpointLocation, FOLDER);
         FileSystem found = folder.getFileSystem(configuration);
         // Records have a check sum of their own; the local file system would write a second file for its own.
         this.files = found instanceof LocalFileSystem local ? local.getRawFileSystem() : found;
         files.mkdirs(folder);
+        this.local = found instanceof LocalFileSystem disk ? disk.pathToFile(folder).toPath() : null;
+    }
+
+    /** The rest of the query's checkpoint, two folders up: sources/NUMBER/mqtt-batches. */
+    CheckpointSync checkpoint() {
+        return new CheckpointSync(local == null ? null : local.getParent().getParent().getParent());
     }
 
     @Override
@@ -51,14 +60,18 @@ final class HadoopBatchJournal implements BatchJournal {
     public void write(long start, byte[] record) throws IOException {
         Path whole = path(start);
         Path part = new Path(folder, "." + start + ".part");
-        try (OutputStream out = files.create(part, true)) {
+        try (FSDataOutputStream out = files.create(part, true)) {
             out.write(record);
+            out.hsync();
         }
         if (!files.rename(part, whole)) {
             files.delete(whole, false);
             if (!files.rename(part, whole)) {
                 throw new IOException("cannot write batch record " + whole);
             }
+        }
+        if (local != null) {
+            CheckpointSync.force(local);
         }
     }
 

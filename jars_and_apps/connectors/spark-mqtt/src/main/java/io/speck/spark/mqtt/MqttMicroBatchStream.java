@@ -1,15 +1,19 @@
 package io.speck.spark.mqtt;
 
+import io.speck.mqtt.failure.LeftOut;
 import io.speck.mqtt.reader.Message;
 import io.speck.mqtt.reader.MqttSource;
 import io.speck.mqtt.reader.SourceMetrics;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.io.UncheckedIOException;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
@@ -20,25 +24,34 @@ import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
 import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The stream of one query.
  *
  * <p>Connects at Spark's first call, which shows if a batch of before a restart is to be repeated: Spark then requests
  * its rows, and a new end offset otherwise. Spark requests a new end only once all rows before the start are committed,
- * so the source acknowledges at that call, a batch earlier than by {@link #commit}.
+ * so the source acknowledges at that call, a batch earlier than by {@link #commit}; the last batch of a query that stops
+ * is acknowledged by Spark's own record of commits.
  */
 final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics {
+    private static final Logger LOG = LoggerFactory.getLogger(MqttMicroBatchStream.class);
     private static final int ROWS_WORTH_A_PARTITION = 500;
 
     private final ReadOptions options;
     private final int number;
     private final MqttSource source;
+    private final CheckpointSync checkpoint;
+    private final CommitLog commits;
+    /** Null if the query fails with its first error. */
+    private final FailedMessages failed;
     private final Pacing pacing;
     private final int defaultPartitions;
     private boolean opened;
     private boolean availableNow;
     private long availableEnd = -1;
+    private long acknowledged;
 
     /** @param number of this source among those of the query */
     MqttMicroBatchStream(ReadOptions options, String checkpointLocation, int number) {
@@ -48,8 +61,14 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         this.pacing = new Pacing(options.pacing());
         this.defaultPartitions = spark.sparkContext().defaultParallelism();
         try {
-            this.source = new MqttSource(options.source(),
-                    new HadoopBatchJournal(checkpointLocation, spark.sessionState().newHadoopConf()));
+            Configuration configuration = spark.sessionState().newHadoopConf();
+            HadoopBatchJournal journal = new HadoopBatchJournal(checkpointLocation, configuration);
+            this.source = new MqttSource(options.source(), journal);
+            this.checkpoint = journal.checkpoint();
+            this.commits = new CommitLog(checkpointLocation, configuration);
+            this.failed = options.onError().fails() ? null : new FailedMessages(
+                    FailedRanges.in(checkpointLocation, configuration),
+                    new LeftOut(options.onError(), options.source().login(), options.source().connectTimeout()));
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
@@ -85,7 +104,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         long start = ((MqttOffset) startOffset).position();
         return translated(() -> {
             open(start, start);
-            source.commit(start);
+            acknowledge(start);
             pacing.ends(System.nanoTime());
             long end = gather(start, rows(limit));
             if (end > start) {
@@ -143,8 +162,17 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
             open(start, end);
             source.awaitWhole();
             int recorded = source.recordedPartitions(start);
-            return split(source.messages(start, end), recorded > 0 ? recorded : partitions(end - start));
+            int partitions = recorded > 0 ? recorded : partitions(end - start);
+            List<Message> messages = source.messages(start, end);
+            return failed == null ? split(messages, partitions) : splitGroups(failed.group(messages), partitions);
         });
+    }
+
+    /** Splits the first group, and makes a partition of each other one. */
+    private static InputPartition[] splitGroups(List<List<Message>> groups, int partitions) {
+        List<InputPartition> parts = new ArrayList<>(List.of(split(groups.get(0), partitions)));
+        groups.subList(1, groups.size()).forEach(group -> parts.add(Rows.pack(group)));
+        return parts.toArray(new InputPartition[0]);
     }
 
     private static InputPartition[] split(List<Message> messages, int partitions) {
@@ -166,15 +194,27 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
 
     @Override
     public PartitionReaderFactory createReaderFactory() {
-        return new Rows.Factory(options.binaryValue(), number);
+        return new Rows.Factory(options.binaryValue(), number, failed == null ? null : failed.files());
     }
 
     @Override
     public void commit(Offset end) {
         translated(() -> {
-            source.commit(((MqttOffset) end).position());
+            acknowledge(((MqttOffset) end).position());
             return null;
         });
+    }
+
+    /** Acknowledges what is committed once no power cut can undo the commit. */
+    private void acknowledge(long committed) throws IOException {
+        if (committed > acknowledged) {
+            checkpoint.run();
+            acknowledged = committed;
+            if (failed != null) {
+                failed.committed(committed);
+            }
+        }
+        source.commit(committed);
     }
 
     @Override
@@ -191,13 +231,40 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         values.put("badStamps", Long.toString(metrics.badStamps()));
         values.put("reconnections", Long.toString(metrics.reconnections()));
         values.put("lostSessions", Long.toString(metrics.lostSessions()));
+        values.put("lostMessages", Long.toString(metrics.lost()));
+        SourceMetrics.REASONS.forEach(reason -> values.put(reason, Long.toString(metrics.lost(reason))));
+        if (failed != null) {
+            values.put("skipped", Long.toString(failed.leftOut().skipped()));
+            values.put("parked", Long.toString(failed.leftOut().parked()));
+        }
         values.put("connected", Boolean.toString(metrics.connected()));
         return values;
     }
 
     @Override
     public void stop() {
-        source.close();
+        boolean interrupted = Thread.interrupted(); // by Spark, to end the query; files could not be read then
+        try {
+            acknowledgeCommitted();
+        } catch (IOException | RuntimeException e) {
+            LOG.warn("the last batch is acknowledged only when the query continues from its checkpoint", e);
+        } finally {
+            if (failed != null) {
+                failed.leftOut().close();
+            }
+            source.close();
+            if (interrupted) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+
+    /** Acknowledges the last batch, so that a query without this checkpoint does not get it again. */
+    private void acknowledgeCommitted() throws IOException {
+        OptionalLong end = opened ? commits.end() : OptionalLong.empty();
+        if (end.isPresent()) {
+            acknowledge(end.getAsLong());
+        }
     }
 
     private interface Work<T> {

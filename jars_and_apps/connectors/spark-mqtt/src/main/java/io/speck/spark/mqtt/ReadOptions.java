@@ -2,6 +2,7 @@ package io.speck.spark.mqtt;
 
 import io.speck.mqtt.Login;
 import io.speck.mqtt.SourceSettings;
+import io.speck.mqtt.failure.OnError;
 import java.time.Duration;
 import java.util.HashSet;
 import java.util.Set;
@@ -15,8 +16,10 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * @param partitions largest number of input partitions of a batch; 0 for the session's default parallelism
  * @param pacing time to gather rows before a batch closes
  * @param binaryValue true if the column {@code value} is BINARY in place of STRING
+ * @param onError treatment of messages on which the query fails
  */
-record ReadOptions(SourceSettings source, long maxRows, int partitions, Pacing.Settings pacing, boolean binaryValue) {
+record ReadOptions(SourceSettings source, long maxRows, int partitions, Pacing.Settings pacing, boolean binaryValue,
+        OnError onError) {
     static final Set<String> NAMES = names();
     private static final long MEBIBYTE = 1L << 20;
 
@@ -24,7 +27,7 @@ record ReadOptions(SourceSettings source, long maxRows, int partitions, Pacing.S
         Set<String> names = new HashSet<>(OptionReader.LOGIN);
         names.addAll(Set.of("topic", "clientId", "receiveMaximum", "bufferMegabytes", "maxRowsPerBatch", "partitions",
                 "fenceTopic", "attempt", "failOnDataLoss", "connectTimeout", "maxDelay", "lingerRatio", "idleWait",
-                "quietTime", "valueType"));
+                "quietTime", "valueType", "onError", "parkTopic", "job"));
         return Set.copyOf(names);
     }
 
@@ -41,7 +44,8 @@ record ReadOptions(SourceSettings source, long maxRows, int partitions, Pacing.S
                         reader.duration("maxDelay", Duration.ofSeconds(3)),
                         reader.ratio("lingerRatio", 0.5, 100),
                         reader.duration("quietTime", Duration.ofSeconds(1))),
-                binary(reader));
+                binary(reader),
+                onError(reader));
         reader.done();
         return parsed;
     }
@@ -65,6 +69,16 @@ record ReadOptions(SourceSettings source, long maxRows, int partitions, Pacing.S
                 fence, attempt,
                 reader.flag("failOnDataLoss", true),
                 reader.duration("connectTimeout", Duration.ofSeconds(30)));
+    }
+
+    private static OnError onError(OptionReader reader) {
+        String treatment = reader.choice("onError", "fail", "fail", "skip", "park");
+        String topic = reader.text("parkTopic", null);
+        if (treatment.equals("park") != (topic != null)) {
+            reader.fault("option 'parkTopic' belongs to onError 'park', which needs it");
+            return OnError.FAIL;
+        }
+        return OnError.of(treatment, topic, reader.text("job", ""));
     }
 
     private static boolean binary(OptionReader reader) {

@@ -3,12 +3,15 @@ package io.speck.spark.mqtt;
 import io.speck.mqtt.reader.Message;
 import io.speck.mqtt.stamp.CurrentInput;
 import io.speck.mqtt.stamp.Stamp;
+import java.io.IOException;
 import java.io.Serializable;
+import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.read.InputPartition;
@@ -17,6 +20,7 @@ import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
+import org.apache.spark.util.TaskFailureListener;
 
 /** The rows of the source: {@code topic STRING, value STRING or BINARY, timestamp TIMESTAMP}. */
 final class Rows {
@@ -33,7 +37,7 @@ final class Rows {
 
     /**
      * Packs messages into one array, which is sent to the executors at the cost of copying bytes: topics and streams of
-     * stamps once, then for each message (number of its stream, epoch and index of its stamp, topic number, time in
+     * stamps once, then for each message (number of its stream, epoch and index of its stamp, offset, topic number, time in
      * milliseconds, length, payload).
      */
     static InputPartition pack(List<Message> messages) {
@@ -43,18 +47,20 @@ final class Rows {
         for (Message message : messages) {
             topics.putIfAbsent(message.topic(), topics.size());
             streams.putIfAbsent(Stream.of(message), streams.size());
-            bytes += 36 + message.payload().length;
+            bytes += 44 + message.payload().length;
         }
         ByteBuffer packed = ByteBuffer.allocate(bytes);
         for (Message message : messages) {
             Stamp stamp = message.stamp();
             packed.putInt(streams.get(Stream.of(message)));
             packed.putLong(stamp == null ? 0 : stamp.epoch()).putLong(stamp == null ? message.offset() : stamp.index());
+            packed.putLong(message.offset());
             packed.putInt(topics.get(message.topic())).putLong(message.receivedMillis());
             packed.putInt(message.payload().length).put(message.payload());
         }
         return new Packed(topics.keySet().toArray(new String[0]), streams.keySet().toArray(new Stream[0]),
-                messages.size(), packed.array());
+                messages.size(), packed.array(), messages.isEmpty() ? -1 : messages.get(0).offset(),
+                messages.isEmpty() ? -1 : messages.get(messages.size() - 1).offset());
     }
 
     /** What stamps of one stream have in common; all null for messages without a stamp, named after their offsets. */
@@ -71,12 +77,29 @@ final class Rows {
         }
     }
 
-    private record Packed(String[] topics, Stream[] streams, int count, byte[] bytes) implements InputPartition {}
+    /** @param first offset of the first message; that of the others only grows, up to {@code last} */
+    private record Packed(String[] topics, Stream[] streams, int count, byte[] bytes, long first, long last)
+            implements InputPartition {}
 
-    record Factory(boolean binaryValue, int source) implements PartitionReaderFactory {
+    /** @param failures where failed tasks note their messages; null for nowhere */
+    record Factory(boolean binaryValue, int source, FailedRanges failures) implements PartitionReaderFactory {
         @Override
         public PartitionReader<InternalRow> createReader(InputPartition partition) {
-            return new Reader((Packed) partition, binaryValue, source);
+            Packed packed = (Packed) partition;
+            Reader reader = new Reader(packed, binaryValue, source);
+            TaskContext task = TaskContext.get();
+            if (failures != null && task != null && packed.count() > 0) {
+                task.addTaskFailureListener((TaskFailureListener) (context, error) -> note(packed, reader, error));
+            }
+            return reader;
+        }
+
+        private void note(Packed partition, Reader reader, Throwable error) {
+            try {
+                failures.add(partition.first(), partition.last(), reader.current, error);
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
         }
     }
 
@@ -90,6 +113,8 @@ final class Rows {
         private final boolean binaryValue;
         private final GenericInternalRow row = new GenericInternalRow(3);
         private int remaining;
+        /** Offset of the present message; -1 before the first and after the last. */
+        private volatile long current = -1;
 
         Reader(Packed partition, boolean binaryValue, int source) {
             this.streams = partition.streams();
@@ -104,6 +129,7 @@ final class Rows {
         public boolean next() {
             if (remaining == 0) {
                 input.end();
+                current = -1;
                 return false;
             }
             remaining--;
@@ -111,6 +137,7 @@ final class Rows {
             long epoch = packed.getLong();
             long index = packed.getLong();
             input.begin(stream.at(epoch, index), source, index);
+            current = packed.getLong();
             row.update(0, topics[packed.getInt()]);
             row.update(2, packed.getLong() * MICROS_A_MILLI);
             row.update(1, value(packed.getInt()));

@@ -14,16 +14,21 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.IntStream;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.api.java.UDF1;
 import org.apache.spark.sql.streaming.DataStreamReader;
 import org.apache.spark.sql.streaming.DataStreamWriter;
 import org.apache.spark.sql.streaming.StreamingQuery;
 import org.apache.spark.sql.streaming.StreamingQueryException;
 import org.apache.spark.sql.streaming.StreamingQueryProgress;
 import org.apache.spark.sql.streaming.Trigger;
+import org.apache.spark.sql.types.DataTypes;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
@@ -132,6 +137,32 @@ class MqttQueryTest {
     }
 
     @Test
+    void theLastBatchIsAcknowledgedAtTheStop() throws Exception {
+        try (Topic out = new Topic(broker.url(), "out")) {
+            for (int round = 0; round < 2; round++) {
+                StreamingQuery query = stateless(round);
+                awaitConnected(query);
+                List<String> expected = numbers(0, 10 * round + 10);
+                Topic.publish(broker.url(), "in/a", numbers(10 * round, 10 * round + 10));
+                Await.until("batch " + round, () -> out.all().size() >= expected.size());
+                Await.until("its commit", () -> Arrays.stream(query.recentProgress())
+                        .anyMatch(each -> each.numInputRows() == 10));
+                query.stop();
+                assertEquals(expected, out.all());
+            }
+        }
+    }
+
+    /** Each starts without the checkpoint of the one before, and takes its next batch long after the last. */
+    private StreamingQuery stateless(int round) throws Exception {
+        return reader().option("partitions", 1).load().selectExpr("value")
+                .writeStream().format("mqtt").option("brokerUrl", broker.url()).option("topic", "out")
+                .option("checkpointLocation", folder.resolve("stateless-" + round).toString())
+                .option("job", "stateless").option("order", "input")
+                .trigger(Trigger.ProcessingTime("6 seconds")).start();
+    }
+
+    @Test
     void updateAndCompleteModesWrite() throws Exception {
         for (String mode : List.of("update", "complete")) {
             try (Topic out = new Topic(broker.url(), "out-" + mode)) {
@@ -218,6 +249,49 @@ class MqttQueryTest {
             causes.add(each);
         }
         return causes;
+    }
+
+    /** What a rewire does to a query that is stopped in the midst of a batch. */
+    @Test
+    void aBatchBrokenOffIsCompletedFromTheSessionThatWasLeft() throws Exception {
+        BROKEN_OFF.set(true);
+        spark.udf().register("broken", (UDF1<String, String>) MqttQueryTest::blocked, DataTypes.StringType);
+        try (Topic out = new Topic(broker.url(), "out")) {
+            StreamingQuery query = rewired("speck-a", "in/a", 1);
+            awaitConnected(query);
+            Topic.publish(broker.url(), "in/a", numbers(0, 500));
+            Await.until("in the midst of a batch", () -> IN_BATCH.get() > 0);
+            query.stop();
+            BROKEN_OFF.set(false);
+            Topic.session(broker.url(), "speck-b", "in/b");
+            Topic.publish(broker.url(), "in/b", numbers(500, 600));
+            StreamingQuery again = rewired("speck-b", "in/b", 2);
+            Await.until("what the other session holds", () -> out.all().containsAll(numbers(500, 600)));
+            int broken = out.all().size() - 100;
+            assertTrue(broken > 0);
+            assertEquals(numbers(0, broken), out.all().subList(0, broken));
+            Await.until("nothing lost", () -> progress(again, "lostMessages").contains("0"));
+            again.stop();
+            assertEquals(numbers(broken, 500), Topic.drain(broker.url(), "speck-a", "in/a"));
+        }
+    }
+
+    private static final AtomicBoolean BROKEN_OFF = new AtomicBoolean();
+    private static final AtomicInteger IN_BATCH = new AtomicInteger();
+
+    private static String blocked(String value) throws InterruptedException {
+        while (BROKEN_OFF.get()) {
+            IN_BATCH.incrementAndGet();
+            TimeUnit.MILLISECONDS.sleep(50);
+        }
+        return value;
+    }
+
+    private StreamingQuery rewired(String session, String topic, int attempt) throws Exception {
+        return writer(reader().option("clientId", session).option("topic", topic).option("partitions", 1)
+                .option("fenceTopic", "speck/fence/" + session).option("attempt", attempt)
+                .option("failOnDataLoss", false).load().selectExpr("broken(value) AS value"))
+                .option("job", "map").option("order", "input").start();
     }
 
     @Test

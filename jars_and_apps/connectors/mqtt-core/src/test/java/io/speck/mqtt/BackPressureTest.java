@@ -1,0 +1,181 @@
+package io.speck.mqtt;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.speck.mqtt.reader.MqttSource;
+import io.speck.mqtt.stamp.Stamp;
+import io.speck.mqtt.writer.MqttSink;
+import io.speck.mqtt.writer.SinkMetrics;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Writes more than a session can hold, to the Mosquitto that SpecK ships the configuration of. */
+@Timeout(value = 90, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class BackPressureTest {
+    private static final String LIMIT = "speck.sink.brokerMegabytes";
+    private static final String DROPPED = "$SYS/broker/publish/messages/dropped";
+    private static final Duration PATIENCE = Duration.ofSeconds(5);
+
+    @TempDir
+    Path folder;
+    private Mosquitto broker;
+    private final ExecutorService writers = Executors.newCachedThreadPool();
+    private final List<MqttSource> opened = new ArrayList<>();
+
+    @AfterEach
+    void stop() {
+        writers.shutdownNow();
+        opened.forEach(MqttSource::close);
+        System.clearProperty(LIMIT);
+        broker.close();
+    }
+
+    /** A broker that keeps 3 MB for each session, whose writers wait when it stores 1 MB. */
+    private void startSmall(String... more) throws IOException {
+        List<String> settings = new ArrayList<>(List.of(more));
+        settings.add("max_queued_bytes 3000000");
+        broker = Mosquitto.shipped(folder, settings.toArray(String[]::new));
+        System.setProperty(LIMIT, "1");
+    }
+
+    /** Opens a reader as a coordinator would: with a note of its session, and a fence. */
+    private MqttSource reader(String session, String topic, long start) throws Exception {
+        Topic.retain(broker.url(), "speck/session/" + session, "{\"topics\": [\"" + topic + "\"]}");
+        MqttSource source = new MqttSource(new SourceSettings(Login.anonymous(broker.url()), session, topic, 65535,
+                32 << 20, "speck/fence/" + session, 1, false, Duration.ofSeconds(20)), new MemoryJournal());
+        opened.add(source);
+        source.open(start, start);
+        return source;
+    }
+
+    /** Writes messages of a size in another thread; the counter has the number written so far. */
+    private Future<?> write(String topic, String job, int count, int bytes, AtomicInteger written) {
+        return write(Login.anonymous(broker.url()), topic, job, count, bytes, written);
+    }
+
+    private Future<?> write(Login login, String topic, String job, int count, int bytes, AtomicInteger written) {
+        return writers.submit(() -> {
+            try (MqttSink sink = new MqttSink(new SinkSettings(login, PATIENCE))) {
+                for (int i = 0; i < count; i++, written.incrementAndGet()) {
+                    byte[] payload = String.format("%-" + bytes + "d", i).getBytes(StandardCharsets.UTF_8);
+                    sink.send(topic, payload, null, job.getBytes(StandardCharsets.UTF_8),
+                            (Stamp.prefix("run", 0, 0) + i).getBytes(StandardCharsets.UTF_8));
+                }
+                sink.flush();
+            }
+            return null;
+        });
+    }
+
+    /** Reads messages in batches, checks their order, and commits them. */
+    private static void readAll(MqttSource source, int count) throws Exception {
+        long start = 0;
+        while (start < count) {
+            long end = source.await(start + 1, TimeUnit.SECONDS.toNanos(1));
+            source.close(start, end, 1);
+            for (var message : source.messages(start, end)) {
+                assertEquals(start++, Long.parseLong(new String(message.payload(), StandardCharsets.UTF_8).trim()));
+            }
+            source.commit(start);
+        }
+    }
+
+    private int dropped() throws Exception {
+        try (Topic counter = new Topic(broker.url(), DROPPED)) {
+            return Integer.parseInt(counter.take(1).get(0));
+        }
+    }
+
+    private static void awaitThrottled(String job) {
+        Await.until("the writer waits", () -> SinkMetrics.of(job).throttledMillis() > 0);
+    }
+
+    @Test
+    void aWriterWaitsForAReaderThatIsAwayAndNothingIsDropped() throws Exception {
+        startSmall();
+        reader("speck-b", "b/in", 0).close();
+        AtomicInteger written = new AtomicInteger();
+        Future<?> writing = write("b/in", "away", 6000, 1000, written);
+        awaitThrottled("away");
+        TimeUnit.MILLISECONDS.sleep(2 * PATIENCE.toMillis()); // longer than its flush time-out
+        assertTrue(!writing.isDone() && written.get() < 2000, written + " messages were written");
+        assertEquals(0, dropped());
+        readAll(reader("speck-b", "b/in", 0), 6000);
+        writing.get();
+        assertEquals(0, dropped());
+    }
+
+    @Test
+    void writersToOtherSessionsGoOn() throws Exception {
+        startSmall();
+        reader("speck-b", "b/in", 0).close();
+        Future<?> waiting = write("b/in", "held", 6000, 1000, new AtomicInteger());
+        awaitThrottled("held");
+        MqttSource live = reader("speck-c", "c/in", 0);
+        Future<?> going = write("c/in", "free", 4000, 1000, new AtomicInteger());
+        readAll(live, 4000);
+        going.get();
+        assertTrue(!waiting.isDone());
+        assertEquals(0, dropped());
+    }
+
+    @Test
+    void aWriterThatBeginsWhenTheBrokerIsFullWaitsToo() throws Exception {
+        startSmall();
+        reader("speck-b", "b/in", 0).close();
+        Future<?> first = write("b/in", "first", 6000, 1000, new AtomicInteger());
+        awaitThrottled("first");
+        AtomicInteger written = new AtomicInteger();
+        Login other = new Login(BrokerAddress.parse(broker.url()), "other", null, TlsFiles.NONE); // as another process
+        Future<?> second = write(other, "b/in", "late", 1900, 1000, written);
+        Await.until("it waits too", () -> second.isDone() || SinkMetrics.of("late").throttledMillis() > 0);
+        assertTrue(!second.isDone(), written + " messages were written");
+        assertTrue(!first.isDone());
+        assertEquals(0, dropped());
+    }
+
+    @Test
+    void aBrokerThatDoesNotPublishItsSizeIsJudgedByWhatWasSent() throws Exception {
+        startSmall("sys_interval 0");
+        reader("speck-b", "b/in", 0).close();
+        Future<?> writing = write("b/in", "silent", 6000, 1000, new AtomicInteger());
+        awaitThrottled("silent");
+        readAll(reader("speck-b", "b/in", 0), 6000);
+        writing.get();
+    }
+
+    @Test
+    void aSessionThatIsDeletedHoldsNobody() throws Exception {
+        startSmall();
+        reader("speck-b", "b/in", 0).close();
+        Future<?> writing = write("b/in", "deleted", 6000, 1000, new AtomicInteger());
+        awaitThrottled("deleted");
+        Topic.retain(broker.url(), "speck/session/speck-b", "");
+        writing.get();
+    }
+
+    @Test
+    void theLimitsAsShippedFitTogether() throws Exception {
+        broker = Mosquitto.shipped(folder);
+        reader("speck-b", "b/in", 0).close();
+        Future<?> writing = write("b/in", "shipped", 12_000, 16_000, new AtomicInteger());
+        awaitThrottled("shipped");
+        readAll(reader("speck-b", "b/in", 0), 12_000);
+        writing.get();
+        assertEquals(0, dropped());
+    }
+}

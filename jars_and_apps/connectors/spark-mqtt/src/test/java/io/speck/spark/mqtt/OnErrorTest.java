@@ -1,0 +1,130 @@
+package io.speck.spark.mqtt;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.speck.mqtt.Mosquitto;
+import io.speck.mqtt.Topic;
+import java.io.File;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeSet;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.api.java.UDF1;
+import org.apache.spark.sql.streaming.StreamingQuery;
+import org.apache.spark.sql.streaming.StreamingQueryException;
+import org.apache.spark.sql.types.DataTypes;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Queries of a local Spark whose code fails on some messages, and which are started again as a coordinator would. */
+@Timeout(180)
+class OnErrorTest {
+    private static final int MOST_STARTS = 8;
+    private static SparkSession spark;
+
+    @TempDir
+    Path folder;
+    private Mosquitto broker;
+
+    @BeforeAll
+    static void startSpark() {
+        spark = Sessions.local();
+        spark.udf().register("inBatches", (UDF1<String, String>) OnErrorTest::failing, DataTypes.StringType);
+    }
+
+    /** Fails as a Python function does: in a batch, so that the row at which it fails is not known. */
+    private static String failing(String text) {
+        if (text.startsWith("bad")) {
+            throw new IllegalStateException("Python worker: no such street: " + text);
+        }
+        return text;
+    }
+
+    @AfterAll
+    static void stopSpark() {
+        spark.stop();
+    }
+
+    @BeforeEach
+    void start() throws Exception {
+        broker = Mosquitto.start(folder);
+        Topic.session(broker.url(), "query", "in");
+    }
+
+    @AfterEach
+    void stop() {
+        broker.close();
+    }
+
+    private StreamingQuery query(String expression, Map<String, String> options) throws Exception {
+        Dataset<Row> rows = spark.readStream().format("mqtt").option("brokerUrl", broker.url()).option("topic", "in")
+                .option("clientId", "query").option("idleWait", "200ms").option("partitions", 2).option("job", "job")
+                .options(options).load().selectExpr(expression + " AS value");
+        return rows.writeStream().format("mqtt").option("brokerUrl", broker.url()).option("topic", "out")
+                .option("job", "job").option("order", "input")
+                .option("checkpointLocation", folder.resolve("checkpoint").toString()).start();
+    }
+
+    /** Starts the query until it has worked off all; returns the number of starts. */
+    private int startUntilDone(String expression, Map<String, String> options) throws Exception {
+        for (int starts = 1; starts <= MOST_STARTS; starts++) {
+            StreamingQuery query = query(expression, options);
+            try {
+                query.processAllAvailable();
+                Topic.publish(broker.url(), "in", List.of("7"));
+                query.processAllAvailable();
+                query.stop();
+                return starts;
+            } catch (StreamingQueryException e) {
+                query.stop();
+            }
+        }
+        throw new AssertionError("the query fails at each start");
+    }
+
+    private void failedFilesAreGone() {
+        File[] left = folder.resolve("checkpoint/sources/0/mqtt-failures").toFile().listFiles();
+        assertTrue(left == null || left.length <= 2, () -> left.length + " files");
+    }
+
+    @Test
+    void aMessageOnWhichAnExpressionFailsIsParkedAtTheNextStart() throws Exception {
+        try (Topic out = new Topic(broker.url(), "out"); Topic parked = new Topic(broker.url(), "parked")) {
+            Topic.publish(broker.url(), "in", List.of("1", "bad-1", "2", "3", "bad-2", "4"));
+            int starts = startUntilDone("CAST(2 * CAST(value AS INT) AS STRING)",
+                    Map.of("onError", "park", "parkTopic", "parked"));
+            assertTrue(starts <= 3, starts + " starts");
+            assertEquals(List.of("bad-1", "bad-2"), List.copyOf(new TreeSet<>(parked.all())));
+            assertEquals(new TreeSet<>(List.of("2", "4", "6", "8", "14")), new TreeSet<>(out.take(5)));
+            assertEquals(5, out.all().size());
+            failedFilesAreGone();
+        }
+    }
+
+    @Test
+    void aMessageOnWhichABatchOfRowsFailsIsFoundInPartitionsOfOne() throws Exception {
+        List<String> sent = new ArrayList<>();
+        for (int i = 0; i < 40; i++) {
+            sent.add(i == 17 || i == 33 ? "bad-" + i : "good-" + i);
+        }
+        try (Topic out = new Topic(broker.url(), "out")) {
+            Topic.publish(broker.url(), "in", sent);
+            int starts = startUntilDone("inBatches(value)", Map.of("onError", "skip"));
+            assertTrue(starts <= 5, starts + " starts");
+            sent.removeIf(each -> each.startsWith("bad"));
+            sent.add("7");
+            assertEquals(new TreeSet<>(sent), new TreeSet<>(out.take(39)));
+            assertEquals(39, out.all().size());
+        }
+    }
+}

@@ -1,0 +1,246 @@
+"""Messages lost, given up, set aside or dropped as repetitions: counted for each job, by reason.
+
+Readers and writers count them and their engines report the counts with the other metrics; the apply reports
+messages that are deleted with a session.  A :class:`LossLedger` adds up the differences between two reports,
+so that a counter which begins anew with a restarted reader loses nothing, and writes an event at the first
+difference of a job and reason, and then once in :data:`EVENT_PERIOD` at most.
+
+Nothing of it is stored but the events: a new coordinator counts the present readers from their start again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from speck.core.job import Scalar
+from speck.core.lifecycle import EventKind
+from speck.store import Event
+
+EVENT_PERIOD = 60.0  # s between two events of one job and reason
+RECENT = 86_400.0  # s, for which a loss marks its job
+MOST_JOBS = 2000  # of which the counts are kept
+
+
+class LossKind(StrEnum):
+    """The meaning of a count, the gravest first."""
+
+    LOST = "lost"  # a message that nobody processes any more
+    SUSPECT = "suspect"  # a message that may be lost, or may be processed twice
+    ASIDE = "set aside"  # parked in another topic
+    NOTED = "noted"  # delivered, and odd
+    REPEATED = "repeated"  # dropped, since it had arrived before: no harm
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A reason for which messages are counted; ``text`` follows their number in an event."""
+
+    name: str
+    kind: LossKind
+    text: str
+
+    @property
+    def alarms(self) -> bool:
+        """True if somebody should look at the job."""
+        return self.kind not in (LossKind.NOTED, LossKind.REPEATED)
+
+
+_REASONS = (
+    Reason("session lost", LossKind.LOST, "lost with a session that the broker has no more"),
+    Reason("redelivery", LossKind.LOST, "given up: the broker did not deliver them again"),
+    Reason("batch", LossKind.LOST, "given up with a batch that was not committed"),
+    Reason("reader", LossKind.LOST, "lost by the reader"),
+    Reason("session deleted", LossKind.LOST, "given up with a deleted session"),
+    Reason("skipped", LossKind.LOST, "skipped, since the job's code failed on them (on_error: skip)"),
+    Reason("session", LossKind.SUSPECT, "lost sessions: writers were asked to send their messages again"),
+    Reason("collision", LossKind.SUSPECT, "delivered although their stamp was seen with another content"),
+    Reason("unsafe", LossKind.SUSPECT, "no longer kept by the sink before they were safe at the broker"),
+    Reason("stamp", LossKind.NOTED, "delivered with a stamp that is not believed"),
+    Reason("parked", LossKind.ASIDE, "parked, since the job's code failed on them (on_error: park)"),
+    Reason("repetition", LossKind.REPEATED, "dropped as repetitions"),
+    Reason("changed", LossKind.REPEATED, "dropped as repetitions with another content"),
+)
+REASONS: Mapping[str, Reason] = {each.name: each for each in _REASONS}
+
+# The reason of each counter of the connectors.  The first three are parts of ``lostMessages``.
+_PARTS = {"lostSession": "session lost", "redeliveryGivenUp": "redelivery", "batchGivenUp": "batch"}
+_COUNTERS: Mapping[str, str] = {
+    **_PARTS,
+    "lostMessages": "reader",
+    "lostSessions": "session",
+    "collisions": "collision",
+    "retainedDropped": "unsafe",
+    "badStamps": "stamp",
+    "skipped": "skipped",
+    "parked": "parked",
+    "duplicatesDropped": "repetition",
+    "changedRepetitions": "changed",
+}
+COUNTERS = tuple(_COUNTERS)
+
+_EVENTS = {
+    LossKind.LOST: EventKind.LOST,
+    LossKind.SUSPECT: EventKind.SUSPECT,
+    LossKind.ASIDE: EventKind.ASIDE,
+    LossKind.NOTED: EventKind.NOTED,
+    LossKind.REPEATED: EventKind.REPEATED,
+}
+
+
+def counts_of(details: Mapping[str, Scalar]) -> dict[str, int]:
+    """The counts in a job's metrics by reason; a counter that is absent has no reason here."""
+    found = {
+        reason: int(value)
+        for name, reason in _COUNTERS.items()
+        if isinstance(value := details.get(name), int | float) and value >= 0
+    }
+    if "reader" in found:
+        found["reader"] = max(0, found["reader"] - sum(found.get(part, 0) for part in _PARTS.values()))
+    return found
+
+
+@dataclass(slots=True)
+class _Count:
+    """The messages of one job and reason: since when and until when (Unix time, s), and not yet reported."""
+
+    total: int = 0
+    first: float = 0.0
+    last: float = 0.0
+    unreported: int = 0
+    reported_at: float = float("-inf")
+
+
+@dataclass(slots=True)
+class _JobLosses:
+    composition: str = ""
+    copy: str = ""  # the engine's id of the copy that the last counts are of
+    last: dict[str, int] = field(default_factory=dict)
+    counts: dict[str, _Count] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LossCount:
+    """The messages of one job and reason since this coordinator began."""
+
+    composition: str
+    job: str
+    reason: Reason
+    total: int
+    first: float
+    last: float
+
+
+@dataclass
+class LossLedger:
+    """Adds up the losses of all jobs; safe to use from several threads.
+
+    ``clock`` gives Unix time, s; ``write`` puts events into the audit log.
+    """
+
+    clock: Callable[[], float]
+    write: Callable[[list[Event]], None]
+    _jobs: OrderedDict[str, _JobLosses] = field(default_factory=OrderedDict, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _reporting: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def take(self, composition: str, job: str, copy: str, details: Mapping[str, Scalar]) -> None:
+        """Add what a copy of a job has counted since its last report; ``copy`` is its engine's id of it."""
+        counts = counts_of(details)
+        with self._lock:
+            known = self._known(composition, job)
+            before = known.last if known.copy == copy else {}
+            known.copy, known.last = copy, before | counts
+            for reason, count in counts.items():
+                self._add(known, reason, _growth(before.get(reason, 0), count))
+        self.report()
+
+    def note_event(self, event: Event) -> None:
+        """Count the messages that the apply or the reaper gave up; the event itself is in the log already."""
+        if event.kind != EventKind.DROPPED or not event.job:
+            return
+        with self._lock:
+            known = self._known(event.composition, event.job)
+            self._add(known, "session deleted", max(1, event.messages), reported=True)
+
+    def _known(self, composition: str, job: str) -> _JobLosses:
+        known = self._jobs.setdefault(job, _JobLosses())
+        known.composition = composition
+        self._jobs.move_to_end(job)
+        if len(self._jobs) > MOST_JOBS:
+            self._jobs.popitem(last=False)
+        return known
+
+    def _add(self, known: _JobLosses, reason: str, number: int, *, reported: bool = False) -> None:
+        if number <= 0:
+            return
+        count, now = known.counts.setdefault(reason, _Count()), self.clock()
+        count.first, count.last = count.first or now, now
+        count.total += number
+        count.unreported += 0 if reported else number
+
+    def report(self) -> None:
+        """Write the events that are due; those that the store does not take are due again."""
+        with self._reporting:
+            with self._lock:
+                due = list(self._due())
+            if not due:
+                return
+            self.write([event for _, _, event in due])
+            with self._lock:
+                for count, number, event in due:
+                    count.unreported, count.reported_at = count.unreported - number, event.at
+
+    def _due(self) -> Iterator[tuple[_Count, int, Event]]:
+        now = self.clock()
+        for job, known in self._jobs.items():
+            for name, count in known.counts.items():
+                if count.unreported and now - count.reported_at >= EVENT_PERIOD:
+                    event = _event(now, job, known.composition, REASONS[name], count)
+                    yield count, count.unreported, event
+
+    # --- queries
+
+    def counts(self) -> list[LossCount]:
+        """All counts, by job and reason."""
+        with self._lock:
+            return [
+                LossCount(known.composition, job, REASONS[name], count.total, count.first, count.last)
+                for job, known in sorted(self._jobs.items())
+                for name, count in sorted(known.counts.items())
+            ]
+
+    def of_job(self, job: str) -> list[dict[str, Any]]:
+        """The counts of one job as plain data, the gravest first; ``alarm`` marks those to look at now."""
+        with self._lock:
+            known = self._jobs.get(job)
+            counts = [(REASONS[name], each) for name, each in known.counts.items()] if known else []
+            recent = self.clock() - RECENT
+        return [
+            {
+                "kind": reason.kind.value,
+                "reason": reason.name,
+                "text": reason.text,
+                "count": count.total,
+                "first": count.first,
+                "last": count.last,
+                "alarm": reason.alarms and count.last >= recent,
+            }
+            for reason, count in sorted(counts, key=lambda each: list(LossKind).index(each[0].kind))
+        ]
+
+
+def _growth(before: int, after: int) -> int:
+    """The growth of a counter; one that has decreased began anew."""
+    return after - before if after >= before else after
+
+
+def _event(now: float, job: str, composition: str, reason: Reason, count: _Count) -> Event:
+    so_far = f" ({count.total} so far)" if count.total > count.unreported else ""
+    unit = "" if reason.name == "session" else f"message{'s' * (count.unreported != 1)} "
+    message = f"job {job!r}: {count.unreported} {unit}{reason.text}{so_far}"
+    return Event(now, _EVENTS[reason.kind], message, composition, job, by_loop=True)

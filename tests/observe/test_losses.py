@@ -1,0 +1,163 @@
+"""Losses are counted by job and reason, over restarts of the counters, and reported at a bounded rate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from speck.coordinator import build
+from speck.core.job import Scalar
+from speck.core.lifecycle import EventKind
+from speck.core.runtime import JobMetrics
+from speck.core.settings import Settings
+from speck.errors import StoreError
+from speck.observe.losses import EVENT_PERIOD, MOST_JOBS, RECENT, LossLedger, counts_of
+from speck.server.api.exposition import exposition
+from speck.store import Event, Store
+from tests.support.binder_contract import eventually
+from tests.support.doubles import World, double_kinds
+from tests.support.jobs_by_hand import composition, make_job, write_code
+
+
+@dataclass
+class Bench:
+    """A ledger with a clock of the test's own."""
+
+    now: float = 1000.0
+    events: list[Event] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.ledger = LossLedger(lambda: self.now, self.events.extend)
+
+    def take(self, details: Mapping[str, Scalar], copy: str = "copy-1", seconds: float = 0.0) -> None:
+        self.now += seconds
+        self.ledger.take("traffic", "a", copy, details)
+
+    def totals(self) -> dict[str, int]:
+        return {each.reason.name: each.total for each in self.ledger.counts()}
+
+    def texts(self) -> list[str]:
+        return [each.message for each in self.events]
+
+
+@pytest.fixture(name="bench")
+def bench_fixture() -> Bench:
+    return Bench()
+
+
+@pytest.mark.parametrize(
+    ("details", "found"),
+    [
+        ({}, {}),
+        ({"queued": 3, "batch_at": "now"}, {}),
+        ({"duplicatesDropped": 2}, {"repetition": 2}),
+        (
+            {"lostMessages": 9, "lostSession": 4, "batchGivenUp": 5},
+            {"session lost": 4, "batch": 5, "reader": 0},
+        ),
+        ({"lostMessages": 9, "redeliveryGivenUp": 4}, {"redelivery": 4, "reader": 5}),
+        ({"collisions": "many", "skipped": -1}, {}),
+    ],
+)
+def test_counters_and_their_reasons(details: Mapping[str, Scalar], found: Mapping[str, int]) -> None:
+    assert counts_of(details) == found
+
+
+def test_growth_is_counted_once(bench: Bench) -> None:
+    for count in (0, 3, 3, 5):
+        bench.take({"lostMessages": count})
+    assert bench.totals() == {"reader": 5}
+
+
+def test_a_counter_that_begins_anew_loses_nothing(bench: Bench) -> None:
+    bench.take({"lostMessages": 5})
+    bench.take({"lostMessages": 2})  # its task was restarted
+    bench.take({"lostMessages": 2}, copy="copy-2")  # another attempt
+    bench.take({}, copy="copy-2")  # an engine that does not report it now
+    bench.take({"lostMessages": 3}, copy="copy-2")
+    assert bench.totals() == {"reader": 10}
+
+
+def test_one_event_for_a_job_and_reason_in_a_minute(bench: Bench) -> None:
+    bench.take({"lostMessages": 1, "duplicatesDropped": 7})
+    for count in range(2, 12):
+        bench.take({"lostMessages": count, "duplicatesDropped": 7}, seconds=5)
+    assert bench.texts() == [
+        "job 'a': 1 message lost by the reader",
+        "job 'a': 7 messages dropped as repetitions",
+    ]
+    bench.now += EVENT_PERIOD
+    bench.ledger.report()
+    bench.ledger.report()
+    assert bench.texts()[2:] == ["job 'a': 10 messages lost by the reader (11 so far)"]
+    assert [each.kind for each in bench.events] == ["lost", "repeated", "lost"]
+    assert all(each.by_loop and each.composition == "traffic" for each in bench.events)
+
+
+def test_an_event_that_the_store_refuses_is_due_again(bench: Bench) -> None:
+    def refuse(events: list[Event]) -> None:
+        raise StoreError("the disk is full")
+
+    written, bench.ledger.write = bench.ledger.write, refuse
+    with pytest.raises(StoreError):
+        bench.take({"lostMessages": 4})
+    bench.ledger.write = written
+    bench.ledger.report()
+    assert bench.texts() == ["job 'a': 4 messages lost by the reader"]
+    assert bench.totals() == {"reader": 4}
+
+
+def test_messages_given_up_by_the_apply_are_counted_and_not_reported_twice(bench: Bench) -> None:
+    given_up = Event(bench.now, EventKind.DROPPED, "given up", "traffic", "a", messages=40)
+    bench.ledger.note_event(given_up)
+    bench.ledger.note_event(Event(bench.now, EventKind.DROPPED, "cannot be counted", "traffic", "a"))
+    bench.ledger.note_event(Event(bench.now, EventKind.STOPPED, "stopped", "traffic", "a"))
+    bench.ledger.report()
+    assert (bench.totals(), bench.events) == ({"session deleted": 41}, [])
+
+
+def test_losses_mark_a_job_for_a_day_and_repetitions_never(bench: Bench) -> None:
+    bench.take({"collisions": 1, "duplicatesDropped": 2, "lostMessages": 3})
+    found = bench.ledger.of_job("a")
+    assert [(each["kind"], each["count"], each["alarm"]) for each in found] == [
+        ("lost", 3, True),
+        ("suspect", 1, True),
+        ("repeated", 2, False),
+    ]
+    bench.now += RECENT + 1
+    assert [each["alarm"] for each in bench.ledger.of_job("a")] == [False, False, False]
+    assert bench.ledger.of_job("b") == []
+
+
+def test_the_jobs_that_are_kept_are_bounded(bench: Bench) -> None:
+    for number in range(MOST_JOBS + 1):
+        bench.ledger.take("traffic", f"job-{number}", "copy", {"skipped": 1})
+    assert len(bench.ledger.counts()) == MOST_JOBS
+    assert bench.ledger.of_job("job-0") == []
+
+
+def test_a_loss_is_seen_though_nobody_reads_the_rates(tmp_path: Path) -> None:
+    """A coordinator at work asks by itself: a metric, an event and the job's own data have the loss."""
+    world = World()
+    with Store(tmp_path / "store") as store:
+        services = build(
+            store, double_kinds(world), settings=Settings(roots=(write_code(tmp_path),), period=1)
+        )
+        coordinator, queries = services.coordinator, services.queries
+        coordinator.sampler.watch_period = coordinator.sampler.period = 0.02
+        coordinator.start()
+        operation, _ = coordinator.apply(composition(make_job("a")))
+        assert operation.wait(30)
+        world.metrics["a"] = JobMetrics(7.0, details={"lostMessages": 12, "lostSession": 12})
+        text = "job 'a': 12 messages lost with a session that the broker has no more"
+        eventually(lambda: [each["message"] for each in queries.events(job="a")], lambda found: text in found)
+        (loss,) = queries.job("a")["losses"]
+        assert (loss["kind"], loss["count"], loss["alarm"]) == ("lost", 12, True)
+        series = (
+            'speck_job_losses_total{composition="traffic",job="a",kind="lost",reason="session lost"} 12.0'
+        )
+        assert series in exposition(services).decode()
+        coordinator.close()
