@@ -251,7 +251,7 @@ def test_orphans_are_listed_beside_abandoned_work(speck: Speck, rest: RestServer
     rest.coordinator.reconciler.round()
     _, line = speck("left-behind").out.splitlines()
     address = "sc://e1:15002"
-    words = ["a", "two", "orphan,", "attempt", "9", "report", address, address, "speck-a", "no"]
+    words = ["a", "two", "orphan,", "attempt", "9", "report", address, address, orphan.session, "no"]
     assert line.split() == words
     (shown,) = speck("left-behind", "--json").data
     assert shown["message"] == f"attempt {orphan.id} of it runs at {address}, which another SpecK has started"
@@ -467,3 +467,17 @@ def test_listening_beyond_loopback_needs_a_token(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert "set SPECK_TOKEN first" in done.stderr
+
+
+def test_doctor_lists_findings_with_what_to_do_and_exits_1(speck: Speck, two: str, rest: RestServer) -> None:
+    assert speck("apply", two).code == 0
+    said = speck("doctor")
+    assert (said.code, said.out.strip()) == (0, "no findings")
+    losses = rest.queries.losses
+    losses.take("two", "a", "copy", {"lostMessages": 390, "redeliveryGivenUp": 390})
+    said = speck("doctor")
+    assert said.code == 1
+    assert "390 given up: the broker did not deliver them again" in said.out
+    assert "1 finding" in said.out
+    assert speck("doctor", "--json").data[0]["finding"] == "messages lost"
+    assert "390 given up" in speck("jobs").out
