@@ -26,7 +26,9 @@ final class MqttSinkWriter<T> implements StatefulSinkWriter<T, Lineage> {
         this.metrics = metrics;
         this.job = job == null ? null : job.getBytes(StandardCharsets.UTF_8);
         this.stamps = stamps;
-        metrics.gauge("stamps", stamps::kind);
+        if (job != null) {
+            metrics.gauge("stamps", stamps::kind);
+        }
     }
 
     @Override
