@@ -39,7 +39,7 @@ demo: setup jars
 
 # Needs the virtual environment alone. Four workers on two cores: many tests wait. A test that starts an engine fails here (tests/support/tiers.py).
 quick: $(VENV)/dev
-	@$(BIN)/python -m pytest -n 4 --dist worksteal -m "not engine" $(ARGS)
+	@$(BIN)/python -m pytest -n 4 --dist worksteal -m "not engine and not slow" $(ARGS)
 
 test: system $(VENV)/dev jars
 	@$(MAKE) pyflink || echo "PyFlink is not installed: its tests are skipped" >&2
@@ -47,7 +47,7 @@ test: system $(VENV)/dev jars
 	@$(MAKE) browser || echo "Chromium is not installed: the tests of the dashboard in a browser are skipped" >&2
 	@$(MAKE) shells || echo "zsh or fish is not installed: the tests of its completion are skipped" >&2
 	@$(MAVEN) verify
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --durations=30 $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=30 $(ARGS)
 
 check: system $(VENV)/dev
 	@$(BIN)/ruff check .

@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from xml.etree import ElementTree
@@ -103,6 +104,7 @@ def not_as_pinned(there: Mapping[str, str], pins: Mapping[str, str]) -> list[str
     ]
 
 
+@cache
 def needed(name: str = "speck") -> dict[str, str]:
     """The installed packages that a package requires, extras included; other tools do not count."""
     there = {canonicalize_name(each.metadata["Name"]): each for each in distributions()}

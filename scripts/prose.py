@@ -61,6 +61,7 @@ ALLOWED = {
     "wanted": ("speck/server/api/", "field of the REST interface"),
     "left_behind": ("", "field of the REST interface and of stored operations"),
     "leave_behind": ("", "parameter of the REST interface and option of the command line"),
+    "give_up": ("", "parameter of the REST interface and option of the command line"),
     "left_state": ("", "method of a protocol that binders of other packages implement"),
     "kept_nothing": ("", "method of a protocol that binders of other packages implement"),
     "settle": ("speck/binder/registry.py", "keyword of EngineKind in binders of other packages"),

@@ -14,9 +14,10 @@ import requests
 import urllib3
 
 from speck.core.job import JOB_NAME
+from speck.core.settings import HOST, PORT
 from speck.errors import ServerError
 
-DEFAULT_URL = "http://127.0.0.1:8180"
+DEFAULT_URL = f"http://{HOST}:{PORT}"
 _CONNECT = 5.0  # s
 _CHUNK = 256 * 1024  # bytes
 _PAGE = 200  # operations; the most that the server lists in one answer
@@ -69,18 +70,26 @@ class Client:
         ca: Path | None = None,
     ) -> None:
         self.url = url.rstrip("/")
-        self.patience = _READ  # s, the read timeout in addition to the time that the server was asked to wait
+        self.read_timeout = _READ
         self._session = requests.Session()
         self._session.auth = _Login(token if callable(token) else lambda: token)
         self._session.headers["X-Requested-By"] = "speck"
         self._ca = str(ca) if ca is not None else None
 
     def plan(
-        self, text: bytes, name: str, base_revision: int | None = None, leave_behind: Sequence[str] = ()
+        self,
+        text: bytes,
+        name: str,
+        base_revision: int | None = None,
+        leave_behind: Sequence[str] = (),
+        give_up: bool = False,
     ) -> dict[str, Any]:
-        """The plan of a composition's text; ``leave_behind`` are the addresses that it abandons."""
-        places = list(leave_behind)
-        return self._apply(text, name, dry_run="true", base_revision=base_revision, leave_behind=places)
+        """The plan of a composition's text; ``leave_behind`` are the addresses that it abandons.
+
+        ``give_up`` allows to lose messages in sessions that jobs leave.
+        """
+        allowed = {"leave_behind": list(leave_behind), "give_up": give_up or None}
+        return self._apply(text, name, dry_run="true", base_revision=base_revision, **allowed)
 
     def apply(
         self, text: bytes, name: str, *, base_revision: int | None = None, wait: float = 0, **extra: Any
@@ -153,11 +162,16 @@ class Client:
         return self._one("GET", f"/compositions/{_quoted(name)}/diff", before=before, after=after)
 
     def plan_rollback(
-        self, name: str, revision: int | None = None, base_revision: int | None = None
+        self,
+        name: str,
+        revision: int | None = None,
+        base_revision: int | None = None,
+        give_up: bool = False,
     ) -> dict[str, Any]:
         """The plan of a rollback."""
         path = f"/compositions/{_quoted(name)}/rollback"
-        return self._one("POST", path, revision=revision, base_revision=base_revision, dry_run="true")
+        query = {"revision": revision, "base_revision": base_revision, "give_up": give_up or None}
+        return self._one("POST", path, dry_run="true", **query)
 
     def rollback(
         self,
@@ -166,9 +180,9 @@ class Client:
         *,
         base_revision: int | None = None,
         wait: float = 0,
-        **why: str,
+        **why: Any,
     ) -> dict[str, Any]:
-        """Go back to an earlier revision; returns the operation.  ``why``: ``author`` and ``message``."""
+        """Go back to an earlier revision; returns the operation.  ``why``: as of :meth:`delete_job`."""
         path = f"/compositions/{_quoted(name)}/rollback"
         return self._one("POST", path, revision=revision, base_revision=base_revision, wait=wait, **why)
 
@@ -197,7 +211,7 @@ class Client:
         return self._many("/doctor")
 
     def left_behind(self) -> list[dict[str, Any]]:
-        """The abandoned attempts and sessions, which are ended when their engine or broker answers."""
+        """The abandoned attempts and sessions, and the orphans of the last round; ``kind`` is which."""
         return self._many("/left-behind")
 
     def forget_left_behind(self, places: Sequence[str], author: str = "") -> list[dict[str, Any]]:
@@ -224,8 +238,8 @@ class Client:
 
     def back_up(self) -> Iterator[bytes]:
         """A backup of the server's store in chunks; complete if the iteration ends without an error."""
-        timeout = (_CONNECT, self.patience)
-        with self._translated(self.patience):
+        timeout = (_CONNECT, self.read_timeout)
+        with self._translated(self.read_timeout):
             answer = self._send("GET", "/store/backup", timeout=timeout, stream=True)
             if not answer.ok:
                 self._body(answer)
@@ -242,7 +256,7 @@ class Client:
 
     def _ask(self, method: str, path: str, *, query: Mapping[str, Any], **kwargs: Any) -> Any:
         sent = {key: value for key, value in query.items() if value is not None and value != ""}
-        wait = self.patience + float(query.get("wait") or 0)
+        wait = self.read_timeout + float(query.get("wait") or 0)
         timeout = (min(_CONNECT, wait), wait)
         with self._translated(wait):
             return self._body(self._send(method, path, params=sent, timeout=timeout, **kwargs))

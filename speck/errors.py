@@ -19,7 +19,8 @@
     │   │   └── SecretUnavailable  a secret is not set or cannot be read
     │   ├── OutcomeUnknown         connected, no answer in time
     │   ├── Rejected               answered with a refusal (the job's own code may be why)
-    │   │   └── SessionOfAnother   a session at a broker belongs to another SpecK
+    │   │   ├── SessionOfAnother   a session at a broker belongs to another SpecK
+    │   │   └── StateLost          the state of a job is not where the job left it
     │   ├── NoCapacity             no capacity for the job
     │   └── DrainTimeout           a job did not drain its input before the deadline
     ├── LocalError                 an engine or broker of this machine could not be started or stopped
@@ -144,6 +145,10 @@ class Rejected(BinderError):
 
 class SessionOfAnother(Rejected):
     """A session at a broker belongs to another SpecK; nothing was changed there."""
+
+
+class StateLost(Rejected):
+    """The state that a job has left is not there, or cannot be seen; a start without it would lose it."""
 
 
 class NoCapacity(BinderError):

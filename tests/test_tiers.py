@@ -5,10 +5,13 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from speck.local import processes
+from tests.support.tiers import pytest_collection_modifyitems
 
 
 @pytest.mark.parametrize(
@@ -31,3 +34,28 @@ def test_other_programs_start() -> None:
 @pytest.mark.usefixtures("mosquitto")
 def test_a_fixture_marks_its_tests(request: pytest.FixtureRequest) -> None:
     assert request.node.get_closest_marker("engine") is not None
+
+
+def item(file: str, *marks: pytest.Mark) -> Any:
+    """A test of a file, as far as the tiers look at it."""
+    named = {mark.name: mark for mark in marks}
+    return SimpleNamespace(
+        nodeid=f"{file}::test",
+        path=Path(file),
+        get_closest_marker=named.get,
+        iter_markers=lambda name: [named[name]] if name in named else [],
+    )
+
+
+def test_files_with_engines_come_first_and_the_longest_of_them_at_once() -> None:
+    engine = pytest.mark.engine.mark
+    files = {"a.py": [()] * 9, "b.py": [()], "c.py": [(engine,)], "d.py": [(), (engine,), (engine,)]}
+    items = [item(file, *marks) for file, tests in files.items() for marks in tests]
+    pytest_collection_modifyitems(items)
+    assert [str(each.path) for each in items] == ["d.py"] * 3 + ["c.py"] + ["a.py"] * 9 + ["b.py"]
+
+
+def test_a_slow_test_names_its_reason() -> None:
+    pytest_collection_modifyitems([item("a.py", pytest.mark.slow("a thousand clients").mark)])
+    with pytest.raises(pytest.UsageError, match=r"a\.py::test is marked slow without a reason"):
+        pytest_collection_modifyitems([item("a.py", pytest.mark.slow.mark)])

@@ -1,10 +1,18 @@
-"""Messages that a publishing device can lose at the edge of a composition when its broker is killed."""
+"""Messages that a publishing device can lose at the edge of a composition when its broker is killed.
+
+``python -m benchmarks.promises edge``.  The last line (or the JSON object with ``--json``) has ``messages``,
+``lost`` and ``doubled``; no promise is made for them.
+"""
 
 from __future__ import annotations
 
+import argparse
+import json
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import paho.mqtt.client as paho
@@ -82,3 +90,16 @@ def _read(broker: MosquittoServer) -> list[str]:
         client.disconnect()
         client.loop_stop()
     return found
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Kill one broker."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.promises edge", description=__doc__)
+    parser.add_argument("--messages", type=int, default=1500, help="that a device publishes")
+    parser.add_argument("--rate", type=float, default=500.0, help="messages/s")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    options = parser.parse_args(arguments)
+    found = kill_edge_broker(options.messages, options.rate)
+    text = f"{found.messages} messages acknowledged, {found.lost} lost, {found.doubled} doubled"
+    print(json.dumps(asdict(found)) if options.json else text)
+    return 0

@@ -52,11 +52,15 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Account:
-    """The outcome of ``messages`` that were sent: counts of lost ones and of those counted more than once."""
+    """The outcome of ``messages`` that were sent: counts of lost ones and of those counted more than once.
+
+    ``mixed`` are inputs whose outputs are of two versions of a job, or not all of one.
+    """
 
     messages: int
     lost: int
     doubled: int
+    mixed: int = 0
 
 
 def await_that(ask: Callable[[], _T], accept: Callable[[_T], bool], patience: float = PATIENCE) -> _T:
@@ -94,6 +98,15 @@ class Link(Relay):
         """True if all connections are closed at once."""
         self._refusing = refusing
         self.close_connections()
+
+    @contextmanager
+    def refused(self) -> Iterator[None]:
+        """While the block runs, all connections are closed at once."""
+        self.refuse(True)
+        try:
+            yield
+        finally:
+            self.refuse(False)
 
     def serve(self, connection: object) -> None:
         self._whole.wait()

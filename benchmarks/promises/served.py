@@ -64,6 +64,11 @@ class Served:
         return True
 
     @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self._process.pid
+
+    @property
     def killed(self) -> bool:
         """True if it was ended by SIGKILL."""
         return self._process.poll() == -signal.SIGKILL

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -24,6 +25,8 @@ from binders.mqtt.records import (
     write_fence,
     write_note,
     write_tombstone,
+    write_writers,
+    writers_topic,
 )
 from speck.binder import MOST_COUNTED, ForeignSession
 from speck.core.inventory import Inventory, Login
@@ -130,6 +133,8 @@ class MqttBroker:
 
     def foreign_sessions(self) -> list[ForeignSession]:
         """See :meth:`speck.binder.OwnsSessions.foreign_sessions`."""
+        if not self._owner:
+            return []
         with self._control() as control:
             return foreign_sessions(control, self._owner, probe_topic())
 
@@ -152,11 +157,18 @@ class MqttBroker:
             # A clean start without expiry deletes the session and its messages.
             with self._connection(session) as connection:
                 connection.publish(note_topic(session), b"", retain=True)
+                with suppress(Rejected):  # by access control: then there is none
+                    connection.publish(writers_topic(session), b"", retain=True)
 
     def fence(self, session: str, attempt: int) -> None:
         """See :meth:`speck.binder.BrokerBinder.fence`; a fence that names a newer attempt stays."""
         with self._lock(session):
             self._cache.run(lambda control: self._raise_fence(control, session, attempt))
+
+    def name_writers(self, session: str, writers: Sequence[str]) -> None:
+        """See :meth:`speck.binder.NamesWriters.name_writers`; the list comes through the session."""
+        with self._lock(session):
+            self._cache.run(lambda control: self._name_writers(control, session, writers))
 
     def drained(self, session: str, marker: str, seconds: float) -> bool | None:
         """See :meth:`speck.binder.BrokerBinder.drained`.
@@ -181,7 +193,8 @@ class MqttBroker:
             connection.round_trip(echo)
             connection.unsubscribe(echo)
             topics = [message.topic for message in connection.received]
-            return min(MOST_COUNTED, sum(not topic.startswith(drain_topic("")) for topic in topics))
+            ours = (drain_topic(""), writers_topic(""))
+            return min(MOST_COUNTED, sum(not topic.startswith(ours) for topic in topics))
 
     def stored(self) -> int | None:
         """The messages in Mosquitto's store, retained ones included, as it publishes them every 10 s.
@@ -234,6 +247,8 @@ class MqttBroker:
         with self._session(session) as connection:
             _reject_short_expiry(connection)
             connection.subscribe(topic)
+            with suppress(Rejected):  # by access control: its reader then believes all stamps
+                connection.subscribe(writers_topic(session))
             for other in others:
                 connection.unsubscribe(other)
 
@@ -263,6 +278,10 @@ class MqttBroker:
 
     def _bury(self, control: Connection, session: str) -> None:
         write_tombstone(control, self._own_records(control, session), self._owner)
+
+    def _name_writers(self, control: Connection, session: str, writers: Sequence[str]) -> None:
+        self._own_records(control, session)
+        write_writers(control, session, writers)
 
     def _raise_fence(self, control: Connection, session: str, attempt: int) -> None:
         reject_unfit(control)

@@ -8,6 +8,7 @@ fence, so that a copy that comes back does not make the session anew.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -20,11 +21,17 @@ from speck.errors import SessionOfAnother
 TOMBSTONE_SECONDS = 28 * 24 * 3600  # longer than any engine is expected to restart a copy on its own
 
 _NOTES = "speck/session/"
+_IDENTITY = re.compile("[0-9A-Za-z-]{1,64}")  # other texts are not of SpecK, and name no owner
 
 
 def note_topic(session: str) -> str:
     """The topic of the retained note with the filters that a session may be subscribed to."""
     return f"{_NOTES}{session}"
+
+
+def writers_topic(session: str) -> str:
+    """The topic of the retained list of the jobs whose stamps a session's reader believes."""
+    return f"speck/writers/{session}"
 
 
 @dataclass(frozen=True)
@@ -82,6 +89,11 @@ def write_note(control: Connection, session: str, filters: Iterable[str], owner:
     _write(control, note_topic(session), {"topics": sorted(filters)} | _owned_by(owner))
 
 
+def write_writers(control: Connection, session: str, writers: Iterable[str]) -> None:
+    """Write the list of the writers whose stamps the session's reader believes."""
+    _write(control, writers_topic(session), {"writers": list(writers)})
+
+
 def write_fence(control: Connection, session: str, attempt: int, owner: str) -> None:
     """Write the fence of a session."""
     _write(control, fence_topic(session), {"attempt": attempt} | _owned_by(owner))
@@ -129,7 +141,7 @@ def _filters(note: dict[str, Any]) -> list[str]:
 
 def _owner(record: dict[str, Any]) -> str:
     owner = record.get("owner")
-    return owner if isinstance(owner, str) else ""
+    return owner if isinstance(owner, str) and _IDENTITY.fullmatch(owner) else ""
 
 
 def _owned_by(owner: str) -> dict[str, str]:

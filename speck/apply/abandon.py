@@ -1,10 +1,11 @@
 """Abandons attempts and sessions at engines and brokers out of reach, at a user's request.
 
-A copy may still run at such an engine.  So its state is found without its engine, the fence at its source
-broker is raised above it, and its session is taken over: a reading copy loses its connection, reads the
-fence, and ends for good.  When its broker is abandoned as well, that remains to be done, and the session
-remains to be deleted.  What is abandoned belongs to its job no more, but stays in the store until its engine
-answers that the copy has ended and its broker that the session is deleted (:mod:`speck.controller.reaper`).
+A copy may still run at such an engine.  So the fence at its source broker is raised above it, and its
+session is taken over: a reading copy loses its connection, reads the fence, and ends for good.  Only then its
+state is found, without its engine, so that all that it has acknowledged is in that state.  When its broker is
+abandoned as well, the fence remains to be raised, and the session to be deleted.  What is abandoned belongs
+to its job no more, but stays in the store until its engine answers that the copy has ended and its broker
+that the session is deleted (:mod:`speck.controller.reaper`).
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from dataclasses import dataclass
 
 from speck.apply.context import OperationContext
 from speck.apply.job_state import AttemptAbandoned, SessionsDetached
-from speck.binder import MOST_COUNTED, OfflineState
+from speck.binder import MOST_COUNTED, DisposableState, OfflineState
 from speck.binder.pool import BinderPool
 from speck.core.inventory import Inventory, Site
 from speck.core.job import Job, form_fingerprint
 from speck.core.lifecycle import EventKind
-from speck.core.runtime import State
+from speck.core.runtime import Attempt, Handle, State
 from speck.errors import Fault, InvalidInput, Rejected
 from speck.store import AttemptRecord, JobRecord, SessionRecord, Store, Transaction
 from speck.store.abandoned import AbandonedAttempt, AbandonedSession
@@ -40,6 +41,13 @@ def dropped_text(waiting: int, session: SessionRecord | AbandonedSession) -> str
     some = f"at most {waiting} message{'s' * (waiting > 1)}"
     many = f"{waiting} or more messages" if waiting == MOST_COUNTED else some
     return f"given up: {many} that waited at {session.topic!r} of {session.broker}"
+
+
+def messages_text(waiting: int, session: SessionRecord) -> str:
+    """The number of messages that wait in a session, in words."""
+    some = f"{waiting} message{'s' * (waiting > 1)}"
+    many = f"{waiting} or more messages" if waiting == MOST_COUNTED else some
+    return f"{many} wait{'s' * (waiting == 1)} at {session.topic!r} of {session.broker}"
 
 
 def addresses_of(names: Iterable[str], inventory: Inventory, used: Iterable[str] = ()) -> frozenset[str]:
@@ -115,17 +123,28 @@ class Abandoner:
 
     def state_of(self, record: AttemptRecord, form: Job) -> State | None:
         """The newest state of a copy, found without its engine; raises :class:`Rejected` if that fails."""
-        binder = self.context.pool.engine_at(form.engine, form.spe_address)
-        if record.handle is None or not isinstance(binder, OfflineState):
-            raise Rejected(
-                f"the state of job {form.job_name!r} cannot be found without {form.spe_address} "
-                "(wait until it can be reached, or write 'upgrade: stateless' to start without the state)",
-                address=form.spe_address,
-            )
-        return binder.left_state(record.handle)
+        return self._state_without_engine(form.engine, form.spe_address, record.attempt, record.handle)
 
-    def abandon(self, record: AttemptRecord, form: Job) -> None:
-        """Shut a copy out of its session, if its broker is there, and record it as abandoned."""
+    def newest_state(self, abandoned: AbandonedAttempt) -> State | None:
+        """The newest state of an abandoned copy, as of :meth:`state_of`."""
+        return self._state_without_engine(
+            abandoned.engine, abandoned.address, abandoned.attempt, abandoned.handle
+        )
+
+    def _state_without_engine(
+        self, engine: str, address: str, attempt: Attempt, handle: Handle | None
+    ) -> State | None:
+        binder = self.context.pool.engine_at(engine, address)
+        if handle is None or not isinstance(binder, OfflineState):
+            raise Rejected(
+                f"the state of job {attempt.job_name!r} cannot be found without {address} "
+                "(wait until it can be reached, or write 'upgrade: stateless' to start without the state)",
+                address=address,
+            )
+        return binder.left_state(handle)
+
+    def abandon(self, record: AttemptRecord, form: Job, *, keep_state: bool) -> None:
+        """Shut a copy out of its session if its broker is there; record it as abandoned, with its state."""
         attempt, context = record.attempt, self.context
         if not self.abandons_source(form):
             broker = context.pool.broker(form.source_broker)
@@ -137,7 +156,9 @@ class Abandoner:
         )
         message = f"job {form.job_name!r}: attempt {attempt.number} was left behind at {form.spe_address}"
         sessions = self.lost_sessions(context.record(attempt.job_name))
-        gone = AttemptAbandoned(attempt, form_fingerprint(form))
+        state = self.state_of(record, form) if keep_state else None
+        changing = keep_state and isinstance(context.pool.engine(form), DisposableState)
+        gone = AttemptAbandoned(attempt, form_fingerprint(form), state, changing)
         events = gone, SessionsDetached(sessions)
         with context.advance(attempt.job_name, *events) as transaction:
             transaction.put_abandoned_attempt(abandoned)

@@ -26,11 +26,13 @@ from speck.apply.abandon import Abandoner
 from speck.apply.attempts import Attempts
 from speck.apply.context import OperationContext
 from speck.apply.job_state import ActionFailed
+from speck.apply.leaving import Leaving
 from speck.apply.operation import Operation
 from speck.apply.sessions import Sessions
 from speck.apply.state_transfer import StateTransfer
 from speck.apply.steps import Steps
 from speck.apply.task_graph import Task, run_tasks
+from speck.apply.writers import Writers
 from speck.binder.pool import BinderPool
 from speck.binder.retry import is_transient, with_retries
 from speck.core.graph import Graph
@@ -90,6 +92,7 @@ class PlanApplier:
         self._steps = self._make_steps()
         self._steps.begin(plan)
         run_tasks([*self._tasks(actions), *self._resumed_waits(keeps), *self._prunings(keeps, actions)])
+        self._steps.writers.finish()
 
     def _make_steps(self) -> Steps:
         context = OperationContext(self.store, self.pool, self.operation, self.clock)
@@ -98,17 +101,9 @@ class PlanApplier:
         attempts = Attempts(context, transfer, abandoner, self.placed, self.mint)
         sessions, rewired = Sessions(context, abandoner), frozenset(self._rewirings)
         self._context = context
-        return Steps(
-            context,
-            attempts,
-            sessions,
-            transfer,
-            abandoner,
-            self.placed,
-            self.mint,
-            self.settings.drain,
-            rewired,
-        )
+        leaving = Leaving(context, attempts, sessions, abandoner, self.mint, self.settings.drain)
+        writers = Writers(context, self.desired, self.abandoned)
+        return Steps(context, attempts, sessions, writers, transfer, abandoner, self.placed, leaving, rewired)
 
     # --- order
 
@@ -143,12 +138,12 @@ class PlanApplier:
         def check() -> None:
             with_retries(self.pool.broker(address).check)
 
-        lane = self.pool.broker_lane(address)
+        lane = self.pool.broker_lane(address, self.operation.composition)
         return Task((Step.BROKER, address), lane, check, lambda key, error: None)
 
     def _await_task(self, action: Action, needs: Iterable[_Key] = ()) -> Task:
         key = (Step.AWAIT_RUNNING, action.job.job_name)
-        return self._task(key, action, self._steps.await_running, needs, self.pool.waiting_lane)
+        return self._task(key, action, self._steps.await_running, needs, self._waiting_lane)
 
     def _resumed_waits(self, keeps: Mapping[str, Keep]) -> Iterable[Task]:
         """A crash broke off the wait for a copy that took another's place: it is awaited anew."""
@@ -171,7 +166,11 @@ class PlanApplier:
         writers = self._rewirings[name].writers
         switched = {(step, writer) for writer in writers for step in (Step.ACT, Step.AWAIT_RUNNING)}
         needs = {(Step.PREPARE, name), *switched}
-        return self._task((Step.DRAIN, name), action, self._steps.drain, needs, self.pool.waiting_lane)
+        return self._task((Step.DRAIN, name), action, self._steps.drain, needs, self._waiting_lane)
+
+    @property
+    def _waiting_lane(self) -> Executor:
+        return self.pool.waiting_lane(self.operation.composition)
 
     # --- a step as a task
 
@@ -193,7 +192,8 @@ class PlanApplier:
         def skip(need: Hashable, error: Exception) -> None:
             self._skip(action, need, error)
 
-        return Task(key, lane or self.pool.engine_lane(action.job), work, skip, frozenset(needs))
+        lane = lane or self.pool.engine_lane(action.job, self.operation.composition)
+        return Task(key, lane, work, skip, frozenset(needs))
 
     def _run_step(self, action: Action, step: Callable[[Action], None]) -> None:
         name = action.job.job_name

@@ -16,6 +16,7 @@ from speck.apply.job_state import (
     AttemptStarted,
     AttemptStopped,
     SessionsDetached,
+    StateFound,
     StatesDiscarded,
     StatesReleased,
     StopRequested,
@@ -30,7 +31,7 @@ from speck.binder.retry import TRIES, with_retries
 from speck.core.job import Job, form_fingerprint
 from speck.core.lifecycle import AttemptPhase, EventKind
 from speck.core.runtime import Attempt, Handle, State
-from speck.errors import BinderError, OutcomeUnknown, Unreachable
+from speck.errors import BinderError, OutcomeUnknown, StateLost, Unreachable
 from speck.logs import about
 from speck.store import AttemptRecord, JobRecord, SessionRecord
 
@@ -67,8 +68,23 @@ class Attempts:
     # --- start
 
     def launch(self, job: Job, revision: int) -> None:
-        """Start a new attempt at a job in the form that this revision has."""
-        state = self._transferred_state(job)
+        """Start a new attempt at a job in the form that this revision has.
+
+        An abandoned copy may replace its state by a newer one in the meantime: then that is taken.
+        """
+        for tries_left in reversed(range(TRIES)):
+            state = self._transferred_state(job)
+            try:
+                self._launch_from(state, job, revision)
+            except (Unreachable, OutcomeUnknown):
+                raise
+            except BinderError:
+                if not tries_left or self.newest_state(job) == state:
+                    raise
+            else:
+                return
+
+    def _launch_from(self, state: State | None, job: Job, revision: int) -> None:
         record = self.context.record(job.job_name)
         session, _ = session_for(job, record, self.context.store.identity, revision)
         lineage = _lineage(job, record, state)
@@ -172,10 +188,18 @@ class Attempts:
 
     # --- state
 
+    def newest_state(self, job: Job) -> State | None:
+        """The state that the next attempt starts from; that of an abandoned copy is found anew."""
+        record = self.context.record(job.job_name)
+        for abandoned in self.context.store.abandoned_attempts():
+            if job.upgrade == "stateful" and abandoned.key == record.state_source:
+                self.context.note(job.job_name, StateFound(self.abandoner.newest_state(abandoned)))
+        return starting_state(job, self.context.record(job.job_name))
+
     def _transferred_state(self, job: Job) -> State | None:
         """The state that the next attempt starts from, at a place that the job's engine sees."""
+        state = self.newest_state(job)
         record = self.context.record(job.job_name)
-        state = starting_state(job, record)
         if state is None:
             return None
         try:
@@ -208,22 +232,24 @@ class Attempts:
 
     # --- stop
 
-    def stop_all(self, name: str, *, keep_state: bool) -> int | None:
-        """Stop all attempts at a job; answers the revision of its last form that can be started again."""
+    def stop_all(self, name: str, *, keep_state: bool, required: bool = True) -> int | None:
+        """Stop all attempts at a job; answers the revision of its last form that can be started again.
+
+        ``required``: the job does not start without a state that is kept.
+        """
         former = None
         for record in self.context.store.attempts(name):
             form = self.context.form(record)
             if self.abandoner.abandons(form):
-                self.abandoner.abandon(record, form)
+                self.abandoner.abandon(record, form, keep_state=keep_state and required)
                 continue
             with about(attempt=record.attempt.id):
-                stopped = self._stop(record, form, keep_state=keep_state)
-                if stopped and not self.abandoner.abandons_source(form):
+                if self._stop(record, form, keep_state=keep_state, required=required):
                     former = record.revision
         return former
 
-    def _stop(self, record: AttemptRecord, form: Job, *, keep_state: bool) -> bool:
-        """Stop one attempt; answers true if it had been running."""
+    def _stop(self, record: AttemptRecord, form: Job, *, keep_state: bool, required: bool) -> bool:
+        """Stop one attempt; answers true if its form can be started again."""
         attempt, name = record.attempt, record.attempt.job_name
         handle = record.handle or self._confirm_or_resubmit(form, attempt)
         if handle is None:
@@ -231,19 +257,25 @@ class Attempts:
             return False
         self.context.note(name, StopRequested(attempt, handle))
         engine = self.context.pool.engine(form)
-        state = self.context.call("stop", partial(engine.stop, handle, keep_state))
+        reversible = not self.abandoner.abandons_source(form)
+        try:
+            state = self.context.call("stop", partial(engine.stop, handle, keep_state))
+        except StateLost:
+            if required:
+                raise
+            state, reversible = self.context.call("stop", partial(engine.stop, handle, False)), False
         lineage = self._restart_lineage(attempt, form, handle) if keep_state and state is None else None
         stopped = AttemptStopped(
             attempt,
             record.revision,
             state=at(state, form) if state else None,
             retained=isinstance(engine, DisposableState),
-            reversible=not self.abandoner.abandons_source(form),
+            reversible=reversible,
             restart_lineage=lineage,
             form=form_fingerprint(form),
         )
         self._record_stop(stopped)
-        return True
+        return reversible
 
     def _record_stop(self, stopped: AttemptStopped) -> None:
         name = stopped.attempt.job_name

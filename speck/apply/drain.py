@@ -28,11 +28,15 @@ class Copy:
     broker: BrokerBinder
 
     def at_work(self) -> bool:
-        """True if it runs.  Raises :class:`~speck.errors.Unreachable` when its engine does not answer."""
+        """True if it runs or starts.  Raises as :meth:`state`."""
+        return self.state() in _AT_WORK
+
+    def state(self) -> JobState:
+        """Its state.  Raises :class:`~speck.errors.Unreachable` when its engine does not answer."""
         for _ in range(_TRIES):
             status = self.engine.status(self.handle)
             if status.state is not JobState.UNKNOWN:
-                return status.state in _AT_WORK
+                return status.state
             time.sleep(_PAUSE)
         raise Unreachable(status.message, address=self.handle.address)
 
@@ -44,39 +48,48 @@ class Copy:
             return None
 
 
-def await_drained(copy: Copy, marker: str, bound: float) -> None:
-    """Return when the messages that waited at the call are processed, or when the copy does not run.
+def await_drained(copy: Copy, marker: str, bound: float) -> bool:
+    """True once the copy has confirmed that it has processed the messages which waited at the call.
 
-    A copy whose connector has no drain markers counts as drained when it has read nothing for some seconds,
-    or after ``bound`` seconds.  Raises :class:`~speck.errors.DrainTimeout` when another is not drained after
-    ``bound`` seconds (0: no wait), and :class:`~speck.errors.BinderError` when its engine does not answer: it
-    cannot be stopped then either.
+    False if it does not run, or has run and read nothing for some seconds: its connector may have no drain
+    markers, or may not have reached its broker yet.
+
+    Raises :class:`~speck.errors.DrainTimeout` when it is not drained after ``bound`` seconds (0: no wait),
+    and :class:`~speck.errors.BinderError` when its engine does not answer: it cannot be stopped then either.
     """
     deadline = time.monotonic() + bound
     detail = ""
     while (remaining := deadline - time.monotonic()) > 0:
         if not copy.at_work():
-            return
+            return False
         try:
             answer = copy.broker.drained(copy.session, marker, min(remaining, _ASK_AGAIN))
         except BinderError as error:
             detail, answer = f" ({error})", False
             time.sleep(min(remaining, _PAUSE))
-        if answer is None:
-            _await_still(copy, deadline)
-        if answer is not False:
-            return
+        if answer:
+            return True
+        if answer is None and _is_still(copy, deadline):
+            return False
     if bound > 0 and copy.at_work():
         raise DrainTimeout(_timeout_text(copy, bound) + detail, address=copy.job.spe_address)
+    return False
 
 
-def _await_still(copy: Copy, deadline: float) -> None:
+def _is_still(copy: Copy, deadline: float) -> bool:
+    """True once the copy has run and read nothing for some seconds; false if it does not in time."""
     seen, since = copy.rows(), time.monotonic()
-    while time.monotonic() < min(since + _STILL, deadline) and copy.at_work():
+    while time.monotonic() < deadline:
+        if copy.state() is not JobState.RUNNING:
+            time.sleep(_PAUSE)
+            return False
+        if time.monotonic() > since + _STILL:
+            return True
         time.sleep(_PAUSE)
         now = copy.rows()
         if now != seen:
             seen, since = now, time.monotonic()
+    return False
 
 
 def _timeout_text(copy: Copy, bound: float) -> str:

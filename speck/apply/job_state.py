@@ -104,11 +104,14 @@ class AttemptStopped:
 class AttemptAbandoned:
     """The attempt, in the form of this fingerprint, may run at an engine out of reach.
 
-    It is recorded as abandoned.
+    It is recorded as abandoned.  ``state`` is its newest state as found without its engine; ``changing``: it
+    may yet leave newer ones, at other places, so that its state must be found anew before each start.
     """
 
     attempt: Attempt
     form: str = ""
+    state: State | None = None
+    changing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +135,14 @@ class StateFound:
     """The newest state of an attempt, found without its engine."""
 
     state: State | None
+
+
+@dataclass(frozen=True, slots=True)
+class StateRecovered:
+    """An abandoned attempt has ended, and left this state, which is retained like that of a stop."""
+
+    attempt: Attempt
+    state: State
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +196,7 @@ Event = (
     | OrphanAdopted
     | RevisionNoted
     | StateFound
+    | StateRecovered
     | TransferBegun
     | TransferCompleted
     | StatesDiscarded
@@ -270,18 +282,21 @@ def _record(record: JobRecord, event: Event) -> JobRecord:
             )
         case AttemptStarted():
             # A state that a copy did not start from must not come back when a later one is stateful again.
-            return replace(record, error="", state=event.attempt.state, restart_lineage=None)
+            state = event.attempt.state
+            source = record.state_source if state is not None else ""
+            return replace(record, error="", state=state, restart_lineage=None, state_source=source)
         case AttemptStopped():
             return _stopped(record, event)
-        case AttemptAbandoned():
-            return replace(record, form=event.form)
         case OrphanAdopted():
             # Its engine has the state that it began from, if any; the store's is of another copy.
             number = max(record.attempts, event.attempt.number)
-            fresh = replace(record, attempts=number, error="", state=None)
+            fresh = replace(record, attempts=number, error="", state=None, state_source="")
             return replace(fresh, rollback_revision=0, restart_lineage=None, renumbers=True)
         case StateFound():
             return replace(record, state=event.state)
+        case StateRecovered():
+            record, newest = _retain(record, event.state), record.state_source == event.attempt.id
+            return replace(record, state=event.state, state_source="") if newest else record
         case TransferBegun():
             return _with_garbage(record, [event.place])
         case TransferCompleted():
@@ -306,8 +321,19 @@ def _stopped(record: JobRecord, event: AttemptStopped) -> JobRecord:
         record = _retain(record, event.state)
     # A form that has not come up yet is no way back: the one before it is.
     rollback = (record.rollback_revision or event.revision) if event.reversible else 0
-    state, lineage = event.state or record.state, event.restart_lineage
-    return replace(record, state=state, rollback_revision=rollback, restart_lineage=lineage, form=event.form)
+    lineage = event.restart_lineage
+    record = replace(record, rollback_revision=rollback, restart_lineage=lineage, form=event.form)
+    if event.state is None:
+        return record
+    if event.state.location != _location(event.attempt.state):
+        return replace(record, state=event.state, state_source="")
+    # It left nothing newer than it began from; an abandoned copy may have since.
+    found = _location(record.state) not in (None, event.state.location)
+    return record if found else replace(record, state=event.state)
+
+
+def _location(state: State | None) -> str | None:
+    return state.location if state is not None else None
 
 
 def _retain(record: JobRecord, state: State) -> JobRecord:

@@ -16,7 +16,8 @@ from speck.core.plan import Keep, Plan, action_data
 class Progress:
     """One action.  ``started`` and ``ended`` are Unix times, s.
 
-    ``note`` is a remark for the user on an action that was carried out.
+    ``consequence`` was known when it was planned; ``note`` is a remark for the user on an action that was
+    carried out.
     """
 
     job: str
@@ -26,6 +27,7 @@ class Progress:
     state: ActionState = ActionState.PENDING
     error: str = ""
     note: str = ""
+    consequence: str = ""
     started: float | None = None
     ended: float | None = None
 
@@ -53,7 +55,8 @@ class Operation:
     ``author`` asked for it, ``message`` is why.  Times are Unix times, s.
 
     ``calls`` counts the calls made to engines, by method; ``left_behind`` are the addresses of engines whose
-    copies are left instead of stopped.  Safe to use from several threads.
+    copies are left instead of stopped; ``give_up`` allows the loss of messages in sessions that jobs leave.
+    Safe to use from several threads.
     """
 
     id: str
@@ -66,6 +69,7 @@ class Operation:
     author: str = ""
     message: str = ""
     left_behind: tuple[str, ...] = ()
+    give_up: bool = False
     actions: dict[str, Progress] = field(default_factory=dict)
     state: OperationState = OperationState.RUNNING
     ended: float | None = None
@@ -78,8 +82,8 @@ class Operation:
         """Add the actions of a plan; kept ones end at once."""
         with self._changed:
             for action in plan.actions:
-                note = plan.notes.get(action.job.job_name, "")
-                progress = Progress(**action_data(action), note=note)
+                consequence = plan.consequences.get(action.job.job_name, "")
+                progress = Progress(**action_data(action), consequence=consequence)
                 progress.state = ActionState.KEPT if isinstance(action, Keep) else ActionState.PENDING
                 self.actions[progress.job] = progress
             self._notify()
@@ -155,6 +159,7 @@ class Operation:
                 "error": self.error,
                 "warnings": list(self.warnings),
                 "left_behind": list(self.left_behind),
+                "give_up": self.give_up,
                 "engine_calls": dict(self.calls),
                 "actions": [asdict(each) for each in self.actions.values()],
             }

@@ -341,6 +341,7 @@ class Operations:
             data.get("message", ""),
         )
         operation.left_behind = tuple(data.get("left_behind", ()))
+        operation.give_up = bool(data.get("give_up"))
         return operation
 
     def end_at_once(self, operation: Operation) -> None:
@@ -365,6 +366,7 @@ class Operations:
             if not self._is_idle_since(name, generation):
                 return None
             operation = self.new(name, snapshot.head.revision, OperationKind.HEAL, "speck", "it drifted")
+            operation.left_behind, operation.give_up = snapshot.head.left_behind, snapshot.head.give_up
             operation.plan(plan)
             with self.store.transaction() as transaction:
                 self._put_intent(transaction, operation, plan)

@@ -6,12 +6,13 @@ could share, is given up without being deleted; one of another store is refused.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain, count
 
-from speck.apply.abandon import Abandoner, dropped_text, shut_out
+from speck.apply.abandon import Abandoner, dropped_text, messages_text, shut_out
 from speck.apply.context import OperationContext
 from speck.apply.job_state import SessionEnsured, SessionsDetached
 from speck.binder import OwnsSessions
@@ -28,6 +29,7 @@ class Sessions:
 
     context: OperationContext
     abandoner: Abandoner
+    _sharing: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def ensure(self, job: Job, record: JobRecord) -> None:
         """Make the session that a job is to read through, unless a copy may be reading through it.
@@ -70,6 +72,14 @@ class Sessions:
             if broker == job.source_broker and jobs != {job.job_name}
         }
 
+    def _leaves_to_others(self, name: str, session: SessionRecord) -> bool:
+        """Detach a session that another job has too; answers true if it was one.  The last job deletes it."""
+        with self._sharing:
+            shared = self._is_shared(name, session)
+            if shared:
+                self.context.note(name, SessionsDetached((session,)))
+            return shared
+
     def _is_shared(self, name: str, session: SessionRecord) -> bool:
         """True if another job reads through a session, or is about to."""
         others = self._jobs_of_sessions.get((session.broker, session.name), set()) - {name}
@@ -87,20 +97,44 @@ class Sessions:
                 with_retries(partial(shut_out, self.context.store, self.context.pool, session))
 
     def prune(self, job: Job) -> None:
-        """Delete all sessions of a running job but the one that it reads through."""
+        """Delete all sessions of a running job but its current one, as :meth:`detach_former`."""
         record = self.context.record(job.job_name)
         session, _ = session_for(job, record, self.context.store.identity, self.context.operation.revision)
         self.context.note(job.job_name, SessionEnsured(session))
         self.detach_former(job.job_name)
 
-    def detach_former(self, name: str) -> None:
-        """Delete the sessions through which a job read before its current one."""
+    def detach_former(self, name: str, processed: Collection[SessionRecord] = ()) -> None:
+        """Delete the sessions that a job had before its current one.
+
+        One with messages stays, unless a copy has ``processed`` all that was meant for it, or the user has
+        allowed to give them up.
+        """
         record = self.context.record(name)
-        former = tuple(self.abandoner.abandon_sessions(record, record.sessions[:-1]))
-        for session in former:
+        former = self.abandoner.abandon_sessions(record, record.sessions[:-1])
+        released = tuple(each for each in former if not self._stays(name, each, processed))
+        for session in released:
             self._retire(name, session, report=True)
-        if former:
-            self.context.note(name, SessionsDetached(former))
+        if released:
+            self.context.note(name, SessionsDetached(released))
+
+    def _stays(self, name: str, session: SessionRecord, processed: Collection[SessionRecord]) -> bool:
+        if self.context.operation.give_up or session in processed:
+            return False
+        waiting = self.waiting(name, session)
+        if waiting:
+            text = f"kept: {messages_text(waiting, session)}, where the job does not read"
+            self.context.operation.note(name, f"{text} (--give-up deletes them)")
+        return bool(waiting)
+
+    def waiting(self, name: str, session: SessionRecord) -> int:
+        """The messages that wait in a session for a job alone; takes the session over."""
+        if self._is_shared(name, session):
+            return 0
+        broker = self.context.pool.broker(session.broker)
+        try:
+            return with_retries(partial(broker.waiting, session.name))
+        except SessionOfAnother:
+            return 0
 
     def detach_all(self, name: str, *, report: bool) -> None:
         """Delete all sessions of a job that goes; ``report``: with an event for the messages in them."""
@@ -113,7 +147,7 @@ class Sessions:
 
     def _retire(self, name: str, session: SessionRecord, *, report: bool) -> None:
         """Delete a session that is this job's alone; one of another job or store stays."""
-        if self._is_shared(name, session):
+        if self._leaves_to_others(name, session):
             return
         try:
             if report:

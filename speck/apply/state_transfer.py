@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from speck.binder import (
     ENGINE_OF_SCHEME,
+    ChecksResumption,
     DisposableState,
     Snapshot,
     StateLocator,
@@ -26,6 +27,8 @@ from speck.core.runtime import Handle, State
 from speck.errors import BinderError, Rejected
 
 _log = logging.getLogger(__name__)
+
+_BUILT_FROM = ("code_hash", "entry_class", "arguments")  # the fields that determine what a job does
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class StateTransfer:
         ``handle`` is of the copy that runs, as ``former``; ``state`` is where the state is when none runs.
         """
         running = self._place_of(handle, former) if handle and former and job.upgrade == "stateful" else None
-        place = running or state
+        place, fault = running or state, None
         if place is not None and _elsewhere(job, place):
             fault = self._fault(job, place)
             if fault is not None:
@@ -62,6 +65,19 @@ class StateTransfer:
             state = None if fault is not None or running is not None else state
         self.count("check")
         self.pool.engine(job).check(job, state)
+        if running is not None and former is not None and fault is None:
+            self._check_resumption(job, running, former)
+
+    def _check_resumption(self, job: Job, state: State, former: Job) -> None:
+        """Raise :class:`Rejected` if new code cannot continue from the state that the running copy writes."""
+        engine = self.pool.engine(job)
+        same = all(getattr(job, each) == getattr(former, each) for each in _BUILT_FROM)
+        if same or not isinstance(engine, ChecksResumption):
+            return
+        self.count("resumption_fault")
+        fault = engine.resumption_fault(job, state)
+        if fault is not None:
+            raise Rejected(f"job {job.job_name!r}: {fault}", address=job.spe_address)
 
     def pack(self, job: Job, state: State, number: int, garbage: Sequence[State]) -> TransferPlan | None:
         """The transfer after which the attempt of this number can start from the state; ``None``: none.

@@ -9,27 +9,27 @@ from functools import partial
 from typing import NoReturn
 
 from speck.apply.abandon import Abandoner
-from speck.apply.attempts import Attempts, starting_state
+from speck.apply.attempts import Attempts
 from speck.apply.context import OperationContext
-from speck.apply.drain import Copy, await_drained
-from speck.apply.job_state import Confirmed, StateFound
+from speck.apply.job_state import Confirmed
+from speck.apply.leaving import Leaving
 from speck.apply.sessions import Sessions
 from speck.apply.startup_probe import StartupProbe, startup_fault
 from speck.apply.state_transfer import StateTransfer
+from speck.apply.writers import Writers
 from speck.binder.retry import with_retries
-from speck.core.graph import source_of
 from speck.core.job import Job
 from speck.core.lifecycle import ActionState, AttemptPhase
 from speck.core.plan import Action, Keep, Move, Plan, Start, Stop, Update
+from speck.core.runtime import JobState, State
 from speck.errors import BinderError, OutcomeUnknown, SpeckError, Unreachable
-from speck.store import JobRecord
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass
 class Steps:
-    """The steps of one operation.  ``drain_timeout``, s (0: no drain).
+    """The steps of one operation.
 
     ``rewired`` are the jobs that stop, or are to read elsewhere, and to which others wrote.
 
@@ -39,11 +39,11 @@ class Steps:
     context: OperationContext
     attempts: Attempts
     sessions: Sessions
+    writers: Writers
     transfer: StateTransfer
     abandoner: Abandoner
     placed: Callable[[Job], Job]
-    mint: Callable[[], str]
-    drain_timeout: float
+    leaving: Leaving
     rewired: Collection[str]
     on_trial: frozenset[str] = field(default=frozenset(), init=False)
     _former: dict[str, int | None] = field(default_factory=dict, init=False)
@@ -64,77 +64,46 @@ class Steps:
         """Confirm an earlier attempt, ask the engine for room and code, ensure the session; stops nothing."""
         if isinstance(action, Stop):
             return
-        job, record = action.job, self.context.record(action.job.job_name)
+        job = action.job
         if isinstance(action, Start) and self._confirm(job):
             return
-        record = self._with_abandoned_state(job, record)
+        state = self._state_to_start_from(job)
         handle, former = self.attempts.current_copy(job.job_name)
-        with_retries(
-            partial(self.transfer.check, self.placed(job), starting_state(job, record), handle, former)
-        )
-        self.sessions.ensure(job, record)
+        with_retries(partial(self.transfer.check, self.placed(job), state, handle, former))
+        self.sessions.ensure(job, self.context.record(job.job_name))
+        self.writers.admit(job)
 
     def _confirm(self, job: Job) -> bool:
         """Look for an attempt whose outcome is unknown; answers true if it runs in the desired form.
 
-        One that is not found is submitted again by the start: its engine may have been asked just before a
-        crash, and be about to start it.
+        One that has run, and was lost with its engine, is started anew from the state that it left.  One that
+        is not found is submitted again by the start: its engine may have been asked just before a crash, and
+        be about to start it.
         """
         for record in self.attempts.unconfirmed(job):
             find = partial(self.context.pool.engine(job).find, record.attempt)
             handle = self.context.call("find", find)
             if handle is not None:
                 self.attempts.confirm(record.attempt, handle)
+                if self.context.pool.engine(job).status(handle).state is JobState.LOST:
+                    return False
                 self._confirmed.add(job.job_name)
                 return True
         return False
 
-    def _with_abandoned_state(self, job: Job, record: JobRecord) -> JobRecord:
-        """The job's record with the state of a copy that is about to be abandoned."""
+    def _state_to_start_from(self, job: Job) -> State | None:
+        """The state from which the job would start now, that of a copy to be abandoned included."""
         for attempt in self.context.store.attempts(job.job_name):
             form = self.context.form(attempt)
             if self.abandoner.abandons(form) and job.upgrade == "stateful":
-                self.context.note(job.job_name, StateFound(self.abandoner.state_of(attempt, form)))
-        return self.context.record(job.job_name)
+                return self.abandoner.state_of(attempt, form)
+        return self.attempts.newest_state(job)
 
     # --- drain
 
     def drain(self, action: Action) -> None:
-        """Wait until the running copies have processed the messages that wait where they read."""
-        if self.drain_timeout > 0:
-            self._await_drained(action.job.job_name)
-
-    def _await_drained(self, name: str) -> None:
-        for record in self.context.store.attempts(name):
-            form, pool = self.context.form(record), self.context.pool
-            running = record.handle is not None and record.phase is AttemptPhase.RUNNING
-            if record.handle is not None and running and not self._is_abandoned(form):
-                engine, broker = pool.engine(form), pool.broker(form.source_broker)
-                copy = Copy(form, record.attempt.session, record.handle, engine, broker)
-                marker = f"{self.context.operation.id}-{self.mint()[:8]}"
-                await_drained(copy, marker, self.drain_timeout)
-
-    def _drain_dead_copy(self, job: Job) -> None:
-        """Start a copy that died before it had drained once more as it was, and drain it."""
-        for record in self.context.store.attempts(job.job_name):
-            form = self.context.form(record)
-            if self.drain_timeout <= 0 or source_of(form) == source_of(job) or self._is_abandoned(form):
-                continue
-            broker = self.context.pool.broker(form.source_broker)
-            if with_retries(partial(broker.waiting, record.attempt.session)):
-                self.attempts.stop_all(job.job_name, keep_state=True)
-                try:
-                    self.attempts.launch(form, record.revision)
-                except OutcomeUnknown:
-                    raise
-                except BinderError as error:
-                    _log.warning("job %r cannot drain its former session: %s", job.job_name, error)
-                    continue
-                self._await_drained(job.job_name)
-
-    def _is_abandoned(self, form: Job) -> bool:
-        """True if no copy in this form can drain its session."""
-        return self.abandoner.abandons(form) or self.abandoner.abandons_source(form)
+        """Wait until the messages in the sessions that the job leaves are processed."""
+        self.leaving.drain(action)
 
     # --- stop and start
 
@@ -143,7 +112,7 @@ class Steps:
         name = action.job.job_name
         match action:
             case Start():
-                self._start(action.job)
+                self._start(action)
                 if name in self.on_trial:
                     return  # done when it has come up
                 self._retire_former(name)
@@ -151,14 +120,15 @@ class Steps:
                 self._replace(action)
                 return  # done when it has come up
             case Stop():
-                self._stop(name)
+                self._stop(action)
         self.context.operation.finish(name, ActionState.DONE)
 
-    def _start(self, job: Job) -> None:
+    def _start(self, action: Start) -> None:
+        job = action.job
         if self._runs(job) or self._resubmit(job):
             return
-        self._drain_dead_copy(job)
         self.attempts.stop_all(job.job_name, keep_state=job.upgrade == "stateful")
+        self.leaving.check(action)
         try:
             self.attempts.launch(job, self.context.operation.revision)
         except OutcomeUnknown:
@@ -194,8 +164,10 @@ class Steps:
     def _replace(self, action: Update | Move) -> None:
         """Stop the old copy and start the new one; roll back when the new one does not start."""
         name = action.job.job_name
-        self._former[name] = former = self.attempts.stop_all(name, keep_state=True)
+        stateful = action.job.upgrade == "stateful"
+        self._former[name] = former = self.attempts.stop_all(name, keep_state=True, required=stateful)
         try:
+            self.leaving.check(action)
             self.attempts.launch(action.job, self.context.operation.revision)
         except OutcomeUnknown:
             raise  # it may run: a second copy would double it
@@ -204,7 +176,10 @@ class Steps:
                 raise
             self._roll_back(action.previous, former, error)
 
-    def _stop(self, name: str) -> None:
+    def _stop(self, action: Stop) -> None:
+        name = action.job.job_name
+        if name in self.rewired:
+            self._stop_reading(action)
         self.attempts.stop_all(name, keep_state=False)
         self.attempts.release_states(name)
         for state in self.attempts.discard_garbage(name):
@@ -212,6 +187,19 @@ class Steps:
         self.sessions.detach_all(name, report=name in self.rewired)
         with self.context.store.transaction() as transaction:
             transaction.delete_job(name)
+
+    def _stop_reading(self, action: Stop) -> None:
+        """Stop the copy of a job that goes; start it again if messages would be lost."""
+        name = action.job.job_name
+        if self.leaving.has_processed_all(name):
+            return
+        former = self.attempts.stop_all(name, keep_state=True, required=False)
+        try:
+            self.leaving.check(action)
+        except BinderError as error:
+            if former is None:
+                raise
+            self._roll_back(action.job, former, error)
 
     # --- await running, roll back
 
@@ -266,7 +254,7 @@ class Steps:
 
     def _retire_former(self, name: str) -> None:
         """Delete the former sessions and the garbage states; there is no way back any more."""
-        self.sessions.detach_former(name)
+        self.sessions.detach_former(name, self.leaving.processed)
         self.attempts.discard_garbage(name)
         self.context.note(name, Confirmed())
 

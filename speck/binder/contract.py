@@ -42,7 +42,11 @@ class EngineBinder(Protocol):
         """The job's status.  LOST and UNKNOWN are statuses, not errors."""
 
     def stop(self, handle: Handle, keep_state: bool) -> State | None:
-        """Finish the current work and stop; returns the job's state.  No error for a job that is gone."""
+        """Finish the current work and stop; returns the job's state.  No error for a job that is gone.
+
+        With ``keep_state``, raises :class:`~speck.errors.StateLost` for a job that had a state which is not
+        there any more: ``None`` means that it never had one.
+        """
 
     def metrics(self, handle: Handle) -> JobMetrics:
         """The job's rates, durations and counts as last reported by the engine."""
@@ -142,6 +146,18 @@ class StateLocator(Protocol):
         """The reason for which no job could start here from this state; ``None`` if one could, or might.
 
         Raises a :class:`~speck.errors.BinderError` for an engine that cannot be asked.
+        """
+
+
+@runtime_checkable
+class ChecksResumption(Protocol):
+    """An engine binder whose engine cannot continue from every state in every form of a job."""
+
+    def resumption_fault(self, job: Job, state: State) -> str | None:
+        """The reason for which this form of a job cannot continue from the state; ``None`` if it can.
+
+        Called while the job's former form runs and writes the state.  Starts and stops nothing.  Raises the
+        :class:`~speck.errors.BinderError` of code that cannot be built.
         """
 
 
@@ -309,7 +325,7 @@ class OwnsSessions(Protocol):
         """The highest attempt that the session's fence has named, also after its deletion; 0 if unknown."""
 
     def foreign_sessions(self) -> Sequence[ForeignSession]:
-        """The sessions of other owners at the broker."""
+        """The sessions of other owners at the broker; none before :meth:`take_owner`."""
 
 
 @runtime_checkable
@@ -326,6 +342,18 @@ class CountsDropped(Protocol):
         """The size of all messages that the broker stores for all subscribers; ``None`` as for ``dropped``.
 
         No session holds more, so none is full while this is below the broker's limit for a session.
+        """
+
+
+@runtime_checkable
+class NamesWriters(Protocol):
+    """A broker binder whose readers drop repeated messages by stamps, of named writers only."""
+
+    def name_writers(self, session: str, writers: Sequence[str]) -> None:
+        """Name the jobs whose stamps the reader of a session believes, in place of those named before.
+
+        In force for the messages that are published after the call; until a first call, all stamps are
+        believed.  The names go with the session.  Takes no session over.
         """
 
 

@@ -11,7 +11,7 @@ from functools import cache, wraps
 from typing import Any, TypeVar, cast
 
 from speck.core.runtime import JobState, JobStatus
-from speck.errors import DrainTimeout, OutcomeUnknown, Rejected, SecretUnavailable, Unreachable
+from speck.errors import DrainTimeout, OutcomeUnknown, Rejected, SecretUnavailable, StateLost, Unreachable
 
 _log = logging.getLogger(__name__)
 
@@ -35,6 +35,7 @@ _OFFLINE = frozenset(
 _LABELS: Mapping[type, str] = {
     OutcomeUnknown: "NoAnswer",
     Rejected: "Refused",
+    StateLost: "Refused",
     SecretUnavailable: "NoSecret",
     DrainTimeout: "Unfinished",
 }

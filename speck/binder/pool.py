@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
 from speck.binder import ArtifactServer, BrokerBinder, EngineBinder, FetchesArtifacts, OwnsSessions, Registry
 from speck.binder.instrumented import Call, Listener, instrumented
+from speck.binder.lane import Lane
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.errors import BinderError
 
 BROKER_BOUND = 4
-WAITING_BOUND = 32
+WAITING_BOUND = 32  # for each user
 
 
 def _ignore(call: Call) -> None:
@@ -23,6 +24,8 @@ def _ignore(call: Call) -> None:
 @dataclass
 class BinderPool:
     """Binders by address, made when first needed.  A lane bounds the concurrent actions at one address.
+
+    The users of a lane are compositions: one whose actions hang does not hold up those of another.
 
     ``artifacts`` is the file server for binders whose engines fetch files.  ``listener`` receives each call.
     ``owner`` is the identity of the store whose sessions the brokers keep; empty without a store.
@@ -35,7 +38,7 @@ class BinderPool:
     owner: str = ""
     _engines: dict[tuple[str, str], EngineBinder] = field(default_factory=dict, init=False)
     _brokers: dict[str, BrokerBinder] = field(default_factory=dict, init=False)
-    _lanes: dict[str, ThreadPoolExecutor] = field(default_factory=dict, init=False)
+    _lanes: dict[str, Lane] = field(default_factory=dict, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def engine_at(self, engine: str, address: str) -> EngineBinder:
@@ -73,30 +76,29 @@ class BinderPool:
         kind = self.registry.engine_kind(job.engine, job.spe_address)
         return kind.startup_seconds if kind else 0.0
 
-    def engine_lane(self, job: Job) -> Executor:
+    def engine_lane(self, job: Job, user: str) -> Executor:
         """The lane of a job's engine."""
         kind = self.registry.engine_kind(job.engine, job.spe_address)
-        return self._lane(job.spe_address, kind.bound if kind else 1)
+        return self._lane(job.spe_address, kind.bound if kind else 1).share(user)
 
-    def broker_lane(self, address: str) -> Executor:
+    def broker_lane(self, address: str, user: str) -> Executor:
         """The lane of a broker."""
-        return self._lane(address, BROKER_BOUND)
+        return self._lane(address, BROKER_BOUND).share(user)
 
-    @property
-    def waiting_lane(self) -> Executor:
+    def waiting_lane(self, user: str) -> Executor:
         """The lane of tasks that mostly wait."""
-        return self._lane("waiting", WAITING_BOUND)
+        return self._lane("waiting", WAITING_BOUND, own=WAITING_BOUND).share(user)
 
-    def _lane(self, address: str, bound: int) -> Executor:
+    def _lane(self, address: str, bound: int, own: int = 1) -> Lane:
         with self._lock:
             if address not in self._lanes:
-                self._lanes[address] = ThreadPoolExecutor(bound, thread_name_prefix=f"lane-{address}")
+                self._lanes[address] = Lane(address, bound, own)
             return self._lanes[address]
 
     def close(self) -> None:
         """Finish the running tasks, then close all binders."""
         for lane in self._lanes.values():
-            lane.shutdown(wait=True, cancel_futures=False)
+            lane.close()
         for engine in self._engines.values():
             engine.close()
         for broker in self._brokers.values():

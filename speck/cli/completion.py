@@ -40,8 +40,9 @@ def _candidates(context: click.Context, incomplete: str, ask: Callable[[Client],
     try:
         with root:
             root.invoke(root.command.callback, **root.params)
-        root.obj.patience = _REQUEST_TIME
-        known = list(ask(root.obj))
+        client: Client = root.obj
+        client.read_timeout = _REQUEST_TIME
+        known = list(ask(client))
     except SpeckError:
         return []
     return sorted(name for name in known if name.startswith(incomplete))

@@ -17,6 +17,7 @@ from speck.cli.options import (
     change_options,
     file_argument,
     json_option,
+    loss_option,
     show_data,
     warn,
 )
@@ -30,6 +31,7 @@ from speck.client import Client
 @variables_options
 @click.option("--base-revision", type=int, help="Refuse if this is not the last revision.")
 @abandon_option
+@loss_option
 @json_option
 @click.pass_obj
 def plan(
@@ -39,11 +41,12 @@ def plan(
     settings: tuple[str, ...],
     base_revision: int | None,
     leave_behind: tuple[str, ...],
+    give_up: bool,
     as_json: bool,
 ) -> None:
     """Show the plan of an apply.  Exits 0 when there is nothing to do, 2 when there are changes."""
     text = read_composition(file, values(env_files, settings, file))
-    data = client.plan(text, file.stem, base_revision, leave_behind)
+    data = client.plan(text, file.stem, base_revision, leave_behind, give_up)
     warn(data["warnings"])
     show_data(data, render.plan_lines(data), as_json)
     raise SystemExit(CHANGES if render.has_changes(data) else NOTHING_TO_DO)
@@ -54,6 +57,7 @@ def plan(
 @variables_options
 @click.option("--base-revision", type=int, help="Refuse if this is not the last revision.")
 @abandon_option
+@loss_option
 @change_options
 @json_option
 @click.pass_obj
@@ -64,19 +68,21 @@ def apply(
     settings: tuple[str, ...],
     base_revision: int | None,
     leave_behind: tuple[str, ...],
+    give_up: bool,
     message: str,
     author: str,
     as_json: bool,
 ) -> None:
     """Deploy a composition: start, stop, update and move jobs as the file describes."""
     text = read_composition(file, values(env_files, settings, file))
-    planned = client.plan(text, file.stem, base_revision, leave_behind)
+    planned = client.plan(text, file.stem, base_revision, leave_behind, give_up)
     warn(planned["warnings"])
     if not as_json:
         show_data(planned, render.plan_lines(planned), False)
     # The shown plan is the one carried out: an edit in between makes it stale, and it is refused.
     base = planned["base_revision"]
     change: dict[str, Any] = {"message": message, "author": author, "leave_behind": list(leave_behind)}
+    change["give_up"] = give_up or None
     carry_out(client, lambda: client.apply(text, file.stem, base_revision=base, **change), as_json)
 
 
@@ -106,6 +112,7 @@ def compositions(client: Client, as_json: bool) -> None:
 @click.option("--job", is_flag=True, help="NAME is a job, not a composition.")
 @click.option("--dry-run", is_flag=True, help="Show the plan only (of a composition); exits 2 with changes.")
 @abandon_option
+@loss_option
 @change_options
 @json_option
 @click.pass_obj
@@ -115,6 +122,7 @@ def delete(
     job: bool,
     dry_run: bool,
     leave_behind: tuple[str, ...],
+    give_up: bool,
     message: str,
     author: str,
     as_json: bool,
@@ -122,12 +130,16 @@ def delete(
     """Stop and delete a composition with all of its jobs (or one job)."""
     if dry_run and job:
         raise click.UsageError("--dry-run is not available with --job (expected a composition)")
+    if give_up and not job:
+        raise click.UsageError("--give-up is for --job (a composition is deleted with all that waits for it)")
     if dry_run:
         planned = client.plan_deletion(name, leave_behind)
         show_data(planned, render.plan_lines(planned), as_json)
         raise SystemExit(CHANGES if render.has_changes(planned) else NOTHING_TO_DO)
     call = client.delete_job if job else client.delete_composition
     change: dict[str, Any] = {"message": message, "author": author, "leave_behind": list(leave_behind)}
+    if job:
+        change["give_up"] = give_up or None
     carry_out(client, lambda: call(name, **change), as_json)
 
 
@@ -142,9 +154,11 @@ def delete(
 @json_option
 @click.pass_obj
 def left_behind(client: Client, forget: tuple[str, ...], author: str, as_json: bool) -> None:
-    """List what is abandoned at engines and brokers, to be ended when they answer again.
+    """List what is abandoned at engines and brokers, to be ended when they answer again, and orphans.
 
-    A forgotten copy is never ended: if its engine comes back all the same, it continues to read and write.
+    An orphan is a copy at an engine that the store does not name; its verdict is to terminate, adopt or
+    report it.  A forgotten copy is never ended: if its engine comes back all the same, it continues to read
+    and write.
     """
     data = client.forget_left_behind(forget, author) if forget else client.left_behind()
     show_data(data, [render.abandoned_table(data)], as_json)

@@ -11,7 +11,15 @@ import click
 
 from speck.cli import render
 from speck.cli.completion import composition_argument, composition_names
-from speck.cli.options import CHANGES, NOTHING_TO_DO, change_options, json_option, limit_option, show_data
+from speck.cli.options import (
+    CHANGES,
+    NOTHING_TO_DO,
+    change_options,
+    json_option,
+    limit_option,
+    loss_option,
+    show_data,
+)
 from speck.cli.progress import carry_out
 from speck.client import Client
 
@@ -66,6 +74,7 @@ def diff(client: Client, name: str, before: int | None, after: int | None, as_js
 @click.argument("revision", type=click.IntRange(1), required=False)
 @click.option("--dry-run", is_flag=True, help="Show the plan only; exits 0 without changes, 2 with changes.")
 @click.option("--base-revision", type=int, help="Refuse if this is not the last revision.")
+@loss_option
 @change_options
 @json_option
 @click.pass_obj
@@ -75,6 +84,7 @@ def rollback(
     revision: int | None,
     dry_run: bool,
     base_revision: int | None,
+    give_up: bool,
     message: str,
     author: str,
     as_json: bool,
@@ -83,18 +93,15 @@ def rollback(
 
     A rollback makes a new revision, which is planned and carried out like any other.
     """
-    planned = client.plan_rollback(name, revision, base_revision)
+    planned = client.plan_rollback(name, revision, base_revision, give_up)
     if dry_run or not as_json:
         show_data(planned, render.plan_lines(planned), as_json)
     if dry_run:
         raise SystemExit(CHANGES if render.has_changes(planned) else NOTHING_TO_DO)
     # The shown plan is the one carried out, as for an apply.
     base, target = planned["base_revision"], planned["restored"]
-    carry_out(
-        client,
-        lambda: client.rollback(name, target, base_revision=base, message=message, author=author),
-        as_json,
-    )
+    change: dict[str, Any] = {"message": message, "author": author, "give_up": give_up or None}
+    carry_out(client, lambda: client.rollback(name, target, base_revision=base, **change), as_json)
 
 
 @click.command()

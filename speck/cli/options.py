@@ -68,6 +68,16 @@ def abandon_option(function: _Function) -> _Function:
     )(function)
 
 
+def loss_option(function: _Function) -> _Function:
+    """The option that allows to lose messages."""
+    return click.option(
+        "--give-up",
+        is_flag=True,
+        help="Give up the messages that wait where jobs read no more and that they have not processed "
+        "by the deadline (speck serve --drain); without it, such a change is refused or waits.",
+    )(function)
+
+
 def author_option(function: _Function) -> _Function:
     """The option for the author of a change."""
     return click.option(

@@ -46,22 +46,29 @@ def gate_actions(
     begun: Set[str],
     delayed: Mapping[str, str],
     silent: Mapping[str, str],
+    left_behind: Set[str] = frozenset(),
 ) -> GatedPlan:
     """Divide a plan's actions.
 
     ``engines`` are those that each action asks, by job name; ``begun`` the jobs that had an attempt once;
     ``delayed`` the reasons of jobs that wait by themselves; ``silent`` the engines and brokers that do
-    not answer, by address, with their reasons.
+    not answer, by address, with their reasons; ``left_behind`` the addresses of which no answer is needed,
+    for jobs that leave them.
     """
     actions = {each.job.job_name: each for each in plan.actions if not isinstance(each, Keep)}
     waits = {name: delayed[name] for name in actions if name in delayed}
     for name, action in actions.items():
         addresses = {address for _, address in engines[name]} | brokers_of(action)
+        addresses -= left_behind - _stays_at(action)
         reasons = [f"waits for {address}: {silent[address]}" for address in sorted(addresses & silent.keys())]
         if reasons and name not in waits:
             waits[name] = reasons[0]
     _propagate(actions, Graph.of(desired.values()), begun, waits)
     return GatedPlan(tuple(action for name, action in actions.items() if name not in waits), waits)
+
+
+def _stays_at(action: Action) -> set[str]:
+    return set() if isinstance(action, Stop) else {action.job.spe_address}
 
 
 def _propagate(actions: Mapping[str, Action], desired: Graph, begun: Set[str], waits: dict[str, str]) -> None:

@@ -2,20 +2,21 @@
 
 Only those of this very store are touched, whose identity each attempt carries.  A copy beside a newer one
 that the store names is terminated.  A copy in the desired form in place of one that has ended is adopted: it
-is what was asked for, and its work is not lost.  All others are reported.
+is what was asked for, and its work is not lost.  All others are reported.  Those of the last round are listed
+beside the abandoned work, since both run, or may run, beside what the store names.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from speck.apply import job_state
 from speck.apply.job_state import JobLifecycle, OrphanAdopted
 from speck.apply.operations import Operations
 from speck.binder.pool import BinderPool
-from speck.controller.drift import EngineCopy, Orphan, Verdict
+from speck.controller.drift import Drifted, EngineCopy, Orphan, Verdict
 from speck.core.job import session_fingerprint
 from speck.core.lifecycle import EventKind
 from speck.core.runtime import Attempt
@@ -23,6 +24,17 @@ from speck.store import Event, Store
 from speck.store.deployments import Snapshot
 
 _ROUNDS = 2  # in which a copy must be found: one may be started or stopped during an observation
+
+
+@dataclass(frozen=True, slots=True)
+class FoundOrphan:
+    """An orphan of a job, as of a round; without a composition if none contains the job."""
+
+    job: str
+    composition: str
+    session: str
+    orphan: Orphan
+    message: str
 
 
 @dataclass
@@ -34,6 +46,26 @@ class Orphans:
     operations: Operations
     clock: Callable[[], float]
     _unknown: Counter[str] = field(default_factory=Counter, init=False)
+    # By composition; replaced and never changed, since threads of the server read it.
+    _found: Mapping[str, Sequence[FoundOrphan]] = field(default_factory=dict, init=False)
+
+    def found(self) -> list[FoundOrphan]:
+        """The orphans of the last round."""
+        return [each for found in self._found.values() for each in found]
+
+    def note(self, snapshot: Snapshot, drifted: Mapping[str, Drifted]) -> None:
+        """Note the orphans of a composition's jobs, in place of those of the round before."""
+        head = snapshot.head.name
+        found = tuple(
+            FoundOrphan(name, head, _session_of(snapshot, name, each.orphan.copy), each.orphan, each.message)
+            for name, each in drifted.items()
+            if each.orphan is not None
+        )
+        self._found = {**self._found, head: found}
+
+    def retain(self, compositions: Collection[str]) -> None:
+        """Forget the orphans of all other compositions, which are gone."""
+        self._found = {name: found for name, found in self._found.items() if name in compositions}
 
     def handle(self, snapshot: Snapshot, name: str, orphan: Orphan, generation: int) -> None:
         """Terminate or adopt an orphan of a job, unless an operation changes its composition meanwhile."""
@@ -72,12 +104,13 @@ class Orphans:
             if each.found.attempt and each.found.owner == self.store.identity and self._is_unknown(name)
         }
         self._unknown = Counter({key: self._unknown[key] + 1 for key in unknown})
-        for key, copy in unknown.items():
-            if self._unknown[key] == _ROUNDS:
-                name = copy.found.job_name
-                what = f"is in no composition, and attempt {key} of it runs at {copy.address}"
-                advice = "apply a composition that has it, or stop it there"
-                self._report(self._event(EventKind.ORPHAN, name, f"job {name!r} {what} ({advice})"))
+        lasting = [copy for key, copy in unknown.items() if self._unknown[key] >= _ROUNDS]
+        found = tuple(map(_in_no_composition, lasting))
+        self._found = {**self._found, "": found}
+        for each in found:
+            if self._unknown[each.orphan.copy.found.attempt or ""] == _ROUNDS:
+                message = f"job {each.job!r} {each.message}"
+                self._report(self._event(EventKind.ORPHAN, each.job, message))
 
     def _is_unknown(self, job: str) -> bool:
         abandoned = (each.attempt.job_name for each in self.store.abandoned_attempts())
@@ -91,11 +124,22 @@ class Orphans:
             transaction.add_event(event)
 
 
+def _in_no_composition(copy: EngineCopy) -> FoundOrphan:
+    what = f"is in no composition, and attempt {copy.found.attempt} of it runs at {copy.address}"
+    message = f"{what} (apply a composition that has it, or stop it there)"
+    return FoundOrphan(copy.found.job_name, "", "", Orphan(copy, Verdict.REPORT), message)
+
+
 def _attempt_of(snapshot: Snapshot, name: str, copy: EngineCopy) -> Attempt:
     found = copy.found
     assert found.attempt is not None  # noqa: S101 - only such a copy is an orphan
-    sessions = {session_fingerprint(each.broker, each.name): each for each in snapshot.records[name].sessions}
-    session = sessions.get(found.reads)
-    return Attempt(
-        id=found.attempt, job_name=name, number=found.number, session=session.name if session else ""
-    )
+    session = _session_of(snapshot, name, copy)
+    return Attempt(id=found.attempt, job_name=name, number=found.number, session=session)
+
+
+def _session_of(snapshot: Snapshot, name: str, copy: EngineCopy) -> str:
+    """The job's session that the copy reads; empty if it reads another one."""
+    record = snapshot.records.get(name)
+    sessions = record.sessions if record else ()
+    reads = copy.found.reads
+    return next((each.name for each in sessions if session_fingerprint(each.broker, each.name) == reads), "")

@@ -13,12 +13,14 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from speck.apply.abandon import addresses_of, dropped_text, shut_out
+from speck.apply.job_state import StateRecovered, lifecycle_of, write
 from speck.apply.operation import Operation
-from speck.binder import DisposableState, EngineBinder
+from speck.binder import DisposableState, EngineBinder, OfflineState
 from speck.binder.pool import BinderPool
 from speck.core.lifecycle import EventKind, OperationKind
 from speck.core.runtime import JobState, State
@@ -29,6 +31,7 @@ from speck.errors import (
     OutcomeUnknown,
     SessionOfAnother,
     SpeckError,
+    StateLost,
     Unreachable,
 )
 from speck.store import Event, Store, Transaction
@@ -168,7 +171,11 @@ class _Reaping:
 
     def _shut_out(self, session: AbandonedSession) -> None:
         if not session.fenced:
-            shut_out(self.store, self.pool, session)
+            try:
+                shut_out(self.store, self.pool, session)
+            except SessionOfAnother as error:
+                self._forget_session(session, EventKind.FORGOTTEN, f"not deleted: {error}")
+                return
             with self.store.transaction() as transaction:
                 transaction.put_abandoned_session(replace(session, fenced=True))
 
@@ -216,11 +223,31 @@ class _Reaping:
         if handle is not None and status is not None and status.state is not JobState.LOST:
             self._count("stop")
             # With its state: without, its last checkpoint might be deleted, from which the new copy began.
-            self._drop(engine, abandoned, engine.stop(handle, True))
+            try:
+                state = engine.stop(handle, True)
+            except StateLost:
+                state = engine.stop(handle, False)
+            self._keep_or_drop(engine, abandoned, state)
+        else:
+            self._keep_left_state(engine, abandoned)
         self._forget_attempt(abandoned, EventKind.STOPPED, "has ended")
+
+    def _keep_left_state(self, engine: EngineBinder, abandoned: AbandonedAttempt) -> None:
+        """Keep the state of a copy that is lost, if it is the job's newest."""
+        job = self.store.job(abandoned.attempt.job_name)
+        if job is None or job.state_source != abandoned.key or abandoned.handle is None:
+            return
+        try:
+            state = engine.left_state(abandoned.handle) if isinstance(engine, OfflineState) else None
+        except BinderError as error:
+            _log.warning("the state of attempt %s cannot be found: %s", abandoned.key, error)
+            return
+        if state is not None:
+            self._keep(abandoned, state)
 
     def forget_attempt(self, abandoned: AbandonedAttempt, spared: Collection[str]) -> None:
         """Forget an attempt whose engine never comes back, nor the brokers that are ``spared``."""
+        self._keep_left_state(self.pool.engine_at(abandoned.engine, abandoned.address), abandoned)
         self._forget_attempt(abandoned, EventKind.FORGOTTEN, "was forgotten", spared)
 
     def _forget_attempt(
@@ -246,14 +273,39 @@ class _Reaping:
         used = {(each.broker, each.name) for each in (job.sessions if job else ())}
         return bool(abandoned.attempt.session) and abandoned.session not in others | sessions | used
 
-    def _drop(self, engine: EngineBinder, abandoned: AbandonedAttempt, state: State | None) -> None:
-        """Delete the state that a copy has left at its end, from which nothing starts.
+    def _keep_or_drop(self, engine: EngineBinder, abandoned: AbandonedAttempt, state: State | None) -> None:
+        """Delete the state that a copy has left at its end, if its job has another one.
 
         A stop that is repeated, after a crash or a lost answer, may answer the state that the copy itself
         began from: that one is not its own.
         """
         if state is None or not isinstance(engine, DisposableState) or self._is_needed(abandoned, state):
             return
+        if self.store.job(abandoned.attempt.job_name) is None or self._has_own_state(abandoned):
+            self._drop(engine, abandoned, state)
+        else:
+            self._keep(abandoned, state)
+
+    def _has_own_state(self, abandoned: AbandonedAttempt) -> bool:
+        """True if a copy of the job runs whose state can be found."""
+        for record in self.store.attempts(abandoned.attempt.job_name):
+            if record.handle is None:
+                continue
+            with suppress(BinderError):
+                engine = self.pool.engine_at(abandoned.engine, record.handle.address)
+                runs = engine.status(record.handle).state is JobState.RUNNING
+                if runs and isinstance(engine, OfflineState) and engine.left_state(record.handle):
+                    return True
+        return False
+
+    def _keep(self, abandoned: AbandonedAttempt, state: State) -> None:
+        """Keep the state that a copy has left like that of any stop."""
+        name = abandoned.attempt.job_name
+        recovered = StateRecovered(abandoned.attempt, replace(state, address=abandoned.address))
+        with self.store.transaction() as transaction:
+            write(transaction, lifecycle_of(self.store, name, abandoned.composition), recovered)
+
+    def _drop(self, engine: DisposableState, abandoned: AbandonedAttempt, state: State) -> None:
         self._count("dispose_state")
         try:
             engine.dispose_state(state)

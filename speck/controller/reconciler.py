@@ -26,10 +26,10 @@ from speck.controller.reaper import Reaper
 from speck.core.lifecycle import ActionState, AttemptPhase, EventKind, OperationKind, OperationState
 from speck.core.plan import Action, Keep, Move, Plan, Start, Update, make_plan
 from speck.core.runtime import Drift, JobState, JobStatus
-from speck.errors import SpeckError
+from speck.errors import SpeckError, StoreError
 from speck.observe.metrics import Metrics
 from speck.observe.observer import Observation, Observer
-from speck.store import Event
+from speck.store import Event, Head
 from speck.store.deployments import Deployments, EngineKey, Snapshot
 
 _log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class Reconciler:
     metrics: Metrics = field(default_factory=Metrics)
     patience: float = STUCK
     _notes: dict[str, DriftNote] = field(default_factory=dict, init=False)
-    _orphans: Orphans = field(init=False)
+    orphans: Orphans = field(init=False)
     _missed: Counter[str] = field(default_factory=Counter, init=False)
     _begun: float | None = field(default=None, init=False)  # monotonic, s: of the round at work
     _rounds: int = field(default=0, init=False)
@@ -71,7 +71,7 @@ class Reconciler:
     _thread: threading.Thread | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self._orphans = Orphans(self.deployments.store, self.pool, self.operations, self.clock)
+        self.orphans = Orphans(self.deployments.store, self.pool, self.operations, self.clock)
         self.operations.on_end.append(self._record_end)
 
     # --- the thread
@@ -177,7 +177,8 @@ class Reconciler:
             if self.operations.is_idle(name) and self.operations.generations().get(name, 0) == generation:
                 self._reconcile(snapshot, observation, copies, generation)
         self.reaper.round(observation.silent)
-        self._orphans.report_unknown(copies)
+        self.orphans.retain({each.head.name for each in snapshots})
+        self.orphans.report_unknown(copies)
 
     def _forget_others(self, snapshots: Sequence[Snapshot]) -> None:
         known = {name for each in snapshots for name in (*each.records, *each.desired)}
@@ -198,8 +199,10 @@ class Reconciler:
         drifted = find_drifts(plan, snapshot, statuses, copies, self.deployments.store.identity)
         self._count(snapshot, statuses, drifted)
         self._report(snapshot, statuses, drifted)
+        self.orphans.note(snapshot, drifted)
         self._handle_orphans(snapshot, drifted, generation)
         if not drifted and not head.deleting:
+            self._end_allowances(head, generation)
             return
         gated = self._gate(snapshot, plan, observation, drifted)
         self._note_waits({name: gated.waits.get(name, "") for name in drifted})
@@ -207,6 +210,17 @@ class Reconciler:
             # Before anything is asked: should this coordinator die of it, the next one waits for its time.
             self.backoff.record_attempt([each.job.job_name for each in gated.due], self.clock())
             self.operations.heal(snapshot, replace(plan, actions=gated.due), generation)
+
+    def _end_allowances(self, head: Head, generation: int) -> None:
+        """Forget what a user allowed for a change that is carried out: a later one must allow it anew."""
+        if not head.left_behind and not head.give_up:
+            return
+        try:
+            with self.operations.idle_transaction(head.name, generation) as transaction:
+                if transaction is not None:
+                    transaction.put_head(replace(head, left_behind=(), give_up=False))
+        except StoreError as error:
+            _log.error("the end of the change to %r could not be stored: %s", head.name, error)
 
     def _count(
         self, snapshot: Snapshot, statuses: Mapping[str, JobStatus], drifted: Mapping[str, Drifted]
@@ -273,10 +287,12 @@ class Reconciler:
         engines = {name: engines_of(each) | snapshot.engines(name) for name, each in named.items()}
         candidates = [each for name, each in named.items() if name not in delayed]
         silent = observation.silent
+        left_behind = frozenset(snapshot.head.left_behind)
         if candidates:
             asked = {key for name in named.keys() - delayed.keys() for key in engines[name]}
+            asked = {key for key in asked if key[1] not in left_behind}
             silent = {**silent, **self._probe(asked, candidates, observation)}
-        return gate_actions(plan, snapshot.desired, engines, begun, delayed, silent)
+        return gate_actions(plan, snapshot.desired, engines, begun, delayed, silent, left_behind)
 
     def _own_delays(self, plan: Plan, drifted: Mapping[str, Drifted]) -> Iterable[tuple[str, str]]:
         """The reasons of jobs that wait by themselves, by job name."""
@@ -321,7 +337,7 @@ class Reconciler:
         for name, each in drifted.items():
             if each.orphan is not None:
                 try:
-                    self._orphans.handle(snapshot, name, each.orphan, generation)
+                    self.orphans.handle(snapshot, name, each.orphan, generation)
                 except SpeckError as error:
                     self._note_waits({name: str(error)})
 

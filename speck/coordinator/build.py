@@ -113,5 +113,6 @@ def build(
         reconciler=reconciler,
         backoff=backoff,
     )
+    sites = SiteQueries(store, pool, inventory, reconciler.orphans)
     doctor = Doctor(deployments, pool, inventory, sampler, losses)
-    return Services(coordinator, queries, SiteQueries(store, pool, inventory), metrics, doctor, files)
+    return Services(coordinator, queries, sites, metrics, doctor, files)

@@ -23,6 +23,7 @@ from speck.controller.backoff import Backoff
 from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
 from speck.coordinator.admission import refuse_claimed
+from speck.coordinator.leaving import UndrainedSessions, refuse_loss, undrained_text
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
 from speck.core.lifecycle import ActionState
@@ -111,13 +112,20 @@ class Coordinator:
         composition: Composition,
         base_revision: int | None = None,
         leave_behind: Iterable[str] = (),
+        give_up: bool = False,
     ) -> Plan:
         """The plan from what runs to this composition.  Nothing is changed."""
         head = self.deployments.head(composition.name)
-        return self._planned(head, composition, base_revision, self._abandoned(head, leave_behind))
+        left_behind = self._abandoned(head, leave_behind)
+        return self._planned(head, composition, base_revision, left_behind, give_up)
 
     def _planned(
-        self, head: Head, composition: Composition, base_revision: int | None, left_behind: frozenset[str]
+        self,
+        head: Head,
+        composition: Composition,
+        base_revision: int | None,
+        left_behind: frozenset[str],
+        give_up: bool,
     ) -> Plan:
         _refuse_stale(head, base_revision)
         refuse_claimed(self.store, self.settings.quotas, composition)
@@ -125,21 +133,34 @@ class Coordinator:
         snapshot = self.deployments.snapshot(head)
         if faults := stranded_state(composition.jobs, snapshot.stored()):
             raise InvalidInput(faults, f"composition {composition.name!r}")
-        return self._plan(snapshot, composition.jobs, left_behind)
+        plan = self._plan(snapshot, composition.jobs, left_behind, give_up)
+        refuse_loss(composition.name, plan.leaves, give_up)
+        return plan
 
     def _plan(
-        self, snapshot: Snapshot, desired: Mapping[str, Job], left_behind: Collection[str] = frozenset()
+        self,
+        snapshot: Snapshot,
+        desired: Mapping[str, Job],
+        left_behind: Collection[str] = frozenset(),
+        give_up: bool = False,
     ) -> Plan:
         """A plan; jobs at engines that are left behind are not observed, their stored records stand."""
         asked = (each for each in snapshot.deployed() if each[0].spe_address not in left_behind)
         head, observed = snapshot.head, self.observer.observe(asked)
         plan = make_plan(head.name, head.revision, desired, snapshot.stored(), observed)
-        return replace(plan, notes=stamp_notes(plan, self.sampler.stamps()))
+        undrained = UndrainedSessions(self.pool, self.settings.drain, left_behind, give_up)
+        leaves = undrained.of(plan, snapshot, desired, observed)
+        return replace(plan, leaves=leaves, consequences=stamp_notes(plan, self.sampler.stamps()))
 
     def _abandoned(self, head: Head, names: Iterable[str]) -> frozenset[str]:
         """The addresses of the sites, engines and brokers that are to be left behind."""
-        used = self.deployments.snapshot(head).addresses() if names else ()
-        return addresses_of(names, self.inventory, used)
+        if not (given := list(names)):
+            return frozenset()
+        used = self.deployments.snapshot(head).addresses()
+        # What was left behind before may be named again.
+        used |= {each.address for each in self.store.abandoned_attempts()}
+        used |= {each.broker for each in self.store.abandoned_sessions()}
+        return addresses_of(given, self.inventory, used)
 
     # --- applying
 
@@ -153,13 +174,15 @@ class Coordinator:
         message: str = "",
         restored: int = 0,
         leave_behind: Iterable[str] = (),
+        give_up: bool = False,
     ) -> tuple[Operation, Plan]:
         """Accept a composition as its next revision, and carry it out in the background.
 
         One that is equal to the last revision makes no new one.  ``author`` and ``message`` are for the
         history, ``restored`` is the number of the revision that a rollback restores.  ``leave_behind`` names
         sites, or addresses of engines and brokers, that are not asked: copies and sessions there of jobs that
-        leave are abandoned instead of stopped and deleted (:mod:`speck.apply.abandon`).  Raises
+        leave are abandoned instead of stopped and deleted (:mod:`speck.apply.abandon`).  ``give_up`` allows
+        the loss of messages in sessions that jobs leave (:mod:`speck.apply.leaving`).  Raises
         :class:`~speck.errors.StaleRevision`, :class:`~speck.errors.Busy`,
         :class:`~speck.errors.InvalidInput`.
         """
@@ -167,14 +190,15 @@ class Coordinator:
         with self.operations.exclusive(name):
             head = self._changeable_head(name)
             left_behind = self._abandoned(head, leave_behind)
-            plan = self._planned(head, composition, base_revision, left_behind)
+            plan = self._planned(head, composition, base_revision, left_behind, give_up)
             found = differences(self._desired(name), composition.jobs)
             same = bool(head.revision) and not found
             number = head.revision if same else head.revision + 1
+            reported = [*warnings, *(f"job {each.job!r}: {undrained_text(each)}" for each in plan.leaves)]
             operation = self.operations.new(
-                name, number, "rollback" if restored else "apply", author, message, warnings
+                name, number, "rollback" if restored else "apply", author, message, reported
             )
-            operation.left_behind = tuple(sorted(left_behind))
+            operation.left_behind, operation.give_up = tuple(sorted(left_behind)), give_up
             operation.plan(plan)
             added, removed, changed = count(found).values()
             revision = Revision(
@@ -196,11 +220,15 @@ class Coordinator:
         return operation, plan
 
     def plan_rollback(
-        self, name: str, number: int | None = None, base_revision: int | None = None
+        self,
+        name: str,
+        number: int | None = None,
+        base_revision: int | None = None,
+        give_up: bool = False,
     ) -> tuple[Plan, int]:
         """The plan of :meth:`rollback`, and the number of the revision to restore.  Nothing is changed."""
         former, restored = self._former(name, number)
-        return self.plan(former, base_revision), restored
+        return self.plan(former, base_revision, give_up=give_up), restored
 
     def rollback(
         self,
@@ -210,6 +238,7 @@ class Coordinator:
         base_revision: int | None = None,
         author: str = "",
         message: str = "",
+        give_up: bool = False,
     ) -> tuple[Operation, Plan]:
         """Accept an earlier revision (the one before the last, when none is named) as the next one.
 
@@ -225,6 +254,7 @@ class Coordinator:
                 author=author,
                 message=message or f"rollback to revision {restored}",
                 restored=restored,
+                give_up=give_up,
             )
 
     def _former(self, name: str, number: int | None) -> tuple[Composition, int]:
@@ -250,13 +280,15 @@ class Coordinator:
         with self.operations.accepting(operation, desired, plan) as transaction:
             if revision is not None:
                 transaction.put_revision(revision)
-                transaction.put_head(Head(revision.composition, revision.number))
+            name, number = operation.composition, operation.revision
+            left_behind, give_up = operation.left_behind, operation.give_up
+            transaction.put_head(Head(name, number, left_behind=left_behind, give_up=give_up))
             for action in plan.actions:
-                name = action.job.job_name
-                if isinstance(action, Start) and self.store.job(name) is None:
-                    transaction.put_job(JobRecord(name, plan.composition, self.store.first_attempt))
+                job = action.job.job_name
+                if isinstance(action, Start) and self.store.job(job) is None:
+                    transaction.put_job(JobRecord(job, name, self.store.first_attempt))
                 if isinstance(action, Keep) and action.changes and revision is not None:
-                    stored = lifecycle_of(self.store, name, plan.composition)
+                    stored = lifecycle_of(self.store, job, name)
                     job_state.write(transaction, stored, RevisionNoted(revision.number))
 
     def plan_deletion(
@@ -291,26 +323,34 @@ class Coordinator:
             with self.operations.admission(name):
                 self.backoff.forget(each.job.job_name for each in plan.actions)
                 with self.operations.accepting(operation, {}, plan) as transaction:
-                    transaction.put_head(replace(head, deleting=True))
+                    deleting = replace(head, deleting=True, left_behind=operation.left_behind)
+                    transaction.put_head(deleting)
         return operation
 
     def apply_job(
-        self, job: Job, composition: str, author: str = "", message: str = ""
+        self, job: Job, composition: str, author: str = "", message: str = "", give_up: bool = False
     ) -> tuple[Operation, Plan]:
         """Deploy one job: a revision of its composition with this job added, the others as they are."""
         with self.operations.exclusive(composition):
             desired = Composition(composition, {**self._desired(composition), job.job_name: job})
-            return self.apply(desired, author=author, message=message)
+            return self.apply(desired, author=author, message=message, give_up=give_up)
 
     def delete_job(
-        self, name: str, author: str = "", message: str = "", leave_behind: Iterable[str] = ()
+        self,
+        name: str,
+        author: str = "",
+        message: str = "",
+        leave_behind: Iterable[str] = (),
+        give_up: bool = False,
     ) -> Operation:
         """Stop and forget one job: a revision of its composition without it."""
         composition = self.deployments.known_job(name).composition
         with self.operations.exclusive(composition):
             jobs = {key: job for key, job in self._desired(composition).items() if key != name}
             desired = Composition(composition, jobs)
-            return self.apply(desired, author=author, message=message, leave_behind=leave_behind)[0]
+            return self.apply(
+                desired, author=author, message=message, leave_behind=leave_behind, give_up=give_up
+            )[0]
 
     def _desired(self, composition: str) -> Mapping[str, Job]:
         head = self.deployments.head(composition)

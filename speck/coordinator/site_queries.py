@@ -1,4 +1,4 @@
-"""Queries about places: engines and brokers of the inventory as they answer now, and abandoned work there."""
+"""Queries about places: engines and brokers of the inventory as they answer now, and the work left there."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from speck.binder import ENGINE_OF_SCHEME, scheme_of
 from speck.binder.pool import BinderPool
+from speck.controller.orphans import FoundOrphan, Orphans
 from speck.core.inventory import Broker, Inventory, Site
 from speck.errors import SpeckError
 from speck.observe.healthcheck import examine
@@ -24,6 +25,7 @@ class SiteQueries:
     store: Store
     pool: BinderPool
     inventory: Inventory
+    orphans: Orphans
 
     def sites(self) -> list[dict[str, Any]]:
         """The inventory, each engine and broker with whether it can be reached now.
@@ -47,24 +49,36 @@ class SiteQueries:
                 return site.name
         return address
 
-    def abandoned(self) -> list[dict[str, Any]]:
-        """Every abandoned attempt and session, by job name."""
+    def left_behind(self) -> list[dict[str, Any]]:
+        """Every abandoned attempt and session, and the orphans of the last round, by job name."""
         sessions = self.store.abandoned_sessions()
         unfenced = {(each.broker, each.name) for each in sessions if not each.fenced}
         found = [
-            self._abandoned_data("copy", each.attempt.job_name, each.composition, each.address)
+            self._place_data("copy", each.attempt.job_name, each.composition, each.address)
             | {"attempt": each.attempt.number, "session": each.attempt.session}
-            | {"fenced": each.session not in unfenced}
+            | {"fenced": each.session not in unfenced, "verdict": "terminate", "message": ""}
             for each in self.store.abandoned_attempts()
         ]
         found += [
-            self._abandoned_data("session", each.job, each.composition, each.broker)
+            self._place_data("session", each.job, each.composition, each.broker)
             | {"attempt": None, "session": each.name, "fenced": each.fenced}
+            | {"verdict": "delete", "message": ""}
             for each in sessions
         ]
+        found += map(self._orphan_data, self.orphans.found())
         return sorted(found, key=lambda each: (each["job_name"], each["kind"], each["address"]))
 
-    def _abandoned_data(self, kind: str, job: str, composition: str, address: str) -> dict[str, Any]:
+    def _orphan_data(self, found: FoundOrphan) -> dict[str, Any]:
+        copy, verdict = found.orphan.copy, found.orphan.verdict
+        return self._place_data("orphan", found.job, found.composition, copy.address) | {
+            "attempt": copy.found.number or None,  # not every engine reports it
+            "session": found.session,
+            "fenced": False,
+            "verdict": verdict.name.lower(),
+            "message": found.message,
+        }
+
+    def _place_data(self, kind: str, job: str, composition: str, address: str) -> dict[str, Any]:
         return {
             "kind": kind,
             "job_name": job,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from speck.core.job import JOB_FIELDS, Change, FieldChange, Job, changed_fields
@@ -74,6 +74,23 @@ class Keep:
 
 Action = Start | Stop | Update | Move | Keep
 
+
+@dataclass(frozen=True, slots=True)
+class UndrainedSession:
+    """A session with messages that a job leaves and that no running copy processes as a matter of course.
+
+    ``waiting`` is their number (``None``: it cannot be counted now; counting stops at 1,000); ``fate`` says
+    in words what becomes of them; ``lossless`` is false if they are lost.
+    """
+
+    job: str
+    broker: str
+    topic: str
+    waiting: int | None
+    fate: str
+    lossless: bool
+
+
 _GONE = {JobState.LOST, JobState.FAILED, JobState.STOPPED, JobState.FINISHED}
 
 
@@ -81,13 +98,14 @@ _GONE = {JobState.LOST, JobState.FAILED, JobState.STOPPED, JobState.FINISHED}
 class Plan:
     """The actions that lead to the desired composition, by job name, and the revision they start from.
 
-    ``notes`` are remarks for the user on actions, by job name.
+    ``consequences`` are those of actions that a user should know before, by job name.
     """
 
     composition: str
     base_revision: int
     actions: tuple[Action, ...]
-    notes: Mapping[str, str] = field(default_factory=dict)
+    consequences: Mapping[str, str] = field(default_factory=dict)
+    leaves: tuple[UndrainedSession, ...] = ()
 
     @property
     def changes(self) -> tuple[Action, ...]:
@@ -182,8 +200,10 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         "base_revision": plan.base_revision,
         "counts": plan.counts(),
         "actions": [
-            action_data(each) | {"note": plan.notes.get(each.job.job_name, "")} for each in plan.actions
+            action_data(each) | {"consequence": plan.consequences.get(each.job.job_name, "")}
+            for each in plan.actions
         ],
+        "leaves": [asdict(each) for each in plan.leaves],
     }
 
 

@@ -8,11 +8,11 @@ from its new source.  Along the graph, each reader waits for its own former writ
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from speck.core.graph import Graph, sink_of, source_of
 from speck.core.job import Job
-from speck.core.plan import Action, Move, Stop, Update
+from speck.core.plan import Action, Move, Start, Stop, Update
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def rewirings(actions: Mapping[str, Action], *, delete_all: bool = False) -> dic
     return {
         name: Rewiring(job, writers[name])
         for name, job in former.items()
-        if isinstance(actions[name], Stop) or _changes_source(actions[name])
+        if isinstance(actions[name], Stop) or source_of(job) != source_of(actions[name].job)
     }
 
 
@@ -46,21 +46,19 @@ def _former(action: Action) -> Job | None:
             return action.job
         case Update() | Move():
             return action.previous
+        case Start() if action.changes:  # it runs no more, and messages wait for its former form
+            return replace(action.job, **{each.field: each.before for each in action.changes})
     return None
-
-
-def _changes_source(action: Action) -> bool:
-    return isinstance(action, Update | Move) and source_of(action.previous) != source_of(action.job)
 
 
 def _writers(former: Mapping[str, Job], actions: Mapping[str, Action]) -> dict[str, frozenset[str]]:
     graph = Graph.of(former.values())
     # The running jobs may be of several incomplete revisions; if they form a cycle, there is no order.
-    leaving = set() if graph.cycle() else {name for name in former if _leaves_sink(actions[name])}
+    leaving = {name for name, job in former.items() if _leaves_sink(job, actions[name])}
+    if graph.cycle():
+        leaving = set()
     return {name: frozenset(graph.writers_of(job)) & leaving for name, job in former.items()}
 
 
-def _leaves_sink(action: Action) -> bool:
-    return isinstance(action, Stop) or (
-        isinstance(action, Update | Move) and sink_of(action.previous) != sink_of(action.job)
-    )
+def _leaves_sink(former: Job, action: Action) -> bool:
+    return isinstance(action, Stop) or sink_of(former) != sink_of(action.job)

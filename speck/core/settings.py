@@ -206,6 +206,9 @@ class Settings:
         _check(self)
 
 
+HOST, PORT = "127.0.0.1", 8180  # of the server; its clients look for it there
+
+
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
     """The settings of a server process, and those of its coordinator.
@@ -215,9 +218,9 @@ class ServerSettings:
     files.
     """
 
-    host: str = setting("127.0.0.1", "--host", "Address to listen on.")
+    host: str = setting(HOST, "--host", "Address to listen on.")
     port: int = setting(
-        8180, "--port", "Port to listen on; 0 takes a free one.", kind=int, least=0, most=65535
+        PORT, "--port", "Port to listen on; 0 takes a free one.", kind=int, least=0, most=65535
     )
     data_dir: Path = setting(
         Path(".speck/store"), "--data-dir", "Where the store lies.", kind=Path, directory=True

@@ -29,6 +29,7 @@ from speck.errors import OutcomeUnknown, SpeckError, Unreachable
 MAX_SKEW = 5.0  # s; with more, the times of logs and events are in no useful order
 TIMEOUT = 50.0  # s, for all checks; below the read timeout of the command line
 _THREADS = 32
+_MOST_NAMED = 20  # sessions of another SpecK
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +142,10 @@ def foreign_complaints(sessions: Iterable[ForeignSession]) -> Iterator[Complaint
     by_owner = groupby(sorted(sessions, key=lambda each: each.owner), key=lambda each: each.owner)
     for owner, found in by_owner:
         names = sorted(f"{each.session} ({', '.join(each.topics)})" for each in found)
+        more = f"; and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         yield Complaint(
             f"{len(names)} session{'s' * (len(names) > 1)} of another SpecK, with store {owner}: "
-            f"{'; '.join(names)}",
+            f"{'; '.join(names[:_MOST_NAMED])}{more}",
             "nothing, if that SpecK is in use; if its store is gone for good, nobody reads or deletes them: "
             "delete them (docs/mqtt.md, Owners)",
         )

@@ -5,7 +5,7 @@ Key layout (text, parts divided by ``/``; numbers with leading zeros, so that th
     meta/format                     "1"
     meta/identity                   16 letters and digits of this store alone, which its attempts carry
     meta/first                      the number after which the attempts at a new job begin (none: 0)
-    composition/NAME                head: last revision, and whether it is being deleted
+    composition/NAME                head: last revision, whether it is being deleted, what its user allowed
     revision/NAME/NUMBER            the jobs of a revision, with author, time and reason (compressed)
     job/NAME                        composition, number of its last attempt, sessions, state, error
     attempt/JOB/NUMBER              one try on an engine, written before the engine hears of it; names
@@ -104,13 +104,14 @@ def _decompress(value: bytes) -> Any:
 
 def encode_head(head: Head) -> bytes:
     """The inverse of :func:`decode_head`."""
-    return _pack({"r": head.revision} | ({"d": 1} if head.deleting else {}))
+    optional = {"d": int(head.deleting), "l": list(head.left_behind), "g": int(head.give_up)}
+    return _pack({"r": head.revision} | {key: value for key, value in optional.items() if value})
 
 
 def decode_head(name: str, value: bytes) -> Head:
     """A composition's head; ``name`` is the last part of its key."""
     data = _unpack(value)
-    return Head(name, data["r"], bool(data.get("d")))
+    return Head(name, data["r"], bool(data.get("d")), tuple(data.get("l", ())), bool(data.get("g")))
 
 
 def encode_revision(revision: Revision) -> bytes:
@@ -160,6 +161,7 @@ def encode_job(record: JobRecord) -> bytes:
         "o": record.origin,
         "w": record.form,
         "r": int(record.renumbers),
+        "a": record.state_source,
     }
     return _pack({"c": record.composition} | {key: value for key, value in optional.items() if value})
 
@@ -182,6 +184,7 @@ def decode_job(name: str, value: bytes) -> JobRecord:
         data.get("o", 0),
         data.get("w", ""),
         bool(data.get("r")),
+        data.get("a", ""),
     )
 
 

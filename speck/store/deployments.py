@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from speck.core.graph import Endpoint, source_of
 from speck.core.job import Job
 from speck.core.lifecycle import AttemptPhase
 from speck.core.plan import Deployed
@@ -132,11 +133,20 @@ class Deployments:
         forms = {}
         for name in named:
             tries = attempts.get(name)
-            form = desired.get(name) if not tries else self.form(head.name, tries[-1])
+            form = self._former(named[name], desired) if not tries else self.form(head.name, tries[-1])
             # It went in an earlier revision, and its end was not carried out yet.
             forms[name] = form or self.history.last_form(head.name, name)[1]
         own = {name: attempts[name] for name in named if name in attempts}
         return Snapshot(head, {} if head.deleting else desired, named, own, forms)
+
+    def _former(self, record: JobRecord, desired: Mapping[str, Job]) -> Job | None:
+        """The last form of a job that nothing runs: the one that read through a session which it leaves."""
+        job = desired.get(record.name)
+        sources = {Endpoint(each.broker, each.topic) for each in record.sessions}
+        if job is None or not (former := sources - {source_of(job)}):
+            return job
+        found = self.history.last_reader(record.composition, record.name, former)
+        return found[1] if found else job
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from speck.core.graph import Endpoint, source_of
 from speck.core.job import JOB_FIELDS, FieldChange, Job, changed_fields
 from speck.core.plan import change_data
 from speck.errors import NotFound
@@ -98,6 +99,14 @@ class History:
             if found is not None:
                 return number, found
         raise NotFound(f"composition {name!r} has no revision with a job {job!r}")
+
+    def last_reader(self, name: str, job: str, sources: Collection[Endpoint]) -> tuple[int, Job] | None:
+        """The last revision in which a job reads from one of these sources, and the job there."""
+        for number in reversed(self.store.revision_numbers(name)):
+            found = self.store.revision_once(name, number).jobs.get(job)
+            if found is not None and source_of(found) in sources:
+                return number, found
+        return None
 
     def revision(self, name: str, number: int) -> dict[str, Any]:
         """One revision with its jobs in full."""

@@ -12,11 +12,17 @@ from speck.core.runtime import Attempt, Handle, State
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A composition's last revision (0: none yet)."""
+    """A composition's last revision (0: none yet).
+
+    ``left_behind`` and ``give_up`` are what the user allowed for the change to it, which hold until it is
+    carried out: the addresses that are not asked, and the loss of messages in sessions that jobs leave.
+    """
 
     name: str
     revision: int
     deleting: bool = False
+    left_behind: tuple[str, ...] = ()
+    give_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +65,8 @@ class JobRecord:
 
     ``incarnation`` and ``origin`` are those of its last attempt; ``form`` is the fingerprint of the form that
     ran last (empty: none has ended yet).  ``renumbers`` is true if the next attempt begins new numbers: after
-    a restore of the store, whose states may be older than what the job has written.
+    a restore of the store, whose states may be older than what the job has written.  ``state_source`` is the
+    id of an abandoned attempt whose newest state is the job's (empty: none), as it may go on changing it.
     """
 
     name: str
@@ -76,6 +83,7 @@ class JobRecord:
     origin: int = 0
     form: str = ""
     renumbers: bool = False
+    state_source: str = ""
 
 
 @dataclass(frozen=True, slots=True)

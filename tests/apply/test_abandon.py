@@ -188,3 +188,43 @@ def test_the_word_is_given_over_rest(rest: RestServer) -> None:
     assert client.job("a")["left_behind"] == [{"address": "sc://e1:15002", "attempt": 1}]
     with pytest.raises(SpeckError, match="'e9' is no site"):
         client.apply(moved, "one", leave_behind=["e9"])
+
+
+def test_the_loop_goes_on_with_an_operation_that_waits(coordinator: Coordinator, world: World) -> None:
+    carry_out(coordinator, composition(A, B))
+    world.down(ENGINE)
+    world.down(BROKER)
+    assert carry_out(coordinator, composition(A, MOVED), ENGINE).state == "waiting"
+    coordinator.reconciler.round()
+    assert coordinator.operations.running() == []  # its broker does not answer yet
+    world.up(BROKER)
+    heal(coordinator)
+    assert world.where()["b"] == OTHER
+    assert [copy.address for copy in coordinator.store.abandoned_attempts()] == [ENGINE]
+    head = coordinator.store.head("traffic")
+    assert head is not None
+    assert head.left_behind == (ENGINE,)
+    world.up(ENGINE)
+    coordinator.reconciler.round()
+    head = coordinator.store.head("traffic")
+    assert head is not None
+    assert head.left_behind == ()  # the change is carried out: a later one must say so again
+
+
+def test_a_later_apply_takes_the_word_back(coordinator: Coordinator, world: World) -> None:
+    carry_out(coordinator, composition(A, B))
+    world.down(ENGINE)
+    world.down(BROKER)
+    assert carry_out(coordinator, composition(A, MOVED), ENGINE).state == "waiting"
+    assert carry_out(coordinator, composition(A, MOVED)).state == "waiting"
+    world.up(BROKER)
+    heal(coordinator)
+    assert world.where()["b"] == ENGINE
+
+
+def heal(coordinator: Coordinator) -> None:
+    """One round of the loop, in which every job is due."""
+    coordinator.backoff.forget(["a", "b"])
+    coordinator.reconciler.round()
+    for operation in coordinator.operations.running():
+        assert operation.wait(30)

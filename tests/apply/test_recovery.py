@@ -332,3 +332,22 @@ def test_code_that_was_brought_and_not_accepted_is_forgotten(
     begin()
     assert [each.name for each in (tmp_path / "store" / "artifacts").iterdir()] == [A.code_hash]
     assert [each.name for each in scratch.iterdir()] == ["jobs.py"]
+
+
+def test_attempt_that_ran_and_was_lost_is_started_from_its_state(
+    begin: Begin, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on Flink, which finds it by its checkpoints: the same attempt once more would begin anew."""
+    attempt = die_in_submit(begin(), world)
+    handle = Handle(ENGINE, attempt.id, {"job": "a", "checkpoint": f"memory:/a/{attempt.id}"})
+
+    def lose() -> None:
+        start_late(world, attempt)
+        world.restart(ENGINE)
+        monkeypatch.setattr(InMemoryEngine, "find", lambda self, attempt: handle)
+
+    assert resumed(begin(lose)).state == "succeeded"
+    (running,) = world.running("a")
+    assert running.attempt.number == 2
+    assert running.attempt.state is not None
+    assert running.attempt.state.location == f"memory:/a/{attempt.id}"

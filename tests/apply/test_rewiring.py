@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from speck.apply import drain
 from speck.apply.operation import Operation
 from speck.coordinator import Coordinator, build
 from speck.core.job import Composition, Job
-from speck.core.plan import Deployed, make_plan
+from speck.core.plan import Deployed, make_plan, plan_data
 from speck.core.rewiring import rewirings
+from speck.core.runtime import JobState
 from speck.core.settings import Settings
-from speck.errors import Rejected
+from speck.errors import InvalidInput, OutcomeUnknown, Rejected
 from speck.store import Store, auditlog
 from tests.support.doubles import World, double_kinds
 from tests.support.jobs_by_hand import chain, composition, make_job, write_code
@@ -100,8 +102,8 @@ def begin(tmp_path: Path, world: World) -> Iterator[Begin]:
         yield start
 
 
-def carry_out(coordinator: Coordinator, desired: Composition) -> Operation:
-    operation, _ = coordinator.apply(desired)
+def carry_out(coordinator: Coordinator, desired: Composition, *, give_up: bool = False) -> Operation:
+    operation, _ = coordinator.apply(desired, give_up=give_up)
     assert operation.wait(60)
     return operation
 
@@ -174,29 +176,73 @@ def test_job_that_does_not_drain_in_time_goes_on_and_loses_nothing(begin: Begin,
     world.broker(BROKER).backlog.clear()
     again = carry_out(coordinator, edited)
     assert states(again) == {"a": "kept", "b": "done"}
-    assert again.actions["b"].note == ""
+    assert "given up" not in again.actions["b"].note
     assert world.broker(BROKER).sessions == {named("a"): "t0", named("b", 2): "x1"}
 
 
-def test_job_that_is_not_waited_for_tells_what_was_given_up(begin: Begin, world: World) -> None:
+def test_job_that_is_not_waited_for_needs_leave_to_give_up_what_waits(begin: Begin, world: World) -> None:
     coordinator = begin(drain=0)
     carry_out(coordinator, composition(A, B))
     world.broker(BROKER).backlog[named("b")] = 7
-    operation = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE))
+    edited = composition(A_ELSEWHERE, B_ELSEWHERE)
+    with pytest.raises(
+        InvalidInput, match=r"at 't1' .*--drain 0\), so they are given up \(expected --give-up"
+    ):
+        coordinator.apply(edited)
+    assert world.broker(BROKER).backlog == {named("b"): 7}
+    operation = carry_out(coordinator, edited, give_up=True)
     reported = "given up: at most 7 messages that waited at 't1' of tcp://b1:1883"
-    assert operation.actions["b"].note == reported
-    assert operation.to_dict()["actions"][1]["note"] == reported
+    assert operation.actions["b"].note.endswith(reported)
+    assert operation.to_dict()["actions"][1]["note"].endswith(reported)
+    assert "job 'b': the messages that wait at 't1' of tcp://b1:1883" in operation.warnings[0]
     assert f"job 'b': {reported}" in [
         each["message"] for each in auditlog.entries(coordinator.store, 100, auditlog.Filter())
     ]
 
 
-def test_job_that_cannot_tell_is_let_go_when_it_reads_no_more(begin: Begin, world: World) -> None:
-    coordinator = begin(drain=0.5)
+def test_job_that_cannot_tell_is_let_go_when_it_reads_no_more(
+    begin: Begin, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drain, "_STILL", 0.2)
+    coordinator = begin()
     carry_out(coordinator, composition(A, B))
     world.broker(BROKER).deaf = True
     operation = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE))
     assert states(operation) == {"a": "done", "b": "done"}
+
+
+@pytest.mark.parametrize("desired", [[A_ELSEWHERE, B_ELSEWHERE], [A]], ids=["rewired", "goes"])
+def test_job_that_cannot_tell_is_put_back_when_messages_wait(
+    begin: Begin, world: World, monkeypatch: pytest.MonkeyPatch, desired: list[Job]
+) -> None:
+    """Its connector may be SpecK's, and have not reached its broker yet."""
+    monkeypatch.setattr(drain, "_STILL", 0.2)
+    coordinator = begin()
+    carry_out(coordinator, composition(A, B))
+    world.broker(BROKER).deaf = True
+    world.broker(BROKER).backlog[named("b")] = 24118
+    operation = carry_out(coordinator, composition(*desired))
+    error = operation.actions["b"].error
+    assert "wait at 't1' of tcp://b1:1883 that job 'b' leaves, and nothing has confirmed" in error
+    assert "the previous version was put back and runs" in error
+    assert [each.attempt.session for each in world.running("b")] == [named("b")]
+    assert world.broker(BROKER).backlog[named("b")] == 24118
+    operation = carry_out(coordinator, composition(*desired), give_up=True)
+    assert operation.actions["b"].state == "done"
+    assert "given up: at most 24118 messages" in operation.actions["b"].note
+    assert named("b") not in world.broker(BROKER).sessions
+
+
+def test_job_that_does_not_come_to_run_is_not_taken_for_drained(
+    begin: Begin, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drain, "_STILL", 0.2)
+    coordinator = begin(drain=1)
+    carry_out(coordinator, composition(A, B))
+    world.broker(BROKER).deaf = True
+    world.crash("b", "its tasks wait for slots", JobState.STARTING)
+    operation = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE))
+    assert states(operation) == {"a": "done", "b": "waiting"}
 
 
 def test_broker_that_fails_for_a_moment_is_asked_again(begin: Begin, world: World) -> None:
@@ -207,18 +253,136 @@ def test_broker_that_fails_for_a_moment_is_asked_again(begin: Begin, world: Worl
     assert world.counts()["drained"] == 3
 
 
-def test_dead_copy_is_not_waited_for(begin: Begin, world: World) -> None:
+def test_copy_that_dies_while_it_drains_runs_once_more_as_it_was(begin: Begin, world: World) -> None:
     coordinator = begin()
     carry_out(coordinator, composition(A, B))
     world.broker(BROKER).backlog[named("b")] = 1
-    hold = world.hold("submit", "a")
+    drains = world.hold("drained", named("b"))
     operation, _ = coordinator.apply(composition(A_ELSEWHERE, B_ELSEWHERE))
-    assert hold.reached.wait(30)
+    assert drains.reached.wait(30)
+    starts = world.hold("submit", "b")
     world.crash("b")
-    hold.release()
-    assert operation.wait(20)
+    drains.release()
+    assert starts.reached.wait(30)
+    world.broker(BROKER).backlog.clear()  # it is counted, and processed by the copy that starts now
+    starts.release()
+    assert operation.wait(30)
     assert states(operation) == {"a": "done", "b": "done"}
-    assert operation.actions["b"].note == "given up: at most 1 message that waited at 't1' of tcp://b1:1883"
+    assert "given up" not in operation.actions["b"].note
+    assert world.calls.count(("submit", ENGINE, "b")) == 3
+
+
+def test_copy_that_dies_again_while_it_drains_leaves_nothing(begin: Begin, world: World) -> None:
+    coordinator = begin()
+    carry_out(coordinator, composition(A, B))
+    world.crash("b")
+    world.broker(BROKER).backlog[named("b")] = 7
+    world.doomed = lambda job: job.source_topic == "t1"
+    operation = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE))
+    assert states(operation) == {"a": "done", "b": "failed"}
+    assert "it was started as it was to process them, and died" in operation.actions["b"].error
+    assert world.broker(BROKER).backlog[named("b")] == 7
+    second = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE), give_up=True)
+    assert second.state == "succeeded"
+    assert "given up: at most 7 messages that waited at 't1' of tcp://b1:1883" in second.actions["b"].note
+
+
+def test_what_a_dead_job_leaves_is_said_in_the_plan(begin: Begin, world: World) -> None:
+    coordinator = begin()
+    carry_out(coordinator, composition(A, B))
+    world.crash("b")
+    world.broker(BROKER).backlog[named("b")] = 7
+    edited = composition(A_ELSEWHERE, B_ELSEWHERE)
+    (session,) = coordinator.plan(edited).leaves
+    assert (session.job, session.topic, session.waiting, session.lossless) == ("b", "t1", 7, True)
+    assert "started once more as it was" in session.fate
+    (session,) = coordinator.plan(edited, give_up=True).leaves
+    assert (session.waiting, session.lossless) == (7, False)
+    assert plan_data(coordinator.plan(edited))["leaves"][0]["waiting"] == 7
+
+
+def test_dead_writer_writes_no_more_before_its_reader_is_drained(begin: Begin, world: World) -> None:
+    """A dead reader waits for its writer to be switched: what that writes until then must be processed."""
+    coordinator = begin()
+    carry_out(coordinator, composition(A, B))
+    world.crash("b")
+    world.broker(BROKER).backlog[named("b")] = 1
+    switched = world.hold("submit", "a")
+    operation, _ = coordinator.apply(composition(A_ELSEWHERE, B_ELSEWHERE))
+    assert switched.reached.wait(30)
+    counts = world.hold("waiting", named("b"))
+    assert not counts.reached.wait(0.5)
+    switched.release()
+    assert counts.reached.wait(30)
+    world.broker(BROKER).backlog.clear()
+    counts.release()
+    assert operation.wait(30)
+    assert operation.state == "succeeded"
+
+
+def test_job_whose_start_was_not_answered_leaves_nothing(begin: Begin, world: World) -> None:
+    coordinator = begin()
+    silence = OutcomeUnknown("its main method gave no answer and may still start it", address=ENGINE)
+    world.fail("submit", silence, name="b", times=3)
+    world.fail("find", silence, name="b", times=3)
+    assert carry_out(coordinator, composition(A, B)).actions["b"].state == "waiting"
+    assert [each.phase for each in coordinator.store.attempts("b")] == ["intended"]
+    world.broker(BROKER).backlog[named("b")] = 24118
+    starts = world.hold("drained", named("b"))
+    operation, _ = coordinator.apply(composition(A_ELSEWHERE, B_ELSEWHERE))
+    assert starts.reached.wait(30)
+    assert [each.job.source_topic for each in world.running("b")] == ["t1"]
+    world.broker(BROKER).backlog.clear()
+    starts.release()
+    assert operation.wait(30)
+    assert operation.state == "succeeded"
+    assert [each.job.source_topic for each in world.running("b")] == ["x1"]
+
+
+def test_job_that_was_never_started_leaves_nothing(begin: Begin, world: World) -> None:
+    coordinator = begin()
+    world.fail("submit", Rejected("no", address=ENGINE), name="b")
+    assert carry_out(coordinator, composition(A, B)).actions["b"].state == "failed"
+    assert coordinator.store.attempts("b") == []
+    world.broker(BROKER).backlog[named("b")] = 5
+    (session,) = coordinator.plan(composition(A_ELSEWHERE, B_ELSEWHERE)).leaves
+    assert (session.job, session.waiting) == ("b", 5)
+    starts = world.hold("drained", named("b"))
+    operation, _ = coordinator.apply(composition(A_ELSEWHERE, B_ELSEWHERE))
+    assert starts.reached.wait(30)
+    world.broker(BROKER).backlog.clear()
+    starts.release()
+    assert operation.wait(30)
+    assert operation.state == "succeeded"
+
+
+def test_nothing_can_drain_where_the_engine_is_left_behind(begin: Begin, world: World) -> None:
+    coordinator = begin()
+    carry_out(coordinator, composition(A, replace(B, spe_address="sc://e2:1")))
+    world.down("sc://e2:1")
+    world.broker(BROKER).backlog[named("b")] = 7
+    edited = composition(A_ELSEWHERE, B_ELSEWHERE)
+    with pytest.raises(InvalidInput, match=r"7 messages wait .* its engine is left behind"):
+        coordinator.apply(edited, leave_behind=["sc://e2:1"])
+    operation, _ = coordinator.apply(edited, leave_behind=["sc://e2:1"], give_up=True)
+    assert operation.wait(30)
+    assert operation.state == "succeeded"
+
+
+def test_the_loop_goes_on_with_the_word_to_give_up(begin: Begin, world: World) -> None:
+    coordinator = begin(drain=0.3)
+    carry_out(coordinator, composition(A, B))
+    world.crash("b")
+    world.broker(BROKER).backlog[named("b")] = 7
+    world.down(BROKER)
+    edited = composition(A_ELSEWHERE, B_ELSEWHERE)
+    assert carry_out(coordinator, edited, give_up=True).state == "waiting"
+    world.up(BROKER)
+    coordinator.backoff.forget(["a", "b"])
+    coordinator.reconciler.round()
+    for operation in coordinator.operations.running():
+        assert operation.wait(30)
+    assert [each.job.source_topic for each in world.running("b")] == ["x1"]
 
 
 def test_copy_that_died_before_it_had_drained_runs_once_more_to_do_so(begin: Begin, world: World) -> None:
@@ -247,15 +411,19 @@ def test_copy_that_died_before_it_had_drained_runs_once_more_to_do_so(begin: Beg
     assert (running.attempt.session, running.attempt.state is not None) == (named("b", 2), True)
 
 
-def test_dead_copy_that_cannot_run_again_tells_what_it_left(begin: Begin, world: World) -> None:
+def test_dead_copy_that_cannot_run_again_leaves_nothing(begin: Begin, world: World) -> None:
     coordinator = begin()
     carry_out(coordinator, composition(A, B))
     world.crash("b")
     world.broker(BROKER).backlog[named("b")] = 7
     world.fail("submit", Rejected("NameError in jobs.py:3", address=ENGINE), name="b")
     operation = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE))
-    assert states(operation) == {"a": "done", "b": "done"}
-    assert operation.actions["b"].note == "given up: at most 7 messages that waited at 't1' of tcp://b1:1883"
+    assert states(operation) == {"a": "done", "b": "failed"}
+    error = operation.actions["b"].error
+    assert "7 messages wait at 't1' of tcp://b1:1883 that job 'b' leaves, and it cannot be started" in error
+    assert "NameError in jobs.py:3" in error
+    assert "--give-up" in error
+    assert world.broker(BROKER).backlog[named("b")] == 7
 
 
 def test_engine_that_is_down_is_not_waited_for(begin: Begin, world: World) -> None:
@@ -305,7 +473,7 @@ def test_session_that_was_noted_and_not_made_is_made_by_the_next_apply(begin: Be
 
 
 @pytest.mark.parametrize("by", ["put back", "not drained"])
-def test_a_change_that_is_taken_back_leaves_no_session(begin: Begin, world: World, by: str) -> None:
+def test_a_change_that_is_taken_back_keeps_what_was_sent_for_it(begin: Begin, world: World, by: str) -> None:
     coordinator = begin(drain=0.2, startup=0.2)
     carry_out(coordinator, composition(A, B))
     if by == "put back":
@@ -316,6 +484,12 @@ def test_a_change_that_is_taken_back_leaves_no_session(begin: Begin, world: Worl
     world.broker(BROKER).backlog[named("b", 2)] = 3
     back = carry_out(coordinator, composition(A, B))
     assert states(back) == {"a": "done", "b": "kept"}
-    assert back.actions["b"].note == "given up: at most 3 messages that waited at 'x1' of tcp://b1:1883"
+    assert "kept: 3 messages wait at 'x1' of tcp://b1:1883, where the job does not read" in (
+        back.actions["b"].note
+    )
+    assert world.broker(BROKER).sessions == {named("a"): "t0", named("b"): "t1", named("b", 2): "x1"}
+    back = carry_out(coordinator, composition(A, B), give_up=True)
+    assert states(back) == {"a": "kept", "b": "kept"}
+    assert "given up: at most 3 messages that waited at 'x1' of tcp://b1:1883" in back.actions["b"].note
     assert world.broker(BROKER).sessions == {named("a"): "t0", named("b"): "t1"}
     assert [each.attempt.session for each in world.running("b")] == [named("b")]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from speck.binder import BrokerBinder, EngineBinder, OwnsSessions
+from speck.binder import BrokerBinder, EngineBinder
 from speck.core.inventory import Inventory
 from speck.core.job import Job, client_id
 from speck.core.runtime import Handle, JobState
@@ -134,11 +134,7 @@ class TestBrokerDouble(BrokerContract):
     @contextmanager
     def troubled(self, trouble: Trouble) -> Iterator[BrokerBinder]:
         world = World()
-        names = (
-            *inspect.getmembers(BrokerBinder, inspect.isfunction),
-            *inspect.getmembers(OwnsSessions, inspect.isfunction),
-        )
-        for method in names:
+        for method in inspect.getmembers(InMemoryBroker, inspect.isfunction):
             error = OutcomeUnknown(f"{TROUBLED} is {trouble.value}", address=TROUBLED)
             world.fail(method[0], error, address=TROUBLED, times=None)
         yield InMemoryBroker(world, TROUBLED)
@@ -151,6 +147,10 @@ class TestBrokerDouble(BrokerContract):
     def beside(self, broker: BrokerBinder) -> BrokerBinder:
         assert isinstance(broker, InMemoryBroker)
         return InMemoryBroker(broker.world, BROKER)
+
+    def named_writers(self, broker: BrokerBinder, session: str) -> list[str] | None:
+        assert isinstance(broker, InMemoryBroker)
+        return broker.world.broker(BROKER).writers.get(session)
 
 
 def test_two_copies_and_a_missing_session_are_violations() -> None:

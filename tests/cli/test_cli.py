@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -50,11 +51,17 @@ def test_plan_shows_each_changed_field(speck: Speck, two: str) -> None:
     speck("apply", two)
     Path(two).write_text(yaml_of("a t0 t1 trigger: 2 seconds", "b t1 t3"))
     lines = speck("plan", two).out.splitlines()
+    new_incarnation = (
+        "its stamps, if they are counted, begin a new incarnation: messages written since its last state may "
+        "come twice, and none is lost"
+    )
     assert lines[1:] == [
         "  ~ update  a  trigger changed",
         "      trigger: (none) -> 2 seconds",
+        f"      {new_incarnation}",
         "  ~ update  b  sink_topic changed",
         "      sink_topic: t2 -> t3",
+        f"      {new_incarnation}",
     ]
 
 
@@ -225,12 +232,31 @@ def test_abandoned_attempts_and_sessions_are_listed_and_forgotten(
     assert "source_broker tcp://b1:1883 is to be left behind (write another broker for it" in said.err
     assert speck("delete", "two", *options).code == 0
     lines = speck("left-behind").out.splitlines()
-    assert lines[0].split() == ["JOB", "COMPOSITION", "LEFT", "SITE", "ADDRESS", "SESSION", "FENCED"]
-    assert lines[1].split() == ["a", "two", "copy,", "attempt", "1", site[0], site[0], "speck-a", "no"]
+    head = ["JOB", "COMPOSITION", "LEFT", "VERDICT", "SITE", "ADDRESS", "SESSION", "FENCED"]
+    assert lines[0].split() == head
+    *words, session, fenced = lines[1].split()
+    assert words == ["a", "two", "copy,", "attempt", "1", "terminate", site[0], site[0]]
+    assert (session.partition(":")[0], fenced) == ("speck-a", "no")
     assert len(lines) == 5
     forgotten = speck("left-behind", "--forget", site[0], "--forget", site[1], "--json")
     assert (forgotten.code, forgotten.data) == (0, [])
     assert speck("left-behind", "--forget", site[0]).code == 1
+
+
+def test_orphans_are_listed_beside_abandoned_work(speck: Speck, rest: RestServer, two: str) -> None:
+    speck("apply", two)
+    (copy,) = rest.world.running("a")
+    orphan = replace(copy.attempt, id="f" * 32, number=9, owner="another")
+    rest.world.intrude("sc://e1:15002", copy.job, orphan)
+    rest.coordinator.reconciler.round()
+    _, line = speck("left-behind").out.splitlines()
+    address = "sc://e1:15002"
+    words = ["a", "two", "orphan,", "attempt", "9", "report", address, address, orphan.session, "no"]
+    assert line.split() == words
+    (shown,) = speck("left-behind", "--json").data
+    assert shown["message"] == f"attempt {orphan.id} of it runs at {address}, which another SpecK has started"
+    assert speck("left-behind", "--forget", address).code == 1  # an orphan has no record
+    rest.world.violations.clear()  # two copies of a job run
 
 
 def test_tables_name_what_is_there(speck: Speck, two: str) -> None:

@@ -2,18 +2,21 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import pytest
 
 from speck.cli.draw import draw_image, draw_text
 from speck.cli.draw.grouping import by_site
-from speck.cli.draw.picture import lay_out
 from speck.core.graph import Graph
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.errors import InvalidInput, SpeckError
 from tests.support.examples import job, one_site
+
+if TYPE_CHECKING:
+    from speck.cli.draw.picture import Layout
 
 INVENTORY = Inventory({name: one_site(name, f"sc://{name}:15002", f"tcp://{name}:1883") for name in "ABCD"})
 
@@ -92,10 +95,17 @@ def test_names_that_look_like_mathematics_are_drawn(tmp_path: Path) -> None:
     draw_image([job("a", "$SYS/$x_1$", "out/$y^2$")], INVENTORY, tmp_path / "picture.svg")
 
 
+def lay_out(graph: Graph) -> Layout:
+    """The layout of a graph, by site."""
+    from speck.cli.draw import picture  # here, since matplotlib takes a second to import
+
+    return picture.lay_out(graph, by_site(graph, INVENTORY))
+
+
 def test_no_job_lies_on_another_or_outside_of_its_site() -> None:
     jobs = road_traffic()
     graph = Graph.of(jobs)
-    layout = lay_out(graph, by_site(graph, INVENTORY))
+    layout = lay_out(graph)
     boxes = list(layout.jobs.values())
     for index, box in enumerate(boxes):
         for other in boxes[index + 1 :]:
@@ -111,7 +121,7 @@ def test_no_job_lies_on_another_or_outside_of_its_site() -> None:
 def test_data_flows_to_the_right() -> None:
     jobs = road_traffic()
     graph = Graph.of(jobs)
-    layout = lay_out(graph, by_site(graph, INVENTORY))
+    layout = lay_out(graph)
     for each in jobs:
         for reader in graph.readers_of(each):
             assert layout.jobs[each.job_name].right < layout.jobs[reader].left
@@ -119,7 +129,7 @@ def test_data_flows_to_the_right() -> None:
 
 def test_edges_into_the_middle_of_a_site_get_a_lane() -> None:
     graph = Graph.of(road_traffic())
-    assert list(lay_out(graph, by_site(graph, INVENTORY)).lanes) == [("in", "global")]
+    assert list(lay_out(graph).lanes) == [("in", "global")]
 
 
 def test_another_suffix_is_refused(tmp_path: Path) -> None:

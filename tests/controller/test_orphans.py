@@ -220,3 +220,58 @@ def test_forms_differ_where_an_engine_would_notice() -> None:
     same, others = ([form_fingerprint(replace(A, **each)) for each in group] for group in (notes, changes))
     assert set(same) == {form_fingerprint(A)}
     assert len({form_fingerprint(A), *others}) == 5
+
+
+# --- in the list of what was left behind
+
+
+def listed(bench: Bench) -> list[tuple[str, str, int | None, str, str]]:
+    found = bench.services.sites.left_behind()
+    keys = ("job_name", "composition", "attempt", "session", "verdict")
+    assert {each["kind"] for each in found} <= {"orphan"}
+    return [tuple(each[key] for key in keys) for each in found]
+
+
+def test_each_verdict_is_listed_until_the_orphan_is_gone(bench: Bench, world: World) -> None:
+    bench.apply(A)
+    name = bench.services.queries.compositions()[0]["name"]
+    world.intrude(ENGINE, A, copy_of(A, world, 1))
+    bench.round()
+    assert listed(bench) == [("a", name, 1, named("a"), "terminate")]
+    bench.round()
+    assert listed(bench) == []
+    world.restart(ENGINE)
+    intrude(bench)
+    bench.round()
+    assert listed(bench) == [("a", name, 9, named("a"), "adopt")]
+    bench.round()
+    assert listed(bench) == []
+    world.intrude(ENGINE, replace(A, source_broker=FAR), copy_of(A, world, 10))
+    bench.round(2)
+    assert listed(bench) == [("a", name, 10, "", "report")]
+
+
+def test_one_of_no_composition_is_listed_for_as_long_as_it_runs(bench: Bench, world: World) -> None:
+    bench.apply(A, B)
+    intrude(bench, B)
+    world.crash("b")
+    bench.apply(A)
+    world.intrude(ENGINE, B, replace(copy_of(B, world), owner=bench.store.identity))
+    bench.round()
+    bench.round(3)
+    ((job, composition, *_, verdict),) = listed(bench)
+    assert (job, composition, verdict) == ("b", "", "report")
+    world.restart(ENGINE)
+    bench.round()
+    assert [each for each in listed(bench) if each[0] == "b"] == []
+
+
+def test_one_of_a_composition_that_is_deleted_is_not_listed_any_more(bench: Bench, world: World) -> None:
+    bench.apply(A)
+    intrude(bench, replace(A, source_broker=FAR), owner="another")
+    bench.round()
+    assert len(listed(bench)) == 1
+    name = bench.services.queries.compositions()[0]["name"]
+    assert bench.coordinator.delete_composition(name).wait(30)
+    bench.round()
+    assert listed(bench) == []

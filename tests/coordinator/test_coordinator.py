@@ -406,6 +406,25 @@ def test_actions_on_one_engine_are_bounded(tmp_path: Path, world: World) -> None
     assert len(world.running()) == 6
 
 
+def test_hanging_starts_of_one_composition_hold_up_no_other(tmp_path: Path, world: World) -> None:
+    with Store(tmp_path / "shared") as store:
+        coordinator = build(
+            store, double_kinds(world, bound=2), settings=Settings(roots=(write_code(tmp_path),), period=0)
+        ).coordinator
+        jobs = [make_job(f"j{number}", f"in{number}", f"out{number}") for number in range(6)]
+        holds = [world.hold("submit", each.job_name) for each in jobs]
+        stuck, _ = coordinator.apply(composition(*jobs, name="stuck"))
+        assert any(hold.reached.wait(5) for hold in holds)
+        other, _ = coordinator.apply(composition(make_job("b", "t", "u"), name="other"))
+        ended = other.wait(20)
+        state = stuck.state
+        for hold in holds:
+            hold.release()
+        assert (ended, other.state, state) == (True, "succeeded", "running")
+        assert stuck.wait(30)
+        coordinator.close()
+
+
 def test_jobs_run_the_code_that_was_accepted(coordinator: Coordinator, world: World, tmp_path: Path) -> None:
     carry_out(coordinator, composition(A))
     (tmp_path / "jobs.py").write_text("changed, and not applied")

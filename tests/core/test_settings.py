@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from speck.client import Client
 from speck.core.settings import (
     HistoryBounds,
     Quotas,
@@ -62,3 +63,8 @@ def test_no_setting_is_there_twice() -> None:
     names = [option.name or name for name, _, option in options(ServerSettings())]
     assert len(names) == len(set(names))
     assert all(option.help.endswith((".", "].")) for _, _, option in options(ServerSettings()))
+
+
+def test_a_client_looks_for_the_server_where_it_listens_by_default() -> None:
+    settings = ServerSettings()
+    assert Client().url == f"http://{settings.host}:{settings.port}"

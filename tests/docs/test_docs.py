@@ -166,6 +166,7 @@ NOT_RUN = [
     ("history.md", "History: revisions, the way back, the audit log", 2),
     ("local.md", "Sites on one machine", 1),
     ("local.md", "Sites on one machine", 1),
+    ("mqtt.md", "Owners", 3),
     ("raspberry-pi.md", "What to install", 2),
     ("security.md", "In short: a server that others can reach", 4),
     ("security.md", "In short: a server that others can reach", 4),
@@ -310,6 +311,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "html"
 
 
+@pytest.mark.slow("builds all pages, as make check does")
 def test_the_site_is_read_without_a_network(site: Path) -> None:
     loaded = re.compile(
         r"""<(?:script|img|iframe|source)[^>]*\ssrc="(?:https?:)?//|<link[^>]*\shref="(?:https?:)?//"""
@@ -323,6 +325,7 @@ def test_the_site_is_read_without_a_network(site: Path) -> None:
     assert not found
 
 
+@pytest.mark.slow("builds all pages, as make check does")
 def test_every_page_is_in_the_navigation(site: Path) -> None:
     index = (site / "index.html").read_text(encoding="utf-8")
     for page in [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "reference").glob("*.md")]:

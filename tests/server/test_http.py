@@ -358,6 +358,7 @@ def test_more_waiting_requests_than_threads_may_be_taken_for_are_told_to_come_ba
             hold.release()
 
 
+@pytest.mark.slow("repeats until each interleaving was likely")
 def test_lists_are_read_while_compositions_come_and_go(rest: RestServer) -> None:
     """Each reading falls between two steps of the other thread sooner or later: none may fail."""
     over = threading.Event()

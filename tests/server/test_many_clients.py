@@ -16,6 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import psutil
+import pytest
 import requests
 
 from tests.support.rest_server import yaml_of
@@ -88,6 +89,7 @@ def memory(server: Served) -> int:
     return int(psutil.Process(server.process.pid).memory_full_info().pss)
 
 
+@pytest.mark.slow("a thousand clients")
 def test_a_thousand_clients_read_while_compositions_are_applied(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, 2 * CLIENTS), hard), hard))

@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.rest_server import rest_server
 
 EXAMPLES = os.environ.get("SPECK_FUZZ_EXAMPLES", "10")
@@ -18,6 +20,7 @@ SEED = os.environ.get("SPECK_FUZZ_SEED", "1")
 SETTINGS = Path(__file__).parent / "schemathesis.toml"
 
 
+@pytest.mark.slow("a thousand made-up requests")
 def test_every_answer_is_as_documented(tmp_path: Path) -> None:
     with rest_server(tmp_path) as rest:
         code = rest.root / "jars_and_apps" / "test-1.jar"  # that of the documented example

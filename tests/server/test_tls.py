@@ -298,7 +298,7 @@ def test_what_is_no_certificate_is_told(tmp_path: Path) -> None:
     locked = tmp_path / "locked.key"
     encrypt = [
         "openssl",
-        "rsa",
+        "pkey",
         "-aes128",
         "-passout",
         "pass:open-sesame",

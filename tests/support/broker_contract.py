@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from speck.binder import BrokerBinder, ForeignSession, OwnsSessions
+from speck.binder import BrokerBinder, ForeignSession, NamesWriters, OwnsSessions
 from speck.errors import BinderError, OutcomeUnknown, SessionOfAnother, Unreachable
 from tests.support.wire_trouble import Trouble
 
@@ -36,9 +36,10 @@ EVERY_CALL = pytest.mark.parametrize(
         lambda broker: broker.warnings(),
         lambda broker: broker.drained(SESSION, "marker", 0.1),
         lambda broker: broker.waiting(SESSION),
+        lambda broker: name_writers(broker, "a"),
         lambda broker: broker.claim_session(SESSION),
         lambda broker: broker.fenced(SESSION),
-        lambda broker: broker.foreign_sessions(),
+        lambda broker: take_owner(broker, OWNER).foreign_sessions(),
     ],
     ids=[
         "check",
@@ -49,11 +50,18 @@ EVERY_CALL = pytest.mark.parametrize(
         "warnings",
         "drained",
         "waiting",
+        "name_writers",
         "claim_session",
         "fenced",
         "foreign_sessions",
     ],
 )
+
+
+def name_writers(broker: BrokerBinder, *writers: str) -> None:
+    """Name the writers of the contract's session, as every binder of a broker with stamps can."""
+    assert isinstance(broker, NamesWriters)
+    broker.name_writers(SESSION, writers)
 
 
 def take_owner(broker: BrokerBinder, owner: str) -> Any:
@@ -78,6 +86,10 @@ class BrokerContract(ABC):
     @abstractmethod
     def fenced_attempt(self, broker: BrokerBinder, session: str) -> int | None:
         """The attempt that the session's fence or tombstone names, seen past the binder, or ``None``."""
+
+    @abstractmethod
+    def named_writers(self, broker: BrokerBinder, session: str) -> list[str] | None:
+        """The writers whose stamps the session's reader believes, seen past the binder; ``None``: of all."""
 
     @abstractmethod
     def troubled(self, trouble: Trouble) -> AbstractContextManager[BrokerBinder]:
@@ -170,6 +182,11 @@ class BrokerContract(ABC):
         assert list(foreign.foreign_sessions()) == [ForeignSession(SESSION, OWNER, ("contract/in",))]
         assert list(owned.foreign_sessions()) == [ForeignSession(f"{SESSION}-2", OTHER, ("contract/in",))]
 
+    def test_nothing_is_foreign_to_a_binder_without_an_owner(self, owned: BrokerBinder) -> None:
+        beside = self.beside(owned)
+        assert isinstance(beside, OwnsSessions)
+        assert list(beside.foreign_sessions()) == []
+
     def test_a_session_without_an_owner_is_adopted(self, broker: BrokerBinder) -> None:
         broker.ensure_session(SESSION, "contract/in")  # as by version 0.1
         broker.fence(SESSION, 3)
@@ -209,6 +226,17 @@ class BrokerContract(ABC):
     def test_what_was_never_there_leaves_nothing(self, broker: BrokerBinder) -> None:
         broker.delete_session(SESSION)
         assert self.fenced_attempt(broker, SESSION) is None
+
+    def test_writers_are_replaced_and_go_with_the_session(self, broker: BrokerBinder) -> None:
+        broker.ensure_session(SESSION, "contract/in")
+        assert self.named_writers(broker, SESSION) is None
+        name_writers(broker, "b", "a")
+        assert self.named_writers(broker, SESSION) == ["b", "a"]
+        name_writers(broker)
+        assert self.named_writers(broker, SESSION) == []
+        assert broker.waiting(SESSION) == 0
+        broker.delete_session(SESSION)
+        assert self.named_writers(broker, SESSION) is None
 
     def test_nothing_waits_in_a_new_session_and_in_none(self, broker: BrokerBinder) -> None:
         assert broker.waiting(SESSION) == 0

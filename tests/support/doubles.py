@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -81,6 +81,7 @@ class BrokerState:
     owners: dict[str, str] = field(default_factory=dict)
     fences: dict[str, int] = field(default_factory=dict)
     tombstones: dict[str, int] = field(default_factory=dict)
+    writers: dict[str, list[str]] = field(default_factory=dict)  # by session
     backlog: dict[str, int] = field(default_factory=dict)  # by session; it drains only when a test says so
     deaf: bool = False  # whether its readers cannot tell that they are through
     warnings: list[str] = field(default_factory=list)
@@ -485,9 +486,15 @@ class InMemoryBroker:
             known = self._state.sessions.pop(session, None)
             self._state.owners.pop(session, None)
             self._state.backlog.pop(session, None)
+            self._state.writers.pop(session, None)
             fence = self._state.fences.pop(session, None)
             if known is not None or fence is not None:
                 self._state.tombstones[session] = (fence or 0) + 1
+
+    def name_writers(self, session: str, writers: Sequence[str]) -> None:
+        with self._call("name_writers", session):
+            self._reject_foreign(session)
+            self._state.writers[session] = list(writers)
 
     def fence(self, session: str, attempt: int) -> None:
         with self._call("fence", session):
@@ -512,7 +519,7 @@ class InMemoryBroker:
             return [
                 ForeignSession(session, owner, (self._state.sessions.get(session, ""),))
                 for session, owner in sorted(self._state.owners.items())
-                if owner != self._owner
+                if self._owner and owner != self._owner
             ]
 
     def drained(self, session: str, marker: str, seconds: float) -> bool | None:

@@ -25,6 +25,7 @@ import pytest
 
 from tests.support.real_server import RealServer, free_port
 
+_OF_THE_PLACE = ("listener", "persistence_location")
 _SHIPPED = Path(__file__).parents[2] / "pipelines" / "mosquitto.conf"
 
 
@@ -32,9 +33,7 @@ def _shipped() -> dict[str, str]:
     """The options of the configuration that SpecK ships, but for the broker's place."""
     lines = [line.split(None, 1) for line in _SHIPPED.read_text(encoding="utf-8").splitlines()]
     options = {line[0]: line[1].strip() for line in lines if len(line) > 1 and not line[0].startswith("#")}
-    return {
-        name: value for name, value in options.items() if name not in ("listener", "persistence_location")
-    }
+    return {name: value for name, value in options.items() if name not in _OF_THE_PLACE}
 
 
 # As shipped, saved more often; a test overrides what it needs.

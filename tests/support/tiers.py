@@ -1,15 +1,20 @@
-"""The two tiers of tests: ``engine`` for those that start a program of others, and the quick tier.
+"""The tiers of tests: ``engine`` for those that start a program of others, ``slow``, and the quick tier.
 
 A test is marked ``engine`` automatically if it uses one of :data:`FIXTURES`, directly or through others.
 A test or fixture that starts such a program by hand needs ``@pytest.mark.engine``, or in its module
 ``pytestmark = pytest.mark.engine``.  Any other test that starts one of :data:`PROGRAMS` fails, in either
-tier: ``make quick`` (``-m "not engine"``) runs on machines that have none of them.
+tier: ``make quick`` (``-m "not engine and not slow"``) runs on machines that have none of them.
+
+``pytest.mark.slow(REASON)`` is for a test that needs seconds of processor time for what it proves: load,
+chance, a whole site.  It runs in ``make test`` only.
 """
 
 from __future__ import annotations
 
+import gc
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from os import fsdecode
 from pathlib import PurePath
@@ -39,11 +44,36 @@ _WRAPPERS = frozenset(("env", "nice", "setsid"))
 _running: list[pytest.Item] = []  # at most one: the test of this process
 
 
-def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:
-    """Mark the tests that use a real engine, broker or browser."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that use a real engine, broker or browser, and sort the files: the longest first."""
     for item in items:
         if isinstance(item, pytest.Function) and not FIXTURES.isdisjoint(item.fixturenames):
             item.add_marker(pytest.mark.engine)
+    _check_reasons(items)
+    _sort_files(items)
+
+
+def _check_reasons(items: Iterable[pytest.Item]) -> None:
+    bare = [item.nodeid for item in items for mark in item.iter_markers("slow") if not mark.args]
+    if bare:
+        raise pytest.UsageError(f"{bare[0]} is marked slow without a reason (expected slow(REASON))")
+
+
+def _sort_files(items: list[pytest.Item]) -> None:
+    """Sort by file: most tests with engines first, then most tests.
+
+    A worker takes whole files (``--dist loadfile``), so that a long one at the end would run alone.
+    """
+    engine = Counter(item.path for item in items if item.get_closest_marker("engine"))
+    every = Counter(item.path for item in items)
+    items.sort(key=lambda item: (-engine[item.path], -every[item.path], item.path))
+
+
+def pytest_collection_finish() -> None:
+    """Exempt the collected tests and imported modules from garbage collection: they live to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -40,6 +40,7 @@ _CONNECTIONS = 32  # pooled; more than concurrent actions on one engine
 _UNKNOWN_JOB = "FlinkJobNotFoundException"
 _NOT_READY = "UnavailableDispatcherOperationException"
 ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})
+_AVAILABILITY = ("high-availability.type", "high-availability")
 _HINT = "is it a JobManager's REST address?"
 _PLACED = ("running", "initializing", "deploying", "finished")
 
@@ -133,6 +134,17 @@ class FlinkRest:
         """The settings of the cluster; Flink masks the values of secrets."""
         with self._validated("/jobmanager/config"):
             return {text(each["key"]): str(each["value"]) for each in self._get("/jobmanager/config")}
+
+    def process(self) -> str:
+        """An identifier of the JobManager process that answers; empty if it cannot be told from another.
+
+        Flink makes a folder of a random name for its web server at each start.  With high availability,
+        another JobManager than the one that received a request may answer while that one still runs.
+        """
+        settings = self.settings()
+        available = any(settings.get(key, "NONE").upper() != "NONE" for key in _AVAILABILITY)
+        folder = settings.get("web.tmpdir", "").replace("\\", "/").rpartition("/")[2]
+        return folder if folder.startswith("flink-web-") and not available else ""
 
     def refresh_interval(self) -> float:
         """The age that Flink's statistics of checkpoints may have, s."""

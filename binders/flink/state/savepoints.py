@@ -12,7 +12,7 @@ from binders.flink.rest.client import ENDED, FlinkRefused, FlinkRest
 from binders.flink.rest.stack_trace import root_cause
 from binders.flink.state import locations
 from speck.core.runtime import Handle
-from speck.errors import BinderError, OutcomeUnknown, Rejected
+from speck.errors import BinderError, OutcomeUnknown, Rejected, StateLost
 
 SAVEPOINT_PATIENCE = 300.0  # s, for a savepoint to be written
 STARTUP_PATIENCE = 30.0  # s, for a job that is starting to become able to take a savepoint
@@ -156,19 +156,24 @@ class SavepointManager:
         """The newest state of a job that the cluster does not know, by its files.
 
         The file of a checkpoint exists before Flink completes the checkpoint, which is when messages are
-        acknowledged: the newest file is never older than that.  Raises :class:`~speck.errors.Rejected` when
+        acknowledged: the newest file is never older than that.  Raises :class:`~speck.errors.StateLost` when
         the files are not visible here: a start from an older state would lose messages acknowledged since.
         """
         checkpoints, job = handle.details.get("checkpoints", ""), handle.engine_id
         found = _on_disk(handle)
         if found is None and not locations.visible(checkpoints, job):
-            raise Rejected(
+            raise StateLost(
                 f"job {handle.details.get('job', job)!r}: {self._rest.address} does not know it any more, "
                 f"and its last checkpoint below {checkpoints or '(nowhere)'!r} is not visible from here "
                 "(let this machine see checkpoint_dir, or write 'upgrade: stateless' to start without it)",
                 address=self._rest.address,
             )
         return found or handle.details.get("state")
+
+    def has_checkpoint(self, handle: Handle) -> bool:
+        """True if there are files of a checkpoint of the job, as far as this machine sees."""
+        checkpoints = handle.details.get("checkpoints", "")
+        return locations.newest_on_disk("", checkpoints, handle.engine_id) is not None
 
     def dispose(self, location: str) -> None:
         """Delete a savepoint or a retained checkpoint; nothing if it does not exist."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 from binders.flink.metrics.collector import MetricsCollector
@@ -10,6 +11,17 @@ from binders.flink.submission.jar_cache import JarCache
 from binders.flink.submission.labels import Labels
 from binders.flink.submission.slots import SlotReservations
 from binders.flink.submission.submission_lock import SubmissionLock
+
+
+@dataclass(frozen=True)
+class PendingSubmit:
+    """A submit without an answer, which may start a job until ``deadline`` (monotonic, s).
+
+    ``process`` is the JobManager process that received it, as of :meth:`FlinkRest.process`.
+    """
+
+    deadline: float
+    process: str
 
 
 class ClusterState:
@@ -22,7 +34,7 @@ class ClusterState:
         self.labels: dict[str, Labels] = {}  # by job id
         self.live: set[str] = set()  # ids of running jobs that this process has not stopped
         self.stopped: set[str] = set()  # ids of jobs stopped by this process, which may still be listed
-        self.pending_submits: dict[str, float] = {}  # by attempt: until when its submit may still start a job
+        self.pending_submits: dict[str, PendingSubmit] = {}  # by attempt
         self.submission_lock = SubmissionLock()
         self.python_checked_at = float("-inf")  # when a usable Python was last found (monotonic, s)
 

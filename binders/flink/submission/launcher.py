@@ -16,7 +16,7 @@ from binders.flink.rest.stack_trace import root_cause
 from binders.flink.state import locations
 from binders.flink.state.savepoints import SavepointManager
 from binders.flink.submission import pyflink
-from binders.flink.submission.cluster_state import ClusterState
+from binders.flink.submission.cluster_state import ClusterState, PendingSubmit
 from binders.flink.submission.jar_gc import JarGarbageCollector
 from binders.flink.submission.job_config import job_parameters, run_body
 from binders.flink.submission.labels import labels_of
@@ -66,15 +66,17 @@ class Launcher:
         return self.handle_of(attempt)
 
     def find(self, attempt: Attempt) -> Handle | None:
-        """The job of the attempt, also one that has failed or finished by itself.
+        """The job of the attempt, also one that has failed, finished by itself, or was lost with its cluster.
 
-        Raises :class:`~speck.errors.OutcomeUnknown` while an unanswered submit of this process may still
-        start a job: Flink runs the job's main method for as long as that takes.
+        A lost job is found by its checkpoints: it must be started from them, not anew.  Raises
+        :class:`~speck.errors.OutcomeUnknown` while an unanswered submit of this process may still start one:
+        Flink runs the job's main method for as long as that takes.
         """
         state = self.rest.job_state(attempt.id)
         if state is None:
             self._check_not_pending(attempt)
-            return None
+            lost = self.handle_of(attempt)
+            return lost if self.savepoints.has_checkpoint(lost) else None
         self.cluster.pending_submits.pop(attempt.id, None)
         if state == "CANCELED" or (state == "FINISHED" and self.savepoints.savepoint_of(attempt.id)):
             return None
@@ -105,6 +107,7 @@ class Launcher:
 
     def _run_jar(self, jar: str, job: Job, attempt: Attempt, package: Package) -> None:
         body = run_body(job, attempt, package.code, self.inventory.engine(self.rest.address), self.inventory)
+        process = self.rest.process()
         try:
             if is_python(job):
                 self._run_python(jar, body, job, attempt)
@@ -112,7 +115,8 @@ class Launcher:
                 with self.cluster.submission_lock.shared():
                     self.rest.run(jar, body)
         except OutcomeUnknown:
-            self.cluster.pending_submits[attempt.id] = time.monotonic() + PENDING
+            pending = PendingSubmit(time.monotonic() + PENDING, process)
+            self.cluster.pending_submits[attempt.id] = pending
             raise
 
     def _run_python(self, jar: str, body: Mapping[str, Any], job: Job, attempt: Attempt) -> None:
@@ -159,16 +163,21 @@ class Launcher:
         return found
 
     def _check_not_pending(self, attempt: Attempt) -> None:
-        deadline = self.cluster.pending_submits.get(attempt.id)
-        if deadline is None:
+        pending = self.cluster.pending_submits.get(attempt.id)
+        if pending is None:
             return
-        if time.monotonic() < deadline:
+        if time.monotonic() < pending.deadline and not self._has_ended(pending.process):
             raise OutcomeUnknown(
                 f"{self.rest.address}: job {attempt.job_name!r} does not run, but its main method was not "
                 "answered and may still start it",
                 address=self.rest.address,
             )
-        del self.cluster.pending_submits[attempt.id]
+        self.cluster.pending_submits.pop(attempt.id, None)
+
+    def _has_ended(self, process: str) -> bool:
+        """True if another JobManager process has taken the place of this one, with all that it was asked."""
+        answering = self.rest.process()
+        return bool(process) and bool(answering) and answering != process
 
 
 def _jar_is_missing(error: FlinkRefused, jar: str) -> bool:

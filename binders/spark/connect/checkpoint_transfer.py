@@ -32,6 +32,7 @@ _HIDDEN = "state/*/_stateSchema"  # not listed by Spark, as its name begins with
 _GONE = ("PATH_NOT_FOUND", "FAILED_READ_FILE")  # errors of a file that was deleted after it was listed
 _TRIES = 3
 _FORWARD = "forward_to_fs"
+_OFFSET_HEADER = 2  # lines
 _TRIAL = "speck-check"
 _NOWHERE = "speck-none-such"
 # Files that contain their own location (in JSON) are read with a placeholder, replaced when they are written.
@@ -65,6 +66,23 @@ class CheckpointFiles:
                 if not error.error_class.startswith(_GONE):
                     raise
         return self._read(location)
+
+    def sources(self, location: str) -> int | None:
+        """The number of sources whose offsets the newest batch has; ``None`` if there is no batch yet.
+
+        A file of the offsets has a line for its version, one for its metadata, and one for each source.
+        """
+        try:
+            rows = self._rows(_select(_files(f"{location}/offsets", recursive=True), ["path", "content"]))
+        except ServerRefused as error:
+            if error.error_class != "PATH_NOT_FOUND":
+                raise
+            return None
+        batches = {name: row["content"] for row in rows if (name := row["path"].rpartition("/")[2]).isdigit()}
+        if not batches:
+            return None
+        newest = batches[max(batches, key=int)]
+        return len(bytes(newest).strip().splitlines()) - _OFFSET_HEADER
 
     def location(self, job_name: str, name: str) -> str:
         """The location of a checkpoint of this name."""

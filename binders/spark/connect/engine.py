@@ -20,7 +20,7 @@ from binders.spark.connect.grpc_client import ConnectClient, Query, ServerRefuse
 from binders.spark.connect.healthcheck import connect_checkup
 from binders.spark.connect.launcher import SHARED
 from binders.spark.connect.probe import ServerProbe
-from binders.spark.query.code_check import check_code, mentions_python_functions
+from binders.spark.query.code_check import check_code, may_have_several_sources, mentions_python_functions
 from binders.spark.query.options import (
     CONNECTOR_FORMAT,
     STATE_KIND,
@@ -47,7 +47,7 @@ from speck.core.runtime import (
     JobStatus,
     State,
 )
-from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
+from speck.errors import BinderError, OutcomeUnknown, Rejected, StateLost, Unreachable
 
 BUILD_TIMEOUT = 60.0  # s, for a job's code and the analysis of its DataFrame
 FIND_PATIENCE = 10.0  # s, for a query that another launch of the same attempt starts
@@ -177,15 +177,25 @@ class ConnectEngine:
     def stop(self, handle: Handle, keep_state: bool) -> State | None:
         """Wait for the end of the current batch (``stop_grace`` seconds), stop the query, end its session.
 
-        The state is the query's checkpoint; ``None`` if there is none at its location.
+        The state is the query's checkpoint, which Spark makes when a query starts.  Raises
+        :class:`~speck.errors.StateLost` if it is not there; then the query goes on.
         """
+        if keep_state:
+            self._check_checkpoint(handle)
         if self._client.session_exists(handle.engine_id):
             self._end_query(handle)
             self._client.release(handle.engine_id)
-        if not keep_state:
-            return None
-        state = State(STATE_KIND, handle.details["checkpoint"])
-        return state if self._probe.has_checkpoint(state.location) else None
+        return State(STATE_KIND, handle.details["checkpoint"]) if keep_state else None
+
+    def _check_checkpoint(self, handle: Handle) -> None:
+        location = handle.details["checkpoint"]
+        if not self._probe.has_checkpoint(location):
+            raise StateLost(
+                f"job {handle.details['job']!r}: its checkpoint at {location!r} is gone, as far as "
+                f"{self.address} sees (put it back, let the server see it, or write 'upgrade: stateless' to "
+                "start without it)",
+                address=self.address,
+            )
 
     def left_state(self, handle: Handle) -> State | None:
         """The query's checkpoint; the engine that is to read it must check that it can."""
@@ -246,6 +256,25 @@ class ConnectEngine:
         if not self._probe.has_checkpoint(state.location):
             return f"{self.address} finds no checkpoint at {state.location!r}"
         return None
+
+    def resumption_fault(self, job: Job, state: State) -> str | None:
+        """The fault of a form that reads its messages more or less often than the one of the checkpoint.
+
+        Spark asserts that a query has as many sources as the offsets of its last batch (``OffsetSeq``); a
+        union or a join of the messages with themselves has two.
+        """
+        before = self._files.sources(state.location)
+        if before is None or (before == 1 and not may_have_several_sources(Path(job.job_path))):
+            return None
+        now = int(self._rehearse(job).get("sources", before))
+        if now == before:
+            return None
+        return (
+            f"{job.entry_class} of {Path(job.job_path).name} reads its messages {_times(now)} (a union or a "
+            "join of them with themselves counts twice), its checkpoint is of a form that read them "
+            f"{_times(before)}: Spark cannot continue from it (write 'upgrade: stateless' to start without "
+            "the state, or keep the number)"
+        )
 
     def state_size(self, state: State) -> int:
         """The size of the checkpoint's files that a query needs (bytes)."""
@@ -339,11 +368,11 @@ class ConnectEngine:
             arguments=dict(job.arguments),
             trigger=job.trigger,
             checkpoint=checkpoint_of(attempt, self._known),
-            settings=settings(job),
+            settings=settings(job, attempt),
             source_format=CONNECTOR_FORMAT,
             source_options=source_options(job, attempt, self._inventory),
             sink_format=CONNECTOR_FORMAT,
-            sink_options=sink_options(job, attempt, self._inventory),
+            sink_options=sink_options(job, self._inventory),
         )
 
     def _handle(self, attempt: Attempt, query: Query, checkpoint: str) -> Handle:
@@ -455,6 +484,10 @@ class ConnectEngine:
             time.sleep(pause)
             pause = min(pause * 1.5, 0.2)
         return True  # the batch is aborted, and repeated from the checkpoint
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
 
 
 def _session_of(attempt: Attempt) -> str:

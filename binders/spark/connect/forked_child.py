@@ -20,7 +20,7 @@ from pyspark.sql.connect.streaming.query import StreamingQuery
 
 from binders.spark.connect.credentials import Keys
 from binders.spark.connect.grpc_client import USER, open_channel
-from binders.spark.query.builder import python_nodes, start_query
+from binders.spark.query.builder import rehearse, start_query
 from binders.spark.query.spec import CHECKPOINT_SETTING, QUERY_SETTING, RUN_SETTING, ConnectQuerySpec
 from binders.spark.query.text import first_line
 from binders.spark.query.user_code import JobFault, explain
@@ -42,7 +42,7 @@ def answer_one(connection: socket.socket) -> None:
 
     The answer's ``kind`` is ``started`` (with ``query`` and ``run``, their ids), ``exists`` (a query of that
     name runs in the session), ``refused`` or ``no_answer`` (with ``message``); of a rehearsal ``rehearsed``,
-    with ``python``: the plan's nodes that run Python functions.
+    with ``python``: the plan's nodes that run Python functions, and ``sources``: how often it reads.
     """
     received = b"".join(iter(lambda: connection.recv(65536), b""))
     answer = start(ConnectQuerySpec.from_json(received))
@@ -65,7 +65,9 @@ def start(spec: ConnectQuerySpec) -> Answer:
 def _start(spec: ConnectQuerySpec) -> Answer:
     session = _session(spec)
     if spec.rehearsal:
-        return {"kind": "rehearsed", "python": " ".join(sorted(python_nodes(session, spec)))}
+        found = rehearse(session, spec)
+        python = " ".join(sorted(found.python_nodes))
+        return {"kind": "rehearsed", "python": python, "sources": str(found.sources)}
     query: StreamingQuery = start_query(session, spec)
     session.conf.set(QUERY_SETTING, query.id)
     session.conf.set(RUN_SETTING, query.runId)

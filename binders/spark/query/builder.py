@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql.dataframe import DataFrame
@@ -23,10 +24,12 @@ _ANALYZED = re.compile(r"== Analyzed Logical Plan ==(.*?)== Optimized Logical Pl
 # In the physical plan a node may have the number of its code stage before it: "*(2) Project [...]".
 _PYTHON_NODE = re.compile(r"^[ \t:+\-|*()\d]*(\w*(?:Python|InPandas|InArrow|PySpark)\w*)", re.MULTILINE)
 
+_SOURCE = "StreamingRelationV2"
+
 # The nodes that preserve the order of the messages.  Any other node may shuffle the rows.
 _IN_ORDER = frozenset(
     (
-        *("Project", "Filter", "Generate", "SubqueryAlias", "EventTimeWatermark", "StreamingRelationV2"),
+        *("Project", "Filter", "Generate", "SubqueryAlias", "EventTimeWatermark", _SOURCE),
         *("MapPartitions", "MapInPandas", "MapInArrow", "PythonMapInPandas", "PythonMapInArrow"),
         *("DeserializeToObject", "SerializeFromObject", "View", "CollectMetrics", "UnresolvedHint"),
     )
@@ -39,7 +42,7 @@ def start_query(session: Any, spec: QuerySpec) -> Any:
     Raises :class:`~binders.spark.query.user_code.JobFault`, errors of the job's code, and PySpark's.
     """
     entry, result = _build(session, spec)
-    nodes = _streaming_nodes(_plans(result))
+    nodes = set(_streaming_nodes(_plans(result)))
     mode = output_mode(entry) or ("update" if "Aggregate" in nodes else "append")
     # A replayed batch must give each message the same stamp: the sink sorts rows that may come in another
     # order when they are replayed.
@@ -47,11 +50,20 @@ def start_query(session: Any, spec: QuerySpec) -> Any:
     return _write(result, mode, order, spec)
 
 
-def python_nodes(session: Any, spec: QuerySpec) -> set[str]:
-    """The nodes of the plan that run Python functions; starts nothing.  Raises as :func:`start_query`."""
+@dataclass(frozen=True)
+class Rehearsal:
+    """A query's plan: the nodes that run Python functions, and the number of times it reads the messages."""
+
+    python_nodes: frozenset[str]
+    sources: int
+
+
+def rehearse(session: Any, spec: QuerySpec) -> Rehearsal:
+    """Build the specified query; starts nothing.  Raises as :func:`start_query`."""
     _, result = _build(session, spec)
-    _, _, physical = _plans(result).partition("== Physical Plan ==")
-    return set(_PYTHON_NODE.findall(physical))
+    plans = _plans(result)
+    _, _, physical = plans.partition("== Physical Plan ==")
+    return Rehearsal(frozenset(_PYTHON_NODE.findall(physical)), _streaming_nodes(plans).count(_SOURCE))
 
 
 def _build(session: Any, spec: QuerySpec) -> tuple[Any, DataFrame]:
@@ -87,9 +99,9 @@ def _plans(result: DataFrame) -> str:
     return printed.getvalue()
 
 
-def _streaming_nodes(plans: str) -> set[str]:
+def _streaming_nodes(plans: str) -> list[str]:
     plan = _ANALYZED.search(plans)
-    return set() if plan is None else set(_STREAMING_NODE.findall(plan[1]))
+    return [] if plan is None else _STREAMING_NODE.findall(plan[1])
 
 
 def _write(result: DataFrame, mode: str, order: str, spec: QuerySpec) -> Any:

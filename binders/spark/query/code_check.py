@@ -26,6 +26,9 @@ ARCHIVES = frozenset({".zip", ".whl"})
 # The names of all functions that pass a Python function to Spark contain one of these.
 _PYTHON_FUNCTIONS = re.compile(rb"udf|udtf|InPandas|InArrow|transformWithState")
 
+# Those that combine a DataFrame with another, and the keywords of SQL.
+_COMBINATIONS = re.compile(rb"union|join|intersect|except(?:All|\s+(?:all|select))|subtract", re.IGNORECASE)
+
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -60,12 +63,21 @@ def source_of(path: Path, entry_class: str) -> bytes:
 
 def mentions_python_functions(path: Path) -> bool:
     """True if a job's file may pass Python functions to Spark: a search for names, with false positives."""
+    return _mentions(path, _PYTHON_FUNCTIONS)
+
+
+def may_have_several_sources(path: Path) -> bool:
+    """True if a job's file may combine its messages with themselves: a search, with false positives."""
+    return _mentions(path, _COMBINATIONS)
+
+
+def _mentions(path: Path, names: re.Pattern[bytes]) -> bool:
     try:
         if path.suffix not in ARCHIVES:
-            return _PYTHON_FUNCTIONS.search(read_source(path)) is not None
+            return names.search(read_source(path)) is not None
         with zipfile.ZipFile(path) as archive:
             sources = [member for member in archive.namelist() if member.endswith(".py")]
-            return any(_PYTHON_FUNCTIONS.search(read_member(archive, member)) for member in sources)
+            return any(names.search(read_member(archive, member)) for member in sources)
     except UNREADABLE:  # BadSource is one of them
         return True  # conservatively: the damaged or too large file need not be the module that is run
 

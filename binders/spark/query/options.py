@@ -16,6 +16,10 @@ CHECKPOINT_DIRECTORY = "speck-checkpoints"
 # A link between two sites that is down for some minutes delays a job, and does not end it.
 FLUSH_TIMEOUT = "10min"
 
+# The numbers in the stamps of what the sink writes (see Attempt).
+INCARNATION_SETTING = "spark.speck.incarnation"
+ORIGIN_SETTING = "spark.speck.origin"
+
 SETTINGS = {
     # Spark's default forks processes for every file of a checkpoint: 73 ms a batch instead of 33 ms.
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -54,7 +58,7 @@ def source_options(job: Job, attempt: Attempt, inventory: Inventory) -> dict[str
     return options | _login_options(job.source_broker, inventory)
 
 
-def sink_options(job: Job, attempt: Attempt, inventory: Inventory) -> dict[str, str]:
+def sink_options(job: Job, inventory: Inventory) -> dict[str, str]:
     """The options of the connector's sink; they contain the broker's password in plain text."""
     options = {
         "brokerUrl": job.sink_broker,
@@ -62,19 +66,21 @@ def sink_options(job: Job, attempt: Attempt, inventory: Inventory) -> dict[str, 
         "job": job.job_name,
         "flushTimeout": FLUSH_TIMEOUT,
     }
-    # An older connector on a server knows neither; without them it has nothing to refuse.
-    if attempt.incarnation:
-        options["incarnationNumber"] = str(attempt.incarnation)
-    if attempt.origin:
-        options["originNumber"] = str(attempt.origin)
     return options | _login_options(job.sink_broker, inventory)
 
 
-def settings(job: Job) -> dict[str, str]:
-    """Spark's settings of the job's session."""
-    if job.parallelism is None:
-        return SETTINGS
-    return SETTINGS | {"spark.sql.shuffle.partitions": str(job.parallelism)}
+def settings(job: Job, attempt: Attempt) -> dict[str, str]:
+    """Spark's settings of the job's session.
+
+    The numbers in the stamps are among them, since the sink of an older connector refuses options it lacks.
+    """
+    found = SETTINGS | {
+        INCARNATION_SETTING: str(attempt.incarnation),
+        ORIGIN_SETTING: str(attempt.origin),
+    }
+    if job.parallelism is not None:
+        found["spark.sql.shuffle.partitions"] = str(job.parallelism)
+    return found
 
 
 def checkpoint_of(attempt: Attempt, engine: Engine) -> str:

@@ -158,11 +158,11 @@ class Submitter:
             arguments=dict(job.arguments),
             trigger=job.trigger,
             checkpoint=checkpoint_of(attempt, self._known),
-            settings=settings(job),
+            settings=settings(job, attempt),
             source_format=CONNECTOR_FORMAT,
             source_options=source_options(job, attempt, self._inventory),
             sink_format=CONNECTOR_FORMAT,
-            sink_options=sink_options(job, attempt, self._inventory),
+            sink_options=sink_options(job, self._inventory),
         )
 
 

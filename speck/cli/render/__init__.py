@@ -210,12 +210,13 @@ def _site_rows(site: Data) -> Iterator[Sequence[Any]]:
 
 
 def abandoned_table(abandoned: Iterable[Data]) -> Table:
-    """A row for each abandoned attempt and each abandoned session."""
+    """A row for each abandoned attempt, abandoned session and orphan."""
     rows = (
         (
             each["job_name"],
             each["composition"],
-            each["kind"] if each["attempt"] is None else f"copy, attempt {each['attempt']}",
+            each["kind"] if each["attempt"] is None else f"{each['kind']}, attempt {each['attempt']}",
+            each.get("verdict", ""),  # servers before 0.2 have none
             each["site"],
             each["address"],
             each["session"],
@@ -223,7 +224,7 @@ def abandoned_table(abandoned: Iterable[Data]) -> Table:
         )
         for each in abandoned
     )
-    return table(("JOB", "COMPOSITION", "LEFT", "SITE", "ADDRESS", "SESSION", "FENCED"), rows)
+    return table(("JOB", "COMPOSITION", "LEFT", "VERDICT", "SITE", "ADDRESS", "SESSION", "FENCED"), rows)
 
 
 def servers_table(servers: Iterable[Data]) -> Table:

@@ -27,8 +27,18 @@ def plan_lines(plan: Data) -> Iterable[Text]:
         yield Text(f"  {mark} {action['kind']:<6}  {action['job']:<{width}}  {action['reason']}", style=style)
         for change in action["changes"]:
             yield from change_lines(change)
-        if action.get("note"):
-            yield Text(f"      {action['note']}", style="dim")
+        if action.get("consequence"):
+            yield Text(f"      {action['consequence']}", style="dim")
+    for session in plan.get("leaves", []):
+        yield undrained_line(session)
+
+
+def undrained_line(session: Data) -> Text:
+    """A session with messages that a job leaves."""
+    many = "messages" if session["waiting"] is None else f"{session['waiting']} messages"
+    place = f"{session['topic']!r} of {session['broker']}"
+    text = f"  {session['job']} leaves {many} at {place}: {session['fate']}"
+    return Text(text, style="" if session["lossless"] else "bold red")
 
 
 def _heading(plan: Data) -> Text:

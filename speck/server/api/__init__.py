@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flask import Flask, Response
-from flask_smorest import Api
-from werkzeug.exceptions import HTTPException
+from flask import Flask
 
-import speck
 from speck.coordinator import Services
-from speck.schema import CompositionSchema, JobSchema
 from speck.schema.yaml.parser import MAX_BYTES
 from speck.server.api import openapi, problems
 from speck.server.api.artifact_routes import FILES
 from speck.server.api.live import Live
 from speck.server.api.routes import blueprint
-from speck.server.api.schemas import ProblemSchema
 from speck.server.dashboard import DASHBOARD
 from speck.server.middleware import (
     authentication,
@@ -45,15 +40,6 @@ class Protection:
     rate: float = 0.0
 
 
-class _ProblemApi(Api):  # type: ignore[misc]
-    """flask-smorest's API, with errors as problem+json."""
-
-    ERROR_SCHEMA = ProblemSchema
-
-    def handle_http_exception(self, error: HTTPException) -> Response:
-        return problems.of_http(error)
-
-
 def _accept_all(header: str) -> bool:
     """True: without tokens every request is accepted."""
     return True
@@ -63,20 +49,12 @@ def create_app(services: Services, protection: Protection | None = None) -> Flas
     """The application; it accepts requests to numeric addresses, ``localhost`` and the names given."""
     protection = protection or Protection()
     app = Flask("speck")
-    app.config |= {
-        "API_TITLE": "SpecK",
-        "API_VERSION": speck.__version__,
-        "OPENAPI_VERSION": "3.0.3",
-        "MAX_CONTENT_LENGTH": MAX_BODY,
-    }
+    app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
     app.extensions["services"] = services
     app.extensions["live"] = Live(services)
     app.extensions["is_known"] = _accept_all
     problems.register(app)
-    api = _ProblemApi(app)
-    api.spec.components.schema("Job", schema=JobSchema)
-    api.spec.components.schema("Composition", schema=CompositionSchema)
-    api.register_blueprint(blueprint)
+    app.register_blueprint(blueprint)
     app.register_blueprint(FILES)
     app.register_blueprint(DASHBOARD)
     request_metrics.register(app, services.metrics)
@@ -86,7 +64,7 @@ def create_app(services: Services, protection: Protection | None = None) -> Flas
         rate_limit.register(app, protection.rate)
     if protection.tokens is not None:
         authentication.register(app, protection.tokens)
-    described = openapi.complete(api.spec.to_dict())
+    described = openapi.document()
     authentication.describe(described, protection.tokens is not None)
     app.add_url_rule("/openapi.json", "openapi", lambda: described)
     query_check.register(app, openapi.query_parameters(described))

@@ -77,10 +77,10 @@ def _jobs(
     sites = {each["job_name"]: site_at(each["job"]["spe_address"]) for each in jobs}
     states = Counter(_values(sites[each["job_name"]], each["wanted"], each["state"]) for each in jobs)
     drifted = Counter(_values(each["drift"]) for each in jobs if each["drift"] is not None)
-    text = "Jobs by what is wanted of them and their state"
+    text = "Jobs by their desired and their observed state"
     return sites, [
         _counts("speck_jobs", text, ("site", "wanted", "state"), states),
-        _counts("speck_jobs_drifted", "Jobs that are not as wanted now, by how", ("drift",), drifted),
+        _counts("speck_jobs_drifted", "Jobs that are not as desired now, by drift", ("drift",), drifted),
     ]
 
 

@@ -1,9 +1,19 @@
-"""Completes the OpenAPI document with the parts that flask-smorest has no way to state route by route."""
+"""The OpenAPI document, with the parts that flask-smorest has no way to state route by route."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
+
+from flask import Flask
+from flask_smorest import Api
+
+import speck
+from speck.schema import CompositionSchema, JobSchema
+from speck.server.api.routes import blueprint
+from speck.server.api.schemas import ProblemSchema
 
 _JSON, _PROBLEM = "application/json", "application/problem+json"
 _WRITTEN = ("Job", "Composition")  # written by users; an empty field there counts as left out
@@ -15,7 +25,31 @@ _PLACES = {  # parameters of paths
 _METHODS = frozenset(("get", "post", "put", "patch", "delete"))
 
 
-def complete(document: dict[str, Any]) -> dict[str, Any]:
+class _ProblemApi(Api):  # type: ignore[misc]
+    """flask-smorest's API, whose errors are problems."""
+
+    ERROR_SCHEMA = ProblemSchema
+
+
+def document() -> dict[str, Any]:
+    """A new copy of the document."""
+    copy: dict[str, Any] = json.loads(_text())
+    return copy
+
+
+@cache
+def _text() -> str:
+    """The document as JSON.  flask-smorest takes longer for it than all else takes to make an application."""
+    app = Flask("speck")
+    app.config |= {"API_TITLE": "SpecK", "API_VERSION": speck.__version__, "OPENAPI_VERSION": "3.0.3"}
+    api = _ProblemApi(app)
+    api.spec.components.schema("Job", schema=JobSchema)
+    api.spec.components.schema("Composition", schema=CompositionSchema)
+    api.register_blueprint(blueprint)
+    return json.dumps(_complete(api.spec.to_dict()))
+
+
+def _complete(document: dict[str, Any]) -> dict[str, Any]:
     """The document with errors as problem+json, 200 beside each 202, and null for optional fields."""
     shared = document["components"].get("responses", {})
     for _, _, operation in _operations(document):

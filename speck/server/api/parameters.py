@@ -75,15 +75,27 @@ def _abandon() -> fields.List[str]:
     )
 
 
+def _loss() -> fields.Boolean:
+    return fields.Boolean(
+        load_default=False,
+        metadata={
+            "description": "give up messages in sessions that jobs leave without having processed them; "
+            "without it, such a change is refused"
+        },
+    )
+
+
 class JobDeletionQuery(ChangeQuery):
     """Query parameters of the deletion of one job."""
 
     leave_behind = _abandon()
+    give_up = _loss()
 
 
 class JobQuery(ChangeQuery):
     """Query parameters of the deployment of one job."""
 
+    give_up = _loss()
     composition = fields.String(
         load_default="jobs", validate=_name, metadata={"description": "the composition it joins", **_NAME}
     )
@@ -120,6 +132,7 @@ class ForgettingQuery(Schema):
 class ApplyQuery(DeletionQuery):
     """Query parameters of an apply."""
 
+    give_up = _loss()
     name = fields.String(
         load_default="composition",
         validate=_name,
@@ -131,6 +144,7 @@ class RollbackQuery(PlannedQuery):
     """Query parameters of a rollback."""
 
     revision = _number(1, "the one to go back to; by default the one before the last")
+    give_up = _loss()
 
 
 class DifferenceQuery(Schema):

@@ -115,7 +115,8 @@ def apply_composition(query: dict[str, Any]) -> Any:
     """Apply a composition, or plan it"""
     loaded = _load(query["name"])
     if query["dry_run"]:
-        plan = _coordinator().plan(loaded.composition, query["base_revision"], query["leave_behind"])
+        base, left_behind = query["base_revision"], query["leave_behind"]
+        plan = _coordinator().plan(loaded.composition, base, left_behind, query["give_up"])
         warnings = [fault_data(each) for each in loaded.warnings]
         return current_app.json.response(plan_data(plan) | {"warnings": warnings, "jobs": forms(plan)})
     operation, _ = _coordinator().apply(
@@ -125,6 +126,7 @@ def apply_composition(query: dict[str, Any]) -> Any:
         author=author(query["author"]),
         message=query["message"],
         leave_behind=query["leave_behind"],
+        give_up=query["give_up"],
     )
     return _answer(operation, query["wait"])
 
@@ -196,12 +198,12 @@ def show_difference(query: dict[str, Any], name: str) -> Any:
 @blueprint.alt_response(422, schema=schemas.ProblemSchema, description="the reason why it cannot be restored")
 def rollback_composition(query: dict[str, Any], name: str) -> Any:
     """Go back to an earlier revision, or plan it; that makes a new revision"""
-    number, base = query["revision"], query["base_revision"]
+    number, base, give_up = query["revision"], query["base_revision"], query["give_up"]
     if query["dry_run"]:
-        plan, restored = _coordinator().plan_rollback(name, number, base)
+        plan, restored = _coordinator().plan_rollback(name, number, base, give_up)
         more = {"warnings": [], "restored": restored, "jobs": forms(plan)}
         return current_app.json.response(plan_data(plan) | more)
-    operation, _ = _coordinator().rollback(name, number, base_revision=base, **_why(query))
+    operation, _ = _coordinator().rollback(name, number, base_revision=base, give_up=give_up, **_why(query))
     return _answer(operation, query["wait"])
 
 
@@ -223,7 +225,7 @@ def deploy_job(query: dict[str, Any]) -> Any:
         registry=coordinator.registry,
         root=coordinator.settings.roots,
     )
-    operation, _ = coordinator.apply_job(job, query["composition"], **_why(query))
+    operation, _ = coordinator.apply_job(job, query["composition"], give_up=query["give_up"], **_why(query))
     return _answer(operation, query["wait"])
 
 
@@ -259,7 +261,9 @@ def show_log(query: dict[str, Any], name: str) -> Any:
 @blueprint.alt_response(409, schema=schemas.ProblemSchema)
 def delete_job(query: dict[str, Any], name: str) -> Any:
     """Stop and forget one job"""
-    operation = _coordinator().delete_job(name, leave_behind=query["leave_behind"], **_why(query))
+    operation = _coordinator().delete_job(
+        name, leave_behind=query["leave_behind"], give_up=query["give_up"], **_why(query)
+    )
     return _answer(operation, query["wait"])
 
 
@@ -372,8 +376,8 @@ def diagnose() -> Any:
 @blueprint.route("/left-behind", methods=["GET"])
 @blueprint.response(200, schemas.LeftoverSchema(many=True))
 def list_left_behind() -> Any:
-    """Abandoned copies and sessions, which are ended when their engine and broker answer again"""
-    return _sites().abandoned()
+    """Abandoned copies and sessions, ended when their engine and broker answer again, and orphans"""
+    return _sites().left_behind()
 
 
 @blueprint.route("/left-behind", methods=["DELETE"])
@@ -383,7 +387,7 @@ def list_left_behind() -> Any:
 def forget_left_behind(query: dict[str, Any]) -> Any:
     """Forget abandoned copies and sessions at places that never come back"""
     _coordinator().reaper.forget(query["place"], author(query["author"]))
-    return _sites().abandoned()
+    return _sites().left_behind()
 
 
 @blueprint.route("/whoami", methods=["GET"])

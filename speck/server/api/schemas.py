@@ -36,7 +36,7 @@ class ActionSchema(Schema):
     kind = fields.String(validate=validate.OneOf(_KINDS), metadata={"description": "the kind of change"})
     reason = _text("the reason")
     changes = fields.List(fields.Nested(ChangeSchema), metadata={"description": "the fields that differ"})
-    note = _text("a consequence of the action (empty: none)")
+    consequence = _text("what it costs, as far as that is known before (empty: nothing)")
 
 
 class WarningSchema(Schema):
@@ -47,6 +47,20 @@ class WarningSchema(Schema):
     value = fields.Raw(allow_none=True, metadata={"description": "the value written there"})
     line = fields.Integer(allow_none=True, metadata={"description": "of the file, from 1"})
     message = _text("the problem, and a right value")
+
+
+class UndrainedSessionSchema(Schema):
+    """A session with messages that a job leaves."""
+
+    job = _text("the job that leaves it")
+    broker = _text("its broker")
+    topic = _text("its topic")
+    waiting = fields.Integer(
+        allow_none=True,
+        metadata={"description": "the messages in it (1,000: so many or more; null: not counted)"},
+    )
+    fate = _text("the reason why no running copy processes them, and what becomes of them")
+    lossless = fields.Boolean(metadata={"description": "false if messages are given up"})
 
 
 class PlanSchema(Schema):
@@ -62,6 +76,10 @@ class PlanSchema(Schema):
     )
     actions = fields.List(
         fields.Nested(ActionSchema), metadata={"description": "one for each job, those that stay included"}
+    )
+    leaves = fields.List(
+        fields.Nested(UndrainedSessionSchema),
+        metadata={"description": "sessions that jobs leave, whose messages they do not process as they run"},
     )
     warnings = fields.List(
         fields.Nested(WarningSchema), metadata={"description": "things that are allowed, and may be mistakes"}
@@ -106,6 +124,9 @@ class _OperationSchema(Schema):
     left_behind = fields.List(
         fields.String(), metadata={"description": "addresses of engines and brokers that were not asked"}
     )
+    give_up = fields.Boolean(
+        metadata={"description": "true if messages in sessions that jobs leave may be given up"}
+    )
     engine_calls = fields.Dict(
         keys=fields.String(),
         values=fields.Integer(),
@@ -147,23 +168,37 @@ class LeftCopySchema(Schema):
 
 
 class LeftoverSchema(Schema):
-    """An abandoned copy or session at an engine or broker out of reach, ended when that answers."""
+    """A copy or session that the store no longer uses, or an orphan: a copy that the store does not name."""
 
     kind = fields.String(
-        validate=validate.OneOf(("copy", "session")),
-        metadata={"description": "copy (a job at an engine) or session (at a broker)"},
+        validate=validate.OneOf(("copy", "session", "orphan")),
+        metadata={
+            "description": "copy (an abandoned job at an engine), session (an abandoned one at a broker) or "
+            "orphan (a copy that the store does not name, as of the last round)"
+        },
+    )
+    verdict = fields.String(
+        validate=validate.OneOf(("terminate", "delete", "adopt", "report")),
+        metadata={
+            "description": "the treatment: terminate (copies) or delete (sessions) once the address answers, "
+            "adopt (becomes the job's attempt), report (nothing is done)"
+        },
     )
     job_name = _text("the job that it was of")
-    composition = _text("the composition that the job belonged to")
+    composition = _text("the composition that the job belonged to; of an orphan: empty if there is none")
     address = _text("the engine's, or the broker's")
     site = _text("of the inventory, or the address")
-    attempt = fields.Integer(allow_none=True, metadata={"description": "of a copy: its number"})
-    session = _text("its name; of a copy, of the one through which it reads")
+    attempt = fields.Integer(
+        allow_none=True, metadata={"description": "of a copy or an orphan: its number, if known"}
+    )
+    session = _text("its name; of a copy, of the one through which it reads; of an orphan: empty if unknown")
     fenced = fields.Boolean(
         metadata={
-            "description": "true once the broker has the fence that keeps abandoned copies from reading"
+            "description": "true once the broker has the fence that keeps abandoned copies from reading; "
+            "of an orphan: false"
         }
     )
+    message = _text("of an orphan: the observation in words")
 
 
 class LossSchema(Schema):

@@ -469,6 +469,25 @@ def test_a_cluster_without_the_connector(tmp_path: Path, monkeypatch: pytest.Mon
         bench.close()
 
 
+@pytest.mark.engine
+def test_a_main_method_ends_with_its_job_manager(flink_jobs: Path, tmp_path: Path) -> None:
+    with FlinkServer(tmp_path, slots=2) as server:
+        bench = FlinkBench(server, flink_jobs)
+        engine, job = bench.binder(), bench.job("slow", "streets.Counting$Slow", seconds=20)
+        attempt = attempt_of(job)
+        engine.rest.slow = 0.5
+        with pytest.raises(OutcomeUnknown):
+            engine.submit(job, attempt)
+        with pytest.raises(OutcomeUnknown, match="may still start it"):
+            engine.find(attempt)
+        server.kill_task_manager()  # this is the same JobManager
+        with pytest.raises(OutcomeUnknown, match="may still start it"):
+            engine.find(attempt)
+        server.kill_job_manager()
+        assert engine.find(attempt) is None
+        bench.close()
+
+
 def test_a_missing_savepoint_is_named(flink_bench: FlinkBench, job_name: str) -> None:
     job, engine = flink_bench.job(job_name), flink_bench.binder()
     state = State("flink-savepoint", "file:/nowhere/to/be/found")

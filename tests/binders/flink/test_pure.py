@@ -290,11 +290,14 @@ def test_a_run_says_what_becomes_of_messages_on_which_it_fails() -> None:
 
 def test_a_run_says_whose_it_is_and_whose_stamps_it_goes_on_with() -> None:
     desired = job("clean")
-    attempt = dataclasses.replace(attempt_of(desired), lineage="ab" * 16, owner="c0ffee")
+    attempt = dataclasses.replace(
+        attempt_of(desired), lineage="ab" * 16, owner="c0ffee", incarnation=5, origin=3
+    )
     settings = run_body(desired, attempt, "c0de", Engine(spe_address="http://edge"), Inventory())[
         "flinkConfiguration"
     ]
     assert settings["speck.lineage"] == "ab" * 16
+    assert (settings["speck.incarnation"], settings["speck.origin"]) == ("5", "3")
     assert settings["pipeline.global-job-parameters"].endswith(",speck.owner:c0ffee")
 
 

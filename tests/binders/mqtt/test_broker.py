@@ -21,7 +21,7 @@ from binders.mqtt.broker import drain_topic, drained_topic
 from binders.mqtt.connection import FOREVER, Connection
 from binders.mqtt.limits import PROBED_MESSAGES
 from binders.mqtt.local import CONFIGURATION, site_configuration
-from binders.mqtt.records import note_topic
+from binders.mqtt.records import note_topic, writers_topic
 from speck.binder import MOST_COUNTED, BrokerBinder, Registry
 from speck.core.inventory import Inventory, Login, Secret
 from speck.core.job import fence_topic
@@ -127,6 +127,15 @@ class TestContract(BrokerContract):
     def beside(self, broker: BrokerBinder) -> BrokerBinder:
         assert isinstance(broker, MqttBroker)
         return MqttBroker(broker.address, Inventory())
+
+    def named_writers(self, broker: BrokerBinder, session: str) -> list[str] | None:
+        assert isinstance(broker, MqttBroker)
+        address = BrokerAddress.parse(broker.address)
+        with Connection(address, Login(), "test-writers") as reader:
+            reader.subscribe(writers_topic(session), "test/echo")
+            reader.round_trip("test/echo")
+            found = [json.loads(message.payload) for message in reader.received]
+        return found[0]["writers"] if found else None
 
 
 # --- sessions -------------------------------------------------------------------------------------
@@ -260,6 +269,37 @@ def test_a_fence_that_is_none_is_replaced(mosquitto: MosquittoServer, content: b
         writer.publish(fence_topic(SESSION), content, retain=True)
     binder(mosquitto).fence(SESSION, 2)
     assert retained(mosquitto, fence_topic(SESSION)) == [b'{"attempt": 2}']
+
+
+@pytest.mark.parametrize("owner", ["x" * 65, "", "a b", 7, None, ["0a"], "\n"], ids=range(7))
+def test_an_owner_that_is_no_identity_is_none(mosquitto: MosquittoServer, owner: object) -> None:
+    with connection(mosquitto, "test-writer") as writer:
+        note = {"topics": ["in"], "owner": owner}
+        writer.publish(note_topic(SESSION), json.dumps(note).encode(), retain=True)
+    broker = owned(mosquitto)
+    assert broker.foreign_sessions() == []
+    broker.claim_session(SESSION)
+    assert json.loads(retained(mosquitto, note_topic(SESSION))[0]) == {"topics": ["in"], "owner": OWNER}
+
+
+def test_a_session_is_changed_with_its_owner_kept(mosquitto: MosquittoServer) -> None:
+    broker = owned(mosquitto)
+    broker.ensure_session(SESSION, "old")
+    broker.ensure_session(SESSION, "new")
+    assert json.loads(retained(mosquitto, note_topic(SESSION))[0]) == {"topics": ["new"], "owner": OWNER}
+
+
+def test_a_deletion_that_was_cut_short_is_finished(mosquitto: MosquittoServer) -> None:
+    broker = owned(mosquitto)
+    broker.ensure_session(SESSION, "in")
+    broker.fence(SESSION, 3)
+    # As after a crash between the tombstone and the end of the session.
+    with connection(mosquitto, "test-crash") as writer:
+        text = json.dumps({"attempt": 4, "deleted": True, "owner": OWNER})
+        writer.publish(fence_topic(SESSION), text.encode(), retain=True)
+    broker.delete_session(SESSION)
+    assert not broker.session_exists(SESSION)
+    assert [json.loads(each) for each in retained(mosquitto, "speck/#")] == [json.loads(text)]
 
 
 @pytest.mark.parametrize("topic", ["", "a#", "#/a", "a/b+", "a\0b", "x" * 65536], ids=range(6))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -24,7 +25,7 @@ from binders.spark.connect.launcher import Launcher
 from speck.core.inventory import Inventory, Login, Secret
 from speck.core.job import Job, client_id
 from speck.core.runtime import Handle, JobState
-from speck.errors import NoCapacity, OutcomeUnknown, Rejected
+from speck.errors import NoCapacity, OutcomeUnknown, Rejected, StateLost
 from tests.support.binder_contract import EngineContract, assert_useless, attempt_of, await_state, eventually
 from tests.support.examples import job, one_site
 from tests.support.mosquitto_server import MosquittoServer
@@ -114,6 +115,22 @@ def test_a_job_may_ask_for_its_output_mode(site_bench: SparkBench, job_name: str
     site_bench.mqtt.send(job.source_topic, ["b"])
     eventually(lambda: sorted(site_bench.mqtt.got(job)), lambda got: got == ["a 1", "a 1", "b 1"])
     site_bench.binder().stop(handle, keep_state=False)
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_a_checkpoint_that_is_gone_is_named(site_bench: SparkBench, job_name: str, running: bool) -> None:
+    job, engine = site_bench.job(job_name, "count"), site_bench.binder()
+    handle = start(site_bench, job)
+    site_bench.mqtt.send(job.source_topic, ["a"])
+    eventually(lambda: site_bench.mqtt.got(job), lambda got: got == ["a 1"])
+    place = handle.details["checkpoint"]
+    if not running:
+        engine._client.release(handle.engine_id)  # as when the server was killed
+    shutil.rmtree(place)
+    with pytest.raises(StateLost, match=rf"'{place}' is gone.*upgrade: stateless"):
+        engine.stop(handle, keep_state=True)
+    assert (engine.status(handle).state is JobState.LOST) is not running
+    assert engine.stop(handle, keep_state=False) is None
 
 
 @pytest.mark.parametrize("suffix", [".zip", ".whl"])

@@ -128,3 +128,9 @@ def active_session(messages: DataFrame) -> DataFrame:
     streets = session.createDataFrame([("a", "Aarhus")], "code string, city string")
     joined = messages.join(streets, F.col("value") == F.col("code"))
     return joined.select(F.col("city").alias("value"))
+
+
+def twice(messages: DataFrame) -> DataFrame:
+    """Each message as it is and backwards, by a union of the messages with themselves."""
+    plain = messages.select(F.col("value").cast("string").alias("value"))
+    return plain.union(messages.select(F.reverse(F.col("value").cast("string")).alias("value")))

@@ -1,6 +1,7 @@
 package io.speck.mqtt;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.speck.mqtt.reader.MqttSource;
 import io.speck.mqtt.stamp.Stamp;
@@ -242,7 +243,7 @@ class BrokerDataLossTest {
             broker.start();
             Await.until("back", () -> source.metrics().reconnections() == 1 && source.metrics().connected());
             try (Topic fence = new Topic(broker.url(), "speck/fence/reader")) {
-                assertEquals(List.of("{\"attempt\": 3}"), fence.take(1));
+                assertTrue(fence.take(1).get(0).startsWith("{\"attempt\": 3, "));
             }
         }
     }

@@ -90,6 +90,16 @@ public final class Topic implements AutoCloseable {
         }
     }
 
+    /** Publishes a message with the properties of a stamp, whatever texts they are. */
+    public static void publishStamped(String url, String topic, String job, String sequence, String payload)
+            throws InterruptedException {
+        try (MqttSink sink = new MqttSink(new SinkSettings(Login.anonymous(url), PATIENCE))) {
+            sink.send(topic, payload.getBytes(StandardCharsets.UTF_8), null, job.getBytes(StandardCharsets.UTF_8),
+                    sequence.getBytes(StandardCharsets.UTF_8));
+            sink.flush();
+        }
+    }
+
     /** Publishes a retained message. */
     public static void retain(String url, String topic, String payload) throws Exception {
         CompletableFuture<Integer> answer = new CompletableFuture<>();

@@ -2,6 +2,7 @@ package io.speck.flink.mqtt;
 
 import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.writer.MqttSink;
+import io.speck.mqtt.writer.SinkMetrics;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import org.apache.flink.api.connector.sink2.StatefulSinkWriter;
@@ -13,9 +14,11 @@ final class MqttSinkWriter<T> implements StatefulSinkWriter<T, Lineage> {
     private final SinkFormat<T> format;
     private final Lineage lineage;
     private final SinkWriterMetricGroup metrics;
+    private final String jobName;
     private final byte[] job;
     private final SinkStamps stamps;
     private MqttSink sink;
+    private volatile boolean closed;
 
     /** @param job name of the job in the stamps; null for messages without stamps */
     MqttSinkWriter(SinkSettings settings, SinkFormat<T> format, String job, Lineage lineage, SinkStamps stamps,
@@ -27,6 +30,16 @@ final class MqttSinkWriter<T> implements StatefulSinkWriter<T, Lineage> {
         this.job = job == null ? null : job.getBytes(StandardCharsets.UTF_8);
         this.stamps = stamps;
         metrics.gauge("stamps", stamps::kind);
+        this.jobName = job;
+        if (job != null) {
+            metrics.gauge("resent", () -> counts().resent());
+            metrics.gauge("retainedDropped", () -> counts().retainedDropped());
+            metrics.gauge("throttledMillis", () -> counts().throttledMillis());
+        }
+    }
+
+    private SinkMetrics counts() {
+        return closed ? SinkMetrics.NONE : SinkMetrics.of(jobName, this);
     }
 
     @Override
@@ -62,6 +75,10 @@ final class MqttSinkWriter<T> implements StatefulSinkWriter<T, Lineage> {
 
     @Override
     public void close() {
+        closed = true;
+        if (jobName != null) {
+            SinkMetrics.release(jobName, this);
+        }
         if (sink != null) {
             sink.close();
         }

@@ -57,15 +57,14 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
         gauge("received", SourceMetrics::received);
         gauge("redelivered", SourceMetrics::redelivered);
         gauge("duplicatesDropped", SourceMetrics::duplicatesDropped);
+        context.metricGroup().gauge("duplicatesByRun", () -> reader == null ? "" : reader.metrics().runsText());
         gauge("collisions", SourceMetrics::collisions);
         gauge("changedRepetitions", SourceMetrics::changedRepetitions);
         gauge("badStamps", SourceMetrics::badStamps);
         gauge("reconnections", SourceMetrics::reconnections);
         gauge("lostSessions", SourceMetrics::lostSessions);
-        gauge("lostMessages", each -> each.lostMessages().values().stream().mapToLong(Long::longValue).sum());
-        for (String reason : List.of("lostSession", "redeliveryGivenUp", "batchGivenUp")) {
-            gauge(reason, each -> each.lostMessages().getOrDefault(reason, 0L));
-        }
+        gauge("lostMessages", SourceMetrics::lost);
+        SourceMetrics.REASONS.forEach(reason -> gauge(reason, each -> each.lost(reason)));
         metrics.gauge("skipped", leftOut::skipped);
         metrics.gauge("parked", leftOut::parked);
         gauge("connected", each -> each.connected() ? 1 : 0);

@@ -38,9 +38,9 @@ final class SinkStamps {
         return bytes(derived ? input.nextSequence(edgeRun) : prefix + next++);
     }
 
-    /** Returns the sequence with a number of the program's own. */
+    /** Returns the sequence with a number of the program's own, of which only the highest counts. */
     byte[] numbered(long number) {
-        return bytes(prefix + number);
+        return bytes(prefix + number + "." + Stamp.NEWEST);
     }
 
     private static byte[] bytes(String sequence) {

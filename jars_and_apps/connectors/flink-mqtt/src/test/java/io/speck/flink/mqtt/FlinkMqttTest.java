@@ -155,6 +155,24 @@ class FlinkMqttTest {
     }
 
     @Test
+    void aStampOfElevenThousandEmojiStopsNoJobAndSeenStampsAreInItsState() throws Exception {
+        JobID job = forward(Cluster.environment(OFTEN, null));
+        Topic.publishStamped(broker.url(), "in", "\ud83d\ude00".repeat(11_000), "r/0/0/0", "1");
+        Topic.publishStamped(broker.url(), "in", "job", "r/0/0/0", "2");
+        Topic.publishStamped(broker.url(), "in", "job", "r/0/0/5", "7");
+        out.take(3);
+        String savepoint = cluster.stop(job);
+        Topic.publishStamped(broker.url(), "in", "job", "r/0/0/0", "2");
+        Topic.publishStamped(broker.url(), "in", "job", "r/0/0/1", "3");
+        Topic.publishStamped(broker.url(), "in", "job", "r/0/0/5", "7");
+        Topic.publishStamped(broker.url(), "in", "job", "r/0/0/6", "8");
+        JobID next = forward(Cluster.environment(OFTEN, savepoint));
+        assertEquals(List.of("1", "2", "7", "3", "8"), out.take(5));
+        cluster.cancel(next);
+        assertEquals(5, out.all().size());
+    }
+
+    @Test
     void aCutConnectionIsReestablishedWithoutLossOrDuplicates() throws Exception {
         JobID job = forward(Cluster.environment(OFTEN, null));
         for (int i = 0; i < 10; i++) {

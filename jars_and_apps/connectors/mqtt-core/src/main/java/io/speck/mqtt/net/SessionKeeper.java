@@ -47,10 +47,18 @@ public final class SessionKeeper implements ConnectionListener {
         /**
          * Checks that this reader may still read the session; lock not held.
          *
-         * @throws TakenOverException if the fence names a newer attempt
+         * @throws TakenOverException if the fence names a newer attempt, or the session's deletion
          * @throws BrokerException if the fence cannot be read
          */
         void checkFence(Duration timeout) throws InterruptedException;
+
+        /**
+         * Checks that a session that the broker did not have may be made; lock not held.
+         *
+         * @throws TakenOverException if the session was deleted
+         * @throws BrokerException if that cannot be read
+         */
+        void checkNote(Duration timeout) throws InterruptedException;
 
         /** A connection is open; no message has arrived on it, and the fence was not checked again yet; lock held. */
         void begin(Connection opened);
@@ -143,11 +151,18 @@ public final class SessionKeeper implements ConnectionListener {
                 settings.login(), Session.persistent(settings.clientId(), receiveMaximum()), this, timeout);
         try {
             throwFailure();
+            if (!opened.sessionPresent()) {
+                reader.checkNote(timeout);
+            }
             subscribe(opened, timeout);
             reader.checkFence(timeout);
         } catch (DataLossException e) {
             drop(opened);
             opened.close(true);
+            throw e;
+        } catch (TakenOverException e) {
+            drop(opened);
+            end(opened);
             throw e;
         } catch (MqttException | InterruptedException e) {
             drop(opened);
@@ -165,6 +180,15 @@ public final class SessionKeeper implements ConnectionListener {
             opened.subscribeBehindMessages(reader.filters(), this::fail);
         } else {
             opened.subscribe(reader.filters(), timeout);
+        }
+    }
+
+    /** Ends a session that this connection has made, since nobody would delete it; leaves another as it is. */
+    private static void end(Connection opened) {
+        if (opened.sessionPresent()) {
+            opened.abandon();
+        } else {
+            opened.close(true);
         }
     }
 

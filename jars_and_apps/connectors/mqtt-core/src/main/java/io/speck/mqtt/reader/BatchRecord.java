@@ -65,7 +65,8 @@ public record BatchRecord(String clientId, String broker, long start, long end, 
             out.writeShort(message.packetId);
             out.writeInt(message.hash);
             long delta = Math.max(0, message.receivedMillis - time);
-            Varint.write(out, delta << 2 | (message.duplicate ? DUPLICATE : 0) | (message.believed ? 0 : NOT_BELIEVED));
+            boolean named = message.believed && !message.collides;
+            Varint.write(out, delta << 2 | (message.duplicate ? DUPLICATE : 0) | (named ? 0 : NOT_BELIEVED));
             time += delta;
         }
         seen.write(out);

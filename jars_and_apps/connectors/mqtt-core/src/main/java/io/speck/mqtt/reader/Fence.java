@@ -15,65 +15,165 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 
 /**
- * The retained message that names the attempt allowed to read a session: {@code {"attempt": N}}.
+ * The retained message that names the attempt allowed to read a session, and which process of it.
  *
- * <p>A broker that was killed may restart without it, or with an older one; the reader then writes it again. Of two
- * attempts that do so at once the newer one prevails, since it checks again when the other takes the session.
+ * <p>An engine may run an attempt twice: it restarts a task while the old one lives, cut off. So each process claims
+ * the fence when it begins, above the claim it finds: the last to write reads, the others end at their next look.
+ *
+ * <p>A broker that was killed may restart without the fence, or with an older one; the reader then writes it again. Of
+ * two that do so at once the one with the higher attempt or claim prevails, since it checks again when the other takes
+ * the session. A fence that names the deletion of the session ends the reader, which must not make it anew.
  */
 final class Fence {
-    private static final Pattern ATTEMPT = Pattern.compile("\"attempt\"\\s*:\\s*(\\d{1,18})\\b");
+    private static final String TOPICS = "speck/fence/";
+    private static final String NOTES = "speck/session/";
     /** A broker may send retained messages after its answer to the ping that follows the subscription. */
     private static final long GRACE_MILLIS = 100;
     private static final int WRITE_ID = 2;
 
-    private Fence() {}
+    private final SourceSettings settings;
+    private final String nonce = randomId();
+    /** 0 until this process has claimed the fence. */
+    private long claim;
+    private String owner = "";
+    /** True once the broker had no fence: it has lost its memory, or nobody has fenced the session. */
+    private boolean forgotten;
+
+    Fence(SourceSettings settings) {
+        this.settings = settings;
+    }
+
+    private static String randomId() {
+        return UUID.randomUUID().toString().replace("-", "");
+    }
 
     /**
-     * Reads the fence over a connection of its own, and raises one that is missing or too low.
+     * Reads the fence, claims it at the first call, and raises one that is missing or too low.
      *
-     * @throws TakenOverException if it names a newer attempt
+     * @throws TakenOverException if it names a newer attempt, a later process of this one, or the session's deletion
      * @throws BrokerException if it cannot be read
      */
-    static void check(SourceSettings settings, Duration timeout) throws InterruptedException {
+    void check(Duration timeout) throws InterruptedException {
         if (settings.fenceTopic() == null) {
             return;
         }
-        Reader reader = new Reader();
-        String clientId = "fence-" + UUID.randomUUID().toString().replace("-", "");
-        Connection connection = Connection.open(settings.login(), Session.temporary(clientId), reader, timeout);
-        try {
-            Long allowed = read(connection, reader, settings, timeout);
-            if (allowed == null || allowed < settings.attempt()) {
-                connection.retain(settings.fenceTopic(), "{\"attempt\": " + settings.attempt() + "}", 0, WRITE_ID);
-                reader.awaitWritten(timeout);
-            } else if (allowed > settings.attempt()) {
-                throw new TakenOverException("the session of " + settings.session() + " was taken over by attempt "
-                        + allowed + " (this is attempt " + settings.attempt() + ")");
+        String text = retained(settings.fenceTopic(), timeout);
+        FenceText found = text == null ? null : FenceText.parse(text, settings.fenceTopic());
+        if (found == null) {
+            forgotten = true;
+            restoreNote(timeout);
+        }
+        if (isToBeRaised(found)) {
+            FenceText raised = new FenceText(settings.attempt(), claim, nonce, owner, false);
+            retain(settings.fenceTopic(), raised.toJson(), timeout);
+        }
+    }
+
+    private boolean isToBeRaised(FenceText found) {
+        if (found != null) {
+            owner = found.owner().isEmpty() ? owner : found.owner();
+            rejectDeleted(found);
+            rejectNewer(found);
+        }
+        boolean same = found != null && found.attempt() == settings.attempt();
+        if (claim == 0) {
+            // The time orders processes whose claims the broker has forgotten.
+            claim = Math.max(same ? found.claim() + 1 : 1, System.currentTimeMillis());
+        }
+        return !same || found.claim() < claim;
+    }
+
+    private void rejectDeleted(FenceText found) {
+        if (found.deleted() && found.attempt() >= settings.attempt()) {
+            throw new TakenOverException("the session of " + settings.session() + " was deleted");
+        }
+    }
+
+    private void rejectNewer(FenceText found) {
+        String taken = "the session of " + settings.session() + " was taken over by ";
+        if (found.attempt() > settings.attempt()) {
+            throw new TakenOverException(taken + "attempt " + found.attempt() + " (this is attempt "
+                    + settings.attempt() + ")");
+        }
+        boolean same = found.attempt() == settings.attempt() && claim > 0;
+        if (same && (found.claim() > claim || found.claim() == claim && !found.nonce().equals(nonce))) {
+            throw new TakenOverException(taken + "a later process of attempt " + settings.attempt()
+                    + " (the engine has started it again)");
+        }
+    }
+
+    /**
+     * Checks that a session that the broker does not have may be made: its note is there, or the broker has lost both
+     * note and fence.
+     *
+     * @throws TakenOverException if the note is gone
+     */
+    void checkNote(Duration timeout) throws InterruptedException {
+        String topic = noteTopic();
+        if (topic != null && !forgotten && retained(topic, timeout) == null) {
+            throw new TakenOverException("the session of " + settings.session()
+                    + " was deleted (there is no message at '" + topic + "')");
+        }
+    }
+
+    /** Writes the note again that names the owner; a reader that has seen no owner knows of none to restore. */
+    private void restoreNote(Duration timeout) throws InterruptedException {
+        String topic = noteTopic();
+        if (topic != null && !owner.isEmpty() && retained(topic, timeout) == null) {
+            retain(topic, "{\"topics\": [" + quoted(settings.topic()) + "], \"owner\": \"" + owner + "\"}", timeout);
+        }
+    }
+
+    /** The topic of the session's note; null for a fence that is not of a session of SpecK. */
+    private String noteTopic() {
+        String topic = settings.fenceTopic();
+        return topic != null && topic.startsWith(TOPICS) ? NOTES + topic.substring(TOPICS.length()) : null;
+    }
+
+    private static String quoted(String text) {
+        StringBuilder quoted = new StringBuilder("\"");
+        text.codePoints().forEach(each -> {
+            if (each == '"' || each == '\\') {
+                quoted.append('\\').appendCodePoint(each);
+            } else if (each < 0x20) {
+                quoted.append(String.format("\\u%04x", each));
+            } else {
+                quoted.appendCodePoint(each);
             }
+        });
+        return quoted.append('"').toString();
+    }
+
+    // ---- requests, each over a connection of its own ----
+
+    /** Returns the retained message of a topic; null if there is none. */
+    String retained(String topic, Duration timeout) throws InterruptedException {
+        Reader reader = new Reader();
+        Connection connection = open(reader, timeout);
+        try {
+            connection.subscribe(List.of(topic), timeout);
+            connection.ping();
+            return reader.text(timeout);
         } finally {
             connection.close(true);
         }
     }
 
-    private static Long read(Connection connection, Reader reader, SourceSettings settings, Duration timeout)
-            throws InterruptedException {
-        connection.subscribe(List.of(settings.fenceTopic()), timeout);
-        connection.ping();
-        String text = reader.text(timeout);
-        return text == null ? null : attempt(text, settings.fenceTopic());
+    private void retain(String topic, String text, Duration timeout) throws InterruptedException {
+        Reader reader = new Reader();
+        Connection connection = open(reader, timeout);
+        try {
+            connection.retain(topic, text, 0, WRITE_ID);
+            reader.awaitWritten(timeout);
+        } finally {
+            connection.close(true);
+        }
     }
 
-    static long attempt(String text, String topic) {
-        Matcher matcher = ATTEMPT.matcher(text);
-        if (!matcher.find()) {
-            throw new BrokerException("the message at fence topic '" + topic + "' is '" + text
-                    + "' (expected {\"attempt\": N})", true);
-        }
-        return Long.parseLong(matcher.group(1));
+    private Connection open(Reader reader, Duration timeout) throws InterruptedException {
+        return Connection.open(settings.login(), Session.temporary("fence-" + randomId()), reader, timeout);
     }
 
     private static final class Reader implements ConnectionListener {

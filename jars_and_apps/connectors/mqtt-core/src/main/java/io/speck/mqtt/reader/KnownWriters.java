@@ -1,11 +1,13 @@
 package io.speck.mqtt.reader;
 
+import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.stamp.Stamp;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.regex.Matcher;
@@ -17,9 +19,9 @@ import org.slf4j.LoggerFactory;
  * The jobs whose stamps a reader believes, so that no other publisher makes it drop what a job writes.
  *
  * <p>A coordinator names them in a retained message, {@code {"writers": ["job", ...]}} at
- * {@code speck/writers/<session>}. The reader's session is subscribed to it, so a list is in force for the messages that
- * were published after it, and the last one is recorded with each batch. Without a list, or after an empty message, all
- * stamps are believed.
+ * {@code speck/writers/<session>}. A reader looks it up as it opens. The session is subscribed to it too, so a new list
+ * is in force for the messages that were published after it; the last one is recorded with each batch, for a broker that
+ * forgets. Without a list, or after an empty message, all stamps are believed.
  */
 final class KnownWriters {
     private static final Logger LOG = LoggerFactory.getLogger(KnownWriters.class);
@@ -64,6 +66,27 @@ final class KnownWriters {
             return this;
         }
         return new KnownWriters(named);
+    }
+
+    /**
+     * Returns the writers that the list at the broker names now; the present ones if there is none.
+     *
+     * @throws BrokerException if the broker cannot be reached in time
+     */
+    KnownWriters lookedUp(Fence fence, SourceSettings settings, Duration timeout) throws InterruptedException {
+        if (settings.fenceTopic() == null) {
+            return this;
+        }
+        try {
+            String list = fence.retained(topic(settings), timeout);
+            return list == null ? this : updated(list.getBytes(StandardCharsets.UTF_8), settings);
+        } catch (BrokerException e) {
+            if (!e.refused()) {
+                throw e;
+            }
+            LOG.warn("{}: the list of writers cannot be read: {}", settings.session(), e.getMessage());
+            return this;
+        }
     }
 
     private static Set<String> parse(String text) {

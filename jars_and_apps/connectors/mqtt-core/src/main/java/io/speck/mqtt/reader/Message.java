@@ -19,6 +19,8 @@ public final class Message {
     boolean badStamp;
     /** False if its stamp is not believed; it has none then, also when it is redelivered. */
     boolean believed = true;
+    /** True if another message has its stamp, so that nothing may be named after it. */
+    boolean collides;
     /** Memory of its own copies of topic, key and stamp. */
     int textBytes;
     /** The key that the writer gave the message; null for none. */
@@ -67,9 +69,9 @@ public final class Message {
         return topic;
     }
 
-    /** Its identity, given by the job that wrote it; null if it has none. */
+    /** Its identity, given by the job that wrote it; null if it has none of its own. */
     public Stamp stamp() {
-        return stamp;
+        return collides ? null : stamp;
     }
 
     public String key() {
@@ -103,7 +105,7 @@ public final class Message {
 
     /** Returns the content, and releases it. */
     Received take() {
-        Received received = new Received(topic, payload, key, receivedMillis, stamp, offset);
+        Received received = new Received(topic, payload, key, receivedMillis, stamp(), offset);
         taken = true;
         release();
         return received;

@@ -13,6 +13,7 @@ import java.nio.charset.StandardCharsets;
 final class MessageDecoder {
     private String lastTopic = "";
     private byte[] lastTopicBytes = new byte[0];
+    private boolean lastIsOfCoordinator;
 
     Message decode(MqttPublishMessage packet) {
         String topic = packet.variableHeader().topicName();
@@ -20,6 +21,7 @@ final class MessageDecoder {
         if (!sharesTopic) {
             lastTopic = topic;
             lastTopicBytes = topic.getBytes(StandardCharsets.UTF_8);
+            lastIsOfCoordinator = Drain.isMarker(topic) || KnownWriters.isList(topic);
         }
         byte[] payload = ByteBufUtil.getBytes(packet.payload());
         String job = null;
@@ -39,7 +41,7 @@ final class MessageDecoder {
         message.badStamp = message.stamp == null && (job != null || sequence != null);
         message.textBytes = bytes(key) + (sharesTopic ? 0 : bytes(topic))
                 + (message.stamp == null ? 0 : bytes(job) + bytes(sequence));
-        message.marker = Drain.isMarker(topic) || KnownWriters.isList(topic) ? payload : null;
+        message.marker = lastIsOfCoordinator ? payload : null;
         return message;
     }
 

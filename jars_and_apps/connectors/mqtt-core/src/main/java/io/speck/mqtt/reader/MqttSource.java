@@ -48,6 +48,7 @@ public final class MqttSource implements AutoCloseable {
     private final Arrivals arrivals = new Arrivals();
     private final StampCounts stampCounts;
     private final SessionKeeper keeper;
+    private final Fence fence;
 
     /** Messages from this offset on are held back until the fence is checked for the second time. */
     private long trustedEnd = Long.MAX_VALUE;
@@ -58,7 +59,7 @@ public final class MqttSource implements AutoCloseable {
     private final LiveTime live = new LiveTime();
     private long lastRedeliveryNanos;
     private RedeliveryMatcher matcher;
-    private KnownWriters writers = KnownWriters.all();
+    private volatile KnownWriters writers = KnownWriters.all();
     private long committed;
     private long wakeAt = Long.MAX_VALUE;
     private Runnable waiter;
@@ -79,6 +80,7 @@ public final class MqttSource implements AutoCloseable {
         this.buffer = new ReceiveBuffer(streaming);
         this.stampCounts = new StampCounts(settings);
         this.records = new RecordedBatches(settings, journal, losses);
+        this.fence = new Fence(settings);
         this.keeper = new SessionKeeper(settings, lock, changed, arrivals);
     }
 
@@ -107,16 +109,16 @@ public final class MqttSource implements AutoCloseable {
     public void open(long committedOffset, long uncommittedEnd) throws IOException, InterruptedException {
         committed = committedOffset;
         RecordedBatches.Recovered recovered = records.recover(committedOffset, uncommittedEnd);
+        BatchRecord left = recovered.former();
+        former = left == null ? null : FormerSession.open(settings, left, journal, losses);
+        SeenStamps seen = former == null ? recovered.seen() : left.seen();
         sessionExpected = recovered.sessionExpected();
-        writers = recovered.writers();
+        writers = former == null ? recovered.writers() : left.writers();
         acknowledgements.restore(recovered.committed());
         if (recovered.awaited() == null) {
-            buffer.restore(uncommittedEnd, recovered.seen(), List.of());
+            buffer.restore(uncommittedEnd, seen, List.of());
         } else {
-            buffer.restore(committedOffset, recovered.seen(), recovered.awaited());
-        }
-        if (recovered.former() != null) {
-            former = FormerSession.open(settings, recovered.former(), journal, losses);
+            buffer.restore(committedOffset, seen, recovered.awaited());
         }
         keeper.connectFirst();
     }
@@ -125,6 +127,7 @@ public final class MqttSource implements AutoCloseable {
 
     private final class Arrivals implements SessionKeeper.Reader, RedeliveryMatcher.Outcome {
         private final MessageDecoder decoder = new MessageDecoder();
+        private boolean writersRead;
 
         @Override
         public int unacknowledged() {
@@ -139,7 +142,16 @@ public final class MqttSource implements AutoCloseable {
 
         @Override
         public void checkFence(Duration timeout) throws InterruptedException {
-            Fence.check(settings, timeout);
+            fence.check(timeout);
+            if (!writersRead) {
+                writers = writers.lookedUp(fence, settings, timeout);
+                writersRead = true;
+            }
+        }
+
+        @Override
+        public void checkNote(Duration timeout) throws InterruptedException {
+            fence.checkNote(timeout);
         }
 
         @Override
@@ -194,9 +206,6 @@ public final class MqttSource implements AutoCloseable {
             try {
                 if (from == keeper.connection() && !keeper.failed()) {
                     lastArrivalNanos = System.nanoTime();
-                    if (message.topic.equals(KnownWriters.topic(settings))) {
-                        writers = writers.updated(message.marker, settings);
-                    }
                     classify(message, packet.fixedHeader());
                     afterArrival();
                 }
@@ -250,6 +259,9 @@ public final class MqttSource implements AutoCloseable {
                 fillAwaited(awaited, message);
                 return;
             }
+            if (message.marker != null && message.topic.equals(KnownWriters.topic(settings))) {
+                writers = writers.updated(message.marker, settings);
+            }
             boolean dropped = message.marker != null || repeats(message);
             if (dropped && (buffer.missing() > 0 || buffer.size() == 0)) {
                 message.offset = buffer.next();
@@ -273,8 +285,13 @@ public final class MqttSource implements AutoCloseable {
             if (message.badStamp || !message.believed) {
                 stampCounts.addBad();
             }
-            return message.stamp != null && !buffer.returns(message)
-                    && stampCounts.drops(message.stamp, buffer.see(message));
+            if (message.stamp == null || buffer.returns(message)) {
+                return false;
+            }
+            SeenStamps.Verdict verdict = buffer.see(message);
+            boolean dropped = stampCounts.drops(message.stamp, verdict);
+            message.collides = !dropped && verdict == SeenStamps.Verdict.COLLISION;
+            return dropped;
         }
 
         private void fillAwaited(Message awaited, Message incoming) {
@@ -431,16 +448,14 @@ public final class MqttSource implements AutoCloseable {
     public void close(long start, long end, int partitions) throws IOException {
         List<Message> messages;
         SeenStamps seen;
-        KnownWriters known;
         lock.lock();
         try {
             messages = buffer.record(start, end);
             seen = buffer.recordedStamps();
-            known = writers;
         } finally {
             lock.unlock();
         }
-        records.write(start, end, partitions, messages, seen, known);
+        records.write(start, end, partitions, messages, seen, writers);
     }
 
     /** Returns the recorded number of parts of the batch that starts here; 0 without a record. */

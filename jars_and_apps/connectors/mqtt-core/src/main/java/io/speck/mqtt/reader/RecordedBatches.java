@@ -48,12 +48,10 @@ final class RecordedBatches {
             BatchRecord record = BatchRecord.decode(bytes);
             if (record.end() <= start) {
                 sessionExpected = addCommitted(record, committed);
-            } else if (record.start() == start && record.end() == end) {
-                uncommitted = record;
-            }
-            if (record.end() <= start || record == uncommitted) {
                 seen = record.seen();
                 writers = record.writers();
+            } else if (record.start() == start && record.end() == end) {
+                uncommitted = record;
             }
             records.put(record.start(), new Extent(record.end(), record.partitions()));
         }
@@ -62,6 +60,10 @@ final class RecordedBatches {
                     "there is no record of the uncommitted batch [" + start + ", " + end + ")");
         }
         boolean own = uncommitted != null && isOwn(uncommitted);
+        if (own) { // the messages of a batch that is given up were not seen, should they come again
+            seen = uncommitted.seen();
+            writers = uncommitted.writers();
+        }
         return new Recovered(committed, own ? uncommitted.messages() : null, seen, writers, sessionExpected || own,
                 own ? null : uncommitted);
     }

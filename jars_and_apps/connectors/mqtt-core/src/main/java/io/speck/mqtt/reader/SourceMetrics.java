@@ -1,6 +1,8 @@
 package io.speck.mqtt.reader;
 
+import java.util.List;
 import java.util.Map;
+import java.util.stream.Collectors;
 
 /**
  * Counts of one reader.
@@ -22,4 +24,23 @@ import java.util.Map;
  */
 public record SourceMetrics(long queued, long received, long receivedHere, long redelivered, long duplicatesDropped,
         long collisions, long changedRepetitions, long badStamps, Map<String, Long> duplicatesByRun, long reconnections,
-        long lostSessions, Map<String, Long> lostMessages, boolean connected) {}
+        long lostSessions, Map<String, Long> lostMessages, boolean connected) {
+    /** The reasons for which messages are given up. */
+    public static final List<String> REASONS = List.of(Losses.SESSION, Losses.REDELIVERY, Losses.BATCH);
+
+    /** The number of messages given up for one reason. */
+    public long lost(String reason) {
+        return lostMessages.getOrDefault(reason, 0L);
+    }
+
+    /** The number of messages given up for any reason. */
+    public long lost() {
+        return REASONS.stream().mapToLong(this::lost).sum();
+    }
+
+    /** The dropped repetitions by run as one text, such as {@code a/1f6=12 a/1f6.1=3}; empty without any. */
+    public String runsText() {
+        return duplicatesByRun.entrySet().stream().map(each -> each.getKey() + "=" + each.getValue()).sorted()
+                .collect(Collectors.joining(" "));
+    }
+}

@@ -25,6 +25,12 @@ public final class CurrentInput {
     private long offset;
     private int outputs;
 
+    /** The last stamp that was derived from, with its source, and what all outputs of its stream have in common. */
+    private Stamp named;
+    private int namedSource;
+    private String derivedRun;
+    private String derivedPath;
+
     private CurrentInput() {}
 
     public static CurrentInput ofThread() {
@@ -72,8 +78,13 @@ public final class CurrentInput {
         if (stamp == null) {
             return Stamp.prefix(run, source, 0) + offset + "." + output;
         }
-        return Stamp.prefix(derivedRun(), stamp.partition(), stamp.epoch()) + stamp.index() + "."
-                + stamp.derivedPath() + output;
+        if (named == null || namedSource != source || !named.sameStream(stamp)) {
+            derivedRun = derivedRun();
+            derivedPath = "." + stamp.derivedPath();
+            named = stamp;
+            namedSource = source;
+        }
+        return Stamp.prefix(derivedRun, stamp.partition(), stamp.epoch()) + stamp.index() + derivedPath + output;
     }
 
     private String derivedRun() {

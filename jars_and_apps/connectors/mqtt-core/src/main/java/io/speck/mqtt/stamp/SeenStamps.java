@@ -77,6 +77,9 @@ public final class SeenStamps {
      */
     public Verdict add(Stamp stamp, int hash) {
         Stream stream = stream(stamp);
+        if (stamp.replaces()) {
+            return stream.ranges.raise(stamp.epoch(), stamp.index()) ? Verdict.NEW : Verdict.REPETITION;
+        }
         int before = stream.ranges.size();
         boolean fresh = stream.ranges.add(stamp.epoch(), stamp.index());
         rangeCount += stream.ranges.size() - before;

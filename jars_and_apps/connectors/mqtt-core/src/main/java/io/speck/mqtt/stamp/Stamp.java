@@ -15,17 +15,23 @@ import java.util.Arrays;
  * properties are equal are one message. Anybody may publish such properties, so texts beyond the bounds of this class
  * are no stamp.
  *
+ * <p>A writer whose messages each replace the one before may repeat its work with other messages and numbers. It numbers
+ * them upwards and writes {@code RUN/PARTITION/EPOCH/INDEX.newest}: a message that is not above an earlier one is void.
+ *
  * @param job name of the writing job
  * @param run the lineage of the writer's checkpoint; a job that begins from an empty checkpoint has a new one
  * @param partition the writer within the job; the order of (epoch, index) holds within one partition
  * @param epoch number of the batch (or checkpoint) in the lineage
  * @param index position among the messages of this partition and epoch
  * @param path empty for a counted stamp; for a derived one, of each job on the way from the message with this partition,
- *     epoch and index, the index of the output among the outputs of its input, joined by dots
+ *     epoch and index, the index of the output among the outputs of its input, joined by dots; {@code newest} stands
+ *     first if only the newest message counts
  */
 public record Stamp(String job, String run, int partition, long epoch, long index, String path) {
     public static final String JOB = "speck-job";
     public static final String SEQUENCE = "speck-seq";
+    /** The path, or its first element, of stamps of which only the highest counts. */
+    public static final String NEWEST = "newest";
     public static final int LONGEST_PATH = 32;
     static final int LONGEST_NAME = 100;
     static final int LONGEST_SEQUENCE = 256;
@@ -57,6 +63,11 @@ public record Stamp(String job, String run, int partition, long epoch, long inde
         return !path.isEmpty();
     }
 
+    /** True if a message that is not above an earlier one of its stream is void. */
+    public boolean replaces() {
+        return path.startsWith(NEWEST);
+    }
+
     /** Returns the same stamp with one more element in its path; see {@link CurrentInput} for that of an output. */
     public Stamp derive(int output) {
         return new Stamp(job, run, partition, epoch, index, (derived() ? path + "." : "") + output);
@@ -75,14 +86,26 @@ public record Stamp(String job, String run, int partition, long epoch, long inde
         return "d" + new BigInteger(1, Arrays.copyOf(sha256(way), Long.BYTES)).toString(Character.MAX_RADIX);
     }
 
+    /** True if the other stamp differs in nothing but epoch and index. */
+    boolean sameStream(Stamp other) {
+        return partition == other.partition && path.equals(other.path) && run.equals(other.run)
+                && job.equals(other.job);
+    }
+
     /** Returns the path in front of the index of an output. */
     String derivedPath() {
         return path.equals(foldedPath()) ? "" : path + ".";
     }
 
-    /** Returns a path that would become too long: then it is in the run, and a new one begins. Else empty. */
+    /**
+     * Returns a path that does not go on in that of an output: it is in the run, and a new one begins. Else empty. It is
+     * one that would become too long, or one of which only the newest message counts: the reader has seen to that, and
+     * several tasks may write the outputs in another order.
+     */
     String foldedPath() {
-        return path.length() > LONGEST_PATH_TEXT || elements() >= LONGEST_PATH ? path : "";
+        boolean narrow = path.length() < 2 * LONGEST_PATH - 1; // so many elements of one digit
+        boolean longest = !narrow && (path.length() > LONGEST_PATH_TEXT || elements() >= LONGEST_PATH);
+        return longest || replaces() ? path : "";
     }
 
     private static byte[] sha256(String text) {
@@ -134,7 +157,8 @@ public record Stamp(String job, String run, int partition, long epoch, long inde
             int dot = path.indexOf('.', from);
             int to = dot < 0 ? path.length() : dot;
             long element = number(path, from, to);
-            if (element < 0 || element > Integer.MAX_VALUE) {
+            boolean newest = from == 0 && path.startsWith(NEWEST) && to == NEWEST.length();
+            if (!newest && (element < 0 || element > Integer.MAX_VALUE)) {
                 return false;
             }
             from = to + 1;

@@ -67,6 +67,16 @@ final class StampRanges {
         return true;
     }
 
+    /** Records a number up to which all count as seen from now on; false if it was seen before. */
+    boolean raise(long epoch, long index) {
+        if (epoch < floorEpoch || epoch == floorEpoch && index <= floorIndex) {
+            return false;
+        }
+        floorEpoch = epoch;
+        floorIndex = index;
+        return true;
+    }
+
     /** Returns the position of the last range that does not begin above a number; head - 1 for none. */
     private int lastNotAbove(long epoch, long index) {
         int low = head;

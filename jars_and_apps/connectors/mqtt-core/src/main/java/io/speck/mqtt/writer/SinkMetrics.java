@@ -13,7 +13,9 @@ import java.util.concurrent.atomic.LongAdder;
  * @param throttledMillis time that writers waited for readers to catch up
  */
 public record SinkMetrics(long resent, long retainedDropped, long throttledMillis) {
+    public static final SinkMetrics NONE = new SinkMetrics(0, 0, 0);
     private static final Map<String, Counters> JOBS = new ConcurrentHashMap<>();
+    private static final Map<String, Object> REPORTERS = new ConcurrentHashMap<>();
 
     static final class Counters {
         final LongAdder resent = new LongAdder();
@@ -26,6 +28,20 @@ public record SinkMetrics(long resent, long retainedDropped, long throttledMilli
         Counters counters = JOBS.computeIfAbsent(job, each -> new Counters());
         return new SinkMetrics(counters.resent.sum(), counters.retainedDropped.sum(),
                 counters.throttledNanos.sum() / 1_000_000);
+    }
+
+    /**
+     * Returns the present counts of a job to one of the writers that report them, and zeros to the others: engines add
+     * up what writers report.
+     */
+    public static SinkMetrics of(String job, Object reporter) {
+        Object first = REPORTERS.putIfAbsent(job, reporter);
+        return first == null || first == reporter ? of(job) : NONE;
+    }
+
+    /** Ends the reports of a writer. */
+    public static void release(String job, Object reporter) {
+        REPORTERS.remove(job, reporter);
     }
 
     /** Returns the counters of the job that writes a message. */

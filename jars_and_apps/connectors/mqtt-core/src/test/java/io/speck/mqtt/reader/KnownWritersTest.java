@@ -151,6 +151,29 @@ class KnownWritersTest {
     }
 
     @Test
+    void aListThatNoRecordHoldsIsReadWhenTheReaderOpens() throws Exception {
+        try (MqttSource source = open(0, 0)) {
+            send("job", 0, "a");
+            batch(source, 0, 1);
+            source.commit(1);
+            name("job");
+            send("device", 0, "b");
+            Await.until("the message", () -> source.await(2, TimeUnit.SECONDS.toNanos(1)) == 2);
+            assertNull(source.messages(1, 2).get(0).stamp());
+        }
+        try (MqttSource again = open(1, 1)) {
+            assertEquals(List.of("b"), batch(again, 1, 2));
+            assertNull(again.messages(1, 2).get(0).stamp());
+        }
+        journal.records.clear();
+        try (MqttSource without = open(0, 0)) {
+            send("device", 1, "c");
+            Await.until("the message", () -> without.await(2, TimeUnit.SECONDS.toNanos(1)) == 2);
+            without.messages(0, 2).forEach(each -> assertNull(each.stamp()));
+        }
+    }
+
+    @Test
     void aRepeatedBatchBelievesWhatItBelievedBefore() throws Exception {
         name("job");
         MqttSource first = open(0, 0);
@@ -197,12 +220,14 @@ class KnownWritersTest {
 
     @Test
     void aLostSessionKeepsTheList() throws Exception {
+        Topic.retain(broker.url(), "speck/session/reader", "{\"topics\": [\"in/#\"]}");
         name("job");
         try (MqttSource source = open(0, 0)) {
             send("job", 0, "a");
             batch(source, 0, 1);
             source.commit(1);
         }
+        Topic.retain(broker.url(), "speck/session/reader", "{\"topics\": [\"in/#\"]}"); // it was not deleted
         Topic.retain(broker.url(), "speck/writers/reader", "");
         Topic.forget(broker.url(), "reader");
         SourceSettings lenient = new SourceSettings(Login.anonymous(broker.url()), "reader", "in/#", 65535, 32 << 20,

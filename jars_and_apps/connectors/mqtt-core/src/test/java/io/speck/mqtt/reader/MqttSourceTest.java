@@ -26,6 +26,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
@@ -365,6 +366,7 @@ class MqttSourceTest {
         publish("job", 8, "i", "j", "k", "l", "m");
         assertEquals(List.of("i", "j", "m"), batch(second, 2, 5));
         assertEquals(Map.of("job/run", 2L), second.metrics().duplicatesByRun());
+        assertEquals("job/run=2", second.metrics().runsText());
     }
 
     @Test
@@ -380,6 +382,22 @@ class MqttSourceTest {
         assertEquals(1, second.metrics().collisions());
         assertEquals(1, second.metrics().duplicatesDropped());
         assertEquals(0, second.metrics().changedRepetitions());
+    }
+
+    /** Else the outputs of both would have one stamp at the next job, which would drop one as another form. */
+    @Test
+    void nothingIsNamedAfterAStampThatTwoMessagesHave() throws Exception {
+        MqttSource first = open(0, 0);
+        stamped("job", "r/0/0/5", "a");
+        stamped("job", "r/0/0/5", "other");
+        stamped("job", "r/0/0/6", "b");
+        assertEquals(List.of("a", "other", "b"), batch(first, 0, 3));
+        List<Stamp> stamps = Arrays.asList(new Stamp("job", "r", 0, 0, 5), null, new Stamp("job", "r", 0, 0, 6));
+        assertEquals(stamps, first.messages(0, 3).stream().map(Message::stamp).toList());
+        first.close();
+        MqttSource second = open(0, 3);
+        second.awaitWhole();
+        assertEquals(stamps, second.messages(0, 3).stream().map(Message::stamp).toList());
     }
 
     @Test
@@ -547,6 +565,22 @@ class MqttSourceTest {
         assertEquals(batch, texts(second.messages(0, 300)));
         assertEquals(Map.of(), second.metrics().lostMessages());
         resuming.join();
+    }
+
+    @Test
+    void whatABatchThatWasGivenUpHeldIsReturnedWhenItComesAgain() throws Exception {
+        MqttSource first = open(0, 0);
+        publish("job", 0, "a", "b", "c");
+        batch(first, 0, 1);
+        first.commit(1);
+        batch(first, 1, 3);
+        crash();
+        loseSession();
+        SourceSettings other = new SourceSettings(Login.anonymous(proxy.url()), "other", "in/#", 65535, 1 << 20, null,
+                -1, false, Duration.ofSeconds(20));
+        MqttSource second = open(other, 1, 3);
+        publish("job", 0, "a", "b", "c", "d");
+        assertEquals(List.of("b", "c", "d"), batch(second, 3, 6));
     }
 
     @Test

@@ -1,6 +1,7 @@
 package io.speck.mqtt.stamp;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -76,6 +77,15 @@ class CurrentInputTest {
             assertNotNull(wide, sequence);
             assertTrue(seen.add(wide));
         }
+    }
+
+    /** Tasks write the outputs of a batch side by side, so that one with a lower number may come later. */
+    @Test
+    void outputsOfAMessageThatReplacesOthersReplaceNone() {
+        Stamp newest = derived(new Stamp("a", "run", 0, 0, 7, Stamp.NEWEST), "b");
+        assertFalse(newest.replaces());
+        assertEquals("0", newest.path());
+        assertNotEquals(derived(new Stamp("a", "run", 0, 0, 7), "b"), newest);
     }
 
     @Test

@@ -67,6 +67,24 @@ class SeenStampsTest {
         assertTrue(fresh(seen, stamp(2, 9)), "an earlier epoch");
     }
 
+    @Test
+    void ofReplacingMessagesOnlyTheNewestCounts() throws IOException {
+        Stamp[] stamps = {newest(100), newest(300), newest(150), newest(300), newest(301)};
+        List<Boolean> accepted = new ArrayList<>();
+        SeenStamps answering = seen;
+        for (Stamp each : stamps) {
+            accepted.add(answering.add(each, accepted.size()) == Verdict.NEW);
+            answering = restored(answering);
+        }
+        assertEquals(List.of(true, true, false, false, true), accepted);
+        assertTrue(fresh(answering, newest(7).derive(0)), "a stream of its own");
+        assertTrue(!fresh(answering, newest(6).derive(0)));
+    }
+
+    private static Stamp newest(long index) {
+        return Stamp.parse("job", "run/0/0/" + index + "." + Stamp.NEWEST);
+    }
+
     /** Compares with a set, over restarts: random order, repetitions, epochs, gaps, several streams. */
     @ParameterizedTest
     @ValueSource(longs = {1, 2, 3, 4, 5, 6, 7, 8})

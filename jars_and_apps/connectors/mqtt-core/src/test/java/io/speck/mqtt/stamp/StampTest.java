@@ -3,6 +3,7 @@ package io.speck.mqtt.stamp;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.Collections;
 import org.junit.jupiter.api.Test;
@@ -26,6 +27,15 @@ class StampTest {
     }
 
     @Test
+    void stampsOfWhichTheNewestCountsAreReadBack() {
+        Stamp stamp = Stamp.parse("j", "r/0/0/7.newest");
+        assertTrue(stamp.replaces() && stamp.derive(3).replaces());
+        assertEquals("r/0/0/7.newest.3", stamp.derive(3).sequence());
+        assertEquals(stamp.derive(3), Stamp.parse("j", "r/0/0/7.newest.3"));
+        assertFalse(COUNTED.replaces() || COUNTED.derive(0).replaces());
+    }
+
+    @Test
     void largestNumbersAreRead() {
         Stamp largest = new Stamp("j", "r", Integer.MAX_VALUE, Long.MAX_VALUE, Long.MAX_VALUE, "2147483647");
         assertEquals(largest, Stamp.parse("j", largest.sequence()));
@@ -34,7 +44,7 @@ class StampTest {
     @ParameterizedTest
     @ValueSource(strings = {"", "1/2", "r/0/0", "/0/0/0", "r/x/1/2", "r/0/1/2/3", "r//1/2", "r/-1/0/0", "r/0/-1/0", "r/0/0/-1",
         "r/+1/0/0", "r/01/0/0", "r/0/0/ 1", "r/2147483648/0/0", "r/0/0/9223372036854775808", "r/0/0/0.", "r/0/0/0..1",
-        "r/0/0/0.01", "r/0/0/0.-1", "r/0/0/0.2147483648", "r/0/0/0.1.", "r\u00e9/0/0/0", "r/0/0/\u0661", "r 1/0/0/0"})
+        "r/0/0/0.01", "r/0/0/0.newer", "r/0/0/0.newest.", "r/0/0/0.0.newest", "r/0/0/0.newest1", "r/0/0/0.-1", "r/0/0/0.2147483648", "r/0/0/0.1.", "r\u00e9/0/0/0", "r/0/0/\u0661", "r 1/0/0/0"})
     void otherTextsAreNoStamp(String sequence) {
         assertNull(Stamp.parse("j", sequence));
     }

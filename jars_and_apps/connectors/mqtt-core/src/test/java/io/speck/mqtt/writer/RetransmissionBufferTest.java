@@ -52,6 +52,19 @@ class RetransmissionBufferTest {
         assertTrue(buffer.isEmpty());
     }
 
+    @Test
+    void theCountsOfAJobAreReportedByOneOfItsWriters() {
+        RetransmissionBuffer buffer = new RetransmissionBuffer(1, 0);
+        buffer.add(new OutgoingMessage(null, "t", bytes("t"), new byte[1], null, bytes("twice"), bytes("r/0/0/0")));
+        Object one = new Object();
+        Object other = new Object();
+        assertEquals(1, SinkMetrics.of("twice", one).retainedDropped());
+        assertEquals(0, SinkMetrics.of("twice", other).retainedDropped());
+        SinkMetrics.release("twice", one);
+        assertEquals(1, SinkMetrics.of("twice", other).retainedDropped());
+        SinkMetrics.release("twice", other);
+    }
+
     private static byte[] bytes(String text) {
         return text.getBytes(StandardCharsets.UTF_8);
     }

@@ -12,6 +12,8 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
@@ -22,21 +24,26 @@ import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
 import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The stream of one query.
  *
  * <p>Connects at Spark's first call, which shows if a batch of before a restart is to be repeated: Spark then requests
  * its rows, and a new end offset otherwise. Spark requests a new end only once all rows before the start are committed,
- * so the source acknowledges at that call, a batch earlier than by {@link #commit}.
+ * so the source acknowledges at that call, a batch earlier than by {@link #commit}; the last batch of a query that stops
+ * is acknowledged by Spark's own record of commits.
  */
 final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics {
+    private static final Logger LOG = LoggerFactory.getLogger(MqttMicroBatchStream.class);
     private static final int ROWS_WORTH_A_PARTITION = 500;
 
     private final ReadOptions options;
     private final int number;
     private final MqttSource source;
     private final CheckpointSync checkpoint;
+    private final CommitLog commits;
     /** Null if the query fails with its first error. */
     private final FailedMessages failed;
     private final Pacing pacing;
@@ -54,12 +61,13 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         this.pacing = new Pacing(options.pacing());
         this.defaultPartitions = spark.sparkContext().defaultParallelism();
         try {
-            HadoopBatchJournal journal =
-                    new HadoopBatchJournal(checkpointLocation, spark.sessionState().newHadoopConf());
+            Configuration configuration = spark.sessionState().newHadoopConf();
+            HadoopBatchJournal journal = new HadoopBatchJournal(checkpointLocation, configuration);
             this.source = new MqttSource(options.source(), journal);
             this.checkpoint = journal.checkpoint();
+            this.commits = new CommitLog(checkpointLocation, configuration);
             this.failed = options.onError().fails() ? null : new FailedMessages(
-                    FailedRanges.in(checkpointLocation, spark.sessionState().newHadoopConf()),
+                    FailedRanges.in(checkpointLocation, configuration),
                     new LeftOut(options.onError(), options.source().login(), options.source().connectTimeout()));
         } catch (IOException e) {
             throw new UncheckedIOException(e);
@@ -217,14 +225,14 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         values.put("received", Long.toString(metrics.received()));
         values.put("redelivered", Long.toString(metrics.redelivered()));
         values.put("duplicatesDropped", Long.toString(metrics.duplicatesDropped()));
+        values.put("duplicatesByRun", metrics.runsText());
         values.put("collisions", Long.toString(metrics.collisions()));
         values.put("changedRepetitions", Long.toString(metrics.changedRepetitions()));
         values.put("badStamps", Long.toString(metrics.badStamps()));
         values.put("reconnections", Long.toString(metrics.reconnections()));
         values.put("lostSessions", Long.toString(metrics.lostSessions()));
-        values.put("lostMessages",
-                Long.toString(metrics.lostMessages().values().stream().mapToLong(Long::longValue).sum()));
-        metrics.lostMessages().forEach((reason, count) -> values.put(reason, Long.toString(count)));
+        values.put("lostMessages", Long.toString(metrics.lost()));
+        SourceMetrics.REASONS.forEach(reason -> values.put(reason, Long.toString(metrics.lost(reason))));
         if (failed != null) {
             values.put("skipped", Long.toString(failed.leftOut().skipped()));
             values.put("parked", Long.toString(failed.leftOut().parked()));
@@ -235,10 +243,28 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
 
     @Override
     public void stop() {
-        if (failed != null) {
-            failed.leftOut().close();
+        boolean interrupted = Thread.interrupted(); // by Spark, to end the query; files could not be read then
+        try {
+            acknowledgeCommitted();
+        } catch (IOException | RuntimeException e) {
+            LOG.warn("the last batch is acknowledged only when the query continues from its checkpoint", e);
+        } finally {
+            if (failed != null) {
+                failed.leftOut().close();
+            }
+            source.close();
+            if (interrupted) {
+                Thread.currentThread().interrupt();
+            }
         }
-        source.close();
+    }
+
+    /** Acknowledges the last batch, so that a query without this checkpoint does not get it again. */
+    private void acknowledgeCommitted() throws IOException {
+        OptionalLong end = opened ? commits.end() : OptionalLong.empty();
+        if (end.isPresent()) {
+            acknowledge(end.getAsLong());
+        }
     }
 
     private interface Work<T> {

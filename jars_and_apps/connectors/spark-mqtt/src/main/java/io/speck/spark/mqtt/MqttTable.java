@@ -1,12 +1,15 @@
 package io.speck.spark.mqtt;
 
 import io.speck.mqtt.InvalidSettingException;
+import io.speck.mqtt.writer.SinkMetrics;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
@@ -25,6 +28,8 @@ final class MqttTable implements SupportsRead, SupportsWrite, ReportsSinkMetrics
     private static final Pattern SOURCE = Pattern.compile("/sources/(\\d{1,9})/?$");
 
     private final StructType schema;
+    /** The job in the stamps; null for none. */
+    private volatile String writer;
     private final AtomicReference<StampMode> modes = new AtomicReference<>();
 
     MqttTable(StructType schema) {
@@ -62,14 +67,26 @@ final class MqttTable implements SupportsRead, SupportsWrite, ReportsSinkMetrics
 
     @Override
     public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-        return new MqttWriteBuilder(info.schema(), info.queryId(), WriteOptions.parse(info.options()), modes);
+        WriteOptions write = WriteOptions.parse(info.options(), SparkSession.active().conf());
+        writer = write.job();
+        return new MqttWriteBuilder(info.schema(), info.queryId(), write, modes);
     }
 
-    /** The metrics of the sink; empty before the first batch. */
+    /** The metrics of the sink, of the writers in this process; empty before the first batch. */
     @Override
     public Map<String, String> metrics() {
+        Map<String, String> values = new HashMap<>();
         StampMode mode = modes.get();
-        return mode == null ? Map.of() : Map.of("stamps", mode.toString());
+        if (mode != null) {
+            values.put("stamps", mode.toString());
+        }
+        if (writer != null) {
+            SinkMetrics counts = SinkMetrics.of(writer);
+            values.put("resent", Long.toString(counts.resent()));
+            values.put("retainedDropped", Long.toString(counts.retainedDropped()));
+            values.put("throttledMillis", Long.toString(counts.throttledMillis()));
+        }
+        return values;
     }
 
     private record TopicScan(StructType schema, ReadOptions options) implements Scan {

@@ -7,6 +7,7 @@ import java.io.Serializable;
 import java.time.Duration;
 import java.util.HashSet;
 import java.util.Set;
+import org.apache.spark.sql.RuntimeConfig;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
@@ -31,8 +32,12 @@ record WriteOptions(SinkSettings sink, String topic, String job, String incarnat
         return Set.copyOf(names);
     }
 
-    /** @throws io.speck.mqtt.InvalidSettingException naming every fault */
-    static WriteOptions parse(CaseInsensitiveStringMap options) {
+    /**
+     * Reads the options; a coordinator gives the numbers by settings of the session, which older connectors ignore.
+     *
+     * @throws io.speck.mqtt.InvalidSettingException naming every fault
+     */
+    static WriteOptions parse(CaseInsensitiveStringMap options, RuntimeConfig session) {
         OptionReader reader = new OptionReader("sink", options, NAMES);
         Login login = reader.login();
         WriteOptions parsed = new WriteOptions(
@@ -40,11 +45,15 @@ record WriteOptions(SinkSettings sink, String topic, String job, String incarnat
                 reader.parsed("topic", WriteOptions::topic, null),
                 reader.parsed("job", SinkSettings::job, null),
                 reader.parsed("incarnation", SinkSettings::incarnation, null),
-                reader.number("incarnationNumber", 0, 0, Long.MAX_VALUE),
-                reader.number("originNumber", 0, 0, Long.MAX_VALUE),
+                reader.number("incarnationNumber", number(session, "spark.speck.incarnation"), 0, Long.MAX_VALUE),
+                reader.number("originNumber", number(session, "spark.speck.origin"), 0, Long.MAX_VALUE),
                 reader.choice("order", null, "input", "value"));
         reader.done();
         return parsed;
+    }
+
+    private static long number(RuntimeConfig session, String setting) {
+        return Long.parseLong(session.get(setting, "0"));
     }
 
     private static String topic(String text) {

@@ -119,6 +119,50 @@ class MqttQueryTest {
     }
 
     @Test
+    void aStampOfElevenThousandEmojiStopsNoQuery() throws Exception {
+        try (Topic out = new Topic(broker.url(), "out")) {
+            StreamingQuery query = map();
+            awaitConnected(query);
+            Topic.publishStamped(broker.url(), "in/a", "\ud83d\ude00".repeat(11_000), "r/0/0/0", "1");
+            assertEquals(List.of("in/a:1"), out.take(1));
+            Topic.publishStamped(broker.url(), "in/a", "job", "r/0/0/0", "2");
+            assertEquals(List.of("in/a:1", "in/a:2"), out.take(2));
+            query.stop();
+            StreamingQuery again = map();
+            Topic.publishStamped(broker.url(), "in/a", "job", "r/0/0/0", "2");
+            Topic.publishStamped(broker.url(), "in/a", "job", "r/0/0/1", "3");
+            assertEquals(List.of("in/a:1", "in/a:2", "in/a:3"), out.take(3));
+            again.stop();
+        }
+    }
+
+    @Test
+    void theLastBatchIsAcknowledgedAtTheStop() throws Exception {
+        try (Topic out = new Topic(broker.url(), "out")) {
+            for (int round = 0; round < 2; round++) {
+                StreamingQuery query = stateless(round);
+                awaitConnected(query);
+                List<String> expected = numbers(0, 10 * round + 10);
+                Topic.publish(broker.url(), "in/a", numbers(10 * round, 10 * round + 10));
+                Await.until("batch " + round, () -> out.all().size() >= expected.size());
+                Await.until("its commit", () -> Arrays.stream(query.recentProgress())
+                        .anyMatch(each -> each.numInputRows() == 10));
+                query.stop();
+                assertEquals(expected, out.all());
+            }
+        }
+    }
+
+    /** Each starts without the checkpoint of the one before, and takes its next batch long after the last. */
+    private StreamingQuery stateless(int round) throws Exception {
+        return reader().option("partitions", 1).load().selectExpr("value")
+                .writeStream().format("mqtt").option("brokerUrl", broker.url()).option("topic", "out")
+                .option("checkpointLocation", folder.resolve("stateless-" + round).toString())
+                .option("job", "stateless").option("order", "input")
+                .trigger(Trigger.ProcessingTime("6 seconds")).start();
+    }
+
+    @Test
     void updateAndCompleteModesWrite() throws Exception {
         for (String mode : List.of("update", "complete")) {
             try (Topic out = new Topic(broker.url(), "out-" + mode)) {

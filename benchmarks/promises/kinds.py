@@ -1,0 +1,275 @@
+"""The kinds of harm that are done to the mixed composition (:mod:`benchmarks.promises.mixed`) under load.
+
+Each is done in the midst of a steady stream of messages, which goes on meanwhile; then all that was sent is
+awaited, and counted.  :attr:`Kind.admitted` is the sentence of ``docs/guarantees.md`` that admits what a kind
+loses or doubles; without one it must be nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, astuple, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.promises.mixed import A, B
+from benchmarks.promises.rig import Account
+from benchmarks.promises.testbed import SMALL, Layout, Testbed, Trial
+from speck.errors import SpeckError
+
+_WAITING = 500  # messages that are sent while a reader is away
+_SHORT = 20.0  # s between two faults that come within a minute
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of harm, done at a site of this size."""
+
+    harm: Callable[[Trial], None]
+    layout: Layout = SMALL
+    admitted: str = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """The account of a trial; ``error`` is the request that failed in it, and should not have."""
+
+    account: Account
+    error: str = ""
+    admitted: str = ""
+
+    @property
+    def broken(self) -> bool:
+        """True if something was lost or doubled that no sentence admits, or a request failed."""
+        wrong = self.account.lost or self.account.doubled
+        return bool(self.error or (wrong and not self.admitted))
+
+    def __add__(self, other: Result) -> Result:
+        mine, others = self.account, other.account
+        total = Account(
+            *(a + b for a, b in zip(astuple(mine), astuple(others), strict=True)),
+        )
+        return Result(total, self.error or other.error, self.admitted or other.admitted)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data; ``admitted`` where there is something to admit."""
+        wrong = self.account.lost or self.account.doubled
+        return (
+            asdict(self.account)
+            | ({"admitted": self.admitted} if wrong and self.admitted else {})
+            | ({"error": self.error} if self.error else {})
+        )
+
+
+# --- updates that change the output
+
+
+def update(trial: Trial) -> None:
+    """The expanding jobs get another form, and the first one again."""
+    for form in (B, A):
+        trial.apply(form=form)
+        trial.await_outputs(100)
+
+
+def update_put_back(trial: Trial) -> None:
+    """The expanding jobs get a form that fails after some hundred messages, and are put back; twice."""
+    for _ in range(2):
+        before = trial.mixed
+        trial.apply("failed", form=replace(B, dies=trial.number + 100))
+        trial.mixed = before
+        trial.await_outputs(100)
+
+
+def update_after_death(trial: Trial) -> None:
+    """The JobManager is killed, its tasks go on for a while; then the jobs are applied in another form."""
+    flink = trial.bed.flink
+    flink.kill_job_manager_alone()
+    time.sleep(15)
+    flink.kill_job_manager()
+    trial.apply(form=B)
+
+
+# --- brokers and sites that are away
+
+
+def broker_away(seconds: float) -> Callable[[Trial], None]:
+    """SIGKILL of the site's broker, which is away for so long, while messages wait there for a reader."""
+    return lambda trial: kill_broker(trial, seconds)
+
+
+def kill_broker(trial: Trial, seconds: float = 0) -> None:
+    """The same: a TaskManager is killed before, and another started afterwards."""
+    bed = trial.bed
+    with bed.flink.without_task_manager():
+        trial.await_sent(_WAITING)
+        bed.broker.kill()
+        time.sleep(seconds)
+        bed.broker.start()
+
+
+def cut_power(bed: Testbed, seconds: float) -> None:
+    """SIGKILL of broker, JobManager and TaskManagers of the site together, for so long."""
+    bed.broker.kill()
+    bed.flink.kill()
+    time.sleep(seconds)
+    bed.broker.start()
+    bed.flink.start()
+
+
+def power_twice(seconds: float) -> Callable[[Trial], None]:
+    """The site loses power, comes back, and loses it again within a minute."""
+
+    def harm(trial: Trial) -> None:
+        cut_power(trial.bed, seconds)
+        time.sleep(_SHORT)
+        cut_power(trial.bed, seconds)
+
+    return harm
+
+
+def power_and_rewire(seconds: float) -> Callable[[Trial], None]:
+    """The same, with an update after the first cut, and after the second one other topics at the site."""
+
+    def harm(trial: Trial) -> None:
+        cut_power(trial.bed, seconds)
+        trial.apply(form=B)
+        cut_power(trial.bed, seconds)
+        trial.apply(wire="-b")
+
+    return harm
+
+
+def two_faults(trial: Trial) -> None:
+    """A TaskManager and then the site's broker are killed, and both again within a minute."""
+    for _ in range(2):
+        kill_broker(trial)
+        time.sleep(_SHORT)
+
+
+def half_reachable(trial: Trial) -> None:
+    """The engine's REST interface refuses while jobs and broker go on; they move off, and back; thrice."""
+    here, far = trial.mixed.ends, trial.bed.far_site()
+    for _ in range(3):
+        with trial.bed.rest.refused():
+            trial.apply(leave_behind=[here.flink], ends=replace(here, flink=far))
+            trial.await_outputs(100)
+        trial.await_outputs(300)
+        trial.apply(ends=here)
+        trial.await_outputs(100)
+
+
+# --- pauses
+
+
+def paused(choose: Callable[[Testbed], Sequence[int]], *seconds: float) -> Callable[[Trial], None]:
+    """SIGSTOP of some processes, and SIGCONT so many seconds later; once for each number."""
+
+    def harm(trial: Trial) -> None:
+        for each in seconds:
+            with suspended(choose(trial.bed)):
+                time.sleep(each)
+            time.sleep(5)
+
+    return harm
+
+
+@contextmanager
+def suspended(pids: Sequence[int]) -> Iterator[None]:
+    """While the block runs, these processes are stopped."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+def flink_processes(bed: Testbed) -> Sequence[int]:
+    """The processes of the Flink cluster."""
+    return [process.pid for process in bed.flink.processes()]
+
+
+def task_managers(bed: Testbed) -> Sequence[int]:
+    """Its TaskManagers."""
+    return flink_processes(bed)[1:]
+
+
+def spark(bed: Testbed) -> Sequence[int]:
+    """The Spark Connect server."""
+    return [bed.spark.pid]
+
+
+def broker(bed: Testbed) -> Sequence[int]:
+    """The site's broker."""
+    return [bed.broker.pid]
+
+
+def kinds(share: float = 1.0) -> Mapping[str, Kind]:
+    """All kinds by name; ``share`` is that of the seconds for which something is away or paused."""
+    blink, minute, cut = 5 * share, 60 * share, 50 * share
+    return {
+        "update": Kind(update),
+        "update_put_back": Kind(update_put_back),
+        "update_after_death": Kind(update_after_death),
+        "two_workers": Kind(two_faults, Layout(workers=2, parallelism=2)),
+        "two_executors": Kind(two_faults, Layout(executors=2)),
+        "broker_away_45s": Kind(broker_away(45 * share)),
+        "broker_away_180s": Kind(broker_away(180 * share)),
+        "power_twice": Kind(power_twice(cut)),
+        "power_and_rewire": Kind(power_and_rewire(cut)),
+        "half_reachable": Kind(half_reachable),
+        "flink_paused": Kind(paused(flink_processes, blink, minute)),
+        "workers_paused": Kind(paused(task_managers, blink, minute)),
+        "spark_paused": Kind(paused(spark, blink, minute)),
+        "broker_paused": Kind(paused(broker, blink, minute)),
+    }
+
+
+KINDS = kinds()
+
+
+def run(bed: Testbed, kind: Kind, messages: int, rate: float) -> Result:
+    """Do one kind of harm under load: half of the messages are sent before, and as many afterwards."""
+    found = Account(0, 0, 0)
+    errors: list[str] = []
+    with _noted(errors), bed.trial() as trial:
+        trial.send(rate)
+        trial.await_outputs()
+        trial.await_sent(messages // 2)
+        with _noted(errors):
+            kind.harm(trial)
+        trial.await_sent(messages // 2)
+        found = trial.final_account()
+        if found.lost:
+            errors += _unhealthy(trial)
+    return Result(found, "; ".join(errors), kind.admitted)
+
+
+@contextmanager
+def _noted(errors: list[str]) -> Iterator[None]:
+    """Note an error in the list, and go on behind the block."""
+    try:
+        yield
+    except (RuntimeError, TimeoutError, SpeckError, OSError) as error:
+        errors.append(f"{type(error).__name__}: {error}")
+
+
+def _unhealthy(trial: Trial) -> Iterator[str]:
+    """The jobs that do not run."""
+    return (f"{job} is {state}" for job, state in trial.states().items() if state != "running")
+
+
+def measure(name: str, messages: int, share: float = 1.0, rate: float = 200.0) -> Result:
+    """Do one kind of harm to a test bed of its own."""
+    kind = kinds(share)[name]
+    with (
+        tempfile.TemporaryDirectory(prefix="speck-kind-") as directory,
+        Testbed(Path(directory), kind.layout) as bed,
+    ):
+        return run(bed, kind, messages, rate)

@@ -1,0 +1,162 @@
+"""Sessions that jobs leave: their messages are processed before, or given up as far as the user allows it.
+
+A running copy processes what waits where it reads (:mod:`speck.apply.drain`).  In place of one that does not
+run, or dies meanwhile, the job is started once more as it was.  Where that is not possible, the job stays as
+it is, unless its user has allowed to give the messages up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from speck.apply.abandon import Abandoner, messages_text
+from speck.apply.attempts import Attempts
+from speck.apply.context import OperationContext
+from speck.apply.drain import Copy, await_drained
+from speck.apply.sessions import Sessions
+from speck.core.graph import Endpoint, source_of
+from speck.core.job import Job
+from speck.core.lifecycle import AttemptPhase
+from speck.core.plan import Action, Move, Stop, Update
+from speck.errors import BinderError, DrainTimeout, OutcomeUnknown, Rejected, Unreachable
+from speck.store import AttemptRecord, SessionRecord
+from speck.store.history import History
+
+REMEDY = "apply with --give-up to give them up"
+
+
+@dataclass
+class Leaving:
+    """The sessions that the jobs of one operation leave.  ``timeout``, s (0: no drain).
+
+    ``processed`` are those of which a copy has confirmed that it processed all that waited.
+    """
+
+    context: OperationContext
+    attempts: Attempts
+    sessions: Sessions
+    abandoner: Abandoner
+    mint: Callable[[], str]
+    timeout: float
+    processed: set[SessionRecord] = field(default_factory=set, init=False)
+
+    @property
+    def _allowed(self) -> bool:
+        return self.context.operation.give_up
+
+    def drain(self, action: Action) -> None:
+        """Wait until the messages are processed; a job that does not run is started once more as it was."""
+        name = action.job.job_name
+        if self.timeout <= 0:
+            return
+        self._drain_copies(name)
+        if not self._allowed:
+            for session, waiting in self._unprocessed(action):
+                self._start_once_more(name, session, waiting)
+
+    def check(self, action: Action) -> None:
+        """Raise :class:`~speck.errors.Rejected` if messages would be lost; no copy of the job runs."""
+        for session, waiting in () if self._allowed else self._unprocessed(action):
+            name = action.job.job_name
+            raise self._refusal(name, session, waiting, "nothing has confirmed that it processed them")
+
+    def has_processed_all(self, name: str) -> bool:
+        """True if a deletion of all sessions of a job loses nothing, or only what the user gives up."""
+        return self._allowed or all(each in self.processed for each in self._sessions(name))
+
+    # --- copies
+
+    def _drain_copies(self, name: str) -> None:
+        for record in self.context.store.attempts(name):
+            if (copy := self._copy(record)) is None:
+                continue
+            marker = f"{self.context.operation.id}-{self.mint()[:8]}"
+            try:
+                if await_drained(copy, marker, self.timeout):
+                    self.processed |= {each for each in self._sessions(name) if _is_read_by(each, copy)}
+            except DrainTimeout:
+                if not self._allowed:
+                    raise
+
+    def _copy(self, record: AttemptRecord) -> Copy | None:
+        """A copy that can drain its session; ``None`` if it cannot."""
+        form, pool = self.context.form(record), self.context.pool
+        away = self.abandoner.abandons(form) or self.abandoner.abandons_source(form)
+        if record.handle is None or record.phase is not AttemptPhase.RUNNING or away:
+            return None
+        engine, broker = pool.engine(form), pool.broker(form.source_broker)
+        return Copy(form, record.attempt.session, record.handle, engine, broker)
+
+    def _start_once_more(self, name: str, session: SessionRecord, waiting: int) -> None:
+        found = self._last_reader(name, session)
+        if found is None or self.abandoner.abandons(found[1]):
+            raise self._refusal(name, session, waiting, "no form of it that can be started reads there")
+        revision, form = found
+        self.attempts.stop_all(name, keep_state=True, required=form.upgrade == "stateful")
+        try:
+            self.attempts.launch(form, revision)
+        except (OutcomeUnknown, Unreachable):
+            raise
+        except BinderError as error:
+            why = f"it cannot be started as it was to process them: {error}"
+            raise self._refusal(name, session, waiting, why) from error
+        self._drain_copies(name)
+        for undrained, still in self._unread(name, [session]):
+            raise self._refusal(name, undrained, still, "it was started as it was to process them, and died")
+
+    def _last_reader(self, name: str, session: SessionRecord) -> tuple[int, Job] | None:
+        for record in self.context.store.attempts(name):
+            form = self.context.form(record)
+            if source_of(form) == _source(session):
+                return record.revision, form
+        history = History(self.context.store)
+        return history.last_reader(self.context.operation.composition, name, [_source(session)])
+
+    # --- sessions
+
+    def _sessions(self, name: str) -> tuple[SessionRecord, ...]:
+        return self.context.record(name).sessions
+
+    def _unprocessed(self, action: Action) -> Iterator[tuple[SessionRecord, int]]:
+        """The sessions with messages that an action leaves and no copy reads, and how many wait."""
+        sessions = [each for each in self._sessions(action.job.job_name) if _is_left(each, action)]
+        yield from self._unread(action.job.job_name, sessions)
+
+    def _unread(self, name: str, sessions: list[SessionRecord]) -> Iterator[tuple[SessionRecord, int]]:
+        for session in sessions:
+            if session in self.processed or session.broker in self.abandoner.addresses:
+                continue
+            if any(_is_read_by(session, copy) and copy.at_work() for copy in self._copies(name)):
+                continue
+            if waiting := self.sessions.waiting(name, session):
+                yield session, waiting
+
+    def _copies(self, name: str) -> list[Copy]:
+        copies = map(self._copy, self.context.store.attempts(name))
+        return [copy for copy in copies if copy is not None]
+
+    def _refusal(self, name: str, session: SessionRecord, waiting: int, why: str) -> Rejected:
+        message = (
+            f"{messages_text(waiting, session)} that job {name!r} leaves, and {why} "
+            f"(mend that and apply again, revert the change, or {REMEDY})"
+        )
+        return Rejected(message, address=session.broker)
+
+
+def _is_read_by(session: SessionRecord, copy: Copy) -> bool:
+    return (session.broker, session.name) == (copy.job.source_broker, copy.session)
+
+
+def _source(session: SessionRecord) -> Endpoint:
+    return Endpoint(session.broker, session.topic)
+
+
+def _is_left(session: SessionRecord, action: Action) -> bool:
+    """True if an action leaves a session that a copy has read, or may have."""
+    if isinstance(action, Stop):
+        return True
+    leaves = _source(session) != source_of(action.job)
+    if isinstance(action, Update | Move):
+        return leaves and _source(session) == source_of(action.previous)
+    return leaves

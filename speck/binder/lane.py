@@ -1,0 +1,93 @@
+"""Lanes: bounded numbers of concurrent tasks, shared fairly by those who use them.
+
+A lane protects an engine or a broker from too many actions at a time.  A task may hang for minutes in an
+engine that does not answer, so no user may fill a lane: each has places that only its own tasks take.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+_THREADS = 10_000  # of one lane; its admission bounds them, and threads are started as needed
+
+_Waiting = tuple["Future[Any]", Callable[[], Any]]
+
+
+@dataclass
+class Lane:
+    """Runs at most ``bound`` tasks at a time, and for each user at least ``own`` of its tasks.
+
+    So more than ``bound`` run only while several users have work.  The user with the fewest running tasks
+    goes first.
+    """
+
+    name: str
+    bound: int
+    own: int = 1
+    _threads: ThreadPoolExecutor = field(init=False)
+    _waiting: dict[str, deque[_Waiting]] = field(default_factory=dict, init=False)
+    _running: Counter[str] = field(default_factory=Counter, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def __post_init__(self) -> None:
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"lane-{self.name}")
+
+    def share(self, user: str) -> Executor:
+        """The lane as an executor for the tasks of one user."""
+        return _Share(self, user)
+
+    def submit(self, user: str, work: Callable[[], Any]) -> Future[Any]:
+        """Run a task of a user as soon as it may."""
+        future: Future[Any] = Future()
+        with self._lock:
+            self._waiting.setdefault(user, deque()).append((future, work))
+            self._start_due()
+        return future
+
+    def close(self) -> None:
+        """Wait for the running tasks; there must be no other."""
+        self._threads.shutdown(wait=True)
+
+    def _start_due(self) -> None:
+        while (user := self._next_user()) is not None:
+            future, work = self._waiting[user].popleft()
+            if not self._waiting[user]:
+                del self._waiting[user]
+            self._running[user] += 1
+            self._threads.submit(self._run, user, future, work)
+
+    def _next_user(self) -> str | None:
+        user = min(self._waiting, key=lambda each: self._running[each], default=None)
+        if user is None:
+            return None
+        free = self._running.total() < self.bound or self._running[user] < self.own
+        return user if free else None
+
+    def _run(self, user: str, future: Future[Any], work: Callable[[], Any]) -> None:
+        error, result = None, None
+        try:
+            result = work()
+        except BaseException as problem:
+            error = problem
+        with self._lock:
+            self._running[user] -= 1
+            if not self._running[user]:
+                del self._running[user]
+            self._start_due()
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+
+class _Share(Executor):
+    def __init__(self, lane: Lane, user: str) -> None:
+        self._lane, self._user = lane, user
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        return self._lane.submit(self._user, lambda: fn(*args, **kwargs))

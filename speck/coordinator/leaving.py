@@ -1,0 +1,109 @@
+"""The sessions with messages that the jobs of a plan leave, as known before it is carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from speck.binder.pool import BinderPool
+from speck.core.graph import Endpoint, source_of
+from speck.core.job import Job
+from speck.core.lifecycle import AttemptPhase
+from speck.core.plan import Action, Keep, Plan, Stop, UndrainedSession
+from speck.core.rewiring import Rewiring, rewirings
+from speck.core.runtime import JobState, JobStatus
+from speck.errors import BinderError, Fault, InvalidInput
+from speck.store import SessionRecord
+from speck.store.deployments import Snapshot
+
+_GONE = frozenset({JobState.LOST, JobState.FAILED, JobState.STOPPED, JobState.FINISHED})
+_REMEDY = "expected --give-up, which gives them up"
+
+
+@dataclass(frozen=True)
+class UndrainedSessions:
+    """``drain`` is the time for a job to process what waits for it, s; ``left_behind`` are addresses."""
+
+    pool: BinderPool
+    drain: float
+    left_behind: Collection[str]
+    give_up: bool
+
+    def of(
+        self, plan: Plan, snapshot: Snapshot, desired: Mapping[str, Job], statuses: Mapping[str, JobStatus]
+    ) -> tuple[UndrainedSession, ...]:
+        """The sessions with messages that a plan's jobs leave."""
+        actions = {each.job.job_name: each for each in plan.actions if not isinstance(each, Keep)}
+        leaving = rewirings(actions, delete_all=not desired)
+        found = (
+            self._undrained(name, rewiring, session, _runs(snapshot, name, statuses))
+            for name, rewiring in sorted(leaving.items())
+            for session in _sessions(snapshot, actions[name], rewiring)
+            if session.broker not in self.left_behind
+        )
+        return tuple(each for each in found if each is not None)
+
+    def _undrained(
+        self, name: str, rewiring: Rewiring, session: SessionRecord, runs: bool
+    ) -> UndrainedSession | None:
+        away = rewiring.former.spe_address in self.left_behind
+        read = runs and _source(session) == source_of(rewiring.former)
+        # At an engine that is left behind, a copy that loses its session for a moment does no harm.
+        waiting = None if read and not away else self._count(session)
+        fate, lossless = self._fate(read, away)
+        if waiting == 0 or not fate or (away and waiting is None):
+            return None
+        return UndrainedSession(name, session.broker, session.topic, waiting, fate, lossless)
+
+    def _fate(self, read: bool, away: bool) -> tuple[str, bool]:
+        """The messages' fate, empty where it goes without saying; and true if none is lost."""
+        if away:
+            return "its engine is left behind, so they are given up", False
+        if self.drain <= 0:
+            return "the server has no time for them (speck serve --drain 0), so they are given up", False
+        if read and self.give_up:
+            return f"those that it does not process in {self.drain:g} s are given up", False
+        if read:
+            return "", True
+        if self.give_up:
+            return "the job does not run, so they are given up", False
+        return "the job does not run, and is started once more as it was to process them first", True
+
+    def _count(self, session: SessionRecord) -> int | None:
+        try:
+            return self.pool.broker(session.broker).waiting(session.name)
+        except BinderError:
+            return None
+
+
+def refuse_loss(composition: str, leaves: Collection[UndrainedSession], give_up: bool) -> None:
+    """Raise :class:`~speck.errors.InvalidInput` if messages are to be lost that may not be given up."""
+    faults = [
+        Fault(f"{undrained_text(each)} ({_REMEDY})", job=each.job, field="source_topic", value=each.topic)
+        for each in leaves
+        if not each.lossless and not give_up
+    ]
+    if faults:
+        raise InvalidInput(faults, f"composition {composition!r}")
+
+
+def undrained_text(session: UndrainedSession) -> str:
+    """A session that a job leaves, in words."""
+    many = "the messages that wait" if session.waiting is None else f"{session.waiting} messages wait"
+    return f"{many} at {session.topic!r} of {session.broker}, which it leaves: {session.fate}"
+
+
+def _runs(snapshot: Snapshot, name: str, statuses: Mapping[str, JobStatus]) -> bool:
+    attempt, status = snapshot.attempt(name), statuses.get(name)
+    gone = status is not None and status.state in _GONE
+    return attempt is not None and attempt.phase is AttemptPhase.RUNNING and not gone
+
+
+def _sessions(snapshot: Snapshot, action: Action, rewiring: Rewiring) -> Iterator[SessionRecord]:
+    for session in snapshot.records[action.job.job_name].sessions:
+        if isinstance(action, Stop) or _source(session) == source_of(rewiring.former):
+            yield session
+
+
+def _source(session: SessionRecord) -> Endpoint:
+    return Endpoint(session.broker, session.topic)

@@ -1,0 +1,57 @@
+"""The account of the mixed composition: what is lost, doubled, or half of one version and half of another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.promises.kinds import KINDS, Result
+from benchmarks.promises.mixed import A, B, Form, account
+from benchmarks.promises.rig import Account
+from tests.support import ROOT
+
+DYING = replace(B, dies=100)
+
+# Of form a, 3 has the outputs 0 and 1, 2 the output 0, and 4 none; of form b, 3 has 0, and 2 has 0 and 1.
+CASES: Mapping[str, tuple[Mapping[str, int], tuple[Form, ...], tuple[int, int, int]]] = {
+    "nothing": ({}, (A,), (3, 0, 2)),
+    "all of a": ({"l-3.0.a": 1, "l-3.1.a": 1, "l-2.0.a": 1}, (A,), (0, 0, 0)),
+    "one missing": ({"l-3.0.a": 1, "l-2.0.a": 1}, (A,), (1, 0, 1)),
+    "one twice": ({"l-3.0.a": 2, "l-3.1.a": 1, "l-2.0.a": 1}, (A,), (0, 1, 0)),
+    "either form": ({"l-3.0.b": 1, "l-2.0.a": 1}, (A, B), (0, 0, 0)),
+    "in both forms": ({"l-3.0.b": 1, "l-3.0.a": 1, "l-3.1.a": 1, "l-2.0.a": 1}, (A, B), (0, 1, 1)),
+    "half of b": ({"l-3.0.b": 1, "l-2.0.b": 1}, (A, B), (1, 0, 1)),
+    "half of a form that died": ({"l-3.0.b": 1, "l-2.0.b": 1}, (A, DYING), (0, 0, 1)),
+    "a and b": ({"l-3.0.b": 1, "l-3.1.a": 1, "l-2.0.a": 1}, (A, B), (0, 0, 1)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_account_of_one_branch(case: str) -> None:
+    counts, forms, (lost, doubled, mixed) = CASES[case]
+    assert account(["l-2", "l-3", "l-4"], {"1": counts}, forms) == Account(3, lost, doubled, mixed)
+
+
+def test_texts_that_are_sent_again_are_counted_on() -> None:
+    counts = {"l-2.0.a": 3, "l-2.0.c": 2, "l-3.0.a": 6, "l-3.1.a": 5}
+    assert account(["l-2"] * 6 + ["l-3"] * 5, {"1": counts}, (A, Form("c", 3))) == Account(11, 1, 1, 0)
+
+
+def test_a_figure_that_is_not_0_is_broken_unless_a_sentence_admits_it() -> None:
+    assert Result(Account(10, 0, 0)).to_dict() == {"messages": 10, "lost": 0, "doubled": 0, "mixed": 0}
+    assert Result(Account(10, 0, 1)).broken
+    admitted = Result(Account(10, 0, 1), admitted="So it is.")
+    assert not admitted.broken
+    assert admitted.to_dict()["admitted"] == "So it is."
+    assert replace(admitted, error="refused").broken
+    assert (admitted + Result(Account(5, 1, 0), "refused")) == Result(
+        Account(15, 1, 1), "refused", "So it is."
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_kind_may_lose_stands_in_the_guarantees(kind: str) -> None:
+    text = " ".join((ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8").split())
+    assert KINDS[kind].admitted in text

@@ -1,0 +1,34 @@
+"""Nothing is lost or doubled in a composition that filters, multiplies, joins and counts: short trials.
+
+``python -m benchmarks.promises faults`` does the same, and more kinds, at length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks.promises.kinds import kinds, run
+from benchmarks.promises.testbed import Layout, Testbed
+from tests.support.requirements import NEEDS_RIG
+
+MESSAGES, RATE = 400, 100.0
+SHORT = kinds(0.1)
+
+pytestmark = [pytest.mark.engine, NEEDS_RIG]
+
+
+@pytest.fixture(name="bed", scope="module")
+def bed_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
+    with Testbed(tmp_path_factory.mktemp("bed") / "bed", Layout(workers=2, parallelism=2)) as bed:
+        yield bed
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["update", "update_put_back", "two_workers", "broker_away_45s", "power_twice", "flink_paused"],
+)
+def test_nothing_is_lost_or_doubled(bed: Testbed, name: str) -> None:
+    result = run(bed, SHORT[name], MESSAGES, RATE)
+    assert (result.account.lost, result.account.doubled, result.error) == (0, 0, "")
