@@ -206,6 +206,10 @@ class Client:
         """The health checks of all engines and brokers."""
         return self._many("/sites/check")
 
+    def doctor(self) -> list[dict[str, Any]]:
+        """What may lose messages or keep a job from going on, with what to do."""
+        return self._many("/doctor")
+
     def left_behind(self) -> list[dict[str, Any]]:
         """The abandoned attempts and sessions, and the orphans of the last round; ``kind`` is which."""
         return self._many("/left-behind")

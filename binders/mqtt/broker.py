@@ -167,7 +167,8 @@ class MqttBroker:
 
     def name_writers(self, session: str, writers: Sequence[str]) -> None:
         """See :meth:`speck.binder.NamesWriters.name_writers`; the list comes through the session."""
-        self._cache.run(lambda control: write_writers(control, session, writers))
+        with self._lock(session):
+            self._cache.run(lambda control: self._name_writers(control, session, writers))
 
     def drained(self, session: str, marker: str, seconds: float) -> bool | None:
         """See :meth:`speck.binder.BrokerBinder.drained`.
@@ -277,6 +278,10 @@ class MqttBroker:
 
     def _bury(self, control: Connection, session: str) -> None:
         write_tombstone(control, self._own_records(control, session), self._owner)
+
+    def _name_writers(self, control: Connection, session: str, writers: Sequence[str]) -> None:
+        self._own_records(control, session)
+        write_writers(control, session, writers)
 
     def _raise_fence(self, control: Connection, session: str, attempt: int) -> None:
         reject_unfit(control)

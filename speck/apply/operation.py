@@ -16,7 +16,8 @@ from speck.core.plan import Keep, Plan, action_data
 class Progress:
     """One action.  ``started`` and ``ended`` are Unix times, s.
 
-    ``note`` is a remark for the user on an action that was carried out.
+    ``consequence`` was known when it was planned; ``note`` is a remark for the user on an action that was
+    carried out.
     """
 
     job: str
@@ -26,6 +27,7 @@ class Progress:
     state: ActionState = ActionState.PENDING
     error: str = ""
     note: str = ""
+    consequence: str = ""
     started: float | None = None
     ended: float | None = None
 
@@ -80,8 +82,8 @@ class Operation:
         """Add the actions of a plan; kept ones end at once."""
         with self._changed:
             for action in plan.actions:
-                note = plan.notes.get(action.job.job_name, "")
-                progress = Progress(**action_data(action), note=note)
+                consequence = plan.consequences.get(action.job.job_name, "")
+                progress = Progress(**action_data(action), consequence=consequence)
                 progress.state = ActionState.KEPT if isinstance(action, Keep) else ActionState.PENDING
                 self.actions[progress.job] = progress
             self._notify()

@@ -13,6 +13,7 @@ import speck
 from speck.cli import (
     completion,
     compositions,
+    doctor,
     history,
     init,
     jobs,
@@ -81,6 +82,7 @@ for command in (
     top.top,
     logs.logs,
     sites.sites,
+    doctor.doctor,
     init.init,
     validate.validate,
     completion.completion,

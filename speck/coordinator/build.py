@@ -15,6 +15,7 @@ from speck.controller.backoff import Backoff
 from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
 from speck.coordinator.coordinator import Coordinator
+from speck.coordinator.doctor import Doctor
 from speck.coordinator.queries import Queries
 from speck.coordinator.site_queries import SiteQueries
 from speck.core.inventory import Inventory
@@ -41,6 +42,7 @@ class Services:
     queries: Queries
     sites: SiteQueries
     metrics: Metrics
+    doctor: Doctor
     files: ServedFiles | None
 
 
@@ -112,4 +114,5 @@ def build(
         backoff=backoff,
     )
     sites = SiteQueries(store, pool, inventory, reconciler.orphans)
-    return Services(coordinator, queries, sites, metrics, files)
+    doctor = Doctor(deployments, pool, inventory, sampler, losses)
+    return Services(coordinator, queries, sites, metrics, doctor, files)

@@ -150,7 +150,7 @@ class Coordinator:
         plan = make_plan(head.name, head.revision, desired, snapshot.stored(), observed)
         undrained = UndrainedSessions(self.pool, self.settings.drain, left_behind, give_up)
         leaves = undrained.of(plan, snapshot, desired, observed)
-        return replace(plan, leaves=leaves, notes=stamp_notes(plan, self.sampler.stamps()))
+        return replace(plan, leaves=leaves, consequences=stamp_notes(plan, self.sampler.stamps()))
 
     def _abandoned(self, head: Head, names: Iterable[str]) -> frozenset[str]:
         """The addresses of the sites, engines and brokers that are to be left behind."""

@@ -98,13 +98,13 @@ _GONE = {JobState.LOST, JobState.FAILED, JobState.STOPPED, JobState.FINISHED}
 class Plan:
     """The actions that lead to the desired composition, by job name, and the revision they start from.
 
-    ``notes`` are remarks for the user on actions, by job name.
+    ``consequences`` are those of actions that a user should know before, by job name.
     """
 
     composition: str
     base_revision: int
     actions: tuple[Action, ...]
-    notes: Mapping[str, str] = field(default_factory=dict)
+    consequences: Mapping[str, str] = field(default_factory=dict)
     leaves: tuple[UndrainedSession, ...] = ()
 
     @property
@@ -200,7 +200,8 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         "base_revision": plan.base_revision,
         "counts": plan.counts(),
         "actions": [
-            action_data(each) | {"note": plan.notes.get(each.job.job_name, "")} for each in plan.actions
+            action_data(each) | {"consequence": plan.consequences.get(each.job.job_name, "")}
+            for each in plan.actions
         ],
         "leaves": [asdict(each) for each in plan.leaves],
     }

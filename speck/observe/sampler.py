@@ -24,6 +24,7 @@ from functools import partial
 
 from speck.binder import BatchMetrics, CountsStored, EngineBinder
 from speck.binder.pool import BinderPool
+from speck.core.job import Scalar
 from speck.core.runtime import Handle, JobMetrics
 from speck.errors import BinderError, OutcomeUnknown, SpeckError, Unreachable
 from speck.observe.losses import LossLedger
@@ -106,6 +107,11 @@ class Sampler:
         with self._lock:
             names = self._tracks.keys() | self._errors.keys()
             return {name: self._reading(name) for name in names}
+
+    def details(self) -> dict[str, Mapping[str, Scalar]]:
+        """The further numbers of each job's last sample by name, as far as they are known now."""
+        with self._lock:
+            return {name: track.samples[-1].details for name, track in self._tracks.items()}
 
     def stamps(self) -> dict[str, str]:
         """The kind of each job's stamps by name, ``derived`` or ``counted``, as far as it is known now."""

@@ -175,7 +175,7 @@ def _report_missing(
 
 def _check_on_error(fields: Mapping[str, Any], engine: str | None, report: FaultReport) -> None:
     on_error, topic = fields.get("on_error", "fail"), fields.get("park_topic")
-    if on_error == "park" and topic is None:
+    if on_error == "park" and report.data.get("park_topic") is None:
         report.add(
             "park_topic", "is missing (expected the topic for parked messages, or on_error: skip)", shown=""
         )

@@ -22,6 +22,8 @@ from tests.support.doubles import InMemoryBroker, InMemoryEngine, World, double_
 from tests.support.jobs_by_hand import composition, make_job, write_code
 from tests.support.sessions import named
 
+pytestmark = pytest.mark.usefixtures("known_owner")
+
 ENGINE, OTHER, BROKER = "http://e1:1", "http://e2:1", "tcp://b1:1883"
 A = make_job("a", spe_address=ENGINE, engine="flink")
 MOVED = replace(A, spe_address=OTHER)

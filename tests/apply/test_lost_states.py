@@ -21,6 +21,8 @@ from tests.support.doubles import InMemoryEngine, World
 from tests.support.jobs_by_hand import composition, make_job
 from tests.support.sessions import named
 
+pytestmark = pytest.mark.usefixtures("known_owner")
+
 ENGINE = "sc://e1:1"
 A = make_job("a")
 CHANGED = replace(A, trigger="1 second")

@@ -176,7 +176,7 @@ def test_job_that_does_not_drain_in_time_goes_on_and_loses_nothing(begin: Begin,
     world.broker(BROKER).backlog.clear()
     again = carry_out(coordinator, edited)
     assert states(again) == {"a": "kept", "b": "done"}
-    assert again.actions["b"].note == ""
+    assert "given up" not in again.actions["b"].note
     assert world.broker(BROKER).sessions == {named("a"): "t0", named("b", 2): "x1"}
 
 
@@ -192,8 +192,8 @@ def test_job_that_is_not_waited_for_needs_leave_to_give_up_what_waits(begin: Beg
     assert world.broker(BROKER).backlog == {named("b"): 7}
     operation = carry_out(coordinator, edited, give_up=True)
     reported = "given up: at most 7 messages that waited at 't1' of tcp://b1:1883"
-    assert operation.actions["b"].note == reported
-    assert operation.to_dict()["actions"][1]["note"] == reported
+    assert operation.actions["b"].note.endswith(reported)
+    assert operation.to_dict()["actions"][1]["note"].endswith(reported)
     assert "job 'b': the messages that wait at 't1' of tcp://b1:1883" in operation.warnings[0]
     assert f"job 'b': {reported}" in [
         each["message"] for each in auditlog.entries(coordinator.store, 100, auditlog.Filter())
@@ -268,7 +268,7 @@ def test_copy_that_dies_while_it_drains_runs_once_more_as_it_was(begin: Begin, w
     starts.release()
     assert operation.wait(30)
     assert states(operation) == {"a": "done", "b": "done"}
-    assert operation.actions["b"].note == ""
+    assert "given up" not in operation.actions["b"].note
     assert world.calls.count(("submit", ENGINE, "b")) == 3
 
 
@@ -284,7 +284,7 @@ def test_copy_that_dies_again_while_it_drains_leaves_nothing(begin: Begin, world
     assert world.broker(BROKER).backlog[named("b")] == 7
     second = carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE), give_up=True)
     assert second.state == "succeeded"
-    assert second.actions["b"].note == "given up: at most 7 messages that waited at 't1' of tcp://b1:1883"
+    assert "given up: at most 7 messages that waited at 't1' of tcp://b1:1883" in second.actions["b"].note
 
 
 def test_what_a_dead_job_leaves_is_said_in_the_plan(begin: Begin, world: World) -> None:
@@ -490,6 +490,6 @@ def test_a_change_that_is_taken_back_keeps_what_was_sent_for_it(begin: Begin, wo
     assert world.broker(BROKER).sessions == {named("a"): "t0", named("b"): "t1", named("b", 2): "x1"}
     back = carry_out(coordinator, composition(A, B), give_up=True)
     assert states(back) == {"a": "kept", "b": "kept"}
-    assert back.actions["b"].note == "given up: at most 3 messages that waited at 'x1' of tcp://b1:1883"
+    assert "given up: at most 3 messages that waited at 'x1' of tcp://b1:1883" in back.actions["b"].note
     assert world.broker(BROKER).sessions == {named("a"): "t0", named("b"): "t1"}
     assert [each.attempt.session for each in world.running("b")] == [named("b")]

@@ -178,12 +178,12 @@ def test_an_update_begins_an_incarnation_and_a_restart_does_not(
     world.crash("a")
     assert carry_out(coordinator, A) == "succeeded"
     assert numbers(world) == (2, 0, 0)
-    assert coordinator.plan(composition(A)).notes == {}
+    assert coordinator.plan(composition(A)).consequences == {}
     assert carry_out(coordinator, CHANGED) == "succeeded"
     assert numbers(world) == (3, 3, 0)
     (last,) = coordinator.operations.last(1)
-    note = coordinator.operations.data(last["id"])["actions"][0]["note"]
-    assert note.startswith("its stamps, if they are counted, begin a new incarnation")
+    consequence = coordinator.operations.data(last["id"])["actions"][0]["consequence"]
+    assert consequence.startswith("its stamps, if they are counted, begin a new incarnation")
 
 
 def test_what_is_put_back_begins_an_incarnation(coordinator: Coordinator, world: World) -> None:

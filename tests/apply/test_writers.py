@@ -18,9 +18,14 @@ from tests.apply.test_rewiring import carry_out
 from tests.support import doubles
 from tests.support.doubles import InMemoryBroker, World, double_kinds
 from tests.support.jobs_by_hand import chain, composition, make_job, write_code
+from tests.support.sessions import named as session_named
+
+pytestmark = pytest.mark.usefixtures("known_owner")
 
 BROKER = "tcp://b1:1883"
 A, B, C = chain("a", "b", "c")
+
+pytestmark = pytest.mark.usefixtures("known_owner")
 
 
 # --- the decision ---------------------------------------------------------------------------------
@@ -88,16 +93,16 @@ def calls_of(world: World) -> list[tuple[str, str]]:
 
 def test_each_reader_gets_its_writers(coordinator: Coordinator, named: Named) -> None:
     carry_out(coordinator, composition(A, B, C))
-    assert named() == {"speck-a": [], "speck-b": ["a"], "speck-c": ["b"]}
+    assert named() == {session_named("a"): [], session_named("b"): ["a"], session_named("c"): ["b"]}
 
 
 def test_a_writer_is_named_before_it_starts(coordinator: Coordinator, world: World, named: Named) -> None:
     carry_out(coordinator, composition(A, B))
     world.calls.clear()
     carry_out(coordinator, composition(A, B, make_job("a2", "x", "t1")))
-    assert named()["speck-b"] == ["a", "a2"]
+    assert named()[session_named("b")] == ["a", "a2"]
     calls = calls_of(world)
-    assert calls.index(("name_writers", "speck-b")) < calls.index(("submit", "a2"))
+    assert calls.index(("name_writers", session_named("b"))) < calls.index(("submit", "a2"))
 
 
 def test_a_writer_that_goes_is_named_until_it_has_gone(
@@ -106,10 +111,10 @@ def test_a_writer_that_goes_is_named_until_it_has_gone(
     carry_out(coordinator, composition(A, B, make_job("a2", "x", "t1")))
     world.calls.clear()
     carry_out(coordinator, composition(A, B))
-    assert named()["speck-b"] == ["a"]
-    assert "speck-a2" not in named()
+    assert named()[session_named("b")] == ["a"]
+    assert session_named("a2") not in named()
     calls = calls_of(world)
-    assert calls.index(("stop", "a2")) < calls.index(("name_writers", "speck-b"))
+    assert calls.index(("stop", "a2")) < calls.index(("name_writers", session_named("b")))
 
 
 def test_a_rewired_writer_is_named_at_both_ends_meanwhile(
@@ -118,19 +123,19 @@ def test_a_rewired_writer_is_named_at_both_ends_meanwhile(
     reader = make_job("r", "#", "out/r", sink_broker="tcp://b2:1883")
     carry_out(coordinator, composition(A, B, reader))
     carry_out(coordinator, composition(replace(A, sink_topic="x1"), replace(B, source_topic="x1"), reader))
-    assert named() == {"speck-a": [], "speck-b.2": ["a"], "speck-r": ["a", "b"]}
+    assert named() == {session_named("a"): [], session_named("b", 2): ["a"], session_named("r"): ["a", "b"]}
 
 
 def test_writers_of_other_compositions_count(coordinator: Coordinator, named: Named) -> None:
     carry_out(coordinator, composition(B))
-    assert named()["speck-b"] == []
+    assert named()[session_named("b")] == []
     carry_out(coordinator, composition(A, name="other"))
-    assert named()["speck-b"] == ["a"]
+    assert named()[session_named("b")] == ["a"]
     carry_out(coordinator, composition(replace(B, trigger="1 second")))
-    assert named()["speck-b"] == ["a"]
+    assert named()[session_named("b")] == ["a"]
     operation = coordinator.delete_composition("other")
     assert operation.wait(30)
-    assert named()["speck-b"] == []
+    assert named()[session_named("b")] == []
 
 
 def test_a_writer_that_fails_to_start_may_still_write(
@@ -141,27 +146,29 @@ def test_a_writer_that_fails_to_start_may_still_write(
     elsewhere = replace(A, sink_topic="x1")
     assert carry_out(coordinator, composition(elsewhere, B)).state == "failed"
     assert [each.job.sink_topic for each in world.running("a")] == ["t1"]
-    assert named()["speck-b"] == ["a"]
+    assert named()[session_named("b")] == ["a"]
 
 
 def test_a_broker_that_refuses_the_list_is_noted(
     coordinator: Coordinator, world: World, named: Named
 ) -> None:
-    world.fail("name_writers", Rejected("not authorized", address=BROKER), name="speck-b", times=None)
+    world.fail(
+        "name_writers", Rejected("not authorized", address=BROKER), name=session_named("b"), times=None
+    )
     operation = carry_out(coordinator, composition(A, B))
     assert operation.state == "succeeded"
     notes = "".join(each.note for each in operation.actions.values())
     assert "the readers of 't1' believe the stamps of any publisher: not authorized" in notes
-    assert named() == {"speck-a": []}
+    assert named() == {session_named("a"): []}
 
 
 def test_a_broker_away_at_the_end_leaves_the_wider_list(
     coordinator: Coordinator, world: World, named: Named
 ) -> None:
     carry_out(coordinator, composition(A, B, make_job("a2", "x", "t1")))
-    world.fail("name_writers", Unreachable("away", address=BROKER), name="speck-b", times=None)
+    world.fail("name_writers", Unreachable("away", address=BROKER), name=session_named("b"), times=None)
     assert carry_out(coordinator, composition(A, B)).state == "succeeded"
-    assert named()["speck-b"] == ["a", "a2"]
+    assert named()[session_named("b")] == ["a", "a2"]
 
 
 def test_a_binder_without_stamps_is_not_asked(

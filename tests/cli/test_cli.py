@@ -51,11 +51,17 @@ def test_plan_shows_each_changed_field(speck: Speck, two: str) -> None:
     speck("apply", two)
     Path(two).write_text(yaml_of("a t0 t1 trigger: 2 seconds", "b t1 t3"))
     lines = speck("plan", two).out.splitlines()
+    new_incarnation = (
+        "its stamps, if they are counted, begin a new incarnation: messages written since its last state may "
+        "come twice, and none is lost"
+    )
     assert lines[1:] == [
         "  ~ update  a  trigger changed",
         "      trigger: (none) -> 2 seconds",
+        f"      {new_incarnation}",
         "  ~ update  b  sink_topic changed",
         "      sink_topic: t2 -> t3",
+        f"      {new_incarnation}",
     ]
 
 
@@ -228,8 +234,8 @@ def test_abandoned_attempts_and_sessions_are_listed_and_forgotten(
     lines = speck("left-behind").out.splitlines()
     head = ["JOB", "COMPOSITION", "LEFT", "VERDICT", "SITE", "ADDRESS", "SESSION", "FENCED"]
     assert lines[0].split() == head
-    *left, session, fenced = lines[1].split()
-    assert left == ["a", "two", "copy,", "attempt", "1", "terminate", site[0], site[0]]
+    *words, session, fenced = lines[1].split()
+    assert words == ["a", "two", "copy,", "attempt", "1", "terminate", site[0], site[0]]
     assert (session.partition(":")[0], fenced) == ("speck-a", "no")
     assert len(lines) == 5
     forgotten = speck("left-behind", "--forget", site[0], "--forget", site[1], "--json")
@@ -245,7 +251,7 @@ def test_orphans_are_listed_beside_abandoned_work(speck: Speck, rest: RestServer
     rest.coordinator.reconciler.round()
     _, line = speck("left-behind").out.splitlines()
     address = "sc://e1:15002"
-    words = ["a", "two", "orphan,", "attempt", "9", "report", address, address, "speck-a", "no"]
+    words = ["a", "two", "orphan,", "attempt", "9", "report", address, address, orphan.session, "no"]
     assert line.split() == words
     (shown,) = speck("left-behind", "--json").data
     assert shown["message"] == f"attempt {orphan.id} of it runs at {address}, which another SpecK has started"
@@ -461,3 +467,17 @@ def test_listening_beyond_loopback_needs_a_token(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert "set SPECK_TOKEN first" in done.stderr
+
+
+def test_doctor_lists_findings_with_what_to_do_and_exits_1(speck: Speck, two: str, rest: RestServer) -> None:
+    assert speck("apply", two).code == 0
+    said = speck("doctor")
+    assert (said.code, said.out.strip()) == (0, "no findings")
+    losses = rest.queries.losses
+    losses.take("two", "a", "copy", {"lostMessages": 390, "redeliveryGivenUp": 390})
+    said = speck("doctor")
+    assert said.code == 1
+    assert "390 given up: the broker did not deliver them again" in said.out
+    assert "1 finding" in said.out
+    assert speck("doctor", "--json").data[0]["finding"] == "messages lost"
+    assert "390 given up" in speck("jobs").out

@@ -237,13 +237,13 @@ def test_each_verdict_is_listed_until_the_orphan_is_gone(bench: Bench, world: Wo
     name = bench.services.queries.compositions()[0]["name"]
     world.intrude(ENGINE, A, copy_of(A, world, 1))
     bench.round()
-    assert listed(bench) == [("a", name, 1, "speck-a", "terminate")]
+    assert listed(bench) == [("a", name, 1, named("a"), "terminate")]
     bench.round()
     assert listed(bench) == []
     world.restart(ENGINE)
     intrude(bench)
     bench.round()
-    assert listed(bench) == [("a", name, 9, "speck-a", "adopt")]
+    assert listed(bench) == [("a", name, 9, named("a"), "adopt")]
     bench.round()
     assert listed(bench) == []
     world.intrude(ENGINE, replace(A, source_broker=FAR), copy_of(A, world, 10))

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from speck.core.inventory import Broker, Engine, Inventory, JobLogin, Login, Secret
-from speck.core.job import JOB_FIELDS, Change, FieldChange, Job, changed_fields
+from speck.core.job import JOB_FIELDS, Change, FieldChange, Job, changed_fields, form_fingerprint
 from speck.errors import InvalidInput, SecretUnavailable
 from tests.support.examples import job, one_site
+
+FORM_OF_0_1 = "2454c79e49f373e3"
 
 FULL: dict[str, Any] = {
     "site": "A",
@@ -20,6 +22,8 @@ FULL: dict[str, Any] = {
     "upgrade": "stateless",
     "trigger": "2 seconds",
     "restart": "never",
+    "on_error": "park",
+    "park_topic": "parked",
     "labels": {"owner": "traffic"},
 }
 
@@ -44,6 +48,12 @@ def test_changed_fields_come_in_the_order_of_the_declaration() -> None:
         FieldChange("spe_address", "http://edge:8081/", "http://cloud:8081/"),
         FieldChange("sink_topic", "out", "new"),
     )
+
+
+def test_a_job_of_before_on_error_has_the_form_that_it_had() -> None:
+    """Copies are recognised by it, those that an older version started included."""
+    assert form_fingerprint(job("A")) == FORM_OF_0_1
+    assert form_fingerprint(job("A", on_error="skip")) != FORM_OF_0_1
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, True), (1, 1.0), (0, False), (1, "1")])

@@ -157,6 +157,8 @@ COSTS: dict[str, tuple[Any, str]] = {
     "site": ("A", "keep"),
     "upgrade": ("stateless", "keep"),
     "restart": ("never", "keep"),
+    "on_error": ("skip", "update"),
+    "park_topic": ("parked", "update"),
     "labels": ({"owner": "traffic"}, "keep"),
 }
 

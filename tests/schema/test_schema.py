@@ -591,5 +591,35 @@ def test_a_job_is_shown_as_it_was_read(root: Path) -> None:
     assert load(root, again).composition.jobs["A"] == found
 
 
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"on_error": "ignore"}, "on_error 'ignore' is not known (expected fail or skip or park)"),
+        ({"on_error": "park"}, "park_topic is missing (expected the topic for parked messages"),
+        ({"on_error": "skip", "park_topic": "p"}, "park_topic 'p' does not fit on_error 'skip'"),
+        ({"park_topic": "p"}, "park_topic 'p' does not fit on_error 'fail' (expected on_error: park)"),
+        ({"on_error": "park", "park_topic": "a/#"}, "park_topic 'a/#' has a wildcard"),
+        (
+            {"on_error": "park", "park_topic": "T-1"},
+            "park_topic 'T-1' is among the topics that the job reads",
+        ),
+    ],
+)
+def test_treatments_of_errors_that_do_not_fit(root: Path, fields: dict[str, Any], fault: str) -> None:
+    (found,) = faults_of(root, CLEAN | fields)
+    assert fault in found
+
+
+def test_a_python_program_on_flink_cannot_leave_messages_out(root: Path) -> None:
+    found = faults_of(root, CLEAN | {"spe_address": "http://172.16.39.7:8081/", "on_error": "skip"})
+    assert any("on_error 'skip' does not fit a Python program on Flink" in each for each in found)
+
+
+def test_messages_on_which_the_code_fails_are_parked(root: Path) -> None:
+    found = load(root, FLINK | {"on_error": "park", "park_topic": "T-1-parked"}).composition.jobs["A"]
+    assert (found.on_error, found.park_topic) == ("park", "T-1-parked")
+    assert load(root, FLINK).composition.jobs["A"].on_error == "fail"
+
+
 def test_faults_are_values() -> None:
     assert str(Fault("is wrong", job="A", line=3)) == "line 3: job 'A': is wrong"

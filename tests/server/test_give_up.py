@@ -7,12 +7,17 @@ from pathlib import Path
 import pytest
 
 from speck.client import RequestRefused
+from speck.core.job import session_name
 from tests.support.rest_server import RestServer, rest_fixture, yaml_of  # noqa: F401
-from tests.support.sessions import named
 from tests.support.speck_command import Speck, speck_fixture  # noqa: F401
 
 BROKER = "tcp://b1:1883"
 FIRST, REWIRED = yaml_of("a t0 t1", "b t1 t2"), yaml_of("a t0 x1", "b x1 t2")
+
+
+def waiting_session(rest: RestServer) -> str:
+    """The session of job b."""
+    return session_name("b", rest.coordinator.store.identity)
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +25,7 @@ def dead_reader(rest: RestServer) -> None:
     """Job b is dead, cannot be started as it was, and 7 messages wait for it."""
     rest.client.apply(FIRST.encode(), "one", wait=30)
     rest.world.crash("b")
-    rest.world.broker(BROKER).backlog[named("b")] = 7
+    rest.world.broker(BROKER).backlog[waiting_session(rest)] = 7
     rest.world.doomed = lambda job: job.source_topic == "t1"
 
 
@@ -39,7 +44,7 @@ def test_it_is_in_the_plan_and_allowed_by_a_parameter(rest: RestServer) -> None:
     assert session["lossless"] is False
     operation = client.apply(REWIRED.encode(), "one", wait=30)
     assert (operation["state"], operation["give_up"]) == ("failed", False)
-    assert rest.world.broker(BROKER).backlog[named("b")] == 7
+    assert rest.world.broker(BROKER).backlog[waiting_session(rest)] == 7
     operation = client.apply(REWIRED.encode(), "one", wait=30, give_up=True)
     assert (operation["state"], operation["give_up"]) == ("succeeded", True)
     assert "7 messages wait at 't1'" in operation["warnings"][-1]
@@ -63,7 +68,7 @@ def test_a_job_and_a_rollback_may_give_up(rest: RestServer, speck: Speck) -> Non
     operation = rest.client.delete_job("b", wait=30)
     assert "7 messages wait at 't1'" in operation["actions"][1]["error"]
     assert speck("delete", "b", "--job", "--give-up").code == 0
-    assert named("b") not in rest.world.broker(BROKER).sessions
+    assert waiting_session(rest) not in rest.world.broker(BROKER).sessions
     rest.world.doomed = lambda job: False
     assert speck("rollback", "one", "1", "--give-up").code == 0
     assert "--give-up is for --job" in speck("delete", "one", "--give-up").err

@@ -493,6 +493,7 @@ class InMemoryBroker:
 
     def name_writers(self, session: str, writers: Sequence[str]) -> None:
         with self._call("name_writers", session):
+            self._reject_foreign(session)
             self._state.writers[session] = list(writers)
 
     def fence(self, session: str, attempt: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from speck.cli.render.checks import checkup_lines, checkup_table, fault_count
+from speck.cli.render.checks import checkup_lines, checkup_table, doctor_report, fault_count
 from speck.cli.render.live import (
     SORTS,
     change_line,
@@ -44,6 +44,7 @@ __all__ = [
     "compositions_table",
     "counted",
     "difference_lines",
+    "doctor_report",
     "events_table",
     "facts",
     "finding_lines",

@@ -44,6 +44,14 @@ def checkup_lines(found: Iterable[Data]) -> Iterator[Text]:
     yield Text(fault_count(count), style="bold")
 
 
+def doctor_report(found: Sequence[Data]) -> Iterator[Table | Text]:
+    """A row for each finding, and their number."""
+    if found:
+        rows = ((each["finding"], each["where"], each["message"], each["remedy"]) for each in found)
+        yield table(("FINDING", "WHERE", "SAYS", "WHAT TO DO"), rows)
+    yield Text(f"{len(found)} finding{'s' * (len(found) != 1)}" if found else "no findings", style="bold")
+
+
 def fault_count(count: int) -> str:
     """A number of faults as text."""
     return "no faults" if not count else "1 fault" if count == 1 else f"{count} faults"

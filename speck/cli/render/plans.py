@@ -27,8 +27,8 @@ def plan_lines(plan: Data) -> Iterable[Text]:
         yield Text(f"  {mark} {action['kind']:<6}  {action['job']:<{width}}  {action['reason']}", style=style)
         for change in action["changes"]:
             yield from change_lines(change)
-        if action.get("note"):
-            yield Text(f"      {action['note']}", style="dim")
+        if action.get("consequence"):
+            yield Text(f"      {action['consequence']}", style="dim")
     for session in plan.get("leaves", []):
         yield undrained_line(session)
 

@@ -366,6 +366,13 @@ def check_sites() -> Any:
     return _sites().checkups()
 
 
+@blueprint.route("/doctor", methods=["GET"])
+@blueprint.response(200, schemas.DiagnosisSchema(many=True))
+def diagnose() -> Any:
+    """What may lose messages or keep jobs from going on, with what to do"""
+    return _services().doctor.diagnose()
+
+
 @blueprint.route("/left-behind", methods=["GET"])
 @blueprint.response(200, schemas.LeftoverSchema(many=True))
 def list_left_behind() -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 from marshmallow import Schema, fields, validate
 
+from speck.coordinator.doctor import Finding
 from speck.core.lifecycle import ActionKind, ActionState, OperationKind, OperationState
 from speck.core.runtime import Drift
 from speck.observe.losses import LossKind
@@ -35,7 +36,7 @@ class ActionSchema(Schema):
     kind = fields.String(validate=validate.OneOf(_KINDS), metadata={"description": "the kind of change"})
     reason = _text("the reason")
     changes = fields.List(fields.Nested(ChangeSchema), metadata={"description": "the fields that differ"})
-    note = _text("a consequence of the action (empty: none)")
+    consequence = _text("what it costs, as far as that is known before (empty: nothing)")
 
 
 class WarningSchema(Schema):
@@ -404,6 +405,17 @@ class ComplaintSchema(Schema):
 
     message = _text("the fault")
     remedy = _text("the remedy (empty: the message has it)")
+
+
+class DiagnosisSchema(Schema):
+    """One finding of the doctor."""
+
+    finding = fields.String(
+        validate=validate.OneOf([each.value for each in Finding]), metadata={"description": "its kind"}
+    )
+    where = _text("the job's name, or the address of an engine or broker")
+    message = _text("the observation")
+    remedy = _text("what to do")
 
 
 class CheckupSchema(Schema):

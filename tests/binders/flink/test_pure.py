@@ -281,6 +281,13 @@ def test_a_minimal_body() -> None:
     assert "execution.checkpointing.dir" not in body["flinkConfiguration"]
 
 
+def test_a_run_says_what_becomes_of_messages_on_which_it_fails() -> None:
+    desired = job("clean", on_error="park", park_topic="parked")
+    engine = Engine(spe_address="http://edge")
+    settings = run_body(desired, attempt_of(desired), "c0de", engine, Inventory())["flinkConfiguration"]
+    assert (settings["speck.on-error"], settings["speck.park-topic"]) == ("park", "parked")
+
+
 def test_a_run_says_whose_it_is_and_whose_stamps_it_goes_on_with() -> None:
     desired = job("clean")
     attempt = dataclasses.replace(

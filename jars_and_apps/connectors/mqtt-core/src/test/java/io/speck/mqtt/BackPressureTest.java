@@ -24,7 +24,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Writes more than a session can hold, to the Mosquitto that SpecK ships the configuration of. */
-@Timeout(value = 40, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+@Timeout(value = 90, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class BackPressureTest {
     private static final String LIMIT = "speck.sink.brokerMegabytes";
     private static final String DROPPED = "$SYS/broker/publish/messages/dropped";

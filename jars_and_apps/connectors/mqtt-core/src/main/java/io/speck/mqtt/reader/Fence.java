@@ -148,7 +148,8 @@ final class Fence {
 
     // ---- requests, each over a connection of its own ----
 
-    private String retained(String topic, Duration timeout) throws InterruptedException {
+    /** Returns the retained message of a topic; null if there is none. */
+    String retained(String topic, Duration timeout) throws InterruptedException {
         Reader reader = new Reader();
         Connection connection = open(reader, timeout);
         try {

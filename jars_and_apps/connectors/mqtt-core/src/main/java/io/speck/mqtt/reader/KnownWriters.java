@@ -73,13 +73,13 @@ final class KnownWriters {
      *
      * @throws BrokerException if the broker cannot be reached in time
      */
-    KnownWriters lookedUp(SourceSettings settings, Duration timeout) throws InterruptedException {
+    KnownWriters lookedUp(Fence fence, SourceSettings settings, Duration timeout) throws InterruptedException {
         if (settings.fenceTopic() == null) {
             return this;
         }
         try {
-            byte[] list = RetainedMessage.read(settings.login(), topic(settings), timeout);
-            return list == null ? this : updated(list, settings);
+            String list = fence.retained(topic(settings), timeout);
+            return list == null ? this : updated(list.getBytes(StandardCharsets.UTF_8), settings);
         } catch (BrokerException e) {
             if (!e.refused()) {
                 throw e;

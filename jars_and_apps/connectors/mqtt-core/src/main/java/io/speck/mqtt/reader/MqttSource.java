@@ -144,7 +144,7 @@ public final class MqttSource implements AutoCloseable {
         public void checkFence(Duration timeout) throws InterruptedException {
             fence.check(timeout);
             if (!writersRead) {
-                writers = writers.lookedUp(settings, timeout);
+                writers = writers.lookedUp(fence, settings, timeout);
                 writersRead = true;
             }
         }

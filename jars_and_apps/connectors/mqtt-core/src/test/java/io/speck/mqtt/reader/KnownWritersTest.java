@@ -220,12 +220,14 @@ class KnownWritersTest {
 
     @Test
     void aLostSessionKeepsTheList() throws Exception {
+        Topic.retain(broker.url(), "speck/session/reader", "{\"topics\": [\"in/#\"]}");
         name("job");
         try (MqttSource source = open(0, 0)) {
             send("job", 0, "a");
             batch(source, 0, 1);
             source.commit(1);
         }
+        Topic.retain(broker.url(), "speck/session/reader", "{\"topics\": [\"in/#\"]}"); // it was not deleted
         Topic.retain(broker.url(), "speck/writers/reader", "");
         Topic.forget(broker.url(), "reader");
         SourceSettings lenient = new SourceSettings(Login.anonymous(broker.url()), "reader", "in/#", 65535, 32 << 20,

@@ -85,7 +85,8 @@ class OnErrorTest {
                 query.processAllAvailable();
                 query.stop();
                 return starts;
-            } catch (StreamingQueryException e) {
+            } catch (Exception e) { // Scala does not declare it
+                assertTrue(e instanceof StreamingQueryException, e::toString);
                 query.stop();
             }
         }

@@ -1,0 +1,176 @@
+"""The findings of ``speck doctor``: what may lose messages, or keep a job from going on, with what to do.
+
+Engines and brokers are asked now, side by side; nothing is changed.  A binder without an optional protocol
+has no findings of that kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from speck.binder import CountsDropped, OfflineState, StateLocator
+from speck.binder.pool import BinderPool
+from speck.core.inventory import Inventory
+from speck.core.lifecycle import AttemptPhase
+from speck.errors import Rejected, SpeckError
+from speck.observe.healthcheck import examine
+from speck.observe.losses import LossKind, LossLedger
+from speck.observe.sampler import Sampler
+from speck.store import AttemptRecord
+from speck.store.deployments import Deployments, Snapshot
+
+THREADS = 16  # engines and brokers that are asked at a time
+SESSION_BYTES = 100_000_000  # max_queued_bytes of pipelines/mosquitto.conf: a session that is larger drops
+NEAR = 0.5  # of that bound
+
+
+class Finding(StrEnum):
+    """The kinds of findings."""
+
+    SITE = "site"  # of the health check: unreachable, lossy settings, foreign sessions, clocks
+    SESSION = "session near its bound"
+    STATE = "state unreadable"
+    SINK = "sink keeps too much"
+    READER = "reader not connected"
+    LOSS = "messages lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """One finding: ``where`` is a job's name or an address."""
+
+    finding: Finding
+    where: str
+    message: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Doctor:
+    """Looks at everything that a coordinator knows."""
+
+    deployments: Deployments
+    pool: BinderPool
+    inventory: Inventory
+    sampler: Sampler
+    losses: LossLedger
+
+    def diagnose(self) -> list[dict[str, Any]]:
+        """All findings as plain data, by kind and place."""
+        snapshots = self.deployments.snapshots()
+        brokers = {form.source_broker for each in snapshots for form in each.forms.values()}
+        brokers |= {site.broker_address for site in self.inventory.places()}
+        looks: list[Callable[[], Iterable[Diagnosis]]] = [
+            self._sites,
+            self._sinks,
+            self._lost,
+            *((lambda address=address: self._sessions(address)) for address in brokers),
+            *(
+                (lambda snapshot=snapshot, record=record: self._state(snapshot, record))
+                for snapshot in snapshots
+                for records in snapshot.attempts.values()
+                for record in records[-1:]
+            ),
+        ]
+        with ThreadPoolExecutor(THREADS, thread_name_prefix="doctor") as threads:
+            found = [each for diagnoses in threads.map(_all_of, looks) for each in diagnoses]
+        kinds = list(Finding)
+        found.sort(key=lambda each: (kinds.index(each.finding), each.where, each.message))
+        return [asdict(each) for each in found]
+
+    def _sites(self) -> Iterator[Diagnosis]:
+        for each in examine(self.inventory, self.pool):
+            for complaint in each.found.complaints:
+                remedy = complaint.remedy or "see the message"
+                yield Diagnosis(Finding.SITE, each.address, f"{each.site}: {complaint.message}", remedy)
+
+    def _sessions(self, address: str) -> Iterator[Diagnosis]:
+        broker = self.pool.broker(address)
+        if not isinstance(broker, CountsDropped):
+            return
+        dropped, stored = broker.dropped(), broker.stored_bytes()
+        if dropped:
+            yield Diagnosis(
+                Finding.SESSION,
+                address,
+                f"the broker has dropped {dropped} messages since its start, since a session was full",
+                "find the reader that is behind (speck jobs), and raise max_queued_bytes of the broker",
+            )
+        if stored is not None and stored >= NEAR * SESSION_BYTES:
+            yield Diagnosis(
+                Finding.SESSION,
+                address,
+                f"the broker keeps {stored / 1e6:.0f} MB; a session drops messages beyond max_queued_bytes "
+                f"({SESSION_BYTES / 1e6:.0f} MB as shipped)",
+                "find the reader that is behind (speck jobs), give it more parallelism or start it again; "
+                "or raise max_queued_bytes",
+            )
+
+    def _state(self, snapshot: Snapshot, record: AttemptRecord) -> Iterator[Diagnosis]:
+        name = record.attempt.job_name
+        form, handle = snapshot.forms.get(name), record.handle
+        if form is None or handle is None or record.phase is not AttemptPhase.RUNNING:
+            return
+        if form.upgrade == "stateless":
+            return
+        engine = self.pool.engine(form)
+        fault = None
+        try:
+            state = engine.left_state(handle) if isinstance(engine, OfflineState) else None
+            if state is not None and isinstance(engine, StateLocator):
+                fault = engine.state_fault(state)
+        except Rejected as error:
+            fault = str(error)
+        if fault:
+            remedy = "let this machine and the engine see checkpoint_dir, or write upgrade: stateless"
+            yield Diagnosis(Finding.STATE, name, fault, remedy)
+
+    def _sinks(self) -> Iterator[Diagnosis]:
+        for name, details in self.sampler.details().items():
+            kept, throttled = details.get("retainedDropped", 0), details.get("throttledMillis", 0)
+            if isinstance(kept, int) and kept > 0:
+                yield Diagnosis(
+                    Finding.SINK,
+                    name,
+                    f"its sink had to forget {kept} messages before the broker had saved them",
+                    "raise speck.sink.keepMegabytes at the engine, or lower autosave_interval of the broker",
+                )
+            if isinstance(throttled, int) and throttled > 0:
+                yield Diagnosis(
+                    Finding.SINK,
+                    name,
+                    f"its sink waited {throttled / 1000:.0f} s for readers of its topic to catch up",
+                    "find the reader that is behind (speck jobs), and give it more parallelism",
+                )
+            if details.get("connected") in (0, False, "false"):
+                yield Diagnosis(
+                    Finding.READER,
+                    name,
+                    "its reader has no connection to its broker",
+                    "check the broker, and the login in the inventory; a refused reader ends after a minute",
+                )
+
+    def _lost(self) -> Iterator[Diagnosis]:
+        for each in self.losses.counts():
+            alarm = any(
+                loss["alarm"] for loss in self.losses.of_job(each.job) if loss["reason"] == each.reason.name
+            )
+            if alarm and each.reason.kind in (LossKind.LOST, LossKind.SUSPECT):
+                yield Diagnosis(
+                    Finding.LOSS,
+                    each.job,
+                    f"{each.total} {each.reason.text}",
+                    f"speck events --job {each.job} says when; docs/guarantees.md, Loss is seen",
+                )
+
+
+def _all_of(look: Callable[[], Iterable[Diagnosis]]) -> list[Diagnosis]:
+    """The findings of one look; an engine or a broker that does not answer is a finding of its site."""
+    try:
+        return list(look())
+    except SpeckError:
+        return []

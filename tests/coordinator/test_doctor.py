@@ -1,0 +1,99 @@
+"""The doctor finds what may lose messages, over engines and brokers in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from speck.coordinator import Services, build
+from speck.core.inventory import Inventory
+from speck.core.runtime import Handle, JobMetrics, State
+from speck.core.settings import Settings
+from speck.errors import Rejected
+from speck.store import Store
+from tests.support.doubles import InMemoryEngine, World, double_kinds
+from tests.support.examples import one_site
+from tests.support.jobs_by_hand import composition, make_job, write_code
+
+ENGINE, BROKER = "sc://e1:1", "tcp://b1:1883"
+SITES = Inventory({"north": one_site("north", ENGINE, BROKER)})
+
+
+class Stateful(InMemoryEngine):
+    """An engine whose jobs named ``lost-state`` have left nothing that can be found."""
+
+    def left_state(self, handle: Handle) -> State | None:
+        if handle.details["job"] == "lost-state":
+            raise Rejected("checkpoint_dir /nowhere cannot be seen from here", address=self.address)
+        return super().left_state(handle)
+
+
+@pytest.fixture(name="world")
+def world_fixture() -> World:
+    return World()
+
+
+@pytest.fixture(name="services")
+def services_fixture(tmp_path: Path, world: World) -> Iterator[Services]:
+    kinds = double_kinds(world)
+    registry = replace(
+        kinds, engines=(replace(kinds.engines[0], connect=lambda address, _: Stateful(world, address)),)
+    )
+    with Store(tmp_path / "store") as store:
+        services = build(store, registry, SITES, Settings(roots=(write_code(tmp_path),), period=0))
+        operation, _ = services.coordinator.apply(
+            composition(make_job("a"), make_job("lost-state", "t5", "t6"), make_job("b", "t7", "t8"))
+        )
+        assert operation.wait(30)
+        assert operation.state == "succeeded"
+        yield services
+        services.coordinator.close()
+
+
+def found(services: Services) -> dict[tuple[str, str], str]:
+    """The messages of all findings, by kind and place."""
+    return {(each["finding"], each["where"]): each["message"] for each in services.doctor.diagnose()}
+
+
+def test_a_sound_composition_has_no_findings_but_its_unreadable_state(services: Services) -> None:
+    assert found(services) == {
+        ("state unreadable", "lost-state"): "checkpoint_dir /nowhere cannot be seen from here"
+    }
+
+
+def test_sessions_near_their_bound_and_dropped_messages(services: Services, world: World) -> None:
+    world.broker(BROKER).backlog["speck-a"] = 600_000  # of 100 bytes each
+    assert "keeps 60 MB" in found(services)["session near its bound", BROKER]
+    world.broker(BROKER).backlog["speck-a"] = 0
+    world.broker(BROKER).dropped = 2005
+    assert "has dropped 2005 messages" in found(services)["session near its bound", BROKER]
+
+
+def test_sessions_of_another_speck(services: Services, world: World) -> None:
+    world.broker(BROKER).owners["speck-theirs"] = "0123456789abcdef"
+    assert "of another SpecK" in found(services)["site", BROKER]
+
+
+def test_sinks_readers_and_losses_of_jobs(services: Services, world: World) -> None:
+    details = {"retainedDropped": 4, "throttledMillis": 9000, "connected": "false", "lostMessages": 3}
+    world.metrics["a"] = JobMetrics(7.0, details=details)
+    world.metrics["b"] = JobMetrics(7.0, details={"duplicatesDropped": 3, "connected": "true"})
+    services.coordinator.sampler.sample()
+    services.coordinator.sampler.await_answers()
+    of_a = [each for each in services.doctor.diagnose() if each["where"] == "a"]
+    assert [each["finding"] for each in of_a] == [
+        *("sink keeps too much", "sink keeps too much", "reader not connected"),
+        *("messages lost", "messages lost"),
+    ]
+    assert all(each["remedy"] for each in of_a)
+    assert not [each for each in services.doctor.diagnose() if each["where"] == "b"]
+
+
+def test_what_does_not_answer_is_a_finding_and_hides_no_other(services: Services, world: World) -> None:
+    world.down(BROKER)
+    all_found = found(services)
+    assert "cannot be reached" in all_found["site", BROKER]
+    assert ("state unreadable", "lost-state") in all_found
