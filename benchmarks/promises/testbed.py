@@ -36,6 +36,7 @@ from tests.support.standalone_server import LooseCluster
 
 PATIENCE = 300.0  # s, for an operation
 _QUIET = 150.0  # s without a new output, after which what is missing is lost; a start may take Flink 120 s
+_STARTS = 3  # tries: on a busy machine Flink's own time-outs may end a process that starts
 _BUSY = 409  # another operation, such as a healing one, is at work
 _HERE = Path(__file__).parent
 _FLINK_JOBS = ROOT / "jars_and_apps/flink/speck-flink-jobs.jar"
@@ -78,6 +79,16 @@ class SmallFlink(FlinkServer):
     def commands(self) -> list[list[str]]:
         manager, worker = super().commands()
         return [manager, *[worker] * self._workers]
+
+    def start(self) -> Self:
+        """Start the cluster, again when a process does not come up, as a site's supervisor does."""
+        for left in reversed(range(_STARTS)):
+            try:
+                return super().start()
+            except RuntimeError:
+                if not left:
+                    raise
+        raise AssertionError
 
     def processes(self) -> Sequence[subprocess.Popen[bytes]]:
         """The JobManager, and the TaskManagers."""
