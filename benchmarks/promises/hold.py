@@ -259,7 +259,7 @@ def main(arguments: Sequence[str]) -> int:
     print(f"seed {options.seed}", file=sys.stderr)
     with (
         tempfile.TemporaryDirectory(prefix="speck-hold-") as directory,
-        Testbed(Path(directory), Layout(workers=2, parallelism=2)) as bed,
+        Testbed(Path(directory), Layout(workers=2)) as bed,
     ):
         result = hold(bed, options.hours * 3600, options.seed, options.rate)
     samples = result.pop("samples")

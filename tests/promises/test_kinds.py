@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.engine, NEEDS_RIG]
 
 @pytest.fixture(name="bed", scope="module")
 def bed_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
-    with Testbed(tmp_path_factory.mktemp("bed") / "bed", Layout(workers=2, parallelism=2)) as bed:
+    with Testbed(tmp_path_factory.mktemp("bed") / "bed", Layout(workers=2)) as bed:
         yield bed
 
 
