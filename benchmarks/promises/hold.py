@@ -187,8 +187,8 @@ def hold(bed: Testbed, seconds: float, seed: int, rate: float) -> dict[str, Any]
         trial.send(rate, lambda name, number: f"{name}-{number % WORDS}")
         trial.await_outputs()
         deadline = time.monotonic() + seconds
-        while (left := deadline - time.monotonic()) > 0:
-            time.sleep(min(left, chance.uniform(*_REST)))
+        while (remaining := deadline - time.monotonic()) > 0:
+            time.sleep(min(remaining, chance.uniform(*_REST)))
             name = chance.choice(sorted(FAULTS))
             with _noted(name, errors):
                 FAULTS[name](trial)

@@ -75,7 +75,7 @@ def update(trial: Trial) -> None:
         trial.await_outputs(100)
 
 
-def update_put_back(trial: Trial) -> None:
+def update_rolled_back(trial: Trial) -> None:
     """The expanding jobs get a form that fails after some hundred messages, and are put back; twice."""
     for _ in range(2):
         before = trial.mixed
@@ -218,7 +218,7 @@ def kinds(share: float = 1.0) -> Mapping[str, Kind]:
     blink, minute, cut, between = 5 * share, 60 * share, 50 * share, 20 * share
     return {
         "update": Kind(update),
-        "update_put_back": Kind(update_put_back),
+        "update_rolled_back": Kind(update_rolled_back),
         "update_after_death": Kind(update_after_death),
         "two_workers": Kind(two_faults(between), Layout(workers=2, parallelism=2)),
         "two_executors": Kind(two_faults(between), Layout(executors=2)),

@@ -140,17 +140,17 @@ def account(sent: Iterable[str], counts: Mapping[str, Counts], forms: Sequence[F
         outputs = _by_input(found)
         for text, often in times.items():
             there = outputs.get(text, {})
-            wanted = _wanted(text, there, forms)
+            expected = _expected_outputs(text, there, forms)
             by_index = Counter[int]()
             for (index, _), count in there.items():
                 by_index[index] += count
-            lost += sum(max(0, often - by_index[index]) for index in range(wanted))
+            lost += sum(max(0, often - by_index[index]) for index in range(expected))
             doubled += sum(max(0, count - often) for count in by_index.values())
             mixed += often == 1 and not _is_whole(text, there, forms)
     return Account(times.total(), lost, doubled, mixed)
 
 
-def _wanted(text: str, there: Iterable[tuple[int, str]], forms: Sequence[Form]) -> int:
+def _expected_outputs(text: str, there: Iterable[tuple[int, str]], forms: Sequence[Form]) -> int:
     """The number of outputs that an input must have at least."""
     marks = {mark for _, mark in there}
     number = int(text.rpartition("-")[2])

@@ -82,11 +82,11 @@ class SmallFlink(FlinkServer):
 
     def start(self) -> Self:
         """Start the cluster, again when a process does not come up, as a site's supervisor does."""
-        for left in reversed(range(_STARTS)):
+        for remaining in reversed(range(_STARTS)):
             try:
                 return super().start()
             except RuntimeError:
-                if not left:
+                if not remaining:
                     raise
         raise AssertionError
 

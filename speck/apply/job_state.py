@@ -287,6 +287,9 @@ def _record(record: JobRecord, event: Event) -> JobRecord:
             return replace(record, error="", state=state, restart_lineage=None, state_source=source)
         case AttemptStopped():
             return _stopped(record, event)
+        case AttemptAbandoned():
+            source = event.attempt.id if event.changing else ""
+            return replace(record, form=event.form, state=event.state or record.state, state_source=source)
         case OrphanAdopted():
             # Its engine has the state that it began from, if any; the store's is of another copy.
             number = max(record.attempts, event.attempt.number)

@@ -32,7 +32,7 @@ class Lane:
     _threads: ThreadPoolExecutor = field(init=False)
     _waiting: dict[str, deque[_Waiting]] = field(default_factory=dict, init=False)
     _running: Counter[str] = field(default_factory=Counter, init=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _lock: threading.Condition = field(default_factory=threading.Condition, init=False)
 
     def __post_init__(self) -> None:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"lane-{self.name}")
@@ -50,7 +50,9 @@ class Lane:
         return future
 
     def close(self) -> None:
-        """Wait for the running tasks; there must be no other."""
+        """Wait for all tasks."""
+        with self._lock:
+            self._lock.wait_for(lambda: not self._running and not self._waiting)
         self._threads.shutdown(wait=True)
 
     def _start_due(self) -> None:
@@ -79,6 +81,7 @@ class Lane:
             if not self._running[user]:
                 del self._running[user]
             self._start_due()
+            self._lock.notify_all()
         if error is not None:
             future.set_exception(error)
         else:

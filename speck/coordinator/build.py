@@ -20,7 +20,7 @@ from speck.coordinator.queries import Queries
 from speck.coordinator.site_queries import SiteQueries
 from speck.core.inventory import Inventory
 from speck.core.settings import Settings
-from speck.observe.losses import LossLedger
+from speck.observe.losses import LossRecorder
 from speck.observe.metrics import Metrics
 from speck.observe.observer import Observer
 from speck.observe.sampler import Sampler
@@ -74,7 +74,7 @@ def build(
     pool = BinderPool(registry, inventory, files, metrics.called, store.identity)
     history = History(store)
     deployments, retention = Deployments(store, history), Retention(store, artifacts, history)
-    losses = LossLedger(clock, partial(_write_events, store))
+    losses = LossRecorder(clock, partial(_write_events, store))
     store.on_event.append(losses.note_event)
     observer, sampler = Observer(pool, clock), Sampler(deployments, pool, losses)
     operations = Operations(deployments, retention, observer, pool, mint, clock, settings)

@@ -18,7 +18,7 @@ from speck.core.inventory import Inventory
 from speck.core.lifecycle import AttemptPhase
 from speck.errors import Rejected, SpeckError
 from speck.observe.healthcheck import examine
-from speck.observe.losses import LossKind, LossLedger
+from speck.observe.losses import LossKind, LossRecorder
 from speck.observe.sampler import Sampler
 from speck.store import AttemptRecord
 from speck.store.deployments import Deployments, Snapshot
@@ -51,20 +51,20 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class Doctor:
-    """Looks at everything that a coordinator knows."""
+    """Checks everything that a coordinator knows."""
 
     deployments: Deployments
     pool: BinderPool
     inventory: Inventory
     sampler: Sampler
-    losses: LossLedger
+    losses: LossRecorder
 
     def diagnose(self) -> list[dict[str, Any]]:
         """All findings as plain data, by kind and place."""
         snapshots = self.deployments.snapshots()
         brokers = {form.source_broker for each in snapshots for form in each.forms.values()}
         brokers |= {site.broker_address for site in self.inventory.places()}
-        looks: list[Callable[[], Iterable[Diagnosis]]] = [
+        checks: list[Callable[[], Iterable[Diagnosis]]] = [
             self._sites,
             self._sinks,
             self._lost,
@@ -77,7 +77,7 @@ class Doctor:
             ),
         ]
         with ThreadPoolExecutor(THREADS, thread_name_prefix="doctor") as threads:
-            found = [each for diagnoses in threads.map(_all_of, looks) for each in diagnoses]
+            found = [each for diagnoses in threads.map(_all_of, checks) for each in diagnoses]
         kinds = list(Finding)
         found.sort(key=lambda each: (kinds.index(each.finding), each.where, each.message))
         return [asdict(each) for each in found]
@@ -131,12 +131,12 @@ class Doctor:
 
     def _sinks(self) -> Iterator[Diagnosis]:
         for name, details in self.sampler.details().items():
-            kept, throttled = details.get("retainedDropped", 0), details.get("throttledMillis", 0)
-            if isinstance(kept, int) and kept > 0:
+            forgotten, throttled = details.get("retainedDropped", 0), details.get("throttledMillis", 0)
+            if isinstance(forgotten, int) and forgotten > 0:
                 yield Diagnosis(
                     Finding.SINK,
                     name,
-                    f"its sink had to forget {kept} messages before the broker had saved them",
+                    f"its sink had to forget {forgotten} messages before the broker had saved them",
                     "raise speck.sink.keepMegabytes at the engine, or lower autosave_interval of the broker",
                 )
             if isinstance(throttled, int) and throttled > 0:
@@ -168,9 +168,9 @@ class Doctor:
                 )
 
 
-def _all_of(look: Callable[[], Iterable[Diagnosis]]) -> list[Diagnosis]:
-    """The findings of one look; an engine or a broker that does not answer is a finding of its site."""
+def _all_of(check: Callable[[], Iterable[Diagnosis]]) -> list[Diagnosis]:
+    """The findings of one check; an engine or a broker that does not answer is a finding of its site."""
     try:
-        return list(look())
+        return list(check())
     except SpeckError:
         return []

@@ -16,7 +16,7 @@ from speck.controller.reconciler import Reconciler
 from speck.core.inventory import Inventory
 from speck.core.runtime import JobMetrics, JobState, JobStatus
 from speck.errors import BinderError, NotFound
-from speck.observe.losses import LossLedger
+from speck.observe.losses import LossRecorder
 from speck.observe.observer import Observer
 from speck.observe.rates import Rates
 from speck.observe.sampler import NO_READING, Reading, Sampler
@@ -41,7 +41,7 @@ class Queries:
     observer: Observer
     reconciler: Reconciler
     sampler: Sampler
-    losses: LossLedger
+    losses: LossRecorder
     pool: BinderPool
     inventory: Inventory
     clock: Callable[[], float]

@@ -1,8 +1,8 @@
 """Messages lost, given up, set aside or dropped as repetitions: counted for each job, by reason.
 
 Readers and writers count them and their engines report the counts with the other metrics; the apply reports
-messages that are deleted with a session.  A :class:`LossLedger` adds up the differences between two reports,
-so that a counter which begins anew with a restarted reader loses nothing, and writes an event at the first
+messages that are deleted with a session.  A :class:`LossRecorder` adds up the differences of two reports, so
+that a counter which begins anew with a restarted reader loses nothing, and writes an event at the first
 difference of a job and reason, and then once in :data:`EVENT_PERIOD` at most.
 
 Nothing of it is stored but the events: a new coordinator counts the present readers from their start again.
@@ -136,7 +136,7 @@ class LossCount:
 
 
 @dataclass
-class LossLedger:
+class LossRecorder:
     """Adds up the losses of all jobs; safe to use from several threads.
 
     ``clock`` gives Unix time, s; ``write`` puts events into the audit log.

@@ -27,7 +27,7 @@ from speck.binder.pool import BinderPool
 from speck.core.job import Scalar
 from speck.core.runtime import Handle, JobMetrics
 from speck.errors import BinderError, OutcomeUnknown, SpeckError, Unreachable
-from speck.observe.losses import LossLedger
+from speck.observe.losses import LossRecorder
 from speck.observe.observer import until_silent
 from speck.observe.rates import Rates, Track, rates_of
 from speck.store.deployments import Deployment, Deployments, EngineKey, by_engine
@@ -80,7 +80,7 @@ class Sampler:
 
     deployments: Deployments
     pool: BinderPool
-    losses: LossLedger | None = None
+    losses: LossRecorder | None = None
     period: float = PERIOD
     attention: float = ATTENTION
     watch_period: float = WATCH_PERIOD

@@ -37,7 +37,7 @@ class Stores:
     def open(self, name: str) -> Iterator[Coordinator]:
         with Store(self.directory / name) as store:
             inventory = Inventory({"A": one_site("A", ENGINE, BROKER)})
-            settings = Settings(roots=(self.directory,), period=0, drain=0)
+            settings = Settings(roots=(self.directory,), period=0, drain=5)
             services = build(store, double_kinds(self.world), inventory, settings)
             services.coordinator.start()
             self.checkups = services.sites.checkups

@@ -177,6 +177,7 @@ ASKING = (
     "watch",
     "watch x",
     "top",
+    "doctor",
     "sites",
     "sites check",
     "left-behind",

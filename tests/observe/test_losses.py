@@ -14,7 +14,7 @@ from speck.core.lifecycle import EventKind
 from speck.core.runtime import JobMetrics
 from speck.core.settings import Settings
 from speck.errors import StoreError
-from speck.observe.losses import EVENT_PERIOD, MOST_JOBS, RECENT, LossLedger, counts_of
+from speck.observe.losses import EVENT_PERIOD, MOST_JOBS, RECENT, LossRecorder, counts_of
 from speck.server.api.exposition import exposition
 from speck.store import Event, Store
 from tests.support.binder_contract import eventually
@@ -24,20 +24,20 @@ from tests.support.jobs_by_hand import composition, make_job, write_code
 
 @dataclass
 class Bench:
-    """A ledger with a clock of the test's own."""
+    """A recorder with a clock of the test's own."""
 
     now: float = 1000.0
     events: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.ledger = LossLedger(lambda: self.now, self.events.extend)
+        self.recorder = LossRecorder(lambda: self.now, self.events.extend)
 
     def take(self, details: Mapping[str, Scalar], copy: str = "copy-1", seconds: float = 0.0) -> None:
         self.now += seconds
-        self.ledger.take("traffic", "a", copy, details)
+        self.recorder.take("traffic", "a", copy, details)
 
     def totals(self) -> dict[str, int]:
-        return {each.reason.name: each.total for each in self.ledger.counts()}
+        return {each.reason.name: each.total for each in self.recorder.counts()}
 
     def texts(self) -> list[str]:
         return [each.message for each in self.events]
@@ -90,8 +90,8 @@ def test_one_event_for_a_job_and_reason_in_a_minute(bench: Bench) -> None:
         "job 'a': 7 messages dropped as repetitions",
     ]
     bench.now += EVENT_PERIOD
-    bench.ledger.report()
-    bench.ledger.report()
+    bench.recorder.report()
+    bench.recorder.report()
     assert bench.texts()[2:] == ["job 'a': 10 messages lost by the reader (11 so far)"]
     assert [each.kind for each in bench.events] == ["lost", "repeated", "lost"]
     assert all(each.by_loop and each.composition == "traffic" for each in bench.events)
@@ -101,42 +101,42 @@ def test_an_event_that_the_store_refuses_is_due_again(bench: Bench) -> None:
     def refuse(events: list[Event]) -> None:
         raise StoreError("the disk is full")
 
-    written, bench.ledger.write = bench.ledger.write, refuse
+    written, bench.recorder.write = bench.recorder.write, refuse
     with pytest.raises(StoreError):
         bench.take({"lostMessages": 4})
-    bench.ledger.write = written
-    bench.ledger.report()
+    bench.recorder.write = written
+    bench.recorder.report()
     assert bench.texts() == ["job 'a': 4 messages lost by the reader"]
     assert bench.totals() == {"reader": 4}
 
 
 def test_messages_given_up_by_the_apply_are_counted_and_not_reported_twice(bench: Bench) -> None:
-    given_up = Event(bench.now, EventKind.DROPPED, "given up", "traffic", "a", messages=40)
-    bench.ledger.note_event(given_up)
-    bench.ledger.note_event(Event(bench.now, EventKind.DROPPED, "cannot be counted", "traffic", "a"))
-    bench.ledger.note_event(Event(bench.now, EventKind.STOPPED, "stopped", "traffic", "a"))
-    bench.ledger.report()
+    dropped = Event(bench.now, EventKind.DROPPED, "given up", "traffic", "a", messages=40)
+    bench.recorder.note_event(dropped)
+    bench.recorder.note_event(Event(bench.now, EventKind.DROPPED, "cannot be counted", "traffic", "a"))
+    bench.recorder.note_event(Event(bench.now, EventKind.STOPPED, "stopped", "traffic", "a"))
+    bench.recorder.report()
     assert (bench.totals(), bench.events) == ({"session deleted": 41}, [])
 
 
 def test_losses_mark_a_job_for_a_day_and_repetitions_never(bench: Bench) -> None:
     bench.take({"collisions": 1, "duplicatesDropped": 2, "lostMessages": 3})
-    found = bench.ledger.of_job("a")
+    found = bench.recorder.of_job("a")
     assert [(each["kind"], each["count"], each["alarm"]) for each in found] == [
         ("lost", 3, True),
         ("suspect", 1, True),
         ("repeated", 2, False),
     ]
     bench.now += RECENT + 1
-    assert [each["alarm"] for each in bench.ledger.of_job("a")] == [False, False, False]
-    assert bench.ledger.of_job("b") == []
+    assert [each["alarm"] for each in bench.recorder.of_job("a")] == [False, False, False]
+    assert bench.recorder.of_job("b") == []
 
 
 def test_the_jobs_that_are_kept_are_bounded(bench: Bench) -> None:
     for number in range(MOST_JOBS + 1):
-        bench.ledger.take("traffic", f"job-{number}", "copy", {"skipped": 1})
-    assert len(bench.ledger.counts()) == MOST_JOBS
-    assert bench.ledger.of_job("job-0") == []
+        bench.recorder.take("traffic", f"job-{number}", "copy", {"skipped": 1})
+    assert len(bench.recorder.counts()) == MOST_JOBS
+    assert bench.recorder.of_job("job-0") == []
 
 
 def test_a_loss_is_seen_though_nobody_reads_the_rates(tmp_path: Path) -> None:

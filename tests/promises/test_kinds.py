@@ -27,7 +27,7 @@ def bed_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
 
 @pytest.mark.parametrize(
     "name",
-    ["update", "update_put_back", "two_workers", "broker_away_45s", "power_twice", "flink_paused"],
+    ["update", "update_rolled_back", "two_workers", "broker_away_45s", "power_twice", "flink_paused"],
 )
 def test_nothing_is_lost_or_doubled(bed: Testbed, name: str) -> None:
     result = run(bed, SHORT[name], MESSAGES, RATE)

@@ -242,6 +242,7 @@ def test_openapi_describes_every_route_and_the_fields_of_a_job(rest: RestServer)
         ("GET", "/events"),
         ("GET", "/sites"),
         ("GET", "/sites/check"),
+        ("GET", "/doctor"),
         ("GET", "/healthz"),
         ("GET", "/left-behind"),
         ("DELETE", "/left-behind"),

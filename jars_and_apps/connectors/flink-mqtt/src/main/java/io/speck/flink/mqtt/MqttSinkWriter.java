@@ -29,9 +29,9 @@ final class MqttSinkWriter<T> implements StatefulSinkWriter<T, Lineage> {
         this.metrics = metrics;
         this.job = job == null ? null : job.getBytes(StandardCharsets.UTF_8);
         this.stamps = stamps;
-        metrics.gauge("stamps", stamps::kind);
         this.jobName = job;
         if (job != null) {
+            metrics.gauge("stamps", stamps::kind);
             metrics.gauge("resent", () -> counts().resent());
             metrics.gauge("retainedDropped", () -> counts().retainedDropped());
             metrics.gauge("throttledMillis", () -> counts().throttledMillis());

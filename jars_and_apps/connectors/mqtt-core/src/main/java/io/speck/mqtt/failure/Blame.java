@@ -36,7 +36,7 @@ public final class Blame {
         return true;
     }
 
-    private static Throwable root(Throwable error) {
+    static Throwable root(Throwable error) {
         Throwable each = error;
         for (int depth = 0; each.getCause() != null && depth < DEEPEST; depth++) {
             each = each.getCause();

@@ -115,7 +115,7 @@ final class MqttWriteBuilder implements SupportsTruncate, SupportsStreamingUpdat
         @Override
         public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo info) {
             StampMode mode = StampMode.ofRunningBatch();
-            modes.set(mode);
+            modes.set(settings.job() == null ? null : mode);
             return new Factory(settings.with(mode));
         }
 
