@@ -23,7 +23,6 @@ from benchmarks.promises.testbed import SMALL, Layout, Testbed, Trial
 from speck.errors import SpeckError
 
 _WAITING = 500  # messages that are sent while a reader is away
-_SHORT = 20.0  # s between two faults that come within a minute
 
 
 @dataclass(frozen=True)
@@ -121,12 +120,12 @@ def cut_power(bed: Testbed, seconds: float) -> None:
     bed.flink.start()
 
 
-def power_twice(seconds: float) -> Callable[[Trial], None]:
-    """The site loses power, comes back, and loses it again within a minute."""
+def power_twice(seconds: float, between: float) -> Callable[[Trial], None]:
+    """The site loses power, comes back, and loses it again so much later."""
 
     def harm(trial: Trial) -> None:
         cut_power(trial.bed, seconds)
-        time.sleep(_SHORT)
+        time.sleep(between)
         cut_power(trial.bed, seconds)
 
     return harm
@@ -144,11 +143,15 @@ def power_and_rewire(seconds: float) -> Callable[[Trial], None]:
     return harm
 
 
-def two_faults(trial: Trial) -> None:
-    """A TaskManager and then the site's broker are killed, and both again within a minute."""
-    for _ in range(2):
-        kill_broker(trial)
-        time.sleep(_SHORT)
+def two_faults(between: float) -> Callable[[Trial], None]:
+    """A TaskManager and then the site's broker are killed, and both again so much later."""
+
+    def harm(trial: Trial) -> None:
+        for _ in range(2):
+            kill_broker(trial)
+            time.sleep(between)
+
+    return harm
 
 
 def half_reachable(trial: Trial) -> None:
@@ -212,16 +215,16 @@ def broker(bed: Testbed) -> Sequence[int]:
 
 def kinds(share: float = 1.0) -> Mapping[str, Kind]:
     """All kinds by name; ``share`` is that of the seconds for which something is away or paused."""
-    blink, minute, cut = 5 * share, 60 * share, 50 * share
+    blink, minute, cut, between = 5 * share, 60 * share, 50 * share, 20 * share
     return {
         "update": Kind(update),
         "update_rolled_back": Kind(update_rolled_back),
         "update_after_death": Kind(update_after_death),
-        "two_workers": Kind(two_faults, Layout(workers=2, parallelism=2)),
-        "two_executors": Kind(two_faults, Layout(executors=2)),
+        "two_workers": Kind(two_faults(between), Layout(workers=2, parallelism=2)),
+        "two_executors": Kind(two_faults(between), Layout(executors=2)),
         "broker_away_45s": Kind(broker_away(45 * share)),
         "broker_away_180s": Kind(broker_away(180 * share)),
-        "power_twice": Kind(power_twice(cut)),
+        "power_twice": Kind(power_twice(cut, between)),
         "power_and_rewire": Kind(power_and_rewire(cut)),
         "half_reachable": Kind(half_reachable),
         "flink_paused": Kind(paused(flink_processes, blink, minute)),
