@@ -10,7 +10,9 @@ BANDWIDTHS = (2e6 / 8, 25e6 / 8, 100e6 / 8)  # bytes/s
 LOADS = (1.0, 4.0, 12.0)
 
 
-def make(seed: int, *, jobs: int, sites: int = 4, load: float | None = None, compositions: int = 1) -> Problem:
+def make(
+    seed: int, *, jobs: int, sites: int = 4, load: float | None = None, compositions: int = 1
+) -> Problem:
     """A problem with ``jobs`` jobs in all, and one site in four (at least one) in the cloud or a region."""
     chance = random.Random(seed)
     factor = chance.choice(LOADS) if load is None else load
@@ -33,12 +35,27 @@ def _sites(chance: random.Random, count: int) -> list[Site]:
         for number in range(count - 1 - regions)
     ]  # fmt: skip
     found += [
-        Site(name=f"region{number}", cores=8.0, speed=0.8, tier=Tier.REGION, up=125e6 / 8, down=125e6 / 8, latency=0.005)
+        Site(
+            name=f"region{number}",
+            cores=8.0,
+            speed=0.8,
+            tier=Tier.REGION,
+            up=125e6 / 8,
+            down=125e6 / 8,
+            latency=0.005,
+        )
         for number in range(regions)
     ]
     scale = max(1.0, count / 8)
     found.append(
-        Site(name="cloud", cores=16.0 * scale, tier=Tier.CLOUD, up=125e6 * scale, down=125e6 * scale, latency=0.002)
+        Site(
+            name="cloud",
+            cores=16.0 * scale,
+            tier=Tier.CLOUD,
+            up=125e6 * scale,
+            down=125e6 * scale,
+            latency=0.002,
+        )
     )
     return found
 
@@ -52,14 +69,16 @@ def _composition(
     jobs: list[PlacedJob],
     channels: list[Channel],
 ) -> None:
-    """Add a random DAG: one to three sources at edges, fan-out and fan-in, and three in four sinks in the cloud."""
+    """Add a random DAG: one to three sources at edges, and three in four sinks in the cloud."""
     edges = [index for index, site in enumerate(sites) if site.tier is Tier.EDGE]
     everywhere = tuple(range(len(sites)))
     born = chance.sample(edges, min(len(edges), chance.randint(1, 3)))
     available: list[int] = []
     for edge in born:
         rate = load * chance.uniform(100, 1500)
-        available.append(_channel(channels, f"source{composition}-{edge}", (edge,), chance.uniform(60, 400), rate))
+        available.append(
+            _channel(channels, f"source{composition}-{edge}", (edge,), chance.uniform(60, 400), rate)
+        )
     for number in range(count):
         fan_in = 2 if len(available) > 1 and chance.random() < 0.25 else 1
         recent = available[-4:]
@@ -76,7 +95,9 @@ def _composition(
                 composition=composition,
                 engine=EngineModel.SPARK if spark else EngineModel.FLINK,
                 cost=chance.uniform(10e-6, 120e-6),
-                selectivity=chance.choice((0.02, 0.2, 0.8)) if stateful else chance.choice((0.1, 0.5, 0.95, 1.0)),
+                selectivity=chance.choice((0.02, 0.2, 0.8))
+                if stateful
+                else chance.choice((0.1, 0.5, 0.95, 1.0)),
                 stateful=stateful,
                 state=chance.uniform(0, 20e6) if stateful else 0.0,
             )

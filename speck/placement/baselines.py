@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from speck.placement.problem import Placement, Problem
 from speck.placement.state import State
 
-# First-fit and best-fit fill a site up to this share above its capacity (HarmonicIO fills less for fear of noise).
+# First-fit and best-fit fill a site up to this share above its capacity.
 FIT_SLACK = 0.02
 
 
@@ -28,12 +28,12 @@ def at_source(problem: Problem) -> Placement:
 
 def _born_bytes(problem: Problem) -> list[list[float]]:
     """Bytes/s of each job's input by the site at which their origin was born."""
-    _, out, through = problem.rates
+    _, out, _ = problem.rates
     zero = [0.0] * len(problem.sites)
     by_channel = [list(zero) for _ in problem.channels]
     by_job = [list(zero) for _ in problem.jobs]
-    for index, channel in enumerate(problem.channels):
-        by_channel[index][channel.homes[0]] += channel.rate * channel.size
+    for index, born in enumerate(problem.channels):
+        by_channel[index][born.homes[0]] += born.rate * born.size
     for job in problem.order:
         for channel in problem.jobs[job].inputs:
             by_job[job] = [one + other for one, other in zip(by_job[job], by_channel[channel], strict=True)]
@@ -49,8 +49,8 @@ def _born_bytes(problem: Problem) -> list[list[float]]:
 def light_offload(problem: Problem) -> Placement:
     """All in the cloud, then stateless prefixes that shrink their data to the edges.
 
-    In the order of the WAN bytes saved for each core of the edge, while a slot is free and its cores stay below
-    the target.
+    In the order of the WAN bytes saved for each core of the edge, while a slot is free and its cores stay
+    below the target.
     """
     state = State(problem, problem.all_in_cloud.sites)
     into, out, _ = problem.rates
@@ -62,7 +62,9 @@ def light_offload(problem: Problem) -> Placement:
         for unit in candidates:
             jobs = problem.units[unit]
             ready = all(_is_light(problem, job, into, out) for job in jobs) and all(
-                set(problem.writers[channel]) <= offloaded for job in jobs for channel in problem.jobs[job].inputs
+                set(problem.writers[channel]) <= offloaded
+                for job in jobs
+                for channel in problem.jobs[job].inputs
             )
             if ready and source[jobs[0]] in state.permitted(unit):
                 gains.append((sum(_saved_per_core(problem, job, into, out) for job in jobs), unit))
@@ -156,4 +158,3 @@ def amnis(problem: Problem) -> Placement:
 
 def _distance(problem: Problem, one: int, other: int) -> float:
     return 0.0 if one == other else problem.sites[one].latency + problem.sites[other].latency
-

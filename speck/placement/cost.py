@@ -4,8 +4,8 @@ The objective is ``latency * L/L0 + wan * W/W0 + cores * C/C0 + 10 * (sum of ove
 results L, s, averaged over the compositions; WAN traffic W, bytes/s; cores C, at their price; each against
 the placement with all jobs in the cloud.  An over-share is the excess over a target, as a share of it.
 
-:func:`evaluate` computes all figures from the beginning; :class:`State` keeps the objective while jobs move, in
-time proportional to the jobs at the two sites and the neighbours of the job.
+:func:`evaluate` computes all figures from the beginning; :class:`~speck.placement.state.State` keeps the
+objective while jobs move.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FLINK_DELAY = 1.6e-3  # s: connector, network buffers; benchmarks.hop
 # Spark gathers messages for half of the last batch before it begins the next.
 GATHERING = 1.5
 P95 = 1.645  # standard deviations of a normal distribution
-# Messages in flight between the connectors of a process and a broker, and of a Flink session between checkpoints.
+# Messages in flight between a process and a broker, and of a Flink session between checkpoints.
 INFLIGHT = 1000
 SESSION_INFLIGHT = 65_535
 CHECKPOINT_SECONDS = 3.0
@@ -44,8 +44,8 @@ class SiteFigures:
 class Figures:
     """The predicted figures of a placement.
 
-    ``age`` and ``age_p95``, s (the latter of the slowest sink); ``wan``, bytes/s; ``cores``, reference cores at
-    their price; ``multiplier`` the factor by which all sources may grow before ``bottleneck`` is full.
+    ``age`` and ``age_p95``, s (the latter of the slowest sink); ``wan``, bytes/s; ``cores``, reference cores
+    at their price; ``multiplier`` the factor by which all sources may grow before ``bottleneck`` is full.
     """
 
     objective: float
@@ -66,7 +66,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """A flow over the wide area: ``rate``, messages/s; ``size``, bytes on the wire; ``weight``, share of results.
+    """A flow over the wide area: ``rate``, messages/s; ``size``, bytes; ``weight``, share of results.
 
     ``written`` is true for a flow from a writer to a broker, false for one from a broker to a reader.
     """
@@ -132,7 +132,7 @@ def broker_load(problem: Problem, channel: int, home: int) -> float:
 
 
 def transfer(size: float, bandwidth: float, traffic: float) -> tuple[float, float]:
-    """The time, s, that a message of ``size`` bytes takes at one end of a link, without its latency; its variance."""
+    """The time, s, of ``size`` bytes at one end of a link, without its latency, and its variance."""
     busy = min(SATURATION, traffic / bandwidth)
     plain = size / bandwidth
     queueing = plain * busy / (1 - busy)
@@ -214,7 +214,9 @@ def _p95(problem: Problem, placement: Placement, loads: _Loads) -> float:
     return slowest
 
 
-def site_over(problem: Problem, site: int, cores: float, memory: float, slots: float, up: float, down: float) -> float:
+def site_over(
+    problem: Problem, site: int, cores: float, memory: float, slots: float, up: float, down: float
+) -> float:
     """The sum of the over-shares of a site and its link."""
     place = problem.sites[site]
     over = max(0.0, cores / place.cores / problem.utilisation - 1)
@@ -232,7 +234,6 @@ def _reference(problem: Problem) -> Reference:
     loads = _Loads(problem, placement)
     ages = _ages(problem, placement, loads)
     wan = sum(loads.up)
-    _, _, through = problem.rates
     born = sum(channel.rate * wire(problem, channel) for channel in problem.channels)
     cores = _priced(problem, loads.cores)
     # With all data in the cloud already, crossings are measured against the data that are born.
@@ -257,7 +258,15 @@ def evaluate(problem: Problem, placement: Placement) -> Figures:
     ages, p95 = _ages(problem, placement, loads), _p95(problem, placement, loads)
     wan, cores = sum(loads.up), _priced(problem, loads.cores)
     over = sum(
-        site_over(problem, site, loads.cores[site], loads.memory[site], loads.slots[site], loads.up[site], loads.down[site])
+        site_over(
+            problem,
+            site,
+            loads.cores[site],
+            loads.memory[site],
+            loads.slots[site],
+            loads.up[site],
+            loads.down[site],
+        )
         for site in range(len(problem.sites))
     )
     over += _age_over(problem, p95)
@@ -299,7 +308,7 @@ def _multiplier(problem: Problem, placement: Placement, loads: _Loads) -> tuple[
 
 
 def _limits(problem: Problem, placement: Placement, loads: _Loads) -> Iterator[tuple[float, str]]:
-    into, out, through = problem.rates
+    into, _, through = problem.rates
     fixed = [0.0] * len(problem.sites)
     for job, place in zip(problem.jobs, placement.sites, strict=True):
         fixed[place] += job.fixed / problem.sites[place].speed
@@ -343,7 +352,9 @@ def _window_limits(problem: Problem, placement: Placement, loads: _Loads) -> Ite
             yield window / rate, f"window {problem.sites[source].name}-{problem.sites[target].name}"
     for index, job in enumerate(problem.jobs):
         if job.engine is EngineModel.FLINK and into[index] > 0:
-            farthest = max(_round_trip(problem, placement.homes[each], placement.sites[index]) for each in job.inputs)
+            farthest = max(
+                _round_trip(problem, placement.homes[each], placement.sites[index]) for each in job.inputs
+            )
             yield SESSION_INFLIGHT / (CHECKPOINT_SECONDS + farthest) / into[index], f"session {job.name}"
 
 

@@ -20,7 +20,9 @@ def exhaustive(problem: Problem) -> Placement:
     choices = [problem.allowed(unit) for unit in problem.units]
     count = math.prod(map(len, choices))
     if count > MOST_PLACEMENTS:
-        message = f"policy 'exhaustive' has {count:,} placements to compare (expected at most {MOST_PLACEMENTS:,})"
+        message = (
+            f"policy 'exhaustive' has {count:,} placements to compare (expected at most {MOST_PLACEMENTS:,})"
+        )
         raise InvalidInput([Fault(message, field="policy")], "placement")
     state = State(problem, [problem.allowed(problem.units[each])[0] for each in problem.unit_of])
     best, best_sites = math.inf, list(state.sites)
@@ -33,24 +35,19 @@ def exhaustive(problem: Problem) -> Placement:
 
 
 def gray_code(bases: list[int]) -> Iterator[tuple[int, int]]:
-    """All numbers of mixed base, each as the one digit that differs from the number before (Knuth, TAOCP 7.2.1.1, H).
+    """All numbers of mixed base, each as the one digit that differs from the one before.
 
-    Pairs of position and new digit; the first is (-1, 0) for all digits 0.
+    Pairs of position and new digit; the first is (-1, 0) for all digits 0.  Knuth, TAOCP 7.2.1.1, H.
     """
-    digits, directions = [0] * len(bases), [1] * len(bases)
-    focus = list(range(len(bases) + 1))
+    places = [place for place, base in enumerate(bases) if base > 1]  # a digit of base 1 never changes
+    digits, directions = [0] * len(places), [1] * len(places)
+    focus = list(range(len(places) + 1))
     yield -1, 0
-    while True:
-        position = focus[0]
+    while (position := focus[0]) < len(places):
         focus[0] = 0
-        while position < len(bases) and bases[position] < 2:  # no other digit: pass over
-            focus[position], focus[position + 1] = focus[position + 1], position + 1
-            position = focus[position]
-        if position >= len(bases):
-            return
         digits[position] += directions[position]
-        if digits[position] in (0, bases[position] - 1):
+        if digits[position] in (0, bases[places[position]] - 1):
             directions[position] = -directions[position]
             focus[position] = focus[position + 1]
             focus[position + 1] = position + 1
-        yield position, digits[position]
+        yield places[position], digits[position]

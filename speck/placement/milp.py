@@ -1,8 +1,9 @@
 """The placement as a mixed integer linear program, solved by HiGHS; the only module that imports it.
 
-Variables: ``x[unit, site]`` and ``z[channel, home]`` (binary), and for each end of a channel and each site one for "the
-end is there and the home is not" and one for the reverse.  Queueing is left out, so that the program's bound holds
-for the objective too.  Capacities are soft, at :data:`~speck.placement.cost.PENALTY` a share: there is always an answer.
+Variables: ``x[unit, site]`` and ``z[channel, home]`` (binary), and for each end of a channel and site one
+for "the end is there and the home is not" and one for the reverse.  Queueing is left out, so that the
+program's bound holds for the objective too.  Capacities are soft, at :data:`~speck.placement.cost.PENALTY` a
+share: there is always an answer.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ class _Ends:
 class Program:
     """The linear program of a problem.
 
-    ``candidates`` are the sites of each unit to be placed, and the one site of each unit that stays and shares a
-    channel with those; ``background`` is the load of all others (``None``: there are none).
+    ``candidates`` are the sites of each unit to be placed, and the one site of each unit that stays and
+    shares a channel with those; ``background`` is the load of all others (``None``: there are none).
     """
 
     def __init__(
@@ -138,7 +139,9 @@ class Program:
             self._add_crossing(channel, writer, out[writer], problem.shares[writer], written=True)
         for reader in problem.readers[channel]:
             share = through[channel] / into[reader] if into[reader] else 0.0
-            self._add_crossing(channel, reader, through[channel], problem.shares[reader] * share, written=False)
+            self._add_crossing(
+                channel, reader, through[channel], problem.shares[reader] * share, written=False
+            )
 
     def _add_home(self, channel: int, home: int, *, sole: bool) -> None:
         used = broker_load(self._problem, channel, home)
@@ -194,7 +197,7 @@ class Program:
 
         ``incumbent`` are sites to begin with.
         """
-        solver = highspy.Highs()
+        solver = highspy.Highs()  # type: ignore[no-untyped-call]
         solver.setOptionValue("output_flag", False)
         solver.setOptionValue("threads", 1)
         solver.setOptionValue("random_seed", seed)
@@ -254,7 +257,9 @@ def channels_of(problem: Problem, units: Collection[int]) -> list[int]:
     return [
         channel
         for channel in range(len(problem.channels))
-        if any(problem.unit_of[job] in units for job in (*problem.writers[channel], *problem.readers[channel]))
+        if any(
+            problem.unit_of[job] in units for job in (*problem.writers[channel], *problem.readers[channel])
+        )
     ]
 
 
@@ -266,5 +271,5 @@ def solve(
     seed: int,
     background: Load | None = None,
 ) -> Placement | None:
-    """The best placement of the units at their candidate sites, by the linear model (``None``: none in time)."""
+    """The best placement of the units by the linear model (``None``: none was found in time)."""
     return Program(problem, candidates, background).solve(incumbent, seconds, seed)

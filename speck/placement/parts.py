@@ -21,7 +21,7 @@ def by_parts(
     state = State(problem, problem.all_in_cloud.sites)
     beside, parts = neighbours(problem), parts_of(problem)
     for units in _heaviest_first(state, parts):
-        if not deadline.over:
+        if not deadline.over():
             _solve(state, units, beside, candidates, deadline, seed, always=True)
     descend(state, deadline.within(total / 4), largest=1)
     for size in BLOCKS:
@@ -81,9 +81,7 @@ def _blocks(state: State, parts: Mapping[int, Sequence[int]], size: int) -> Iter
     for site in sorted(range(len(problem.sites)), key=state.over_at, reverse=True):
         if state.pressure(site) < 0.9:
             continue
-        meeting = [
-            part for part, units in parts.items() if any(state.touches(unit, site) for unit in units)
-        ]
+        meeting = [part for part, units in parts.items() if any(state.touches(unit, site) for unit in units)]
         for start in range(0, len(meeting), size):
             block = meeting[start : start + size]
             if len(block) > 1 and sum(len(parts[each]) for each in block) <= LARGEST_BLOCK:

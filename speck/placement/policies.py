@@ -21,6 +21,7 @@ GROUP = "speck.policies"
 WHOLE = 150
 REGIONS = 8
 RECREATIONS = 40
+POLISHING = 10
 # An excess over the bound that no further search is worth.
 PROVEN = 1e-3
 
@@ -37,8 +38,13 @@ class Budget:
 class Policy(Protocol):
     """A rule that places jobs: the same problem and seed give the same placement."""
 
-    name: str
-    about: str
+    @property
+    def name(self) -> str:
+        """The name by which it is chosen."""
+
+    @property
+    def about(self) -> str:
+        """A description in one line."""
 
     def place(self, problem: Problem, incumbent: Placement, budget: Budget) -> Placement:
         """The placement of all jobs; ``incumbent`` is the present one, and wins ties."""
@@ -86,7 +92,7 @@ class ExactSearch:
     about = "integer programming (HiGHS) with local search on the exact objective, and a proven bound"
 
     def place(self, problem: Problem, incumbent: Placement, budget: Budget) -> Placement:
-        """The best placement of the program and the search, with the bound of the program if it covers all jobs."""
+        """The best placement found, with the program's bound if one program covers all jobs."""
         from speck.placement import milp  # HiGHS may be missing: policy() then answers with `search`
         from speck.placement.parts import by_parts
 
@@ -101,7 +107,7 @@ class ExactSearch:
         bound = None if solved is None else solved.bound
         placement = search(problem, found, deadline, rounds=0, seed=budget.seed)
         if bound is None or evaluate(problem, placement).objective > bound * (1 + PROVEN):
-            placement = search(problem, [placement], deadline, rounds=RECREATIONS, seed=budget.seed)
+            placement = search(problem, [placement], deadline, rounds=POLISHING, seed=budget.seed)
         return _preferred(problem, placement, incumbent, bound)
 
 
@@ -164,7 +170,7 @@ def policy(name: str) -> Policy:
 def solver_available() -> bool:
     """True if HiGHS can be loaded."""
     try:
-        import highspy  # noqa: F401, PLC0415
+        import highspy  # noqa: F401
     except ImportError:
         return False
     return True
@@ -178,7 +184,9 @@ def place(problem: Problem, incumbent: Placement, chosen: Policy, budget: Budget
     placement = chosen.place(problem, incumbent, budget)
     faults = problem.faults(placement.sites)
     if faults:
-        raise InvalidInput([Fault(f"policy {chosen.name!r}: {each}", field="policy") for each in faults], "placement")
+        raise InvalidInput(
+            [Fault(f"policy {chosen.name!r}: {each}", field="policy") for each in faults], "placement"
+        )
     return placement
 
 
@@ -188,8 +196,12 @@ _BUILT_IN: tuple[Policy, ...] = (
     RulePolicy("exhaustive", "every placement compared, for small compositions", exhaustive),
     RulePolicy("cloud", "all jobs at the cloud tier", baselines.in_cloud),
     RulePolicy("source", "each job where most of its bytes are born", baselines.at_source),
-    RulePolicy("light-offload", "stateless jobs that shrink their data at the edges", baselines.light_offload),
+    RulePolicy(
+        "light-offload", "stateless jobs that shrink their data at the edges", baselines.light_offload
+    ),
     RulePolicy("first-fit", "each job at the first site with room", baselines.first_fit),
     RulePolicy("best-fit", "each job at the fullest site with room", baselines.best_fit),
-    RulePolicy("amnis", "each job where most of its input is, else at the nearest site with room", baselines.amnis),
+    RulePolicy(
+        "amnis", "each job where most of its input is, else at the nearest site with room", baselines.amnis
+    ),
 )

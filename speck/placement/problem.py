@@ -229,10 +229,12 @@ class Problem:
 
     @cached_property
     def shares(self) -> tuple[float, ...]:
-        """The share of a composition's results whose path runs through each job; all its sinks count the same."""
+        """The share of a composition's results that pass each job; all its sinks count the same."""
         into, out, _ = self.rates
         found = [0.0] * len(self.jobs)
-        ends = [index for index, job in enumerate(self.jobs) if job.output is None or not self.readers[job.output]]
+        ends = [
+            index for index, job in enumerate(self.jobs) if job.output is None or not self.readers[job.output]
+        ]
         sinks: dict[int, int] = {}
         for index in ends:
             sinks[self.jobs[index].composition] = sinks.get(self.jobs[index].composition, 0) + 1
@@ -279,7 +281,9 @@ class Problem:
         ]
         for group in self.together:
             if len({sites[job] for job in group}) > 1:
-                found.append(f"jobs {', '.join(repr(self.jobs[job].name) for job in group)} are not at one site")
+                found.append(
+                    f"jobs {', '.join(repr(self.jobs[job].name) for job in group)} are not at one site"
+                )
         for one, other in self.apart:
             if sites[one] == sites[other]:
                 found.append(f"jobs {self.jobs[one].name!r} and {self.jobs[other].name!r} are at one site")
@@ -290,15 +294,20 @@ class Problem:
         """The site with the most computing power of the cloud tier (of all tiers, if none is of it)."""
         clouds = [index for index, site in enumerate(self.sites) if site.tier is Tier.CLOUD]
         return max(
-            clouds or range(len(self.sites)), key=lambda index: self.sites[index].cores * self.sites[index].speed
+            clouds or range(len(self.sites)),
+            key=lambda index: self.sites[index].cores * self.sites[index].speed,
         )
 
     @cached_property
     def all_in_cloud(self) -> Placement:
-        """The reference: each job in the cloud, or at its first allowed site."""
+        """The reference: each job in the cloud, or else at its first allowed site without an opponent."""
         sites = [0] * len(self.jobs)
-        for unit in self.units:
-            allowed = self.allowed(unit)
-            for job in unit:
-                sites[job] = self.cloud if self.cloud in allowed else allowed[0]
+        placed: dict[int, int] = {}
+        for unit, jobs in enumerate(self.units):
+            taken = {placed[other] for other in self.opponents[unit] if other in placed}
+            allowed = self.allowed(jobs)
+            free = [site for site in allowed if site not in taken] or allowed
+            placed[unit] = self.cloud if self.cloud in free else free[0]
+            for job in jobs:
+                sites[job] = placed[unit]
         return self.placement(sites)

@@ -27,7 +27,6 @@ class Deadline:
         """A deadline ``seconds`` from now, or this one if it is earlier."""
         return Deadline(self._clock, min(seconds, self.remaining))
 
-    @property
     def over(self) -> bool:
         """True if the time is over."""
         return self._clock() >= self._end
@@ -48,7 +47,9 @@ def neighbours(problem: Problem) -> list[list[int]]:
     return [sorted(each - {unit}) for unit, each in enumerate(found)]
 
 
-def groups(beside: Sequence[Sequence[int]], state: State, unit: int, largest: int) -> Iterable[tuple[int, ...]]:
+def groups(
+    beside: Sequence[Sequence[int]], state: State, unit: int, largest: int
+) -> Iterable[tuple[int, ...]]:
     """Connected groups around a unit that are at its site, each one larger than the one before."""
     group, site = [unit], state.site_of(unit)
     frontier = list(beside[unit])
@@ -60,24 +61,28 @@ def groups(beside: Sequence[Sequence[int]], state: State, unit: int, largest: in
             yield tuple(group)
 
 
-def descend(state: State, deadline: Deadline, *, largest: int = LARGEST_GROUP, only: Sequence[int] | None = None) -> None:
+def descend(
+    state: State, deadline: Deadline, *, largest: int = LARGEST_GROUP, only: Sequence[int] | None = None
+) -> None:
     """Take the best move of each unit, or of a group around it, until none lowers the objective."""
     problem = state.problem
     beside = neighbours(problem)
     units = list(range(len(problem.units)) if only is None else only)
     improved = True
-    while improved and not deadline.over:
+    while improved and not deadline.over():
         improved = False
         for unit in units:
-            if deadline.over:
+            if deadline.over():
                 return
             improved |= _best_move(state, (unit,))
         if not improved and largest > 1:
             for unit in units:
                 for group in groups(beside, state, unit, largest):
-                    if deadline.over:
+                    if deadline.over():
                         return
-                    improved |= _best_move(state, group)
+                    if _best_move(state, group):
+                        improved = True
+                        break  # the larger groups around the unit are others now
 
 
 def _best_move(state: State, group: Sequence[int]) -> bool:
@@ -102,12 +107,12 @@ def _common_sites(state: State, group: Sequence[int]) -> list[int]:
 
 def ruin_and_recreate(state: State, deadline: Deadline, rounds: int, seed: int) -> None:
     """Scatter a few connected units and place them again, best first; keep what lowers the objective."""
-    problem, chance = state.problem, random.Random(seed)
+    problem, chance = state.problem, random.Random(seed)  # noqa: S311 - no secret
     beside = neighbours(problem)
     if not problem.units:
         return
     for _ in range(rounds):
-        if deadline.over:
+        if deadline.over():
             return
         before, sites = state.objective, list(state.sites)
         removed = _region(beside, chance.randrange(len(problem.units)), chance.randint(2, LARGEST_GROUP))
@@ -137,7 +142,9 @@ def restore(state: State, sites: Sequence[int]) -> None:
             state.move(unit, sites[jobs[0]])
 
 
-def search(problem: Problem, starts: Iterable[Placement], deadline: Deadline, *, rounds: int, seed: int) -> Placement:
+def search(
+    problem: Problem, starts: Iterable[Placement], deadline: Deadline, *, rounds: int, seed: int
+) -> Placement:
     """The best placement found from several starts; of equals the one from the first."""
     best: State | None = None
     for start in starts:

@@ -38,7 +38,7 @@ class Load:
 class State:
     """The sites of all jobs, the homes of all channels, and the objective.
 
-    :meth:`move` costs time proportional to the jobs at the sites concerned and the ends of the unit's channels.
+    :meth:`move` takes time proportional to the jobs at the sites concerned and the ends of the channels.
     """
 
     def __init__(self, problem: Problem, sites: Sequence[int]) -> None:
@@ -76,7 +76,11 @@ class State:
             site.price * used * site.speed for site, used in zip(self.problem.sites, self._cores, strict=True)
         )
         return combined(
-            self.problem, sum(self._age), sum(self._up) / self._base.wan, cores / self._base.cores, sum(self._over)
+            self.problem,
+            sum(self._age),
+            sum(self._up) / self._base.wan,
+            cores / self._base.cores,
+            sum(self._over),
         )
 
     @property
@@ -93,7 +97,7 @@ class State:
         return self._slots[site]
 
     def over_at(self, site: int) -> float:
-        """The over-shares of a site and its link, plus its greatest load: the order in which sites are relieved."""
+        """The over-shares of a site and its link, plus its greatest load."""
         return self._over[site] + self.pressure(site)
 
     def pressure(self, site: int) -> float:
@@ -112,7 +116,11 @@ class State:
     def load_without(self, units: Collection[int], channels: Collection[int]) -> Load:
         """The loads of all units and channels but these."""
         found = Load(
-            list(self._cores), list(self._memory), [float(each) for each in self._slots], list(self._up), list(self._down)
+            list(self._cores),
+            list(self._memory),
+            [float(each) for each in self._slots],
+            list(self._up),
+            list(self._down),
         )
         problem, (into, _, _) = self.problem, self.problem.rates
         for index in (job for unit in units for job in problem.units[unit]):
@@ -206,7 +214,13 @@ class State:
                 age += problem.shares[job] * self._scale[job] * mean
             self._age[index] = age
             self._over[index] = site_over(
-                problem, index, self._cores[index], self._memory[index], self._slots[index], self._up[index], self._down[index]
+                problem,
+                index,
+                self._cores[index],
+                self._memory[index],
+                self._slots[index],
+                self._up[index],
+                self._down[index],
             )
         self._dirty.clear()
 
