@@ -1,0 +1,1 @@
+"""The placement policies against each other, on random compositions."""

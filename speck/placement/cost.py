@@ -1,0 +1,362 @@
+"""The cost model: the predicted figures of a placement, and its objective.
+
+The objective is ``latency * L/L0 + wan * W/W0 + cores * C/C0 + 10 * (sum of over-shares)``: the mean age of
+results L, s, averaged over the compositions; WAN traffic W, bytes/s; cores C, at their price; each against
+the placement with all jobs in the cloud.  An over-share is the excess over a target, as a share of it.
+
+:func:`evaluate` computes all figures from the beginning; :class:`~speck.placement.state.State` keeps the
+objective while jobs move.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from speck.placement.problem import Channel, EngineModel, PlacedJob, Placement, Problem, Site
+
+PENALTY = 10.0
+# A queue grows without bound as its utilisation reaches 1; beyond this share the over-share counts.
+SATURATION = 0.95
+FLINK_DELAY = 1.6e-3  # s: connector, network buffers; benchmarks.hop
+# Spark gathers messages for half of the last batch before it begins the next.
+GATHERING = 1.5
+P95 = 1.645  # standard deviations of a normal distribution
+# Messages in flight between a process and a broker, and of a Flink session between checkpoints.
+INFLIGHT = 1000
+SESSION_INFLIGHT = 65_535
+CHECKPOINT_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class SiteFigures:
+    """The load of a site as shares of its capacity (``None``: it has no limit)."""
+
+    cores: float
+    memory: float | None
+    slots: float | None
+    up: float
+    down: float
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The predicted figures of a placement.
+
+    ``age`` and ``age_p95``, s (the latter of the slowest sink); ``wan``, bytes/s; ``cores``, reference cores
+    at their price; ``multiplier`` the factor by which all sources may grow before ``bottleneck`` is full.
+    """
+
+    objective: float
+    age: float
+    age_p95: float
+    wan: float
+    cores: float
+    sites: tuple[SiteFigures, ...]
+    over: float
+    multiplier: float
+    bottleneck: str
+
+    @property
+    def feasible(self) -> bool:
+        """True if no target is exceeded and the rates are sustained."""
+        return self.over <= 1e-9 and self.multiplier >= 1
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """A flow over the wide area: ``rate``, messages/s; ``size``, bytes; ``weight``, share of results.
+
+    ``written`` is true for a flow from a writer to a broker, false for one from a broker to a reader.
+    """
+
+    source: int
+    target: int
+    rate: float
+    size: float
+    weight: float
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The figures that the objective is relative to; ``age`` by composition."""
+
+    age: dict[int, float]
+    wan: float
+    cores: float
+
+
+def load(job: PlacedJob, rate: float, site: Site) -> float:
+    """The cores of a site that a job uses."""
+    return (rate * job.cost + job.fixed) / site.speed
+
+
+def service(job: PlacedJob, rate: float, site: Site, utilisation: float) -> tuple[float, float]:
+    """The mean time, s, that a message takes in a job, and its variance."""
+    per_message = job.cost / site.speed
+    if job.engine is EngineModel.FLINK:
+        busy = min(SATURATION, max(utilisation, rate * per_message / job.parallelism))
+        queueing = per_message * busy / (1 - busy)
+        return FLINK_DELAY + per_message + queueing, queueing**2
+    busy = min(SATURATION, GATHERING * rate * per_message / job.parallelism)
+    work = job.batch_overhead / site.speed / (1 - busy)
+    period = max(job.trigger, GATHERING * work)
+    return period / 2 + work, period**2 / 12
+
+
+def wire(problem: Problem, channel: Channel) -> float:
+    """The bytes of a message on the wire."""
+    return channel.size + problem.overhead
+
+
+def crossings(problem: Problem, channel: int, sites: Sequence[int], home: int) -> Iterator[Crossing]:
+    """The flows of a channel between sites: of each writer to its home, and to each reader from there."""
+    into, out, through = problem.rates
+    size = wire(problem, problem.channels[channel])
+    for writer in problem.writers[channel]:
+        if sites[writer] != home:
+            yield Crossing(sites[writer], home, out[writer], size, problem.shares[writer], True)
+    for reader in problem.readers[channel]:
+        if sites[reader] != home:
+            share = through[channel] / into[reader] if into[reader] else 0.0
+            yield Crossing(home, sites[reader], through[channel], size, problem.shares[reader] * share, False)
+
+
+def broker_load(problem: Problem, channel: int, home: int) -> float:
+    """The cores of a site that its broker uses for a channel."""
+    _, _, through = problem.rates
+    passes = max(1, len(problem.readers[channel]))
+    return problem.broker_cost * through[channel] * passes / problem.sites[home].speed
+
+
+def transfer(size: float, bandwidth: float, traffic: float) -> tuple[float, float]:
+    """The time, s, of ``size`` bytes at one end of a link, without its latency, and its variance."""
+    busy = min(SATURATION, traffic / bandwidth)
+    plain = size / bandwidth
+    queueing = plain * busy / (1 - busy)
+    return plain + queueing, queueing**2
+
+
+class _Loads:
+    """The sums over a placement from which all figures follow."""
+
+    def __init__(self, problem: Problem, placement: Placement) -> None:
+        """Sum up the loads of sites and links."""
+        count = len(problem.sites)
+        into, _, _ = problem.rates
+        self.cores, self.memory, self.slots = [0.0] * count, [0.0] * count, [0] * count
+        self.up, self.down = [0.0] * count, [0.0] * count
+        for index, (job, site) in enumerate(zip(problem.jobs, placement.sites, strict=True)):
+            self.cores[site] += load(job, into[index], problem.sites[site])
+            self.memory[site] += job.memory + 2 * job.state
+            self.slots[site] += job.parallelism
+        self.crossings: list[list[Crossing]] = []
+        for channel, home in enumerate(placement.homes):
+            self.cores[home] += broker_load(problem, channel, home)
+            flows = list(crossings(problem, channel, placement.sites, home))
+            self.crossings.append(flows)
+            for flow in flows:
+                self.up[flow.source] += flow.rate * flow.size
+                self.down[flow.target] += flow.rate * flow.size
+
+
+def _hop(problem: Problem, loads: _Loads, flow: Crossing) -> tuple[float, float]:
+    source, target = problem.sites[flow.source], problem.sites[flow.target]
+    up, up_variance = transfer(flow.size, source.up, loads.up[flow.source])
+    down, down_variance = transfer(flow.size, target.down, loads.down[flow.target])
+    return source.latency + target.latency + up + down, up_variance + down_variance
+
+
+def _ages(problem: Problem, placement: Placement, loads: _Loads) -> dict[int, float]:
+    """The mean age of results by composition, s."""
+    into, _, _ = problem.rates
+    found = dict.fromkeys(problem.compositions, 0.0)
+    for index, (job, place) in enumerate(zip(problem.jobs, placement.sites, strict=True)):
+        site = problem.sites[place]
+        mean, _ = service(job, into[index], site, loads.cores[place] / site.cores)
+        found[job.composition] += problem.shares[index] * mean
+    for channel, flows in enumerate(loads.crossings):
+        ends = problem.writers[channel] or problem.readers[channel]
+        for flow in flows:
+            found[problem.jobs[ends[0]].composition] += flow.weight * _hop(problem, loads, flow)[0]
+    return found
+
+
+def _p95(problem: Problem, placement: Placement, loads: _Loads) -> float:
+    """The 95th percentile of the age of results along the slowest path, s."""
+    into, _, _ = problem.rates
+    arrived: list[tuple[float, float]] = [(0.0, 0.0)] * len(problem.channels)
+
+    def later(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
+        return max(one, other, key=lambda each: each[0] + P95 * math.sqrt(each[1]))
+
+    def across(start: tuple[float, float], source: int, target: int, channel: int) -> tuple[float, float]:
+        if source == target:
+            return start
+        size = wire(problem, problem.channels[channel])
+        mean, variance = _hop(problem, loads, Crossing(source, target, 0.0, size, 0.0, True))
+        return start[0] + mean, start[1] + variance
+
+    slowest = 0.0
+    for index in problem.order:
+        job, place = problem.jobs[index], placement.sites[index]
+        site, start = problem.sites[place], (0.0, 0.0)
+        for channel in job.inputs:
+            start = later(start, across(arrived[channel], placement.homes[channel], place, channel))
+        mean, variance = service(job, into[index], site, loads.cores[place] / site.cores)
+        done = (start[0] + mean, start[1] + variance)
+        if job.output is not None:
+            done = across(done, place, placement.homes[job.output], job.output)
+            arrived[job.output] = later(arrived[job.output], done)
+        slowest = max(slowest, done[0] + P95 * math.sqrt(done[1]))
+    return slowest
+
+
+def site_over(
+    problem: Problem, site: int, cores: float, memory: float, slots: float, up: float, down: float
+) -> float:
+    """The sum of the over-shares of a site and its link."""
+    place = problem.sites[site]
+    over = max(0.0, cores / place.cores / problem.utilisation - 1)
+    over += max(0.0, up / (problem.link_utilisation * place.up) - 1)
+    over += max(0.0, down / (problem.link_utilisation * place.down) - 1)
+    if place.memory is not None:
+        over += max(0.0, memory / place.memory - 1)
+    if place.slots is not None:
+        over += max(0.0, slots / place.slots - 1) if place.slots else float(slots)
+    return over
+
+
+def _reference(problem: Problem) -> Reference:
+    placement = problem.all_in_cloud
+    loads = _Loads(problem, placement)
+    ages = _ages(problem, placement, loads)
+    wan = sum(loads.up)
+    born = sum(channel.rate * wire(problem, channel) for channel in problem.channels)
+    cores = _priced(problem, loads.cores)
+    # With all data in the cloud already, crossings are measured against the data that are born.
+    return Reference({name: age or 1.0 for name, age in ages.items()}, wan or born or 1.0, cores or 1.0)
+
+
+def _priced(problem: Problem, cores: Sequence[float]) -> float:
+    return sum(site.price * used * site.speed for site, used in zip(problem.sites, cores, strict=True))
+
+
+def reference(problem: Problem) -> Reference:
+    """The figures of the placement with all jobs in the cloud; computed once for each problem."""
+    found: Reference | None = problem.__dict__.get("reference")
+    if found is None:
+        found = problem.__dict__["reference"] = _reference(problem)
+    return found
+
+
+def evaluate(problem: Problem, placement: Placement) -> Figures:
+    """The figures of a placement, computed from the beginning."""
+    loads, base = _Loads(problem, placement), reference(problem)
+    ages, p95 = _ages(problem, placement, loads), _p95(problem, placement, loads)
+    wan, cores = sum(loads.up), _priced(problem, loads.cores)
+    over = sum(
+        site_over(
+            problem,
+            site,
+            loads.cores[site],
+            loads.memory[site],
+            loads.slots[site],
+            loads.up[site],
+            loads.down[site],
+        )
+        for site in range(len(problem.sites))
+    )
+    over += _age_over(problem, p95)
+    relative = sum(age / base.age[name] for name, age in ages.items()) / max(1, len(ages))
+    objective = combined(problem, relative, wan / base.wan, cores / base.cores, over)
+    multiplier, bottleneck = _multiplier(problem, placement, loads)
+    age = sum(ages.values()) / max(1, len(ages))
+    return Figures(
+        objective, age, p95, wan, cores, _site_figures(problem, loads), over, multiplier, bottleneck
+    )
+
+
+def _age_over(problem: Problem, p95: float) -> float:
+    return 0.0 if problem.max_age is None else max(0.0, p95 / problem.max_age - 1)
+
+
+def combined(problem: Problem, age: float, wan: float, cores: float, over: float) -> float:
+    """The objective, of relative figures."""
+    weights = problem.weights
+    return weights.latency * age + weights.wan * wan + weights.cores * cores + PENALTY * over
+
+
+def _site_figures(problem: Problem, loads: _Loads) -> tuple[SiteFigures, ...]:
+    return tuple(
+        SiteFigures(
+            cores=loads.cores[index] / site.cores,
+            memory=None if site.memory is None else loads.memory[index] / site.memory,
+            slots=None if not site.slots else loads.slots[index] / site.slots,
+            up=loads.up[index] / site.up,
+            down=loads.down[index] / site.down,
+        )
+        for index, site in enumerate(problem.sites)
+    )
+
+
+def _multiplier(problem: Problem, placement: Placement, loads: _Loads) -> tuple[float, str]:
+    """The factor by which the rates of all sources may grow, and its bottleneck."""
+    return min(_limits(problem, placement, loads), default=(math.inf, ""))
+
+
+def _limits(problem: Problem, placement: Placement, loads: _Loads) -> Iterator[tuple[float, str]]:
+    into, _, through = problem.rates
+    fixed = [0.0] * len(problem.sites)
+    for job, place in zip(problem.jobs, placement.sites, strict=True):
+        fixed[place] += job.fixed / problem.sites[place].speed
+    for index, site in enumerate(problem.sites):
+        variable = loads.cores[index] - fixed[index]
+        if variable > 0:
+            yield max(0.0, site.cores - fixed[index]) / variable, f"site {site.name}"
+        for traffic, bandwidth in ((loads.up[index], site.up), (loads.down[index], site.down)):
+            if traffic > 0:
+                yield bandwidth / traffic, f"link {site.name}"
+    for index, (job, place) in enumerate(zip(problem.jobs, placement.sites, strict=True)):
+        if into[index] * job.cost > 0:
+            yield problem.sites[place].speed * job.parallelism / (into[index] * job.cost), f"job {job.name}"
+    yield from _broker_limits(problem, placement, through)
+    yield from _window_limits(problem, placement, loads)
+
+
+def _broker_limits(
+    problem: Problem, placement: Placement, through: Sequence[float]
+) -> Iterator[tuple[float, str]]:
+    """Limits of the brokers, which have one thread each."""
+    cores = [0.0] * len(problem.sites)
+    for channel, home in enumerate(placement.homes):
+        cores[home] += broker_load(problem, channel, home)
+    for index, used in enumerate(cores):
+        if used > 0:
+            yield 1.0 / used, f"broker {problem.sites[index].name}"
+
+
+def _window_limits(problem: Problem, placement: Placement, loads: _Loads) -> Iterator[tuple[float, str]]:
+    """Limits of messages in flight: of all writers of a site towards a broker, and of each Flink session."""
+    into, _, _ = problem.rates
+    sent: dict[tuple[int, int], float] = {}
+    for flows in loads.crossings:
+        for flow in flows:
+            if flow.written:
+                sent[flow.source, flow.target] = sent.get((flow.source, flow.target), 0.0) + flow.rate
+    for (source, target), rate in sent.items():
+        if rate > 0:
+            window = INFLIGHT / max(1e-6, _round_trip(problem, source, target))
+            yield window / rate, f"window {problem.sites[source].name}-{problem.sites[target].name}"
+    for index, job in enumerate(problem.jobs):
+        if job.engine is EngineModel.FLINK and into[index] > 0:
+            farthest = max(
+                _round_trip(problem, placement.homes[each], placement.sites[index]) for each in job.inputs
+            )
+            yield SESSION_INFLIGHT / (CHECKPOINT_SECONDS + farthest) / into[index], f"session {job.name}"
+
+
+def _round_trip(problem: Problem, one: int, other: int) -> float:
+    return 0.0 if one == other else 2 * (problem.sites[one].latency + problem.sites[other].latency)

@@ -1,0 +1,53 @@
+"""The best of all placements, for small problems and as the yardstick of the others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from speck.errors import Fault, InvalidInput
+from speck.placement.problem import Placement, Problem
+from speck.placement.state import State
+
+MOST_PLACEMENTS = 300_000
+
+
+def exhaustive(problem: Problem) -> Placement:
+    """The placement with the least objective, which is its own proof.
+
+    Raises :class:`~speck.errors.InvalidInput` for more than :data:`MOST_PLACEMENTS` placements.
+    """
+    choices = [problem.allowed(unit) for unit in problem.units]
+    count = math.prod(map(len, choices))
+    if count > MOST_PLACEMENTS:
+        message = (
+            f"policy 'exhaustive' has {count:,} placements to compare (expected at most {MOST_PLACEMENTS:,})"
+        )
+        raise InvalidInput([Fault(message, field="policy")], "placement")
+    state = State(problem, [problem.allowed(problem.units[each])[0] for each in problem.unit_of])
+    best, best_sites = math.inf, list(state.sites)
+    for unit, digit in gray_code([len(each) for each in choices]):
+        if unit >= 0:
+            state.move(unit, choices[unit][digit])
+        if state.objective < best and not problem.faults(state.sites):
+            best, best_sites = state.objective, list(state.sites)
+    return problem.placement(best_sites, best)
+
+
+def gray_code(bases: list[int]) -> Iterator[tuple[int, int]]:
+    """All numbers of mixed base, each as the one digit that differs from the one before.
+
+    Pairs of position and new digit; the first is (-1, 0) for all digits 0.  Knuth, TAOCP 7.2.1.1, H.
+    """
+    places = [place for place, base in enumerate(bases) if base > 1]  # a digit of base 1 never changes
+    digits, directions = [0] * len(places), [1] * len(places)
+    focus = list(range(len(places) + 1))
+    yield -1, 0
+    while (position := focus[0]) < len(places):
+        focus[0] = 0
+        digits[position] += directions[position]
+        if digits[position] in (0, bases[places[position]] - 1):
+            directions[position] = -directions[position]
+            focus[position] = focus[position + 1]
+            focus[position + 1] = position + 1
+        yield places[position], digits[position]

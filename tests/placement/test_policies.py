@@ -1,0 +1,196 @@
+"""Policies: properties over random problems, each against the exhaustive optimum or another law."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.placement.random_problems import make
+from speck.errors import InvalidInput
+from speck.placement.cost import evaluate
+from speck.placement.exhaustive import exhaustive, gray_code
+from speck.placement.policies import Budget, Policy, place, policies, policy, solver_available
+from speck.placement.problem import Channel, PlacedJob, Placement, Problem, Site, Tier
+from speck.placement.state import State
+
+problems = st.builds(
+    make,
+    st.integers(0, 10_000),
+    jobs=st.integers(2, 5),
+    sites=st.integers(2, 4),
+    load=st.sampled_from((1.0, 4.0)),
+)
+
+
+def _line(
+    *, rate: float = 1000.0, selectivity: float = 0.1, allowed: tuple[int, ...] = (0, 1), **limits: float
+) -> Problem:
+    """Two jobs in a row; the data are born at an edge and needed in the cloud."""
+    sites = [
+        Site(name="edge", cores=2.0, slots=8, up=250e3, latency=0.04, **limits),  # type: ignore[arg-type]
+        Site(name="cloud", cores=16.0, tier=Tier.CLOUD, up=125e6, down=125e6, latency=0.002),
+    ]
+    channels = [
+        Channel(name="born", homes=(0,), rate=rate),
+        Channel(name="clean", homes=(0, 1)),
+        Channel(name="result", homes=(1,)),
+    ]
+    jobs = [
+        PlacedJob(name="clean", allowed=allowed, inputs=(0,), output=1, selectivity=selectivity),
+        PlacedJob(name="count", allowed=allowed, inputs=(1,), output=2, selectivity=0.01),
+    ]
+    return Problem(sites=sites, jobs=jobs, channels=channels)
+
+
+def _best(problem: Problem, name: str = "speck") -> Placement:
+    return place(problem, problem.all_in_cloud, policy(name), Budget())
+
+
+@settings(max_examples=25, deadline=None)
+@given(problems, st.integers(0, 1000))
+def test_objective_kept_over_moves_equals_that_from_the_beginning(problem: Problem, seed: int) -> None:
+    chance, state = random.Random(seed), State(problem, problem.all_in_cloud.sites)
+    for _ in range(60):
+        unit = chance.randrange(len(problem.units))
+        state.move(unit, chance.choice(state.permitted(unit)))
+    assert state.objective == pytest.approx(evaluate(problem, state.placement()).objective, rel=1e-9)
+    assert state.placement().homes == problem.placement(state.sites).homes
+
+
+@settings(max_examples=12, deadline=None)
+@given(problems)
+def test_no_policy_is_better_than_the_exhaustive_one(problem: Problem) -> None:
+    best = evaluate(problem, exhaustive(problem)).objective
+    for name in policies():
+        assert evaluate(problem, _best(problem, name)).objective >= best * (1 - 1e-9)
+
+
+@pytest.mark.skipif(not solver_available(), reason="HiGHS (highspy) is not installed")
+@pytest.mark.parametrize("seed", range(20))
+def test_default_policy_is_optimal_and_its_bound_holds(seed: int) -> None:
+    problem = make(seed, jobs=4 + seed % 3)
+    best, found = evaluate(problem, exhaustive(problem)).objective, _best(problem)
+    assert evaluate(problem, found).objective == pytest.approx(best, rel=1e-6)
+    assert found.bound is not None
+    assert found.bound <= best * (1 + 1e-6)
+
+
+@settings(max_examples=20, deadline=None)
+@given(problems, st.floats(0.1, 5))
+def test_scaled_rates_scale_traffic_and_divide_the_multiplier(problem: Problem, factor: float) -> None:
+    scaled = replace(problem, channels=[replace(each, rate=each.rate * factor) for each in problem.channels])
+    free = [replace(each, fixed=0.0) for each in problem.jobs]
+    problem, scaled = replace(problem, jobs=free), replace(scaled, jobs=free)
+    one, other = evaluate(problem, problem.all_in_cloud), evaluate(scaled, scaled.all_in_cloud)
+    assert other.wan == pytest.approx(one.wan * factor)
+    assert other.multiplier == pytest.approx(one.multiplier / factor)
+
+
+@settings(max_examples=12, deadline=None)
+@given(problems, st.randoms(use_true_random=False))
+def test_order_of_jobs_and_sites_changes_no_optimum(problem: Problem, chance: random.Random) -> None:
+    sites, jobs = list(range(len(problem.sites))), list(range(len(problem.jobs)))
+    chance.shuffle(sites)
+    chance.shuffle(jobs)
+    there = {old: new for new, old in enumerate(sites)}
+    shuffled = replace(
+        problem,
+        sites=[problem.sites[each] for each in sites],
+        jobs=[_relabelled(problem.jobs[each], there) for each in jobs],
+        channels=[
+            replace(each, homes=tuple(there[home] for home in each.homes)) for each in problem.channels
+        ],
+    )
+    before, after = evaluate(problem, exhaustive(problem)), evaluate(shuffled, exhaustive(shuffled))
+    assert after.objective == pytest.approx(before.objective)
+
+
+def _relabelled(job: PlacedJob, there: dict[int, int]) -> PlacedJob:
+    return replace(job, allowed=tuple(there[site] for site in job.allowed))
+
+
+@settings(max_examples=20, deadline=None)
+@given(problems, st.integers(0, 3))
+def test_twice_the_bandwidth_never_raises_the_objective_of_a_placement(problem: Problem, number: int) -> None:
+    index = number % len(problem.sites)
+    wider = [replace(each, up=each.up * 2) if at == index else each for at, each in enumerate(problem.sites)]
+    placement = exhaustive(problem)
+    before, after = evaluate(problem, placement), evaluate(replace(problem, sites=wider), placement)
+    assert after.age <= before.age * (1 + 1e-9)
+    assert after.over <= before.over + 1e-9
+
+
+@pytest.mark.parametrize("name", list(policies()))
+def test_groups_pins_and_opponents_are_kept(name: str) -> None:
+    base = make(11, jobs=5)
+    pinned = [replace(job, allowed=(1,)) if index == 2 else job for index, job in enumerate(base.jobs)]
+    problem = replace(base, jobs=pinned, together=[(0, 1)], apart=[(3, 4)])
+    assert not problem.faults(_best(problem, name).sites)
+
+
+def test_filter_moves_to_the_data_when_the_link_is_slow() -> None:
+    problem = _line(rate=1000.0)
+    found = _best(problem)
+    assert found.sites[0] == 0
+    assert evaluate(problem, found).wan < evaluate(problem, problem.all_in_cloud).wan / 5
+
+
+def test_incumbent_wins_a_tie() -> None:
+    problem = _line(rate=1.0, selectivity=1.0, allowed=(1,))
+    incumbent = _best(problem)
+    assert place(problem, incumbent, policy("speck"), Budget()).sites == incumbent.sites
+
+
+def test_group_without_a_common_site_is_refused() -> None:
+    base = make(3, jobs=3)
+    apart = [replace(job, allowed=(index % 2,)) for index, job in enumerate(base.jobs)]
+    with pytest.raises(InvalidInput, match=r"job 'job0-0' has no site to run at"):
+        replace(base, jobs=apart, together=[(0, 1)])
+
+
+def test_cycle_is_refused_with_its_jobs() -> None:
+    channels = [Channel(name="a", homes=(0,), rate=1.0), Channel(name="b", homes=(0,))]
+    jobs = [
+        PlacedJob(name="there", allowed=(0,), inputs=(0,), output=1),
+        PlacedJob(name="back", allowed=(0,), inputs=(1,), output=0),
+    ]
+    with pytest.raises(InvalidInput, match=r"'there' -> 'back'|'back' -> 'there'"):
+        Problem(sites=[Site(name="one", cores=1.0)], jobs=jobs, channels=channels)
+
+
+def test_unknown_policy_is_refused_with_the_names() -> None:
+    with pytest.raises(InvalidInput, match=r"no placement policy 'fastest' \(expected one of: speck, search"):
+        policy("fastest")
+
+
+def test_exhaustive_refuses_too_many_placements() -> None:
+    problem = make(1, jobs=12)
+    with pytest.raises(InvalidInput, match="16,777,216 placements"):
+        exhaustive(problem)
+
+
+def test_policy_that_answers_with_a_forbidden_site_is_named() -> None:
+    class Rogue:
+        name, about = "rogue", "ignores the allowed sites"
+
+        def place(self, problem: Problem, incumbent: Placement, budget: Budget) -> Placement:
+            return problem.placement([0] * len(problem.jobs))
+
+    rogue: Policy = Rogue()
+    problem = _line(allowed=(1,))
+    with pytest.raises(InvalidInput, match=r"policy 'rogue': job 'clean' is not allowed at site 'edge'"):
+        place(problem, problem.all_in_cloud, rogue, Budget())
+
+
+def test_gray_code_visits_every_number_once_and_changes_one_digit() -> None:
+    bases, seen, digits = [3, 1, 2, 4], set(), [0, 0, 0, 0]
+    for position, digit in gray_code(bases):
+        if position >= 0:
+            assert abs(digits[position] - digit) == 1
+            digits[position] = digit
+        seen.add(tuple(digits))
+    assert len(seen) == 24
