@@ -17,7 +17,7 @@ from speck.apply.sessions import Sessions
 from speck.apply.startup_probe import StartupProbe, startup_fault
 from speck.apply.state_transfer import StateTransfer
 from speck.apply.writers import Writers
-from speck.binder.retry import with_retries
+from speck.binder.retry import TRIES, with_retries
 from speck.core.job import Job
 from speck.core.lifecycle import ActionState, AttemptPhase
 from speck.core.plan import Action, Keep, Move, Plan, Start, Stop, Update
@@ -67,11 +67,24 @@ class Steps:
         job = action.job
         if isinstance(action, Start) and self._confirm(job):
             return
-        state = self._state_to_start_from(job)
-        handle, former = self.attempts.current_copy(job.job_name)
-        with_retries(partial(self.transfer.check, self.placed(job), state, handle, former))
+        self._check_startable(job)
         self.sessions.ensure(job, self.context.record(job.job_name))
         self.writers.admit(job)
+
+    def _check_startable(self, job: Job) -> None:
+        """Ask the engine; again if a copy that is to be abandoned has replaced its state meanwhile."""
+        handle, former = self.attempts.current_copy(job.job_name)
+        for tries_left in reversed(range(TRIES)):
+            state = self._state_to_start_from(job)
+            try:
+                with_retries(partial(self.transfer.check, self.placed(job), state, handle, former))
+            except (Unreachable, OutcomeUnknown):
+                raise
+            except BinderError:
+                if not tries_left or self._state_to_start_from(job) == state:
+                    raise
+            else:
+                return
 
     def _confirm(self, job: Job) -> bool:
         """Look for an attempt whose outcome is unknown; answers true if it runs in the desired form.

@@ -34,6 +34,12 @@ class CheckpointingEngine(InMemoryEngine):
 
     newest: ClassVar[dict[str, int]] = {}
     before_submit: ClassVar[list[str]] = []  # ids of jobs that complete a checkpoint before each submit
+    before_check: ClassVar[list[str]] = []  # the same, before one check each
+
+    def check(self, job: Job, state: State | None) -> None:
+        if self.before_check:
+            complete(self.world, self.before_check.pop())
+        super().check(job, state)
 
     def submit(self, job: Job, attempt: Attempt) -> Handle:
         for each in self.before_submit:
@@ -75,6 +81,7 @@ def complete(world: World, identifier: str) -> None:
 def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setattr(CheckpointingEngine, "newest", {})
     monkeypatch.setattr(CheckpointingEngine, "before_submit", [])
+    monkeypatch.setattr(CheckpointingEngine, "before_check", [])
     world = World()
     yield world
     assert world.violations == []
@@ -136,6 +143,14 @@ def test_the_state_is_looked_for_after_the_fence_is_raised(
     (new,) = [each for each in world.running("a") if each.attempt.id != old]
     assert new.attempt.state is not None
     assert new.attempt.state.location == f"memory:/{old}/chk-5"
+
+
+def test_a_state_that_is_replaced_while_the_engine_is_asked_is_looked_for_again(
+    coordinator: Coordinator, world: World, old: str
+) -> None:
+    CheckpointingEngine.before_check.append(old)
+    assert carry_out(coordinator, MOVED, ENGINE).state == "succeeded"
+    assert world.where()["a"] == OTHER
 
 
 def test_a_state_that_was_replaced_meanwhile_is_looked_for_again(
