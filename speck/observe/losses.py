@@ -145,6 +145,8 @@ class LossRecorder:
     clock: Callable[[], float]
     write: Callable[[list[Event]], None]
     _jobs: OrderedDict[str, _JobLosses] = field(default_factory=OrderedDict, init=False)
+    _dropped: dict[str, _Count] = field(default_factory=dict, init=False)
+    _seen: dict[str, int] = field(default_factory=dict, init=False)  # the last report of each broker
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _reporting: threading.Lock = field(default_factory=threading.Lock, init=False)
 
@@ -167,6 +169,25 @@ class LossRecorder:
             known = self._known(event.composition, event.job)
             self._add(known, "session deleted", max(1, event.messages), reported=True)
 
+    def take_dropped(self, broker: str, total: int) -> None:
+        """Add the messages that a broker has dropped since its start, as a session was full.
+
+        A broker does not report the session, and so not the job.
+        """
+        with self._lock:
+            count, grown = (
+                self._dropped.setdefault(broker, _Count()),
+                _growth(self._seen.get(broker, 0), total),
+            )
+            self._seen[broker] = total
+            _count(count, grown, self.clock())
+        self.report()
+
+    def dropped(self) -> dict[str, int]:
+        """The messages that each broker has dropped as far as it has reported them, by address."""
+        with self._lock:
+            return {broker: count.total for broker, count in self._dropped.items()}
+
     def _known(self, composition: str, job: str) -> _JobLosses:
         known = self._jobs.setdefault(job, _JobLosses())
         known.composition = composition
@@ -176,12 +197,8 @@ class LossRecorder:
         return known
 
     def _add(self, known: _JobLosses, reason: str, number: int, *, reported: bool = False) -> None:
-        if number <= 0:
-            return
-        count, now = known.counts.setdefault(reason, _Count()), self.clock()
-        count.first, count.last = count.first or now, now
-        count.total += number
-        count.unreported += 0 if reported else number
+        if number > 0:
+            _count(known.counts.setdefault(reason, _Count()), number, self.clock(), reported=reported)
 
     def report(self) -> None:
         """Write the events that are due; those that the store does not take are due again."""
@@ -202,6 +219,10 @@ class LossRecorder:
                 if count.unreported and now - count.reported_at >= EVENT_PERIOD:
                     event = _event(now, job, known.composition, REASONS[name], count)
                     yield count, count.unreported, event
+        for broker, count in self._dropped.items():
+            if count.unreported and now - count.reported_at >= EVENT_PERIOD:
+                message = f"broker {broker}: {count.unreported} messages dropped, since a session was full"
+                yield count, count.unreported, Event(now, EventKind.LOST, message, by_loop=True)
 
     # --- queries
 
@@ -232,6 +253,14 @@ class LossRecorder:
             }
             for reason, count in sorted(counts, key=lambda each: list(LossKind).index(each[0].kind))
         ]
+
+
+def _count(count: _Count, number: int, now: float, *, reported: bool = False) -> None:
+    """Add to a count; ``reported``: by an event of its own."""
+    if number > 0:
+        count.first, count.last = count.first or now, now
+        count.total += number
+        count.unreported += 0 if reported else number
 
 
 def _growth(before: int, after: int) -> int:

@@ -22,7 +22,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
 
-from speck.binder import BatchMetrics, CountsStored, EngineBinder
+from speck.binder import BatchMetrics, CountsDropped, CountsStored, EngineBinder
 from speck.binder.pool import BinderPool
 from speck.core.job import Scalar
 from speck.core.runtime import Handle, JobMetrics
@@ -170,7 +170,7 @@ class Sampler:
             self._wake.clear()
             attended = self._attended()
             try:
-                self.sample(brokers=attended)
+                self.sample()
                 if self.losses is not None:
                     self.losses.report()
             except Exception:
@@ -190,7 +190,7 @@ class Sampler:
 
     # --- asking
 
-    def sample(self, *, brokers: bool = True) -> None:
+    def sample(self) -> None:
         """Begin to ask each engine (and broker) that is due and not being asked."""
         snapshots = self.deployments.snapshots()
         deployed = [each for snapshot in snapshots for each in snapshot.deployed()]
@@ -203,7 +203,7 @@ class Sampler:
         self._asked = {key: each for key, each in asked if key in known or not each.answer.done()}
         for key, jobs in grouped.items():
             self._begin(key, self.period, partial(self._ask, key, jobs, compositions))
-        for key in sources if brokers else ():
+        for key in sources:
             self._begin(key, BROKER_PERIOD, partial(self._ask_broker, key[1]))
 
     def await_answers(self) -> None:
@@ -256,19 +256,20 @@ class Sampler:
             _log.warning("the losses of job %r could not be recorded: %s", job, error)
 
     def _ask_broker(self, address: str) -> float:
-        """Count the messages stored at a broker; returns how long that took, s."""
+        """Count the messages that a broker stores and has dropped; returns how long that took, s."""
         begun = self.now()
         try:
             broker = self.pool.broker(address)
-            count = broker.stored() if isinstance(broker, CountsStored) else None
-        except SpeckError:
-            count = None
+            if isinstance(broker, CountsStored) and (count := broker.stored()) is not None:
+                with self._lock:
+                    self._stored[address] = (self.now(), count)
+            dropped = broker.dropped() if isinstance(broker, CountsDropped) else None
+            if dropped is not None and self.losses is not None:
+                self.losses.take_dropped(address, dropped)
+        except SpeckError as error:
+            _log.debug("%s does not report its messages: %s", address, error)
         except Exception:
-            _log.exception("the request to %s for its stored messages failed", address)
-            count = None
-        if count is not None:
-            with self._lock:
-                self._stored[address] = (self.now(), count)
+            _log.exception("the request to %s for its messages failed", address)
         return self.now() - begun
 
     def _note(self, name: str, engine_id: str, measured: JobMetrics | SpeckError) -> None:

@@ -66,6 +66,17 @@ def test_counters_and_their_reasons(details: Mapping[str, Scalar], found: Mappin
     assert counts_of(details) == found
 
 
+def test_messages_that_a_broker_dropped_are_an_event_a_minute(bench: Bench) -> None:
+    for total, seconds in ((0, 0.0), (3, 20.0), (5, 20.0), (5, 60.0), (2, 60.0)):
+        bench.now += seconds
+        bench.recorder.take_dropped("tcp://b1:1883", total)
+    assert bench.recorder.dropped() == {"tcp://b1:1883": 7}  # the broker began anew
+    assert bench.texts() == [
+        f"broker tcp://b1:1883: {count} messages dropped, since a session was full" for count in (3, 2, 2)
+    ]
+    assert {each.kind for each in bench.events} == {"lost"}
+
+
 def test_growth_is_counted_once(bench: Bench) -> None:
     for count in (0, 3, 3, 5):
         bench.take({"lostMessages": count})

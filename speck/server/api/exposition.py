@@ -65,6 +65,7 @@ class _ScrapeCollector(Collector):
         seen = self._services.metrics.seen()
         yield _seen({address: seen[address] for address in sorted(used & seen.keys())}, site_at)
         yield _stored(queries.sampler.stored(), site_at)
+        yield _dropped(queries.losses.dropped(), site_at)
         yield from _store(queries)
         ready = not (coordinator.unready_reasons() or coordinator.faults())
         yield GaugeMetricFamily("speck_ready", "Whether /readyz would say so (1) or not (0)", value=ready)
@@ -130,6 +131,17 @@ def _stored(stored: Mapping[str, int], site_at: Callable[[str], str]) -> Metric:
         labels=("site", "address"),
     )
     for address, count in sorted(stored.items()):
+        family.add_metric((site_at(address), address), count)
+    return family
+
+
+def _dropped(dropped: Mapping[str, int], site_at: Callable[[str], str]) -> Metric:
+    family = CounterMetricFamily(
+        "speck_broker_dropped_messages",
+        "Messages that the broker has dropped since a session was full, as it reports them",
+        labels=("site", "address"),
+    )
+    for address, count in sorted(dropped.items()):
         family.add_metric((site_at(address), address), count)
     return family
 
