@@ -21,7 +21,7 @@ GROUP = "speck.policies"
 WHOLE = 150
 REGIONS = 8
 RECREATIONS = 40
-POLISHING = 10
+POLISHING = 5
 # An excess over the bound that no further search is worth.
 PROVEN = 1e-3
 
@@ -101,11 +101,10 @@ class ExactSearch:
         if len(problem.units) > WHOLE:
             return _preferred(problem, by_parts(problem, candidates, deadline, budget.seed), incumbent, None)
         solved = milp.solve(problem, incumbent.sites, candidates, deadline.remaining, budget.seed)
-        found = [each for each in (solved, incumbent) if each is not None and not problem.faults(each.sites)]
-        if not found:
+        if solved is None or problem.faults(solved.sites):
             return Search().place(problem, incumbent, budget)
-        bound = None if solved is None else solved.bound
-        placement = search(problem, found, deadline, rounds=0, seed=budget.seed)
+        bound = solved.bound
+        placement = search(problem, [solved], deadline, rounds=0, seed=budget.seed)
         if bound is None or evaluate(problem, placement).objective > bound * (1 + PROVEN):
             placement = search(problem, [placement], deadline, rounds=POLISHING, seed=budget.seed)
         return _preferred(problem, placement, incumbent, bound)
