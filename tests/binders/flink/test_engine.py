@@ -836,7 +836,9 @@ def test_a_killed_cluster_and_counts_that_go_on(
     monkeypatch.setattr(flink_engine, "SETTINGS_FRESH", 0.0)
     placeless.check(replace(job, job_name="placed"), None)
     assert engine.status(handle).state is JobState.LOST
-    assert engine.find(attempt) is None
+    found = engine.find(attempt)  # by its checkpoints, which the next attempt begins from
+    assert found is not None
+    assert found.engine_id == handle.engine_id
     assert bench.binder(site(bench, **places)).stop(stopped, keep_state=True) == retained
     state = engine.stop(handle, keep_state=True)
     assert state is not None
