@@ -207,7 +207,7 @@ class Client:
         return self._many("/sites/check")
 
     def doctor(self) -> list[dict[str, Any]]:
-        """What may lose messages or keep a job from going on, with what to do."""
+        """Findings that may lose messages or keep a job from going on, each with its remedy."""
         return self._many("/doctor")
 
     def left_behind(self) -> list[dict[str, Any]]:

@@ -141,7 +141,7 @@ class Sampler:
             self.samples.append(found)
 
     def _processes(self) -> Iterator[tuple[str, int]]:
-        """What runs now; a server that is being replaced may have no process."""
+        """The processes that run now; a server that is being replaced may have none."""
         bed = self.bed
         if bed.served is not None:
             yield "coordinator", bed.served.pid

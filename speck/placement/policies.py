@@ -97,10 +97,13 @@ class ExactSearch:
         from speck.placement.parts import by_parts
 
         deadline = Deadline(budget.clock, budget.seconds)
-        candidates = {unit: _candidates(problem, unit) for unit in range(len(problem.units))}
+        units = range(len(problem.units))
         if len(problem.units) > WHOLE:
+            candidates = {unit: _candidates(problem, unit) for unit in units}
             return _preferred(problem, by_parts(problem, candidates, deadline, budget.seed), incumbent, None)
-        solved = milp.solve(problem, incumbent.sites, candidates, deadline.remaining, budget.seed)
+        # All sites, since the bound would else hold for the candidates alone.
+        everywhere = {unit: problem.allowed(problem.units[unit]) for unit in units}
+        solved = milp.solve(problem, incumbent.sites, everywhere, deadline.remaining, budget.seed)
         if solved is None or problem.faults(solved.sites):
             return Search().place(problem, incumbent, budget)
         bound = solved.bound

@@ -369,7 +369,7 @@ def check_sites() -> Any:
 @blueprint.route("/doctor", methods=["GET"])
 @blueprint.response(200, schemas.DiagnosisSchema(many=True))
 def diagnose() -> Any:
-    """What may lose messages or keep jobs from going on, with what to do"""
+    """Findings that may lose messages or keep jobs from going on, with remedies"""
     return _services().doctor.diagnose()
 
 

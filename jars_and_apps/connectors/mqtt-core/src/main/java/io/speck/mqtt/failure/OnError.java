@@ -15,7 +15,7 @@ public record OnError(Treatment treatment, String parkTopic, String job) impleme
     /** The job fails, as without any treatment. */
     public static final OnError FAIL = new OnError(Treatment.FAIL, null, null);
 
-    /** What becomes of a message. */
+    /** The treatment of a message on which the job's code fails. */
     public enum Treatment {
         /** The job fails. */
         FAIL,

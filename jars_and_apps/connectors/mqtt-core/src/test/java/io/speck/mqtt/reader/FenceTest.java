@@ -36,7 +36,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Who may read a session of a real Mosquitto: attempts, processes of one attempt, and nobody after its deletion. */
+/** The readers of a session at a real Mosquitto: attempts, processes of one attempt, and nobody after its deletion. */
 @Timeout(value = 90, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class FenceTest {
     private static final long SECOND = TimeUnit.SECONDS.toNanos(1);
@@ -75,14 +75,14 @@ class FenceTest {
         return source;
     }
 
-    /** What SpecK does before a job starts. */
+    /** Makes note and fence, as SpecK does before a job starts. */
     private void prepare(String fence) throws Exception {
         Topic.retain(broker.url(), NOTE, "{\"topics\": [\"in/#\"], \"owner\": \"0a1b\"}");
         Topic.session(broker.url(), "reader", "in/#");
         Topic.retain(broker.url(), FENCE, fence);
     }
 
-    /** What SpecK does when a job is deleted. */
+    /** Deletes session and note, as SpecK does with a job. */
     private void delete(long tombstone) throws Exception {
         Topic.retain(broker.url(), FENCE, "{\"attempt\": " + tombstone + ", \"deleted\": true}");
         Topic.forget(broker.url(), "reader");

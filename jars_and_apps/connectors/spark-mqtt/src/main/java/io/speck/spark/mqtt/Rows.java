@@ -63,7 +63,7 @@ final class Rows {
                 messages.isEmpty() ? -1 : messages.get(messages.size() - 1).offset());
     }
 
-    /** What stamps of one stream have in common; all null for messages without a stamp, named after their offsets. */
+    /** The common part of the stamps of one stream; all null for messages without a stamp, named after their offsets. */
     private record Stream(String job, String run, int partition, String path) implements Serializable {
         private static final Stream UNSTAMPED = new Stream(null, null, 0, null);
 

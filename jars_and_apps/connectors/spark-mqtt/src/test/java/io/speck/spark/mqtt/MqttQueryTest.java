@@ -251,7 +251,7 @@ class MqttQueryTest {
         return causes;
     }
 
-    /** What a rewire does to a query that is stopped in the midst of a batch. */
+    /** Starts a query at another session, as a rewire does, after one that was stopped in the midst of a batch. */
     @Test
     void aBatchBrokenOffIsCompletedFromTheSessionThatWasLeft() throws Exception {
         BROKEN_OFF.set(true);
