@@ -16,6 +16,7 @@ from hashlib import sha256
 from typing import Protocol, runtime_checkable
 
 from speck.core.job import Job
+from speck.core.profile import JobSample
 from speck.core.runtime import Attempt, Capacity, Checkup, Found, Handle, JobMetrics, JobStatus, State
 from speck.errors import BinderError
 
@@ -109,6 +110,14 @@ class BatchMetrics(Protocol):
 
         Raises a :class:`~speck.errors.BinderError` for an engine that cannot be asked.
         """
+
+
+@runtime_checkable
+class Profiles(Protocol):
+    """An engine binder that reports the counts from which the cost of its jobs is derived."""
+
+    def profile(self, handles: Iterable[Handle]) -> Mapping[str, JobSample | BinderError]:
+        """The counts of these jobs by ``engine_id``, or the error of a single job; raises as ``measure``."""
 
 
 @runtime_checkable

@@ -1,0 +1,67 @@
+"""Raw counts of the work of jobs, as binders report them; all are cumulative since the job's start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VertexSample:
+    """The counts of one vertex of a job graph, over all of its ``subtasks``.
+
+    ``busy``, ``idle`` and ``back_pressured`` are s, summed over the subtasks; ``busiest`` is the present
+    share (0 to 1) of the busiest subtask.
+    """
+
+    name: str
+    subtasks: int
+    records_in: int = 0
+    records_out: int = 0
+    busy: float = 0.0
+    idle: float = 0.0
+    back_pressured: float = 0.0
+    busiest: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchSample:
+    """One micro-batch: its number, its rows, and its work (s) without the wait for messages."""
+
+    number: int
+    rows: int
+    work: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AckSample:
+    """The acknowledgements of a job's writer by one broker within the last minute.
+
+    ``least`` and ``median`` are s from a message to its acknowledgement; ``window_full`` is the share of time
+    in which the in-flight window was full.
+    """
+
+    broker: str
+    least: float | None = None
+    median: float | None = None
+    window_full: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSample:
+    """The counts of a job at ``observed`` (Unix time of the engine, s).
+
+    Messages and bytes (payload and topic) in and out are cumulative; ``None``: the engine does not report
+    it.  ``cores_used`` is the number of cores that its batches run on; ``state_bytes`` the size of its state.
+    """
+
+    engine_id: str
+    observed: float
+    messages_in: int | None = None
+    messages_out: int | None = None
+    bytes_in: int | None = None
+    bytes_out: int | None = None
+    vertices: tuple[VertexSample, ...] = ()
+    batches: tuple[BatchSample, ...] = ()
+    cores_used: int = 1
+    state_bytes: int | None = None
+    acks: tuple[AckSample, ...] = ()
