@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -70,3 +71,12 @@ class SiteProfile:
     name: str
     speed: Value | None = None
     cores: Value | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """All profiles: of jobs by name, of links by the names of both sites, of sites by name."""
+
+    jobs: Mapping[str, JobProfile] = field(default_factory=dict)
+    links: Mapping[tuple[str, str], LinkProfile] = field(default_factory=dict)
+    sites: Mapping[str, SiteProfile] = field(default_factory=dict)
