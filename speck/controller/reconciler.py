@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from speck.apply.operation import Operation
 from speck.apply.operations import Operations
+from speck.apply.stamps import stamp_notes
 from speck.binder.pool import BinderPool
 from speck.controller.backoff import Backoff
 from speck.controller.drift import GONE, Drifted, EngineCopy, copies_by_job, find_drifts
@@ -209,7 +210,8 @@ class Reconciler:
         if gated.due or (head.deleting and not snapshot.records):
             # Before anything is asked: should this coordinator die of it, the next one waits for its time.
             self.backoff.record_attempt([each.job.job_name for each in gated.due], self.clock())
-            self.operations.heal(snapshot, replace(plan, actions=gated.due), generation)
+            due = replace(plan, actions=gated.due, consequences=stamp_notes(plan, {}))
+            self.operations.heal(snapshot, due, generation)
 
     def _end_allowances(self, head: Head, generation: int) -> None:
         """Forget what a user allowed for a change that is carried out: a later one must allow it anew."""
