@@ -1,0 +1,1 @@
+"""Tests of the wide area rig of the benchmarks."""

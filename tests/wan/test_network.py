@@ -1,0 +1,88 @@
+"""The wide area rig: its links delay, bound, lose and count, and leave nothing behind.  Needs root."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks.wan.endpoint import round_trip as round_trip_from_here
+from benchmarks.wan.measure import PORT, bandwidth, endpoint, round_trip
+from benchmarks.wan.network import ROOT, Link, Network, unavailable
+
+_REASON = unavailable()
+_TRIP = 0.16  # s
+_BANDWIDTH = 2e6  # bit/s
+_BURN = """
+import os, time
+end = time.monotonic() + 2
+while time.monotonic() < end:
+    pass
+print(os.times().user)
+"""
+
+pytestmark = [pytest.mark.engine, pytest.mark.skipif(bool(_REASON), reason=_REASON)]
+
+
+@pytest.fixture(name="network", scope="module")
+def network_fixture() -> Iterator[Network]:
+    link = Link.of(_BANDWIDTH, _TRIP)
+    with Network({"A": link, "B": link, "C": Link()}) as network, endpoint(network, "B"):
+        yield network
+
+
+def test_a_round_trip_takes_the_delay_of_both_links(network: Network) -> None:
+    assert round_trip(network, "A", "B", 3) >= _TRIP
+    assert round_trip(network, "C", "B", 3) >= _TRIP / 2
+
+
+def test_this_machine_reaches_a_site_at_the_same_address_without_the_delay(network: Network) -> None:
+    assert round_trip_from_here(network.address("B"), PORT, 5) < _TRIP / 2
+
+
+def test_no_more_passes_than_the_bandwidth(network: Network) -> None:
+    assert 0.5 * _BANDWIDTH < bandwidth(network, "A", "B", 2.0) < _BANDWIDTH
+
+
+def test_bytes_are_counted_by_sender_and_receiver(network: Network) -> None:
+    before = network.bytes_between()
+    round_trip(network, "C", "B", 10)
+    after = network.bytes_between()
+    grown = {pair for pair, count in after.items() if count > before.get(pair, 0)}
+    assert {("C", "B"), ("B", "C")} <= grown
+    assert not {("C", "A"), ("A", "C")} & grown
+
+
+def test_nothing_passes_during_an_outage(network: Network) -> None:
+    network.cut("B")
+    before = network.bytes_between()
+    with pytest.raises(RuntimeError, match="rtt from A to B"):
+        round_trip(network, "A", "B", 1)
+    assert network.bytes_between() == before
+    network.cut("B", out=False)
+    assert round_trip(network, "A", "B", 1) >= _TRIP
+
+
+def test_a_site_uses_no_more_cores_than_it_has(network: Network) -> None:
+    network.limit_cores("C", 0.25)
+    command = network.command("C", [sys.executable, "-c", _BURN])
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert float(done.stdout) < 0.9  # s of 2; 0.5 and one period more
+
+
+def test_it_leaves_nothing_behind() -> None:
+    with Network({"A": Link(up=1e6), "B": Link()}) as network:
+        names = {network.namespace("A"), network.namespace("B")}
+        relay = network.relay_pid
+        assert names <= _namespaces()
+    assert not names & _namespaces()
+    with pytest.raises(ProcessLookupError):
+        os.kill(relay, 0)
+
+
+def _namespaces() -> set[str]:
+    done = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)
+    return {line.split()[0] for line in done.stdout.splitlines() if line}
