@@ -11,6 +11,7 @@ import { Events } from "./views/events.js";
 import { History } from "./views/history.js";
 import { OperationView, Operations } from "./views/operations.js";
 import { Overview } from "./views/overview.js";
+import { PlacementView } from "./views/placement.js";
 import { Remove } from "./views/remove.js";
 import { Sites } from "./views/sites.js";
 
@@ -22,11 +23,14 @@ const FACE_KEY = "speck-face";
 
 const VIEWS = [
   { path: "graph", name: "Graph" },
+  { path: "placement", name: "Placement" },
   { path: "sites", name: "Sites" },
   { path: "history", name: "History" },
   { path: "operations", name: "Operations" },
   { path: "events", name: "Events" },
 ];
+
+const OF_ONE = ["graph", "placement", "history"]; // views of one composition
 
 const routeOf = (hash) => {
   const [path, ...rest] = hash.replace(/^#\/?/, "").split("/");
@@ -141,7 +145,7 @@ const Connection = () => {
 const Chooser = ({ chosen, path }) => {
   const all = items("composition").map((each) => each.name).sort();
   if (all.length < 2) return null;
-  const target = path === "history" ? "history" : "graph";
+  const target = OF_ONE.includes(path) ? path : "graph";
   return html`
     <label class="chooser"><span class="unseen">Composition</span>
       <select value=${chosen ?? ""} onChange=${(event) => go(event.target.value ? `#/${target}/${named(event.target.value)}` : "#/graph/")}>
@@ -157,7 +161,7 @@ const Head = ({ route, chosen }) => html`
     <a class="brand" href="#/graph" aria-label="SpecK, to the graph"><img src="/dashboard/mark.svg" alt="" width="26" height="26" />SpecK</a>
     <nav aria-label="Views">
       ${VIEWS.map((view) => html`
-        <a href="#/${view.path}${["graph", "history"].includes(view.path) && chosen ? `/${named(chosen)}` : ""}" aria-current=${route.path === view.path ? "page" : null}>${view.name}</a>
+        <a href="#/${view.path}${OF_ONE.includes(view.path) && chosen ? `/${named(chosen)}` : ""}" aria-current=${route.path === view.path ? "page" : null}>${view.name}</a>
       `)}
     </nav>
     <div class="head-end">
@@ -226,6 +230,7 @@ const useSpoken = () => {
 const View = ({ route, chosen }) => {
   if (route.path === "sites") return html`<${Sites} />`;
   if (route.path === "history") return html`<${History} key=${chosen} name=${chosen} go=${go} />`;
+  if (route.path === "placement") return html`<${PlacementView} key=${chosen} name=${chosen} go=${go} />`;
   if (route.path === "events") return html`<${Events} />`;
   if (route.path === "change") return html`<${Change} go=${go} />`;
   if (route.path === "delete") return html`<${Remove} key=${route.argument} name=${route.argument ?? ""} go=${go} />`;
@@ -247,7 +252,7 @@ const Page = () => {
     whenAwake(beginAnew);
   }, []);
   const compositions = items("composition").map((each) => each.name).sort();
-  const asked = ["graph", "history", "delete"].includes(route.path) ? route.argument : null;
+  const asked = [...OF_ONE, "delete"].includes(route.path) ? route.argument : null;
   const first = compositions.length === 1 || route.path === "history" ? compositions[0] : null;
   const chosen = asked ?? first ?? null;
   useEffect(() => {

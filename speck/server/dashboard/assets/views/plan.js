@@ -1,7 +1,7 @@
 // A plan: its verdicts on the graph and in words, and the way to have it carried out.
 import { GraphView } from "../graph.js";
 import { html, useMemo, useState } from "../html.js";
-import { Badge, Changes, Dialog, Trouble, Warnings } from "../parts.js";
+import { Badge, Changes, Dialog, Reader, Trouble, Warnings } from "../parts.js";
 import { VERDICTS } from "../states.js";
 import { count } from "../words.js";
 import { items } from "../world.js";
@@ -65,7 +65,7 @@ const Confirm = ({ plan, what, verb, onApply, onClose }) => {
 };
 
 // `what` is a verb ("Apply this to"), `verb` the word on the button that does it, `always` whether there is something to
-// do though no job changes; `onApply` asks for it and throws what goes wrong.
+// do though no job changes; `onApply` asks for it and throws what goes wrong (null for who may only read).
 export const PlanView = ({ plan, what, verb = "Apply", always = false, onApply }) => {
   const [confirming, setConfirming] = useState(false);
   const [chosen, setChosen] = useState(null);
@@ -79,11 +79,14 @@ export const PlanView = ({ plan, what, verb = "Apply", always = false, onApply }
     <section class="panel plan" aria-labelledby="plan-title">
       <header class="panel-head">
         <h2 id="plan-title" tabindex="-1">Plan for ${plan.composition} <span class="quiet">${plan.base_revision ? `from revision ${plan.base_revision}` : "new"}</span></h2>
-        <button type="button" class="main" disabled=${!always && !changed.length && !noted.length} onClick=${() => setConfirming(true)}>
-          ${always ? `${verb} …` : changed.length || noted.length ? `${verb} ${count(changed.length + noted.length, "change")} …` : "Nothing to do"}
-        </button>
+        ${onApply && html`
+          <button type="button" class="main" disabled=${!always && !changed.length && !noted.length} onClick=${() => setConfirming(true)}>
+            ${always ? `${verb} …` : changed.length || noted.length ? `${verb} ${count(changed.length + noted.length, "change")} …` : "Nothing to do"}
+          </button>
+        `}
       </header>
       <div class="pad">
+        ${!onApply && html`<${Reader} what="To carry it out" />`}
         <${Counts} counts=${plan.counts} />
         <${Warnings} all=${(plan.warnings ?? []).map((each) => each.message)} />
       </div>
