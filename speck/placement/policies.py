@@ -12,6 +12,7 @@ from speck.errors import Fault, InvalidInput
 from speck.placement import baselines
 from speck.placement.cost import evaluate
 from speck.placement.exhaustive import exhaustive
+from speck.placement.forecast import forecast_greedy
 from speck.placement.problem import Placement, Problem, Tier
 from speck.placement.search import EPSILON, Deadline, search
 
@@ -61,6 +62,17 @@ class RulePolicy:
     def place(self, problem: Problem, incumbent: Placement, budget: Budget) -> Placement:
         """Apply the rule."""
         return self.rule(problem)
+
+
+class ForecastGreedy:
+    """Steps for the rates of the near future; stands in for PredictivePPM, which has no public definition."""
+
+    name = "forecast-greedy"
+    about = "at most three moves, for the sources' rates as Holt's trend has them in ten minutes"
+
+    def place(self, problem: Problem, incumbent: Placement, budget: Budget) -> Placement:
+        """Descend from the incumbent."""
+        return forecast_greedy(problem, incumbent)
 
 
 class Search:
@@ -206,4 +218,5 @@ _BUILT_IN: tuple[Policy, ...] = (
     RulePolicy(
         "amnis", "each job where most of its input is, else at the nearest site with room", baselines.amnis
     ),
+    ForecastGreedy(),
 )
