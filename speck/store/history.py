@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from speck.core.graph import Endpoint, source_of
-from speck.core.job import JOB_FIELDS, FieldChange, Job, changed_fields
+from speck.core.job import JOB_FIELDS, FieldChange, Job, changed_fields, shown_name
 from speck.core.plan import change_data
 from speck.errors import NotFound
 from speck.store import Revision, Store
@@ -37,8 +37,9 @@ def _difference(name: str, before: Job | None, after: Job | None) -> Difference:
     if before is not None and after is not None:
         return Difference(name, "changed", changed_fields(before, after))
     old, new = (each.to_dict() if each else {} for each in (before, after))
-    fields = (each for each in JOB_FIELDS if each in old or each in new)
-    changes = tuple(FieldChange(each, old.get(each), new.get(each)) for each in fields)
+    shown = [(each, shown_name(each)) for each in JOB_FIELDS]
+    found = [(field, old.get(name), new.get(name)) for field, name in shown if name in old or name in new]
+    changes = tuple(FieldChange(*each) for each in found)
     return Difference(name, "added" if before is None else "removed", changes)
 
 
