@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from speck.placement.problem import Channel, EngineModel, PlacedJob, Placement, Problem, Site
+from speck.placement.problem import Channel, EngineModel, Load, PlacedJob, Placement, Problem, Site
 
 PENALTY = 10.0
 # A queue grows without bound as its utilisation reaches 1; beyond this share the over-share counts.
@@ -165,6 +165,12 @@ class _Loads:
     def wan(self) -> float:
         """The traffic of the placed jobs over the wide area, bytes/s."""
         return sum(flow.rate * flow.size for flows in self.crossings for flow in flows)
+
+
+def load_of(problem: Problem, placement: Placement) -> Load:
+    """The load of a placement on each site, that of other jobs included."""
+    found = _Loads(problem, placement)
+    return Load(found.cores, found.memory, [float(each) for each in found.slots], found.up, found.down)
 
 
 def _hop(problem: Problem, loads: _Loads, flow: Crossing) -> tuple[float, float]:
