@@ -127,12 +127,11 @@ class History:
             "before": before,
             "after": after,
             "counts": count(found),
-            "placement": [change_data(each) for each in options],
             "jobs": [
                 {"job": each.job, "kind": each.kind, "changes": [change_data(one) for one in each.changes]}
                 for each in found
             ],
-        }
+        } | ({"placement": [change_data(each) for each in options]} if options else {})
 
     def before(self, name: str, number: int) -> int:
         """The number of the revision before this one, of those kept; NotFound when there is none."""

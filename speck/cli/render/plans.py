@@ -99,7 +99,7 @@ def difference_lines(difference: Data) -> Iterable[Text]:
     before, after = difference["before"], difference["after"]
     counts = counted(difference["counts"])
     yield Text(f"{difference['composition']}, revision {before} to {after}: {counts}", style="bold")
-    options = difference.get("placement", ())  # a server of version 0.1 has none
+    options = difference.get("placement", ())
     if options:
         yield Text("  ~ placement", style="yellow")
     for change in options:
