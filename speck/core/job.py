@@ -76,6 +76,11 @@ class Job:
         return bool(self.sites)
 
     @property
+    def settled(self) -> bool:
+        """True if no address is still to be chosen."""
+        return all(getattr(self, name) for name in self.placed)
+
+    @property
     def anywhere(self) -> bool:
         """True if every site with an engine of the job's kind may run it."""
         return self.sites == (ANY,)
@@ -152,6 +157,16 @@ def changed_fields(before: Job, after: Job) -> tuple[FieldChange, ...]:
         if (old := getattr(before, name)) != (new := getattr(after, name))
         or (name == "arguments" and _types(old) != _types(new))
     )
+
+
+def changed_options(
+    before: PlacementOptions | None, after: PlacementOptions | None
+) -> tuple[FieldChange, ...]:
+    """The options of placement that differ; a composition without any has the defaults."""
+    old, new = before or PlacementOptions(), after or PlacementOptions()
+    names = (each.name for each in dataclasses.fields(old))
+    found = (FieldChange(name, getattr(old, name), getattr(new, name)) for name in names)
+    return tuple(each for each in found if each.before != each.after)
 
 
 def _types(arguments: Mapping[str, Scalar]) -> dict[str, type]:

@@ -317,6 +317,7 @@ class RevisionViewSchema(_RevisionSchema):
     """An accepted version of a composition, in full."""
 
     jobs = fields.List(fields.Dict(), metadata={"description": "each with its fields"})
+    placement = fields.Dict(metadata={"description": "the options of placement that are not the defaults"})
 
 
 class JobDifferenceSchema(Schema):
@@ -336,6 +337,9 @@ class DifferenceSchema(Schema):
     before = fields.Integer(metadata={"description": "number of a revision (0: before the first)"})
     after = fields.Integer(metadata={"description": "number of a revision"})
     counts = fields.Nested(CountsSchema)
+    placement = fields.List(
+        fields.Nested(ChangeSchema), metadata={"description": "the options of placement that differ"}
+    )
     jobs = fields.List(fields.Nested(JobDifferenceSchema), metadata={"description": "those that differ"})
 
 
