@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -47,9 +47,9 @@ class Source:
 class Model:
     """The problem of one composition with the names behind its indices.
 
-    ``present`` are the sites of all jobs and the homes of all channels as they run; ``None`` for a
-    composition of which a job does not run yet.  ``held`` has the reasons of jobs that no policy may move, by
-    index, ``sources`` how each job's values are known.
+    ``sites_now`` and ``homes_now`` are those of the jobs and channels that have a place already (``None``:
+    not yet).  ``held`` has the reasons of jobs that no policy may move, by index, ``sources`` how each job's
+    values are known.
     """
 
     draft: Draft
@@ -57,7 +57,8 @@ class Model:
     problem: Problem
     jobs: tuple[str, ...]
     channels: tuple[str, ...]
-    present: Placement | None
+    sites_now: tuple[int | None, ...]
+    homes_now: tuple[int | None, ...]
     held: Mapping[int, str]
     sources: Mapping[str, Source]
 
@@ -67,9 +68,20 @@ class Model:
         return {name: index for index, name in enumerate(self.jobs)}
 
     @property
+    def complete(self) -> bool:
+        """True if every job and every channel has a place already."""
+        return None not in self.sites_now and None not in self.homes_now
+
+    def before(self, after: Placement) -> Placement:
+        """The present placement, in which what has no place yet is where ``after`` has it."""
+        sites = [new if old is None else old for old, new in zip(self.sites_now, after.sites, strict=True)]
+        homes = [new if old is None else old for old, new in zip(self.homes_now, after.homes, strict=True)]
+        return Placement(tuple(sites), tuple(homes))
+
+    @property
     def incumbent(self) -> Placement:
-        """The present placement, or else the reference with all jobs in the cloud."""
-        return self.present or self.problem.all_in_cloud
+        """The present placement, with what has no place yet in the cloud."""
+        return self.before(self.problem.all_in_cloud)
 
     def sites(self, placement: Placement) -> dict[str, str]:
         """The names of the movable jobs' sites."""
@@ -147,8 +159,17 @@ class _Builder:
         )
         sources = {name: self._source(name) for name in self._names}
         keys = tuple(self._keys)
-        present = self._present()
-        return Model(self._draft, self._table, problem, self._names, keys, present, self._held, sources)
+        return Model(
+            self._draft,
+            self._table,
+            problem,
+            self._names,
+            keys,
+            tuple(map(self._site_now, self._names)),
+            tuple(map(self._home_now, keys, self._channels)),
+            self._held,
+            sources,
+        )
 
     # --- channels
 
@@ -325,21 +346,17 @@ class _Builder:
                 found[inputs[0]] = tuple(rates)
         return found if any(found) else ()
 
-    def _present(self) -> Placement | None:
-        sites = []
-        for name in self._names:
-            job, at = self._draft.jobs[name], self._draft.sites.get(name)
-            if at is None and job.movable:
-                return None
-            sites.append(self._table.index(at) if at is not None else self._table.engines[job.spe_address])
-        homes = []
-        for key, channel in zip(self._keys, self._channels, strict=True):
-            free = self._draft.topics[key.removeprefix(_PREFIX)] if key.startswith(_PREFIX) else ""
-            home = self._draft.homes.get(free)
-            if home is None and len(channel.homes) > 1:
-                return None
-            homes.append(channel.homes[0] if home is None else self._table.index(home))
-        return Placement(tuple(sites), tuple(homes))
+    def _site_now(self, name: str) -> int | None:
+        job, present = self._draft.jobs[name], self._draft.sites.get(name)
+        if not job.movable:
+            return self._table.engines[job.spe_address]
+        return None if present is None else self._table.index(present)
+
+    def _home_now(self, key: str, channel: Channel) -> int | None:
+        if len(channel.homes) == 1:
+            return channel.homes[0]
+        present = self._draft.homes.get(self._draft.topics.get(key.removeprefix(_PREFIX), ""))
+        return None if present is None else self._table.index(present)
 
 
 class _Rates:
@@ -410,12 +427,3 @@ def _seconds(trigger: str | None) -> float:
         return 0.0
     number, _, unit = trigger.partition(" ")
     return float(number) / (1000 if unit.startswith("milli") else 1)
-
-
-def moves(model: Model, placement: Placement) -> Iterator[tuple[str, str, str]]:
-    """Name, former and new site of each job that a placement moves."""
-    if model.present is None:
-        return
-    for name, before, after in zip(model.jobs, model.present.sites, placement.sites, strict=True):
-        if before != after:
-            yield name, model.table.name(before), model.table.name(after)

@@ -20,7 +20,8 @@ COMPARED = 24
 class Step:
     """A move of ``jobs`` from one site to another, with the objective's fall and its cost.
 
-    ``jobs`` is empty for topics that get another home without a move of jobs.
+    ``jobs`` is empty for topics that get another home without a move of jobs.  ``after`` is the placement
+    with this step and those before it.
     """
 
     jobs: tuple[int, ...]
@@ -29,6 +30,7 @@ class Step:
     gain: float
     cost: MoveCost
     pays_after: float
+    after: Placement
 
 
 def steps(
@@ -48,16 +50,17 @@ def steps(
     found: list[Step] = []
     present = before
 
-    def taken(group: tuple[int, ...]) -> tuple[Step, Placement]:
+    def taken(group: tuple[int, ...]) -> Step:
         following = _after_group(problem, present, after, group, waiting)
         source, target = _ends(before, after, group)
-        return _step(problem, present, following, group, source, target, shared), following
+        return _step(problem, present, following, group, source, target, shared)
 
     if len(waiting) > COMPARED:
-        waiting.sort(key=lambda group: _rank(taken(group)[0]), reverse=True)
+        waiting.sort(key=lambda group: _rank(taken(group)), reverse=True)
     while waiting:
         choices = waiting if len(waiting) <= COMPARED else waiting[:1]
-        step, present = max(map(taken, choices), key=lambda each: _rank(each[0]))
+        step = max(map(taken, choices), key=_rank)
+        present = step.after
         waiting.remove(step.jobs)
         found.append(step)
     if present.homes != after.homes:
@@ -127,7 +130,7 @@ def _step(
     now, then = evaluate(problem, present), evaluate(problem, following)
     cost = move_cost(problem, present, following, then, shared)
     gain = now.objective - then.objective
-    return Step(group, source, target, gain, cost, break_even(problem, cost, gain))
+    return Step(group, source, target, gain, cost, break_even(problem, cost, gain), following)
 
 
 def _rank(step: Step) -> tuple[bool, float, int]:
