@@ -128,6 +128,17 @@ class Load:
         """No load at ``count`` sites."""
         return cls(*([0.0] * count for _ in range(5)))
 
+    def __add__(self, other: Load) -> Load:
+        """Both loads together."""
+        pairs = (
+            (self.cores, other.cores),
+            (self.memory, other.memory),
+            (self.slots, other.slots),
+            (self.up, other.up),
+            (self.down, other.down),
+        )
+        return Load(*([a + b for a, b in zip(one, two, strict=True)] for one, two in pairs))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
