@@ -24,6 +24,7 @@ from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
 from speck.coordinator.admission import refuse_claimed, refuse_unplaced
 from speck.coordinator.leaving import UndrainedSessions, refuse_loss, undrained_text
+from speck.coordinator.placer import NEW, Placer
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job, changed_options
 from speck.core.lifecycle import ActionState
@@ -62,6 +63,7 @@ class Coordinator:
     reaper: Reaper
     reconciler: Reconciler
     backoff: Backoff
+    placer: Placer
     _recovered: bool = field(default=False, init=False)
 
     def start(self) -> None:
@@ -113,8 +115,13 @@ class Coordinator:
         base_revision: int | None = None,
         leave_behind: Iterable[str] = (),
         give_up: bool = False,
+        place: str = NEW,
     ) -> Plan:
-        """The plan from what runs to this composition.  Nothing is changed."""
+        """The plan from what runs to this composition.  Nothing is changed.
+
+        ``place`` is as in :meth:`~speck.coordinator.placer.Placer.settle`.
+        """
+        composition = self.placer.settle(composition, place)
         head = self.deployments.head(composition.name)
         left_behind = self._abandoned(head, leave_behind)
         return self._planned(head, composition, base_revision, left_behind, give_up)
@@ -176,6 +183,7 @@ class Coordinator:
         restored: int = 0,
         leave_behind: Iterable[str] = (),
         give_up: bool = False,
+        place: str = NEW,
     ) -> tuple[Operation, Plan]:
         """Accept a composition as its next revision, and carry it out in the background.
 
@@ -190,9 +198,10 @@ class Coordinator:
         name = composition.name
         with self.operations.exclusive(name):
             head = self._changeable_head(name)
+            composition = self.placer.settle(composition, place)
             left_behind = self._abandoned(head, leave_behind)
             plan = self._planned(head, composition, base_revision, left_behind, give_up)
-            last = self._desired(name)
+            last = self.desired(name)
             found = differences(last.jobs, composition.jobs)
             options = changed_options(last.placement, composition.placement)
             same = bool(head.revision) and not found and not options
@@ -336,7 +345,7 @@ class Coordinator:
     ) -> tuple[Operation, Plan]:
         """Deploy one job: a revision of its composition with this job added, the others as they are."""
         with self.operations.exclusive(composition):
-            last = self._desired(composition)
+            last = self.desired(composition)
             desired = replace(last, jobs={**last.jobs, job.job_name: job})
             return self.apply(desired, author=author, message=message, give_up=give_up)
 
@@ -351,13 +360,13 @@ class Coordinator:
         """Stop and forget one job: a revision of its composition without it."""
         composition = self.deployments.known_job(name).composition
         with self.operations.exclusive(composition):
-            last = self._desired(composition)
+            last = self.desired(composition)
             desired = replace(last, jobs={key: job for key, job in last.jobs.items() if key != name})
             return self.apply(
                 desired, author=author, message=message, leave_behind=leave_behind, give_up=give_up
             )[0]
 
-    def _desired(self, name: str) -> Composition:
+    def desired(self, name: str) -> Composition:
         """The last revision of a composition; without jobs if it has none."""
         head = self.deployments.head(name)
         if not head.revision:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
-from speck.binder import Profiles
+from speck.binder.contract import Profiles
 from speck.binder.pool import BinderPool
 from speck.coordinator.admission import refuse_unplaced
 from speck.coordinator.portability import portable
@@ -96,7 +96,7 @@ class Placer:
         if missing and place == NOTHING:
             refuse_unplaced(replace(composition, jobs={name: draft.jobs[name] for name in missing}))
         if missing or homes.keys() != draft.channels.keys():
-            with self._alone():
+            with self.alone():
                 model = self._model(draft, Wishes(), hold=True)
                 advice = advise(model, policy(draft.options.policy), self._budget())
             sites, homes = model.sites(advice.placement), model.homes(advice.placement)
@@ -114,7 +114,7 @@ class Placer:
         self._check(draft, wishes)
         head = self.deployments.head(composition.name)
         able = portable(draft, self.deployments.snapshot(head), self.pool, self.state_limit)
-        with self._alone():
+        with self.alone():
             inputs = self.inputs()
             model = self._model(able.draft, wishes, inputs=inputs)
             shared = [model.number[name] for name in able.shared]
@@ -135,11 +135,15 @@ class Placer:
         return self._model(placed.model.draft, Wishes())
 
     def _draft(self, composition: Composition) -> Draft:
+        """The draft of a composition.  Raises :class:`InvalidInput` for jobs that no site can run."""
         head = self.deployments.head(composition.name)
         desired = {} if head.deleting else self.deployments.desired(head)
         here = {name: job for name, job in composition.jobs.items() if job.settled and job.movable}
         running = {**{name: job for name, job in desired.items() if job.settled}, **here}
-        return Draft.of(composition, self.inventory, self.pool.registry.runs, running)
+        draft = Draft.of(composition, self.inventory, self.pool.registry.runs, running)
+        if faults := list(_homeless(draft)):
+            raise InvalidInput(faults, f"composition {composition.name!r}")
+        return draft
 
     def _model(
         self, draft: Draft, wishes: Wishes, *, hold: bool = False, inputs: Inputs | None = None
@@ -204,7 +208,8 @@ class Placer:
             raise InvalidInput(faults, f"placement of {draft.name!r}")
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def alone(self) -> Iterator[None]:
+        """Compute one placement at a time.  Raises :class:`~speck.errors.Overloaded`."""
         if not self._one.acquire(timeout=SECONDS):
             raise Overloaded("another placement is being computed (try again when it is done)")
         try:
@@ -214,6 +219,14 @@ class Placer:
 
     def _budget(self) -> Budget:
         return Budget(SECONDS, clock=time.thread_time)
+
+
+def _homeless(draft: Draft) -> Iterator[Fault]:
+    for name, job in draft.jobs.items():
+        if job.movable and not draft.candidates[name]:
+            reasons = "; ".join(f"{each.site} {each.reason}" for each in draft.refused if each.job == name)
+            message = f"no site can run it: {reasons or 'the inventory has none'} (expected other sites)"
+            yield Fault(message, job=name, field="sites", value=", ".join(job.sites))
 
 
 def _named(wishes: Wishes) -> Iterator[tuple[str, str]]:

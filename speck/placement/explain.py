@@ -60,9 +60,9 @@ def _loads(problem: Problem, name: str, found: SiteFigures) -> Iterator[Load]:
     yield Load("link", name, "down", found.down, problem.link_utilisation)
 
 
-def busiest(problem: Problem, figures: Figures) -> Load:
-    """The site or link that is nearest to its target, or farthest above it."""
-    return max(loads(problem, figures), key=lambda each: each.ratio)
+def busiest(problem: Problem, figures: Figures, kind: str) -> Load:
+    """The site or link (``kind``) that is nearest to its target, or farthest above it."""
+    return max((each for each in loads(problem, figures) if each.kind == kind), key=lambda each: each.ratio)
 
 
 def verdicts(

@@ -93,8 +93,14 @@ class Model:
 
     def homes(self, placement: Placement) -> dict[str, str]:
         """The names of the homes of the draft's channels."""
-        by_name = dict(zip(self.channels, placement.homes, strict=True))
-        return {name: self.table.name(by_name[_channel_key(name)]) for name in self.draft.channels}
+        found = self.homes_by_name(placement.homes)
+        return {name: home for name, home in found.items() if home is not None}
+
+    def homes_by_name(self, homes: Sequence[int | None]) -> dict[str, str | None]:
+        """The names of the homes (by channel index) of the draft's channels."""
+        by_key = dict(zip(self.channels, homes, strict=True))
+        found = {name: by_key[_channel_key(name)] for name in self.draft.channels}
+        return {name: None if home is None else self.table.name(home) for name, home in found.items()}
 
     def load(self) -> Load:
         """The load of the composition as it runs."""

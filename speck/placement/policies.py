@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib.metadata import entry_points
 from typing import Protocol
 
@@ -174,7 +175,9 @@ def policy(name: str) -> Policy:
     """
     found = policies()
     if name not in found:
-        message = f"there is no placement policy {name!r} (expected one of: {', '.join(found)})"
+        near = " or ".join(map(repr, get_close_matches(name, found, n=2)))
+        meant = f"did you mean {near}? " if near else ""
+        message = f"there is no placement policy {name!r} ({meant}expected one of: {', '.join(found)})"
         raise InvalidInput([Fault(message, field="policy", value=name)], "placement")
     if name == ExactSearch.name and not solver_available():
         return found[Search.name]

@@ -136,7 +136,7 @@ def test_where_a_job_may_run_touches_no_engine_and_is_kept(
 def test_a_job_without_a_site_is_never_planned(coordinator: Coordinator, world: World) -> None:
     nowhere = replace(B, sites=("A", "D"), placed=("spe_address",), spe_address="")
     for change in (coordinator.plan, coordinator.apply):
-        with pytest.raises(InvalidInput, match=r"job 'b': has no site yet among A, D \(expected"):
+        with pytest.raises(InvalidInput, match=r"job 'b': no site can run it: A is no site here; D is no"):
             change(composition(A, nowhere))
     assert world.changes() == []
 
