@@ -104,6 +104,36 @@ class Client:
         )
         return answer
 
+    def place(self, text: bytes, name: str, **wishes: Any) -> dict[str, Any]:
+        """Propose a placement of a composition's text.
+
+        ``wishes`` are ``policy``, ``compare``, ``site_constraints``, ``pin`` and ``explain``.
+        """
+        headers = {"Content-Type": "application/yaml"}
+        query = {"composition": name, **wishes}
+        answer: dict[str, Any] = self._ask("POST", "/placements", query=query, data=text, headers=headers)
+        return answer
+
+    def advise(self, name: str, **wishes: Any) -> dict[str, Any]:
+        """Propose a placement of what runs of a composition; ``wishes`` as of :meth:`place`."""
+        return self._one("POST", "/placements", composition=name, **wishes)
+
+    def placements(self) -> list[dict[str, Any]]:
+        """The proposed placements, newest first."""
+        return self._many("/placements")
+
+    def placement(self, identifier: str) -> dict[str, Any]:
+        """One proposed placement."""
+        return self._one("GET", f"/placements/{_quoted(identifier)}")
+
+    def accept(self, identifier: str, *, wait: float = 0, **why: Any) -> dict[str, Any]:
+        """Apply a proposed placement; returns the operation.  ``why``: as of :meth:`delete_job`."""
+        return self._one("POST", f"/placements/{_quoted(identifier)}/accept", wait=wait, **why)
+
+    def policies(self) -> list[dict[str, Any]]:
+        """The placement policies."""
+        return self._many("/policies")
+
     def operation(self, identifier: str) -> dict[str, Any]:
         """One operation."""
         return self._one("GET", f"/operations/{_quoted(identifier)}")

@@ -6,6 +6,7 @@
     ├── InvalidInput               bad file, job, inventory or request; carries every fault found
     │   └── UnreadableInput        not YAML or JSON, too large, nested too deeply
     ├── NotFound                   no such job, composition, revision or operation
+    ├── Expired                    a proposed placement that is too old to be accepted
     ├── Conflict                   the request does not fit the current state
     │   ├── StaleRevision          planned from a revision that is no longer the latest
     │   └── Busy                   another operation runs on the same composition
@@ -75,6 +76,10 @@ class UnreadableInput(InvalidInput):
 
 class NotFound(SpeckError):
     """There is no such job, composition, revision or operation."""
+
+
+class Expired(SpeckError):
+    """A proposed placement is too old to be accepted."""
 
 
 class Conflict(SpeckError):

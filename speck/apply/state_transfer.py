@@ -68,6 +68,25 @@ class StateTransfer:
         if running is not None and former is not None and fault is None:
             self._check_resumption(job, running, former)
 
+    def fault(self, job: Job, handle: Handle, former: Job) -> str | None:
+        """The reason why the state of a running copy cannot come along to this form of its job.
+
+        ``None`` if it can, or if there is none to bring.  Starts and stops nothing.
+        """
+        place = self._place_of(handle, former) if job.upgrade == "stateful" else None
+        if place is None or not _elsewhere(job, place) or (fault := self._fault(job, place)) is None:
+            return None
+        try:
+            self._check_transfer(job, place, fault)
+        except Rejected as error:
+            return str(error).removeprefix(f"job {job.job_name!r}: ")
+        return None
+
+    def shares(self, job: Job, handle: Handle, former: Job) -> bool:
+        """True if this form of a job can read the state of the running copy where it is, or needs none."""
+        place = self._place_of(handle, former) if job.upgrade == "stateful" else None
+        return place is None or not _elsewhere(job, place) or self._fault(job, place) is None
+
     def _check_resumption(self, job: Job, state: State, former: Job) -> None:
         """Raise :class:`Rejected` if new code cannot continue from the state that the running copy writes."""
         engine = self.pool.engine(job)

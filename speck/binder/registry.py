@@ -81,6 +81,11 @@ class Registry:
         scheme = scheme_of(address)
         return next((kind for kind in self.engines if kind.engine == engine and scheme in kind.schemes), None)
 
+    def runs(self, engine: str, address: str) -> bool:
+        """True if the engine at an address of the inventory is of this kind."""
+        known = ENGINE_OF_SCHEME.get(scheme_of(address), engine) == engine
+        return known and self.engine_kind(engine, address) is not None
+
     def broker_kind(self, address: str) -> BrokerKind | None:
         """The kind of broker at this address."""
         scheme = scheme_of(address)

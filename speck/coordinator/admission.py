@@ -10,6 +10,23 @@ from speck.schema import client_id_conflicts
 from speck.store import Store
 
 
+def refuse_unplaced(composition: Composition) -> None:
+    """Raise :class:`InvalidInput` when a job has no site yet, or a topic of it no home."""
+    faults = [
+        Fault(
+            f"has no site yet among {', '.join(job.sites)} (expected one to be chosen before it is planned; "
+            "to choose it by hand, write 'site: NAME')",
+            job=name,
+            field="sites",
+            value=", ".join(job.sites),
+        )
+        for name, job in composition.jobs.items()
+        if not job.settled
+    ]
+    if faults:
+        raise InvalidInput(faults, f"composition {composition.name!r}")
+
+
 def refuse_claimed(store: Store, quotas: Quotas, composition: Composition) -> None:
     """Raise :class:`InvalidInput` when a job name or a session belongs to another composition.
 

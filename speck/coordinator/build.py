@@ -16,6 +16,8 @@ from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
 from speck.coordinator.coordinator import Coordinator
 from speck.coordinator.doctor import Doctor
+from speck.coordinator.placer import Placer
+from speck.coordinator.proposals import Proposals
 from speck.coordinator.queries import Queries
 from speck.coordinator.site_queries import SiteQueries
 from speck.core.inventory import Inventory
@@ -24,6 +26,7 @@ from speck.observe.losses import LossRecorder
 from speck.observe.metrics import Metrics
 from speck.observe.observer import Observer
 from speck.observe.sampler import Sampler
+from speck.placement.profile import Inputs
 from speck.store import Event, Store
 from speck.store.artifacts import Artifacts, ServedFiles
 from speck.store.deployments import Deployments
@@ -43,6 +46,7 @@ class Services:
     sites: SiteQueries
     metrics: Metrics
     doctor: Doctor
+    proposals: Proposals
     files: ServedFiles | None
 
 
@@ -65,8 +69,12 @@ def build(
     mint: Callable[[], str] = _new_id,
     clock: Callable[[], float] = time.time,
     backoff: Backoff | None = None,
+    inputs: Callable[[], Inputs] = Inputs,
 ) -> Services:
-    """One coordinator of a store, not started yet.  ``mint`` makes ids, ``clock`` gives Unix time, s."""
+    """One coordinator of a store, not started yet.  ``mint`` makes ids, ``clock`` gives Unix time, s.
+
+    ``inputs`` gives the profiles from which jobs are placed.
+    """
     inventory, settings, backoff = inventory or Inventory(), settings or Settings(), backoff or Backoff()
     metrics = Metrics(clock)
     artifacts = Artifacts(store.directory / "artifacts", settings.roots)
@@ -95,6 +103,7 @@ def build(
         inventory=inventory,
         clock=clock,
     )
+    placer = Placer(deployments, pool, inventory, inputs, settings.state_limit)
     coordinator = Coordinator(
         store=store,
         registry=registry,
@@ -112,7 +121,9 @@ def build(
         reaper=reaper,
         reconciler=reconciler,
         backoff=backoff,
+        placer=placer,
     )
     sites = SiteQueries(store, pool, inventory, reconciler.orphans)
     doctor = Doctor(deployments, pool, inventory, sampler, losses)
-    return Services(coordinator, queries, sites, metrics, doctor, files)
+    proposals = Proposals(coordinator, placer, mint, clock)
+    return Services(coordinator, queries, sites, metrics, doctor, proposals, files)

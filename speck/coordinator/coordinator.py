@@ -22,10 +22,11 @@ from speck.binder.pool import BinderPool
 from speck.controller.backoff import Backoff
 from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
-from speck.coordinator.admission import refuse_claimed
+from speck.coordinator.admission import refuse_claimed, refuse_unplaced
 from speck.coordinator.leaving import UndrainedSessions, refuse_loss, undrained_text
+from speck.coordinator.placer import NEW, Placer
 from speck.core.inventory import Inventory
-from speck.core.job import Composition, Job
+from speck.core.job import Composition, Job, changed_options
 from speck.core.lifecycle import ActionState
 from speck.core.plan import Action, Keep, Plan, Start, make_plan, stranded_state
 from speck.core.settings import Settings
@@ -62,6 +63,7 @@ class Coordinator:
     reaper: Reaper
     reconciler: Reconciler
     backoff: Backoff
+    placer: Placer
     _recovered: bool = field(default=False, init=False)
 
     def start(self) -> None:
@@ -113,8 +115,13 @@ class Coordinator:
         base_revision: int | None = None,
         leave_behind: Iterable[str] = (),
         give_up: bool = False,
+        place: str = NEW,
     ) -> Plan:
-        """The plan from what runs to this composition.  Nothing is changed."""
+        """The plan from what runs to this composition.  Nothing is changed.
+
+        ``place`` is as in :meth:`~speck.coordinator.placer.Placer.settle`.
+        """
+        composition = self.placer.settle(composition, place)
         head = self.deployments.head(composition.name)
         left_behind = self._abandoned(head, leave_behind)
         return self._planned(head, composition, base_revision, left_behind, give_up)
@@ -128,6 +135,7 @@ class Coordinator:
         give_up: bool,
     ) -> Plan:
         _refuse_stale(head, base_revision)
+        refuse_unplaced(composition)
         refuse_claimed(self.store, self.settings.quotas, composition)
         refuse_use(composition.name, composition.jobs.values(), left_behind)
         snapshot = self.deployments.snapshot(head)
@@ -175,6 +183,7 @@ class Coordinator:
         restored: int = 0,
         leave_behind: Iterable[str] = (),
         give_up: bool = False,
+        place: str = NEW,
     ) -> tuple[Operation, Plan]:
         """Accept a composition as its next revision, and carry it out in the background.
 
@@ -189,10 +198,13 @@ class Coordinator:
         name = composition.name
         with self.operations.exclusive(name):
             head = self._changeable_head(name)
+            composition = self.placer.settle(composition, place)
             left_behind = self._abandoned(head, leave_behind)
             plan = self._planned(head, composition, base_revision, left_behind, give_up)
-            found = differences(self._desired(name), composition.jobs)
-            same = bool(head.revision) and not found
+            last = self.desired(name)
+            found = differences(last.jobs, composition.jobs)
+            options = changed_options(last.placement, composition.placement)
+            same = bool(head.revision) and not found and not options
             number = head.revision if same else head.revision + 1
             reported = [*warnings, *(f"job {each.job!r}: {undrained_text(each)}" for each in plan.leaves)]
             operation = self.operations.new(
@@ -210,6 +222,7 @@ class Coordinator:
                 message,
                 restored,
                 (added, removed, changed),
+                composition.placement,
             )
             with self.operations.admission(name):
                 # Again: another composition may have been accepted since.
@@ -261,10 +274,10 @@ class Coordinator:
         """The composition of an earlier revision, and its number."""
         head = self.deployments.known_head(name)
         number = self.history.before(name, head.revision) if number is None else number
-        jobs = self.store.revision_once(name, number).jobs
-        if faults := self.artifacts.lost(jobs.values()):
+        former = self.store.revision_once(name, number)
+        if faults := self.artifacts.lost(former.jobs.values()):
             raise InvalidInput(faults, f"composition {name!r}")
-        return Composition(name, jobs), number
+        return Composition(name, former.jobs, former.placement), number
 
     def _changeable_head(self, name: str) -> Head:
         """The head of a composition.  Raises :class:`~speck.errors.Conflict` while it is being deleted."""
@@ -332,7 +345,8 @@ class Coordinator:
     ) -> tuple[Operation, Plan]:
         """Deploy one job: a revision of its composition with this job added, the others as they are."""
         with self.operations.exclusive(composition):
-            desired = Composition(composition, {**self._desired(composition), job.job_name: job})
+            last = self.desired(composition)
+            desired = replace(last, jobs={**last.jobs, job.job_name: job})
             return self.apply(desired, author=author, message=message, give_up=give_up)
 
     def delete_job(
@@ -346,15 +360,19 @@ class Coordinator:
         """Stop and forget one job: a revision of its composition without it."""
         composition = self.deployments.known_job(name).composition
         with self.operations.exclusive(composition):
-            jobs = {key: job for key, job in self._desired(composition).items() if key != name}
-            desired = Composition(composition, jobs)
+            last = self.desired(composition)
+            desired = replace(last, jobs={key: job for key, job in last.jobs.items() if key != name})
             return self.apply(
                 desired, author=author, message=message, leave_behind=leave_behind, give_up=give_up
             )[0]
 
-    def _desired(self, composition: str) -> Mapping[str, Job]:
-        head = self.deployments.head(composition)
-        return self.store.revision(composition, head.revision).jobs if head.revision else {}
+    def desired(self, name: str) -> Composition:
+        """The last revision of a composition; without jobs if it has none."""
+        head = self.deployments.head(name)
+        if not head.revision:
+            return Composition(name, {})
+        last = self.store.revision(name, head.revision)
+        return Composition(name, last.jobs, last.placement)
 
     def _resume(self, data: Mapping[str, Any]) -> None:
         """Resume an operation that did not end: plan again from the store and the engines.

@@ -167,6 +167,10 @@ class Inventory:
         """The site that has the engine with this address."""
         return next((site for site in self.sites.values() if _engine(site, address) is not None), None)
 
+    def site_of_broker(self, address: str) -> Site | None:
+        """The first site whose broker has this address."""
+        return next((site for site in self.sites.values() if site.broker_address == address), None)
+
     def engine(self, address: str) -> Engine:
         """The engine with this address; if no site has it, one with defaults."""
         site = self.site_of_engine(address)

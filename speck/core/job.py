@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
+from speck.core.placement import ANY, Expects, PlacementOptions
+
 Scalar = str | int | float | bool
 
 JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
@@ -35,6 +37,11 @@ class Job:
     ``code_hash`` is the SHA-256 of the job's file, in hexadecimal; ``trigger`` a Spark interval such as
     ``"2 seconds"``; ``parallelism`` a number of tasks.  ``None`` means the engine's own default.
     ``on_error`` is ``fail``, ``skip`` or ``park``, with ``park_topic`` at the source broker.
+
+    ``sites`` are the names of the sites that may run the job (``("any",)``: all with an engine of its kind);
+    empty, its place is fixed.  ``placed`` names those of :data:`PLACED_FIELDS` that SpecK chooses; they are
+    empty until it has.  A job with ``pin`` stays where it runs; ``with_job`` names a job to share a site
+    with, ``apart`` those to share none with.
     """
 
     job_name: str
@@ -56,11 +63,32 @@ class Job:
     park_topic: str | None = _costs(Change.UPDATE, default=None)
     labels: Mapping[str, str] = _costs(Change.NOTE, default_factory=dict)
     code_hash: str = _costs(Change.UPDATE, default="")
+    sites: tuple[str, ...] = _costs(Change.NOTE, default=())
+    pin: bool = _costs(Change.NOTE, default=False)
+    with_job: str | None = _costs(Change.NOTE, default=None)
+    apart: tuple[str, ...] = _costs(Change.NOTE, default=())
+    expects: Expects | None = _costs(Change.NOTE, default=None)  # noqa: RUF009 - a field with its cost
+    placed: tuple[str, ...] = _costs(Change.NOTE, default=())
+
+    @property
+    def movable(self) -> bool:
+        """True if SpecK chooses the site, among ``sites``."""
+        return bool(self.sites)
+
+    @property
+    def settled(self) -> bool:
+        """True if no address is still to be chosen."""
+        return all(getattr(self, name) for name in self.placed)
+
+    @property
+    def anywhere(self) -> bool:
+        """True if every site with an engine of the job's kind may run it."""
+        return self.sites == (ANY,)
 
     def to_dict(self) -> dict[str, Any]:
         """The job as plain data, without fields that have their default: the stored form stays small."""
         return {
-            each.name: dict(value) if isinstance(value, Mapping) else value
+            shown_name(each.name): plain(value)
             for each in dataclasses.fields(self)
             if (value := getattr(self, each.name)) != _DEFAULTS.get(each.name)
         }
@@ -68,7 +96,34 @@ class Job:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Job:
         """The inverse of :meth:`to_dict`."""
-        return cls(**data)
+        values = {_ATTRIBUTES.get(name, name): value for name, value in data.items()}
+        for name in _TUPLES & values.keys():
+            values[name] = tuple(values[name])
+        if "expects" in values:
+            values["expects"] = Expects.from_dict(values["expects"])
+        return cls(**values)
+
+
+# The fields that SpecK chooses for a job with ``sites``, as far as the file has none.
+PLACED_FIELDS = ("spe_address", "source_broker", "sink_broker")
+
+_TUPLES = {"sites", "apart", "placed"}
+_SHOWN = {"with_job": "with"}  # a keyword of Python, so no name of an attribute
+_ATTRIBUTES = {shown: name for name, shown in _SHOWN.items()}
+
+
+def shown_name(field: str) -> str:
+    """The name of a field of a job in documents and stored forms."""
+    return _SHOWN.get(field, field)
+
+
+def plain(value: Any) -> Any:
+    """The value of a field of a job as plain data."""
+    if isinstance(value, Expects):
+        return value.to_dict()
+    if isinstance(value, tuple):
+        return list(value)
+    return dict(value) if isinstance(value, Mapping) else value
 
 
 _DEFAULTS: dict[str, Any] = {
@@ -104,16 +159,27 @@ def changed_fields(before: Job, after: Job) -> tuple[FieldChange, ...]:
     )
 
 
+def changed_options(
+    before: PlacementOptions | None, after: PlacementOptions | None
+) -> tuple[FieldChange, ...]:
+    """The options of placement that differ; a composition without any has the defaults."""
+    old, new = before or PlacementOptions(), after or PlacementOptions()
+    names = (each.name for each in dataclasses.fields(old))
+    found = (FieldChange(name, getattr(old, name), getattr(new, name)) for name in names)
+    return tuple(each for each in found if each.before != each.after)
+
+
 def _types(arguments: Mapping[str, Scalar]) -> dict[str, type]:
     return {key: type(value) for key, value in arguments.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """A named graph of jobs, by job name."""
+    """A named graph of jobs, by job name; ``placement`` as its file gives it (``None``: it does not)."""
 
     name: str
     jobs: Mapping[str, Job]
+    placement: PlacementOptions | None = None
 
 
 def client_id(job_name: str) -> str:

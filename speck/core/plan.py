@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from speck.core.job import JOB_FIELDS, Change, FieldChange, Job, changed_fields
+from speck.core.job import JOB_FIELDS, Change, FieldChange, Job, changed_fields, plain, shown_name
 from speck.core.lifecycle import ActionKind
 from speck.core.runtime import JobState, JobStatus
 from speck.errors import Fault
@@ -219,8 +219,8 @@ def action_data(action: Action) -> dict[str, Any]:
 
 def change_data(change: FieldChange) -> dict[str, Any]:
     """A changed field as plain data."""
-    return {"field": change.field, "before": _plain(change.before), "after": _plain(change.after)}
-
-
-def _plain(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else value
+    return {
+        "field": shown_name(change.field),
+        "before": plain(change.before),
+        "after": plain(change.after),
+    }

@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from speck.placement.problem import Channel, EngineModel, PlacedJob, Placement, Problem, Site
+from speck.placement.problem import Channel, EngineModel, Load, PlacedJob, Placement, Problem, Site
 
 PENALTY = 10.0
 # A queue grows without bound as its utilisation reaches 1; beyond this share the over-share counts.
@@ -144,10 +144,10 @@ class _Loads:
 
     def __init__(self, problem: Problem, placement: Placement) -> None:
         """Sum up the loads of sites and links."""
-        count = len(problem.sites)
         into, _, _ = problem.rates
-        self.cores, self.memory, self.slots = [0.0] * count, [0.0] * count, [0] * count
-        self.up, self.down = [0.0] * count, [0.0] * count
+        others = problem.others
+        self.cores, self.memory, self.slots = list(others.cores), list(others.memory), list(others.slots)
+        self.up, self.down = list(others.up), list(others.down)
         for index, (job, site) in enumerate(zip(problem.jobs, placement.sites, strict=True)):
             self.cores[site] += load(job, into[index], problem.sites[site])
             self.memory[site] += job.memory + 2 * job.state
@@ -160,6 +160,17 @@ class _Loads:
             for flow in flows:
                 self.up[flow.source] += flow.rate * flow.size
                 self.down[flow.target] += flow.rate * flow.size
+
+    @property
+    def wan(self) -> float:
+        """The traffic of the placed jobs over the wide area, bytes/s."""
+        return sum(flow.rate * flow.size for flows in self.crossings for flow in flows)
+
+
+def load_of(problem: Problem, placement: Placement) -> Load:
+    """The load of a placement on each site, that of other jobs included."""
+    found = _Loads(problem, placement)
+    return Load(found.cores, found.memory, [float(each) for each in found.slots], found.up, found.down)
 
 
 def _hop(problem: Problem, loads: _Loads, flow: Crossing) -> tuple[float, float]:
@@ -222,6 +233,8 @@ def site_over(
     over = max(0.0, cores / place.cores / problem.utilisation - 1)
     over += max(0.0, up / (problem.link_utilisation * place.up) - 1)
     over += max(0.0, down / (problem.link_utilisation * place.down) - 1)
+    if problem.max_wan is not None:
+        over += max(0.0, (up - problem.others.up[site]) / problem.max_wan - 1)
     if place.memory is not None:
         over += max(0.0, memory / place.memory - 1)
     if place.slots is not None:
@@ -233,15 +246,20 @@ def _reference(problem: Problem) -> Reference:
     placement = problem.all_in_cloud
     loads = _Loads(problem, placement)
     ages = _ages(problem, placement, loads)
-    wan = sum(loads.up)
+    wan = loads.wan
     born = sum(channel.rate * wire(problem, channel) for channel in problem.channels)
-    cores = _priced(problem, loads.cores)
+    cores = priced(problem, loads.cores)
     # With all data in the cloud already, crossings are measured against the data that are born.
     return Reference({name: age or 1.0 for name, age in ages.items()}, wan or born or 1.0, cores or 1.0)
 
 
-def _priced(problem: Problem, cores: Sequence[float]) -> float:
-    return sum(site.price * used * site.speed for site, used in zip(problem.sites, cores, strict=True))
+def priced(problem: Problem, cores: Sequence[float]) -> float:
+    """The reference cores at their price that the placed jobs use, of the cores in use at each site."""
+    others = problem.others.cores
+    return sum(
+        site.price * (used - other) * site.speed
+        for site, used, other in zip(problem.sites, cores, others, strict=True)
+    )
 
 
 def reference(problem: Problem) -> Reference:
@@ -256,7 +274,7 @@ def evaluate(problem: Problem, placement: Placement) -> Figures:
     """The figures of a placement, computed from the beginning."""
     loads, base = _Loads(problem, placement), reference(problem)
     ages, p95 = _ages(problem, placement, loads), _p95(problem, placement, loads)
-    wan, cores = sum(loads.up), _priced(problem, loads.cores)
+    wan, cores = loads.wan, priced(problem, loads.cores)
     over = sum(
         site_over(
             problem,
@@ -309,16 +327,20 @@ def _multiplier(problem: Problem, placement: Placement, loads: _Loads) -> tuple[
 
 def _limits(problem: Problem, placement: Placement, loads: _Loads) -> Iterator[tuple[float, str]]:
     into, _, through = problem.rates
-    fixed = [0.0] * len(problem.sites)
+    others = problem.others
+    fixed = list(others.cores)
     for job, place in zip(problem.jobs, placement.sites, strict=True):
         fixed[place] += job.fixed / problem.sites[place].speed
     for index, site in enumerate(problem.sites):
         variable = loads.cores[index] - fixed[index]
-        if variable > 0:
+        if variable > 1e-12:
             yield max(0.0, site.cores - fixed[index]) / variable, f"site {site.name}"
-        for traffic, bandwidth in ((loads.up[index], site.up), (loads.down[index], site.down)):
-            if traffic > 0:
-                yield bandwidth / traffic, f"link {site.name}"
+        for total, other, bandwidth in (
+            (loads.up[index], others.up[index], site.up),
+            (loads.down[index], others.down[index], site.down),
+        ):
+            if total - other > 1e-9:
+                yield max(0.0, bandwidth - other) / (total - other), f"link {site.name}"
     for index, (job, place) in enumerate(zip(problem.jobs, placement.sites, strict=True)):
         if into[index] * job.cost > 0:
             yield problem.sites[place].speed * job.parallelism / (into[index] * job.cost), f"job {job.name}"

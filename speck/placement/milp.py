@@ -15,8 +15,7 @@ import highspy
 import numpy as np
 
 from speck.placement.cost import PENALTY, broker_load, load, reference, service, wire
-from speck.placement.problem import Placement, Problem
-from speck.placement.state import Load
+from speck.placement.problem import Load, Placement, Problem
 
 GAP = 1e-4
 
@@ -176,11 +175,14 @@ class Program:
 
     def _add_capacities(self) -> None:
         problem, ends = self._problem, self._ends
-        other = self._background or Load.none(len(problem.sites))
+        other = self._background or problem.others
         for index, site in enumerate(problem.sites):
             self._add_capacity(ends.cores[index], other.cores[index], site.cores * problem.utilisation)
             self._add_capacity(ends.up[index], other.up[index], site.up * problem.link_utilisation)
             self._add_capacity(ends.down[index], other.down[index], site.down * problem.link_utilisation)
+            if problem.max_wan is not None:
+                own = 0.0 if self._background is None else other.up[index] - problem.others.up[index]
+                self._add_capacity(ends.up[index], own, problem.max_wan)
             if site.memory is not None:
                 self._add_capacity(ends.memory[index], other.memory[index], site.memory)
             if site.slots:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib.metadata import entry_points
 from typing import Protocol
 
@@ -12,6 +13,7 @@ from speck.errors import Fault, InvalidInput
 from speck.placement import baselines
 from speck.placement.cost import evaluate
 from speck.placement.exhaustive import exhaustive
+from speck.placement.forecast import forecast_greedy
 from speck.placement.problem import Placement, Problem, Tier
 from speck.placement.search import EPSILON, Deadline, search
 
@@ -61,6 +63,17 @@ class RulePolicy:
     def place(self, problem: Problem, incumbent: Placement, budget: Budget) -> Placement:
         """Apply the rule."""
         return self.rule(problem)
+
+
+class ForecastGreedy:
+    """Steps for the rates of the near future; stands in for PredictivePPM, which has no public definition."""
+
+    name = "forecast-greedy"
+    about = "at most three moves, for the sources' rates as Holt's trend has them in ten minutes"
+
+    def place(self, problem: Problem, incumbent: Placement, budget: Budget) -> Placement:
+        """Descend from the incumbent."""
+        return forecast_greedy(problem, incumbent)
 
 
 class Search:
@@ -162,7 +175,9 @@ def policy(name: str) -> Policy:
     """
     found = policies()
     if name not in found:
-        message = f"there is no placement policy {name!r} (expected one of: {', '.join(found)})"
+        near = " or ".join(map(repr, get_close_matches(name, found, n=2)))
+        meant = f"did you mean {near}? " if near else ""
+        message = f"there is no placement policy {name!r} ({meant}expected one of: {', '.join(found)})"
         raise InvalidInput([Fault(message, field="policy", value=name)], "placement")
     if name == ExactSearch.name and not solver_available():
         return found[Search.name]
@@ -206,4 +221,5 @@ _BUILT_IN: tuple[Policy, ...] = (
     RulePolicy(
         "amnis", "each job where most of its input is, else at the nearest site with room", baselines.amnis
     ),
+    ForecastGreedy(),
 )

@@ -113,12 +113,42 @@ class Placement:
     bound: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Loads by site: ``cores``, ``memory`` in bytes, ``slots``, and bytes/s of a link's two directions."""
+
+    cores: list[float]
+    memory: list[float]
+    slots: list[float]
+    up: list[float]
+    down: list[float]
+
+    @classmethod
+    def none(cls, count: int) -> Load:
+        """No load at ``count`` sites."""
+        return cls(*([0.0] * count for _ in range(5)))
+
+    def __add__(self, other: Load) -> Load:
+        """Both loads together."""
+        pairs = (
+            (self.cores, other.cores),
+            (self.memory, other.memory),
+            (self.slots, other.slots),
+            (self.up, other.up),
+            (self.down, other.down),
+        )
+        return Load(*([a + b for a, b in zip(one, two, strict=True)] for one, two in pairs))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Problem:
     """Sites, jobs and channels, and the objective.
 
     ``together`` are groups of jobs to be at one site, ``apart`` pairs to be at two.  ``utilisation`` and
-    ``link_utilisation`` are targets (shares); ``max_age`` bounds the 95th percentile of each result's age, s.
+    ``link_utilisation`` are targets (shares); ``max_age`` bounds the 95th percentile of each result's age, s,
+    ``max_wan`` the bytes/s that these jobs send from each site.  ``background`` is the load of all other jobs
+    at the sites.  ``history`` has past rates of each channel's born messages, messages/s, the newest last,
+    one every ``history_step`` s (empty: unknown).
 
     Raises :class:`~speck.errors.InvalidInput` for a cycle of jobs, and for a job without a site to run at.
     """
@@ -134,6 +164,10 @@ class Problem:
     max_age: float | None = None
     overhead: float = 95.0  # bytes on the wire beside payload and topic, a message
     broker_cost: float = 10e-6  # processor time of a broker, s a message and reader
+    max_wan: float | None = None
+    background: Load | None = None
+    history: Sequence[Sequence[float]] = ()
+    history_step: float = 10.0
 
     def __post_init__(self) -> None:
         """Check what the algorithms rely on."""
@@ -145,6 +179,11 @@ class Problem:
         if faults:
             raise InvalidInput(faults, "placement problem")
         self.order  # noqa: B018 - raises for a cycle
+
+    @cached_property
+    def others(self) -> Load:
+        """The load of all other jobs at the sites."""
+        return self.background or Load.none(len(self.sites))
 
     @cached_property
     def units(self) -> tuple[tuple[int, ...], ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 
 from speck.placement.cost import (
     SATURATION,
@@ -12,27 +11,12 @@ from speck.placement.cost import (
     crossings,
     evaluate,
     load,
+    priced,
     reference,
     service,
     site_over,
 )
-from speck.placement.problem import Placement, Problem
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """Loads by site: ``cores``, ``memory`` in bytes, ``slots``, and bytes/s of a link's two directions."""
-
-    cores: list[float]
-    memory: list[float]
-    slots: list[float]
-    up: list[float]
-    down: list[float]
-
-    @classmethod
-    def none(cls, count: int) -> Load:
-        """No load at ``count`` sites."""
-        return cls(*([0.0] * count for _ in range(5)))
+from speck.placement.problem import Load, Placement, Problem
 
 
 class State:
@@ -48,8 +32,9 @@ class State:
         self.homes = list(problem.placement(sites).homes)
         count = len(problem.sites)
         self._base = reference(problem)
-        self._cores, self._memory, self._slots = [0.0] * count, [0.0] * count, [0] * count
-        self._up, self._down = [0.0] * count, [0.0] * count
+        others = problem.others
+        self._cores, self._memory, self._slots = list(others.cores), list(others.memory), list(others.slots)
+        self._up, self._down = list(others.up), list(others.down)
         # The sums over crossings of weight x bytes at each end of a link, and of weight x latency.
         self._aged_up, self._aged_down, self._distance = [0.0] * count, [0.0] * count, [0.0] * count
         self._at: list[set[int]] = [set() for _ in range(count)]
@@ -72,14 +57,12 @@ class State:
         """The objective of the present placement."""
         if self.problem.max_age is not None:  # the bound on the slowest path needs the whole graph
             return evaluate(self.problem, self.placement()).objective
-        cores = sum(
-            site.price * used * site.speed for site, used in zip(self.problem.sites, self._cores, strict=True)
-        )
+        others = self.problem.others
         return combined(
             self.problem,
             sum(self._age),
-            sum(self._up) / self._base.wan,
-            cores / self._base.cores,
+            (sum(self._up) - sum(others.up)) / self._base.wan,
+            priced(self.problem, self._cores) / self._base.cores,
             sum(self._over),
         )
 
@@ -92,7 +75,7 @@ class State:
         """The share of a site's cores in use."""
         return self._cores[site] / self.problem.sites[site].cores
 
-    def slots(self, site: int) -> int:
+    def slots(self, site: int) -> float:
         """The number of tasks at a site."""
         return self._slots[site]
 
@@ -118,7 +101,7 @@ class State:
         found = Load(
             list(self._cores),
             list(self._memory),
-            [float(each) for each in self._slots],
+            list(self._slots),
             list(self._up),
             list(self._down),
         )

@@ -10,12 +10,19 @@ from typing import Any
 from marshmallow import ValidationError
 
 from speck.binder import Registry
+from speck.core.draft import Draft
 from speck.core.graph import Graph, cycle_fault
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job, client_id
 from speck.errors import Fault, InvalidInput
 from speck.schema.fault_report import SHOWN_LENGTH, FaultReport, Faults, kind_of_value, quoted
 from speck.schema.lint import lint
+from speck.schema.placement import (
+    placement_faults,
+    placement_options,
+    placement_warnings,
+    report_unknown_jobs,
+)
 from speck.schema.resolver import Environment, Resolver
 from speck.schema.schemas import CompositionSchema, JobSchema
 from speck.schema.validation import (
@@ -93,6 +100,10 @@ def load_job(
         raise InvalidInput([Fault(f"the job is {kind_of_value(data)} (expected a mapping)")], "job")
     job = _job(data, 0, Resolver(Environment(inventory, registry, _roots(root))), JobSchema(), faults)
     faults += _cycles([job] if job is not None else [])
+    if job is not None and job.movable:
+        written = "sites" if data.get("sites") is not None else "site"
+        right = "expected a site's name: only jobs of a composition in a file are placed by SpecK"
+        FaultReport(faults, data, job=job.job_name).add(written, f"does not fit a single job ({right})")
     if job is None or faults:
         raise InvalidInput(by_line(faults), "job")
     return job
@@ -133,12 +144,19 @@ def _load(data: Any, faults: Faults, environment: Environment, default_name: str
     resolver, schema = Resolver(environment), JobSchema()
     found = [_listed_job(entries, index, resolver, schema, faults) for index in range(len(entries))]
     faults += _repeated_names(entries)
+    report_unknown_jobs(entries, faults)
+    options = placement_options(data, report)
     jobs = {job.job_name: job for job in found if job is not None}
     faults += _cycles(jobs.values())
+    composition = Composition(name, jobs, options)
+    sources = {job.job_name: entry for job, entry in zip(found, entries, strict=True) if job is not None}
+    draft = Draft.of(composition, environment.inventory, environment.registry.runs)
+    if not faults:  # a job with a fault may be the one that writes a topic
+        faults += placement_faults(draft, sources)
     if faults:
         raise InvalidInput(by_line(faults), "composition")
-    sources = {entry["job_name"]: entry for entry in entries}
-    return Loaded(Composition(name, jobs), tuple(lint(Graph.of(jobs.values()), sources)))
+    warnings = [*lint(Graph.of(jobs.values()), sources), *placement_warnings(draft, sources)]
+    return Loaded(composition, tuple(by_line(warnings)))
 
 
 def _composition_name(data: Mapping[str, Any], default_name: str, report: FaultReport) -> str:

@@ -10,6 +10,7 @@ import datetime
 import keyword
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,7 +18,7 @@ from marshmallow import Schema, ValidationError, fields, pre_load
 
 from speck.core.inventory import Secret
 from speck.errors import InvalidInput
-from speck.schema.fault_report import kind_of_value, show
+from speck.schema.fault_report import kind_of_value, quoted, show
 from speck.schema.secret_detection import secret_fault
 from speck.schema.units import Unit
 
@@ -84,6 +85,44 @@ class Text(fields.String):
         return _character_fault(value)
 
 
+class Switch(fields.Boolean):
+    """True or false; text and numbers are faults."""
+
+    def __init__(self, description: str, **kwargs: Any) -> None:
+        super().__init__(metadata=_metadata(description=description, example=True), **kwargs)
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> bool:
+        if isinstance(value, bool):
+            return value
+        raise ValidationError(f"is {kind_of_value(value)} (expected true or false)")
+
+
+class Names(fields.List[Any]):
+    """A list of names without repetition; where ``single``, a name alone is one too."""
+
+    def __init__(
+        self, description: str, inner: Text, *, example: object, single: bool = False, **kwargs: Any
+    ) -> None:
+        either = [{"type": "string"}, {"type": "array", "items": {"type": "string"}}] if single else None
+        super().__init__(
+            inner, metadata=_metadata(description=description, example=example, oneOf=either), **kwargs
+        )
+        self.single = single
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:
+        if self.single and isinstance(value, str):
+            value = [value]
+        if not isinstance(value, list):
+            either = "a name or " if self.single else ""
+            raise ValidationError(f"is {kind_of_value(value)} (expected {either}a list of names)")
+        if not value:
+            raise ValidationError("is empty (expected one name or more)")
+        names: list[Any] = super()._deserialize(value, attr, data, **kwargs)
+        if repeated := [name for name, number in Counter(names).items() if number > 1]:
+            raise ValidationError(f"has {quoted(repeated[0])} twice (expected each name once)")
+        return tuple(names)
+
+
 class Choice(Text):
     """One of several words."""
 
@@ -94,6 +133,13 @@ class Choice(Text):
             return None if value in choices else f"is not known (expected {expected})"
 
         super().__init__(description, expected=expected, check=check, enum=choices, **kwargs)
+
+
+class Mode(Choice):
+    """A choice with the word ``off``, which YAML reads as false."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> str:
+        return super()._deserialize("off" if value is False else value, attr, data, **kwargs)
 
 
 class WholeNumber(fields.Integer):
@@ -155,10 +201,20 @@ class Labels(_FlatMapping):
 
 
 class Quantity(fields.Field[Any]):
-    """A number with a unit, or a bare number in the base unit; ``convert`` makes the field's value."""
+    """A number with a unit, or a bare number in the base unit; ``convert`` makes the field's value.
+
+    It is more than 0 if it is ``positive``, and within ``bounds`` (in the base unit) where they are given.
+    """
 
     def __init__(
-        self, description: str, unit: Unit, convert: Callable[[Any], Any] = float, **kwargs: Any
+        self,
+        description: str,
+        unit: Unit,
+        convert: Callable[[Any], Any] = float,
+        *,
+        positive: bool = False,
+        bounds: tuple[float, float] | None = None,
+        **kwargs: Any,
     ) -> None:
         either = [{"type": "string"}, {"type": "number"}]
         super().__init__(
@@ -166,14 +222,21 @@ class Quantity(fields.Field[Any]):
         )
         self.unit = unit
         self.convert = convert
+        self.positive = positive
+        self.bounds = bounds
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise ValidationError(f"is not a quantity (expected, for example, {show(self.unit.example)})")
         try:
-            return self.convert(self.unit.parse(value))
+            found = self.unit.parse(value)
         except ValueError as error:
             raise ValidationError(str(error)) from error
+        if self.positive and not found:
+            raise ValidationError(f"is not more than 0 (expected, for example, {self.unit.example})")
+        if self.bounds is not None and not self.bounds[0] <= float(found) <= self.bounds[1]:
+            raise ValidationError(f"is not from {self.bounds[0]:g} to {self.bounds[1]:g}")
+        return self.convert(found)
 
 
 class SecretReference(fields.String):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from speck.core.draft import FREE
 from speck.core.graph import Endpoint, Graph, Members
 from speck.core.job import client_id, fence_topic
 from speck.core.topic import is_filter, matches
@@ -45,6 +46,8 @@ def _unwritten(endpoint: Endpoint, elsewhere: Mapping[str, list[str]], names: Su
 def _unread(endpoint: Endpoint, elsewhere: Mapping[str, list[str]], names: Suggestions) -> str:
     if brokers := elsewhere.get(endpoint.topic):
         return f"is read at {_listed(brokers)} but written at {endpoint.broker}: no data flows between them"
+    if endpoint.broker == FREE:
+        return "is read by no job here, and SpecK chooses its broker (an external reader needs sink_broker)"
     return f"is read by no job here: an external sink, or a mistake{_near(names, endpoint.topic)}"
 
 

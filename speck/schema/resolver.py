@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from speck.binder import ENGINE_OF_SCHEME, EngineKind, Registry, scheme_of
 from speck.core.inventory import Inventory, Site
-from speck.core.job import JOB_NAME, Job
+from speck.core.job import JOB_NAME, PLACED_FIELDS, Job
+from speck.core.placement import ANY, Expects
 from speck.core.topic import matches
 from speck.schema.address import NOT_AN_ADDRESS, SAME_SCHEME, BadAddress, canonical, redacted
 from speck.schema.code import CodeChecker
 from speck.schema.fault_report import FaultReport
 from speck.schema.units import spark_interval
+from speck.store.jobfile import SUFFIXES
 
 # Fields that the resolver determines; the others enter the job as written.
-_RESOLVED = frozenset(("spe_address", "source_broker", "sink_broker", "engine", "site", "trigger"))
+_RESOLVED = frozenset((*PLACED_FIELDS, "engine", "site", "trigger", "sites", "expects"))
 
 
 @dataclass(frozen=True)
@@ -45,28 +48,90 @@ class Resolver:
     def job(self, fields: Mapping[str, Any], report: FaultReport) -> Job | None:
         """The job of these fields (each valid by itself, some maybe absent).
 
-        Adds its faults to ``report``; ``None`` if that has any.
+        Adds its faults to ``report``; ``None`` if that has any.  The addresses that SpecK is to choose are
+        empty.
         """
+        if fields.get("site") == ANY or report.data.get("sites") is not None:
+            return self._movable_job(fields, report)
         site = self._site(fields, report)
         address = self._engine_address(fields, site, report)
         brokers: dict[str, Any] = {
             name: self._broker(name, fields, site, report) for name in ("source_broker", "sink_broker")
         }
         kind = self._engine(fields, address, report) if address is not None else None
+        site_name = self._site_name(fields)
+        return self._checked(fields, kind, report, **brokers, spe_address=address or "", site=site_name)
+
+    def _checked(
+        self, fields: Mapping[str, Any], kind: EngineKind | None, report: FaultReport, **resolved: Any
+    ) -> Job | None:
+        """The job with these resolved fields, if its code and the others are right too."""
         code_hash = self._code.check(fields, kind, report) if kind is not None else ""
         trigger = _trigger(fields, kind, report)
         _check_on_error(fields, kind.engine if kind is not None else None, report)
-        if not report.sound or kind is None or address is None:
+        if not report.sound or kind is None:
             return None
+        expects = Expects(**fields["expects"]) if fields.get("expects") else None
+        given = {name: value for name, value in fields.items() if name not in _RESOLVED}
         return Job(
-            **{name: value for name, value in fields.items() if name not in _RESOLVED},
-            **brokers,
-            spe_address=address,
-            engine=kind.engine,
-            site=self._site_name(fields),
-            trigger=trigger,
-            code_hash=code_hash,
+            **given, **resolved, engine=kind.engine, trigger=trigger, code_hash=code_hash, expects=expects
         )
+
+    # --- jobs that SpecK places
+
+    def _movable_job(self, fields: Mapping[str, Any], report: FaultReport) -> Job | None:
+        """A job whose site is one of several: its address, and the brokers not given, are empty."""
+        sites = self._allowed(fields, report)
+        if (engine := _named_engine(fields, report)) is None:
+            return None
+        given = [name for name in ("source_broker", "sink_broker") if report.data.get(name) is not None]
+        brokers = {
+            name: self._broker(name, fields, None, report) if name in given else ""
+            for name in ("source_broker", "sink_broker")
+        }
+        placed = tuple(name for name in PLACED_FIELDS if name not in given)
+        kind = self._kind_at(engine, sites, report) if report.sound else None
+        return self._checked(fields, kind, report, **brokers, spe_address="", sites=sites, placed=placed)
+
+    def _allowed(self, fields: Mapping[str, Any], report: FaultReport) -> tuple[str, ...]:
+        """The names of the sites that a job may run at, or ``any``."""
+        written = "sites" if report.data.get("sites") is not None else "site"
+        if report.data.get("spe_address") is not None:
+            right = "expected one of them: a place, or places to choose from"
+            report.add("spe_address", f"is given beside {written!r} ({right})")
+        if written == "sites" and report.data.get("site") is not None:
+            report.add("site", "is given beside 'sites' (expected one of them)")
+        if not self._sites:
+            report.add(written, f"has no site to choose from ({self._known_sites()})")
+            return ()
+        names: tuple[str, ...] = fields.get("sites", ()) if written == "sites" else (ANY,)
+        if names != (ANY,):
+            for index, name in enumerate(names):
+                if name not in self._sites:
+                    near = self._near_site(name)
+                    report.add(("sites", index), f"is not a site of the inventory ({near})")
+        return names
+
+    def _near_site(self, name: str) -> str:
+        near = get_close_matches(name, self._sites, n=1)
+        return f"did you mean {near[0]!r}?" if near else self._known_sites()
+
+    def _kind_at(self, engine: str, sites: Sequence[str], report: FaultReport) -> EngineKind | None:
+        """The kind of engine at the first of these sites that has one of the name ``engine``."""
+        names = list(self._sites) if tuple(sites) == (ANY,) else sites
+        addresses = [each.spe_address for name in names for each in self._sites[name].engines]
+        kinds = (
+            self._registry.engine_kind(engine, each)
+            for each in addresses
+            if self._registry.runs(engine, each)
+        )
+        if (kind := next(kinds, None)) is None:
+            among = "no site of the inventory" if tuple(sites) == (ANY,) else f"none of {', '.join(sites)}"
+            written = "sites" if report.data.get("sites") is not None else "site"
+            report.add(
+                written, f"fits no engine: {among} has one of kind {engine!r} (expected a site with one)"
+            )
+        return kind
 
     def _site(self, fields: Mapping[str, Any], report: FaultReport) -> Site | None:
         name = fields.get("site")
@@ -155,6 +220,23 @@ def _engine_of(site: Site, engine: str | None, named_by: str, report: FaultRepor
         report.add(named_by, f"has several engines: {present} (choose one by engine or spe_address)")
     else:
         report.add("engine", f"is not at site {site.name!r}, which has {present}")
+    return None
+
+
+def _named_engine(fields: Mapping[str, Any], report: FaultReport) -> str | None:
+    """The engine that a job names, or the only one that runs files like its own."""
+    if (engine := fields.get("engine")) is not None:
+        return str(engine)
+    if report.data.get("engine") is not None or "job_path" not in fields:
+        return None  # reported already
+    suffix = Path(fields["job_path"]).suffix.lower()
+    engines = [engine for engine, suffixes in SUFFIXES.items() if suffix in suffixes]
+    if engines == ["flink"]:
+        return "flink"
+    files = f"{suffix} files" if suffix else "files without a suffix"
+    runs = f"{' and '.join(engines)} run{'s' if len(engines) == 1 else ''} {files}" if engines else ""
+    because = f", since {runs}" if runs else ""
+    report.add("engine", f"is missing (expected spark or flink{because})", shown="")
     return None
 
 

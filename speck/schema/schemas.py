@@ -17,13 +17,25 @@ from speck.schema.fields import (
     Arguments,
     Choice,
     Labels,
+    Mode,
+    Names,
     Quantity,
     SecretReference,
     StrictSchema,
+    Switch,
     Text,
     WholeNumber,
 )
-from speck.schema.units import BIT_RATE, BYTES, MILLISECONDS, spark_interval
+from speck.schema.units import (
+    BIT_RATE,
+    BYTES,
+    MILLISECONDS,
+    NUMBER,
+    PER_SECOND,
+    SECONDS,
+    SHARE,
+    spark_interval,
+)
 
 _DOTTED = re.compile(r"[^\W\d][\w$]*(\.[^\W\d][\w$]*)*\Z")
 _NAME = "1 to 100 letters, digits, '.', '_', '-', the first a letter or a digit"
@@ -46,6 +58,16 @@ def _check_trigger(value: str) -> str | None:
     except ValueError as error:
         return str(error)
     return None
+
+
+class ExpectsSchema(StrictSchema):
+    """The load that is expected of a job, in force until it is measured."""
+
+    rate = Quantity("messages into the job, a second", PER_SECOND)
+    bytes = Quantity("size of an output message; bytes, or with a unit", BYTES)
+    cost = Quantity("processor time for a message, of a core of the reference machine", SECONDS)
+    selectivity = Quantity("messages out for each message in", NUMBER)
+    state = Quantity("size of the job's state; bytes, or with a unit", BYTES)
 
 
 class JobSchema(StrictSchema):
@@ -99,7 +121,12 @@ class JobSchema(StrictSchema):
         expected="spark or flink",
         enum=["spark", "flink"],
     )
-    site = Text("a site, in place of the addresses that are not given", expected="a site's name", example="A")
+    site = Text(
+        "a site, in place of the addresses that are not given; `any`: SpecK chooses among those with an "
+        "engine of the job's kind",
+        expected="a site's name, or any",
+        example="A",
+    )
     arguments = Arguments("arguments of the job's code", example={"window": "5 minutes", "limit": 10})
     parallelism = WholeNumber(
         "number of tasks of the job; by default the engine's own", at_most=32_768, example=2
@@ -119,15 +146,83 @@ class JobSchema(StrictSchema):
         example="T-1-parked",
     )
     labels = Labels("free text; a change touches no engine", example={"owner": "traffic"})
+    sites = Names(
+        "the sites that may run the job, in place of `site`; SpecK chooses",
+        Text("a site's name", expected="a site's name"),
+        example=["A", "D"],
+    )
+    pin = Switch("true: the job stays at the site where it runs, whatever is advised")
+    apart = Names(
+        "a job, or several, that this one shares no site with",
+        Text("a job's name", expected="a job's name", check=check_name),
+        example="clean-b1",
+        single=True,
+    )
+    expects = fields.Nested(ExpectsSchema, metadata={"description": "the load, until it is measured"})
     code_hash = fields.String(
         dump_only=True, metadata={"description": "SHA-256 of the job's file, in hexadecimal"}
     )
+    placed = fields.List(
+        fields.String(),
+        dump_only=True,
+        metadata={"description": "the addresses that SpecK chose: those that the file does not have"},
+    )
+
+    class Meta:
+        """Fields whose names are keywords of Python."""
+
+        include = {  # noqa: RUF012 - marshmallow's way
+            "with": Text(
+                "a job that this one shares a site with",
+                expected="a job's name",
+                check=check_name,
+                example="clean-a1",
+                attribute="with_job",
+            )
+        }
+
+
+class WeightsSchema(StrictSchema):
+    """The weights of age, WAN traffic and cores in the objective, from 0; at least one is more than 0."""
+
+    latency = Quantity("of the mean age of results; 0.5 by default", NUMBER)
+    wan = Quantity("of the bytes between sites; 0.4 by default", NUMBER)
+    cores = Quantity("of the computing power; 0.1 by default", NUMBER)
+
+
+_OF_AUTO = "; for `mode: auto`"
+
+
+class PlacementSchema(StrictSchema):
+    """Where SpecK places jobs, and by which measure; a change touches no engine."""
+
+    mode = Mode("`advise` on request; `auto` moves jobs by itself; `off`", ["advise", "auto", "off"])
+    policy = Text("name of a placement policy", expected="a policy's name", example="speck")
+    weights = fields.Nested(WeightsSchema)
+    utilisation = Quantity(
+        "target share of each site's computing power; 0.7 by default", SHARE, bounds=(0.4, 0.95)
+    )
+    max_age = Quantity("bound of the 95th percentile of the age of every result", SECONDS, positive=True)
+    max_wan = Quantity(
+        "bound of the composition's traffic through each site's uplink",
+        BIT_RATE,
+        lambda bits: float(bits / 8),
+        positive=True,
+    )
+    min_gain = Quantity(f"least improvement for a move; 15% by default{_OF_AUTO}", SHARE, bounds=(0.0, 1.0))
+    cooldown = Quantity(f"time between two steps; 5 minutes by default{_OF_AUTO}", SECONDS)
+    horizon = Quantity(
+        f"time within which a move must pay; 1 hour by default{_OF_AUTO}", SECONDS, positive=True
+    )
+    steps_per_hour = WholeNumber(f"most steps in an hour; 6 by default{_OF_AUTO}", at_most=60, example=6)
+    group = WholeNumber(f"most jobs in one step; 6 by default{_OF_AUTO}", at_most=100, example=6)
 
 
 class CompositionSchema(StrictSchema):
     """A named graph of jobs, tied by topics."""
 
     name = Text("by default the file's stem", expected=_NAME, check=check_name, example="figure-3")
+    placement = fields.Nested(PlacementSchema, metadata={"description": "where SpecK places jobs"})
     jobs = fields.List(fields.Nested(JobSchema), required=True, metadata={"description": "the jobs"})
 
 

@@ -1,4 +1,4 @@
-"""Quantities with units: bytes, bits per second, milliseconds, intervals."""
+"""Quantities with units: bytes, bits per second, times, intervals, rates, shares."""
 
 from __future__ import annotations
 
@@ -8,22 +8,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-_NUMBER = re.compile(r"(?P<number>\d{1,15}(?:\.\d{1,9})?)\s*(?P<unit>[A-Za-z/]*)\Z")
+_NUMBER = re.compile(r"(?P<number>\d{1,15}(?:\.\d{1,9})?)\s*(?P<unit>[A-Za-zµμ/%]*)\Z")
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A kind of quantity: the sizes of its units in the base unit, and a valid example."""
+    """A kind of quantity: the sizes of its units in the base unit, and a valid example.
+
+    A bare number is in the unit ``""``; a kind without that unit takes none but 0.
+    """
 
     sizes: Mapping[str, Fraction]
     example: str
 
     def parse(self, value: str | int | float) -> Fraction:
-        """The quantity in the base unit, which a bare number is in already.  Raises ``ValueError``."""
+        """The quantity in the base unit.  Raises ``ValueError``."""
         if isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value)):
             raise ValueError(self._fault())
         if isinstance(value, int | float):
-            return self._in_range(Fraction(value))
+            if value and "" not in self.sizes:
+                raise ValueError(f"has no unit (expected, for example, {self.example})")
+            return self._in_range(Fraction(value) * self.sizes.get("", 0))
         match = _NUMBER.match(value.strip())
         if match is None or match["unit"] not in self.sizes:
             raise ValueError(self._fault())
@@ -58,6 +63,19 @@ _MILLISECONDS = {
 MILLISECONDS = Unit(
     {"": Fraction(1)} | {name: size for names, size in _MILLISECONDS.items() for name in names}, "20 ms"
 )
+# Without a unit it would not be clear whether 20 is a time in s, as of a timeout, or in us, as of a cost.
+SECONDS = Unit(
+    dict.fromkeys(("d", "day", "days"), Fraction(86_400))
+    | dict.fromkeys(("ns", "nanosecond", "nanoseconds"), Fraction(1, 10**9))
+    | dict.fromkeys(("µs", "μs"), Fraction(1, 10**6))
+    | {name: size / 1000 for names, size in _MILLISECONDS.items() for name in names},
+    "20 us or 5 minutes",
+)
+PER_SECOND = Unit(
+    {"": Fraction(1), "/s": Fraction(1), "/min": Fraction(1, 60), "/h": Fraction(1, 3600)}, "500/s"
+)
+SHARE = Unit({"": Fraction(1), "%": Fraction(1, 100)}, "0.7 or 70%")
+NUMBER = Unit({"": Fraction(1)}, "0.98")
 
 
 def spark_interval(text: str) -> str:

@@ -35,6 +35,7 @@ from typing import Any
 
 from speck.core.job import Job, client_id
 from speck.core.lifecycle import AttemptPhase
+from speck.core.placement import PlacementOptions
 from speck.core.runtime import Attempt, Handle, State
 from speck.store.records import (
     AttemptRecord,
@@ -123,7 +124,11 @@ def encode_revision(revision: Revision) -> bytes:
         "counts": revision.counts,
         "jobs": [job.to_dict() for _, job in sorted(revision.jobs.items())],
     }
-    return _compress(data | ({"restored": revision.restored} if revision.restored else {}))
+    if revision.restored:
+        data["restored"] = revision.restored
+    if revision.placement is not None:
+        data["placement"] = revision.placement.to_dict()
+    return _compress(data)
 
 
 def decode_revision(composition: str, number: int, value: bytes) -> Revision:
@@ -140,6 +145,7 @@ def decode_revision(composition: str, number: int, value: bytes) -> Revision:
         data["message"],
         data.get("restored", 0),
         (added, removed, changed),
+        PlacementOptions.from_dict(data["placement"]) if "placement" in data else None,
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from speck.core.graph import Endpoint, source_of
-from speck.core.job import JOB_FIELDS, FieldChange, Job, changed_fields
+from speck.core.job import JOB_FIELDS, FieldChange, Job, changed_fields, changed_options, shown_name
 from speck.core.plan import change_data
 from speck.errors import NotFound
 from speck.store import Revision, Store
@@ -37,8 +37,9 @@ def _difference(name: str, before: Job | None, after: Job | None) -> Difference:
     if before is not None and after is not None:
         return Difference(name, "changed", changed_fields(before, after))
     old, new = (each.to_dict() if each else {} for each in (before, after))
-    fields = (each for each in JOB_FIELDS if each in old or each in new)
-    changes = tuple(FieldChange(each, old.get(each), new.get(each)) for each in fields)
+    shown = [(each, shown_name(each)) for each in JOB_FIELDS]
+    found = [(field, old.get(name), new.get(name)) for field, name in shown if name in old or name in new]
+    changes = tuple(FieldChange(*each) for each in found)
     return Difference(name, "added" if before is None else "removed", changes)
 
 
@@ -109,15 +110,18 @@ class History:
         return None
 
     def revision(self, name: str, number: int) -> dict[str, Any]:
-        """One revision with its jobs in full."""
+        """One revision with its jobs in full, and its options of placement where it has any."""
         revision = self.store.revision_once(name, number)
         jobs = [job.to_dict() for _, job in sorted(revision.jobs.items())]
-        return _summary_data(revision) | {"jobs": jobs}
+        options = {"placement": revision.placement.to_dict()} if revision.placement else {}
+        return _summary_data(revision) | {"jobs": jobs} | options
 
     def difference(self, name: str, before: int, after: int) -> dict[str, Any]:
         """The differences between two revisions, job by job and field by field (0: before the first)."""
-        old = self.store.revision_once(name, before).jobs if before else {}
-        found = differences(old, self.store.revision_once(name, after).jobs)
+        old = self.store.revision_once(name, before) if before else None
+        new = self.store.revision_once(name, after)
+        found = differences(old.jobs if old else {}, new.jobs)
+        options = changed_options(old.placement if old else None, new.placement)
         return {
             "composition": name,
             "before": before,
@@ -127,7 +131,7 @@ class History:
                 {"job": each.job, "kind": each.kind, "changes": [change_data(one) for one in each.changes]}
                 for each in found
             ],
-        }
+        } | ({"placement": [change_data(each) for each in options]} if options else {})
 
     def before(self, name: str, number: int) -> int:
         """The number of the revision before this one, of those kept; NotFound when there is none."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from speck.core.job import Job
 from speck.core.lifecycle import AttemptPhase
+from speck.core.placement import PlacementOptions
 from speck.core.runtime import Attempt, Handle, State
 
 
@@ -30,7 +31,8 @@ class Revision:
     """An accepted version of a composition.  ``at`` is Unix time, s.
 
     ``restored`` is the number of the revision that a rollback brought back (0: it is no rollback);
-    ``counts`` how many jobs it added, removed and changed against the one before.
+    ``counts`` how many jobs it added, removed and changed against the one before.  ``placement`` is as in
+    :class:`~speck.core.job.Composition`.
     """
 
     composition: str
@@ -41,6 +43,7 @@ class Revision:
     message: str = ""
     restored: int = 0
     counts: tuple[int, int, int] = (0, 0, 0)
+    placement: PlacementOptions | None = None
 
 
 @dataclass(frozen=True, slots=True)

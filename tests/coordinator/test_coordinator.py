@@ -11,6 +11,7 @@ import pytest
 from speck.apply.operation import Operation
 from speck.coordinator import Coordinator, Queries, Services, build
 from speck.core.job import Composition
+from speck.core.placement import Expects
 from speck.core.settings import Settings
 from speck.errors import Busy, InvalidInput, NotFound, OutcomeUnknown, Rejected, StaleRevision
 from speck.store import Store
@@ -109,6 +110,35 @@ def test_labels_and_policies_touch_no_engine_and_are_kept(
     assert queries.job("a")["job"]["labels"] == {"team": "roads"}
     assert queries.job("a")["up_to_date"]
     assert coordinator.plan(noted).changes == ()
+
+
+def test_where_a_job_may_run_touches_no_engine_and_is_kept(
+    coordinator: Coordinator, queries: Queries, world: World
+) -> None:
+    carry_out(coordinator, composition(A))
+    before = world.changes()
+    movable = replace(
+        A,
+        sites=("any",),
+        placed=("spe_address", "sink_broker"),
+        with_job="b",
+        apart=("c",),
+        expects=Expects(rate=500.0),
+    )
+    assert carry_out(coordinator, composition(movable)).state == "succeeded"
+    assert world.changes() == before
+    stored = queries.job("a")["job"]
+    assert stored["sites"] == ["any"]
+    assert (stored["with"], stored["apart"], stored["expects"]) == ("b", ["c"], {"rate": 500.0})
+    assert coordinator.plan(composition(movable)).changes == ()
+
+
+def test_a_job_without_a_site_is_never_planned(coordinator: Coordinator, world: World) -> None:
+    nowhere = replace(B, sites=("A", "D"), placed=("spe_address",), spe_address="")
+    for change in (coordinator.plan, coordinator.apply):
+        with pytest.raises(InvalidInput, match=r"job 'b': no site can run it: A is no site here; D is no"):
+            change(composition(A, nowhere))
+    assert world.changes() == []
 
 
 def test_new_source_is_a_new_session_and_the_old_one_is_deleted(

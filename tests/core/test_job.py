@@ -10,6 +10,7 @@ import pytest
 
 from speck.core.inventory import Broker, Engine, Inventory, JobLogin, Login, Secret
 from speck.core.job import JOB_FIELDS, Change, FieldChange, Job, changed_fields, form_fingerprint
+from speck.core.placement import Expects
 from speck.errors import InvalidInput, SecretUnavailable
 from tests.support.examples import job, one_site
 
@@ -25,6 +26,12 @@ FULL: dict[str, Any] = {
     "on_error": "park",
     "park_topic": "parked",
     "labels": {"owner": "traffic"},
+    "sites": ("A", "D"),
+    "pin": True,
+    "with_job": "B",
+    "apart": ("C", "D"),
+    "expects": Expects(rate=500.0, bytes=110.0, cost=2e-5, selectivity=0.98, state=0.0),
+    "placed": ("spe_address", "sink_broker"),
 }
 
 

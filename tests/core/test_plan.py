@@ -10,6 +10,7 @@ from hypothesis import strategies as some
 
 from speck.core.inventory import Inventory
 from speck.core.job import JOB_FIELDS, Change, FieldChange, Job
+from speck.core.placement import Expects
 from speck.core.plan import Action, Deployed, Keep, Move, Plan, Start, Stop, Update, kind_of, make_plan
 from speck.core.runtime import JobState, JobStatus
 from speck.errors import InvalidInput
@@ -160,6 +161,12 @@ COSTS: dict[str, tuple[Any, str]] = {
     "on_error": ("skip", "update"),
     "park_topic": ("parked", "update"),
     "labels": ({"owner": "traffic"}, "keep"),
+    "sites": (("A", "D"), "keep"),
+    "pin": (True, "keep"),
+    "with_job": ("B", "keep"),
+    "apart": (("B",), "keep"),
+    "expects": (Expects(rate=500.0), "keep"),
+    "placed": (("spe_address",), "keep"),
 }
 
 

@@ -15,6 +15,7 @@ from speck.apply.operation import Operation
 from speck.client import RequestRefused
 from speck.coordinator import Coordinator, Queries, Services, build
 from speck.core.job import Composition
+from speck.core.placement import PlacementOptions
 from speck.core.settings import HistoryBounds, Settings
 from speck.errors import Busy, InvalidInput, NotFound, Rejected, StaleRevision
 from speck.store import Store
@@ -147,6 +148,29 @@ def test_argument_of_another_kind_is_another_revision(
     before = world.changes()
     carry_out(coordinator, composition(replace(A, arguments={"k": 1.0})))
     assert world.changes() == before
+
+
+def test_options_of_placement_are_a_revision_of_their_own_and_touch_no_engine(
+    coordinator: Coordinator, queries: Queries, world: World
+) -> None:
+    carry_out(coordinator, composition(A))
+    before = world.changes()
+    auto = replace(composition(A), placement=PlacementOptions(mode="auto", utilisation=0.6))
+    for _ in range(2):
+        carry_out(coordinator, auto)
+    assert world.changes() == before
+    assert queries.revision("traffic", 2)["placement"] == {"mode": "auto", "utilisation": 0.6}
+    difference = queries.difference("traffic")
+    assert (difference["counts"], difference["jobs"]) == ({"added": 0, "removed": 0, "changed": 0}, [])
+    assert difference["placement"] == [
+        {"field": "mode", "before": "advise", "after": "auto"},
+        {"field": "utilisation", "before": 0.7, "after": 0.6},
+    ]
+    assert [each["number"] for each in queries.revisions("traffic")] == [1, 2]
+    coordinator.delete_job("a").wait(30)  # the options stay with the composition
+    assert queries.revision("traffic", 3)["placement"] == {"mode": "auto", "utilisation": 0.6}
+    coordinator.rollback("traffic", 1)[0].wait(30)
+    assert "placement" not in queries.revision("traffic", 4)
 
 
 def test_difference_is_by_default_of_the_last_two(coordinator: Coordinator, queries: Queries) -> None:

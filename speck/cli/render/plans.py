@@ -99,6 +99,11 @@ def difference_lines(difference: Data) -> Iterable[Text]:
     before, after = difference["before"], difference["after"]
     counts = counted(difference["counts"])
     yield Text(f"{difference['composition']}, revision {before} to {after}: {counts}", style="bold")
+    options = difference.get("placement", ())
+    if options:
+        yield Text("  ~ placement", style="yellow")
+    for change in options:
+        yield from _difference("changed", change)
     for job in difference["jobs"]:
         mark, style = _KINDS[job["kind"]]
         yield Text(f"  {mark} {job['job']}", style=style)

@@ -12,7 +12,7 @@ from flask_smorest import Api
 
 import speck
 from speck.schema import CompositionSchema, JobSchema
-from speck.server.api.routes import blueprint
+from speck.server.api.placement_routes import blueprint
 from speck.server.api.schemas import ProblemSchema
 
 _JSON, _PROBLEM = "application/json", "application/problem+json"
@@ -20,7 +20,7 @@ _WRITTEN = ("Job", "Composition")  # written by users; an empty field there coun
 _PLACES = {  # parameters of paths
     "name": "the name of the job or composition",
     "number": "the number of a revision",
-    "identifier": "the operation's id",
+    "identifier": "the id of the operation or placement",
 }
 _METHODS = frozenset(("get", "post", "put", "patch", "delete"))
 

@@ -28,6 +28,12 @@ def _wait() -> fields.Float:
     )
 
 
+def _constraint(text: str) -> None:
+    job, _, sites = text.partition("=")
+    if not job or not all(sites.split(",")):
+        raise ValidationError(f"{show(text)} is no constraint (expected JOB=SITE or JOB=SITE,SITE)")
+
+
 def _number(least: int, description: str) -> fields.Integer:
     """The number of a revision, which may be left out."""
     return fields.Integer(
@@ -133,11 +139,54 @@ class ApplyQuery(DeletionQuery):
     """Query parameters of an apply."""
 
     give_up = _loss()
+    place = fields.String(
+        load_default="new",
+        validate=validate.OneOf(("new", "all", "none")),
+        metadata={
+            "description": "the jobs without a fixed site to place: those that do not run, all, or none"
+        },
+    )
     name = fields.String(
         load_default="composition",
         validate=_name,
         metadata={"description": "the name of a composition that has none", **_NAME},
     )
+
+
+class PlacementQuery(Schema):
+    """Query parameters of a request for a placement."""
+
+    composition = fields.String(
+        load_default="composition",
+        validate=_name,
+        metadata={
+            "description": "of which what runs is placed, or the name of a body that has none",
+            **_NAME,
+        },
+    )
+    policy = fields.String(
+        load_default="", metadata={"description": "its name; by default the composition's own"}
+    )
+    compare = fields.Boolean(load_default=False, metadata={"description": "add the figures of all policies"})
+    site_constraints = fields.List(
+        fields.String(validate=_constraint),
+        load_default=list,
+        metadata={"description": "JOB=SITE,SITE: the only sites that may run this job"},
+    )
+    pin = fields.List(
+        fields.String(), load_default=list, metadata={"description": "jobs that stay where they run"}
+    )
+    explain = fields.List(
+        fields.String(),
+        load_default=list,
+        metadata={"description": "jobs to explain also where there are too many to explain all"},
+    )
+
+
+class AcceptanceQuery(ChangeQuery):
+    """Query parameters of the acceptance of a placement."""
+
+    give_up = _loss()
 
 
 class RollbackQuery(PlannedQuery):

@@ -15,6 +15,7 @@ from werkzeug.exceptions import HTTPException
 from speck.errors import (
     BinderError,
     Conflict,
+    Expired,
     Fault,
     InvalidInput,
     NotFound,
@@ -42,6 +43,7 @@ _STATUS: tuple[tuple[type[SpeckError], HTTPStatus], ...] = (
     (UnreadableInput, HTTPStatus.BAD_REQUEST),
     (InvalidInput, HTTPStatus.UNPROCESSABLE_ENTITY),
     (NotFound, HTTPStatus.NOT_FOUND),
+    (Expired, HTTPStatus.GONE),
     (Conflict, HTTPStatus.CONFLICT),
     (Overloaded, HTTPStatus.SERVICE_UNAVAILABLE),
     (BinderError, HTTPStatus.BAD_GATEWAY),

@@ -38,7 +38,8 @@ _EXAMPLE = {
 _STREAM_PAUSE = 15.0  # s; an idle event stream sends a comment so often
 
 
-def _body(schema: str, *, yaml: bool) -> dict[str, Any]:
+def request_body(schema: str, *, yaml: bool) -> dict[str, Any]:
+    """The description of a request's body, with an example."""
     example = _EXAMPLE if schema == "Job" else {"name": "figure-3", "jobs": [_EXAMPLE]}
     content: dict[str, Any] = {
         _JSON: {"schema": {"$ref": f"#/components/schemas/{schema}"}, "example": example}
@@ -48,24 +49,26 @@ def _body(schema: str, *, yaml: bool) -> dict[str, Any]:
     return {"required": True, "content": content}
 
 
-def _services() -> Services:
-    services: Services = current_app.extensions["services"]
-    return services
+def services() -> Services:
+    """The services of the application's coordinator."""
+    found: Services = current_app.extensions["services"]
+    return found
 
 
 def _coordinator() -> Coordinator:
-    return _services().coordinator
+    return services().coordinator
 
 
 def _queries() -> Queries:
-    return _services().queries
+    return services().queries
 
 
 def _sites() -> SiteQueries:
-    return _services().sites
+    return services().sites
 
 
-def _answer(operation: Operation, wait: float) -> tuple[dict[str, Any], int, dict[str, str]]:
+def answer(operation: Operation, wait: float) -> tuple[dict[str, Any], int, dict[str, str]]:
+    """The answer to a request that began an operation: 200 if it ended within ``wait`` (s), else 202."""
     ended = operation.wait(wait) if wait else operation.state != "running"
     return operation.to_dict(), 200 if ended else 202, {"Location": f"/operations/{operation.id}"}
 
@@ -75,11 +78,13 @@ def forms(plan: Plan) -> list[dict[str, Any]]:
     return [each.job.to_dict() for each in plan.actions]
 
 
-def _why(query: dict[str, Any]) -> dict[str, str]:
+def why(query: dict[str, Any]) -> dict[str, str]:
+    """Author and reason of a change."""
     return {"author": author(query["author"]), "message": query["message"]}
 
 
-def _load(name: str) -> Loaded:
+def load(name: str) -> Loaded:
+    """The composition in the request's body; ``name`` is that of one without."""
     coordinator = _coordinator()
     return load_composition(
         request.get_data(),
@@ -105,7 +110,7 @@ def _format() -> str:
 
 
 @blueprint.route("/compositions", methods=["POST"])
-@blueprint.doc(requestBody=_body("Composition", yaml=True))
+@blueprint.doc(requestBody=request_body("Composition", yaml=True))
 @blueprint.arguments(parameters.ApplyQuery, location="query")
 @blueprint.response(202, schemas.OperationSchema, description="begun (200: ended within `wait`)")
 @blueprint.alt_response(200, schema=schemas.PlanSchema, description="the plan, for `dry_run`")
@@ -113,10 +118,11 @@ def _format() -> str:
 @blueprint.alt_response(422, schema=schemas.ProblemSchema, description="every fault of the file")
 def apply_composition(query: dict[str, Any]) -> Any:
     """Apply a composition, or plan it"""
-    loaded = _load(query["name"])
+    loaded = load(query["name"])
     if query["dry_run"]:
         base, left_behind = query["base_revision"], query["leave_behind"]
-        plan = _coordinator().plan(loaded.composition, base, left_behind, query["give_up"])
+        give_up, place = query["give_up"], query["place"]
+        plan = _coordinator().plan(loaded.composition, base, left_behind, give_up, place)
         warnings = [fault_data(each) for each in loaded.warnings]
         return current_app.json.response(plan_data(plan) | {"warnings": warnings, "jobs": forms(plan)})
     operation, _ = _coordinator().apply(
@@ -127,8 +133,9 @@ def apply_composition(query: dict[str, Any]) -> Any:
         message=query["message"],
         leave_behind=query["leave_behind"],
         give_up=query["give_up"],
+        place=query["place"],
     )
-    return _answer(operation, query["wait"])
+    return answer(operation, query["wait"])
 
 
 @blueprint.route("/compositions", methods=["GET"])
@@ -159,9 +166,9 @@ def delete_composition(query: dict[str, Any], name: str) -> Any:
         plan = _coordinator().plan_deletion(name, base, left_behind)
         return current_app.json.response(plan_data(plan) | {"warnings": [], "jobs": forms(plan)})
     operation = _coordinator().delete_composition(
-        name, base_revision=base, leave_behind=left_behind, **_why(query)
+        name, base_revision=base, leave_behind=left_behind, **why(query)
     )
-    return _answer(operation, query["wait"])
+    return answer(operation, query["wait"])
 
 
 @blueprint.route("/compositions/<name>/revisions", methods=["GET"])
@@ -203,12 +210,12 @@ def rollback_composition(query: dict[str, Any], name: str) -> Any:
         plan, restored = _coordinator().plan_rollback(name, number, base, give_up)
         more = {"warnings": [], "restored": restored, "jobs": forms(plan)}
         return current_app.json.response(plan_data(plan) | more)
-    operation, _ = _coordinator().rollback(name, number, base_revision=base, give_up=give_up, **_why(query))
-    return _answer(operation, query["wait"])
+    operation, _ = _coordinator().rollback(name, number, base_revision=base, give_up=give_up, **why(query))
+    return answer(operation, query["wait"])
 
 
 @blueprint.route("/jobs", methods=["POST"])
-@blueprint.doc(requestBody=_body("Job", yaml=True))
+@blueprint.doc(requestBody=request_body("Job", yaml=True))
 @blueprint.arguments(parameters.JobQuery, location="query")
 @blueprint.response(202, schemas.OperationSchema)
 @blueprint.alt_response(409, schema=schemas.ProblemSchema)
@@ -225,8 +232,8 @@ def deploy_job(query: dict[str, Any]) -> Any:
         registry=coordinator.registry,
         root=coordinator.settings.roots,
     )
-    operation, _ = coordinator.apply_job(job, query["composition"], give_up=query["give_up"], **_why(query))
-    return _answer(operation, query["wait"])
+    operation, _ = coordinator.apply_job(job, query["composition"], give_up=query["give_up"], **why(query))
+    return answer(operation, query["wait"])
 
 
 @blueprint.route("/jobs", methods=["GET"])
@@ -262,9 +269,9 @@ def show_log(query: dict[str, Any], name: str) -> Any:
 def delete_job(query: dict[str, Any], name: str) -> Any:
     """Stop and forget one job"""
     operation = _coordinator().delete_job(
-        name, leave_behind=query["leave_behind"], give_up=query["give_up"], **_why(query)
+        name, leave_behind=query["leave_behind"], give_up=query["give_up"], **why(query)
     )
-    return _answer(operation, query["wait"])
+    return answer(operation, query["wait"])
 
 
 @blueprint.route("/rates", methods=["GET"])
@@ -370,7 +377,7 @@ def check_sites() -> Any:
 @blueprint.response(200, schemas.DiagnosisSchema(many=True))
 def diagnose() -> Any:
     """Findings that may lose messages or keep jobs from going on, with remedies"""
-    return _services().doctor.diagnose()
+    return services().doctor.diagnose()
 
 
 @blueprint.route("/left-behind", methods=["GET"])
@@ -441,4 +448,4 @@ def back_up_store() -> Response:
 @blueprint.response(200, content_type="text/plain", description="Prometheus's text format")
 def show_metrics() -> Response:
     """Metrics for Prometheus"""
-    return Response(exposition.exposition(_services()), content_type=exposition.CONTENT_TYPE)
+    return Response(exposition.exposition(services()), content_type=exposition.CONTENT_TYPE)

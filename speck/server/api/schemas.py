@@ -13,18 +13,18 @@ from speck.observe.losses import LossKind
 from speck.server.tokens import Role
 
 _KINDS = [kind.value for kind in ActionKind]
-_UNIX = {"description": "Unix time, s"}
+UNIX = {"description": "Unix time, s"}
 _PER_SECOND = {"description": "messages/s"}
 
 
-def _text(description: str = "", **kwargs: Any) -> fields.String:
+def text(description: str = "", **kwargs: Any) -> fields.String:
     return fields.String(metadata={"description": description}, **kwargs)
 
 
 class ChangeSchema(Schema):
     """One field that differs between the deployed job and the desired one."""
 
-    field = _text("the field's name")
+    field = text("the field's name")
     before = fields.Raw(allow_none=True, metadata={"description": "its value as deployed"})
     after = fields.Raw(allow_none=True, metadata={"description": "its desired value"})
 
@@ -32,41 +32,41 @@ class ChangeSchema(Schema):
 class ActionSchema(Schema):
     """One action of a plan."""
 
-    job = _text("the job's name")
+    job = text("the job's name")
     kind = fields.String(validate=validate.OneOf(_KINDS), metadata={"description": "the kind of change"})
-    reason = _text("the reason")
+    reason = text("the reason")
     changes = fields.List(fields.Nested(ChangeSchema), metadata={"description": "the fields that differ"})
-    consequence = _text("what it costs, as far as that is known before (empty: nothing)")
+    consequence = text("what it costs, as far as that is known before (empty: nothing)")
 
 
 class WarningSchema(Schema):
     """A part of a composition that is allowed, and may be a mistake."""
 
-    job = _text("the job that it is about", allow_none=True)
-    field = _text("the field that it is about", allow_none=True)
+    job = text("the job that it is about", allow_none=True)
+    field = text("the field that it is about", allow_none=True)
     value = fields.Raw(allow_none=True, metadata={"description": "the value written there"})
     line = fields.Integer(allow_none=True, metadata={"description": "of the file, from 1"})
-    message = _text("the problem, and a right value")
+    message = text("the problem, and a right value")
 
 
 class UndrainedSessionSchema(Schema):
     """A session with messages that a job leaves."""
 
-    job = _text("the job that leaves it")
-    broker = _text("its broker")
-    topic = _text("its topic")
+    job = text("the job that leaves it")
+    broker = text("its broker")
+    topic = text("its topic")
     waiting = fields.Integer(
         allow_none=True,
         metadata={"description": "the messages in it (1,000: so many or more; null: not counted)"},
     )
-    fate = _text("the reason why no running copy processes them, and what becomes of them")
+    fate = text("the reason why no running copy processes them, and what becomes of them")
     lossless = fields.Boolean(metadata={"description": "false if messages are given up"})
 
 
 class PlanSchema(Schema):
     """The actions from the deployed jobs to the desired ones."""
 
-    composition = _text("the composition's name")
+    composition = text("the composition's name")
     base_revision = fields.Integer(metadata={"description": "the revision it was made from (0: none yet)"})
     restored = fields.Integer(metadata={"description": "of a rollback: the revision that it brings back"})
     counts = fields.Dict(
@@ -97,29 +97,29 @@ class ProgressSchema(ActionSchema):
         validate=validate.OneOf([state.value for state in ActionState]),
         metadata={"description": "waiting: done by the reconciler later, when its condition holds"},
     )
-    error = _text("the error, if any")
-    note = _text("a remark on an action that succeeded")
-    started = fields.Float(allow_none=True, metadata=_UNIX)
-    ended = fields.Float(allow_none=True, metadata=_UNIX)
+    error = text("the error, if any")
+    note = text("a remark on an action that succeeded")
+    started = fields.Float(allow_none=True, metadata=UNIX)
+    ended = fields.Float(allow_none=True, metadata=UNIX)
 
 
 class _OperationSchema(Schema):
-    id = _text("32 hexadecimal digits")
-    composition = _text("the composition's name")
+    id = text("32 hexadecimal digits")
+    composition = text("the composition's name")
     revision = fields.Integer(metadata={"description": "the revision that it brings about"})
     kind = fields.String(
         validate=validate.OneOf([kind.value for kind in OperationKind]),
         metadata={"description": "the request; heal: begun by the reconciler"},
     )
-    author = _text("its author")
-    message = _text("its reason, by the author")
+    author = text("its author")
+    message = text("its reason, by the author")
     state = fields.String(
         validate=validate.OneOf([state.value for state in OperationState]),
         metadata={"description": "waiting: ended, nothing failed, and the reconciler does the rest later"},
     )
-    started = fields.Float(metadata=_UNIX)
-    ended = fields.Float(allow_none=True, metadata=_UNIX)
-    error = _text("the error of the operation as a whole, if any")
+    started = fields.Float(metadata=UNIX)
+    ended = fields.Float(allow_none=True, metadata=UNIX)
+    error = text("the error of the operation as a whole, if any")
     warnings = fields.List(fields.String(), metadata={"description": "of the file that was applied"})
     left_behind = fields.List(
         fields.String(), metadata={"description": "addresses of engines and brokers that were not asked"}
@@ -155,15 +155,15 @@ class OperationSummarySchema(_OperationSchema):
 class SessionSchema(Schema):
     """A persistent session at a broker."""
 
-    broker = _text("the broker's address")
-    name = _text("the MQTT client id")
-    topic = _text("the topic that it is subscribed to")
+    broker = text("the broker's address")
+    name = text("the MQTT client id")
+    topic = text("the topic that it is subscribed to")
 
 
 class LeftCopySchema(Schema):
     """A copy that was left behind at an engine out of reach."""
 
-    address = _text("the engine's")
+    address = text("the engine's")
     attempt = fields.Integer(metadata={"description": "number of the attempt that it is"})
 
 
@@ -184,21 +184,21 @@ class LeftoverSchema(Schema):
             "adopt (becomes the job's attempt), report (nothing is done)"
         },
     )
-    job_name = _text("the job that it was of")
-    composition = _text("the composition that the job belonged to; of an orphan: empty if there is none")
-    address = _text("the engine's, or the broker's")
-    site = _text("of the inventory, or the address")
+    job_name = text("the job that it was of")
+    composition = text("the composition that the job belonged to; of an orphan: empty if there is none")
+    address = text("the engine's, or the broker's")
+    site = text("of the inventory, or the address")
     attempt = fields.Integer(
         allow_none=True, metadata={"description": "of a copy or an orphan: its number, if known"}
     )
-    session = _text("its name; of a copy, of the one through which it reads; of an orphan: empty if unknown")
+    session = text("its name; of a copy, of the one through which it reads; of an orphan: empty if unknown")
     fenced = fields.Boolean(
         metadata={
             "description": "true once the broker has the fence that keeps abandoned copies from reading; "
             "of an orphan: false"
         }
     )
-    message = _text("of an orphan: the observation in words")
+    message = text("of an orphan: the observation in words")
 
 
 class LossSchema(Schema):
@@ -208,35 +208,35 @@ class LossSchema(Schema):
         validate=validate.OneOf([each.value for each in LossKind]),
         metadata={"description": "how grave it is; repeated: no harm"},
     )
-    reason = _text("the reason, in a word or two")
-    text = _text("the reason as a phrase, which follows the number")
+    reason = text("the reason, in a word or two")
+    text = text("the reason as a phrase, which follows the number")
     count = fields.Integer(metadata={"description": "messages since the coordinator began"})
-    first = fields.Float(metadata=_UNIX)
-    last = fields.Float(metadata=_UNIX)
+    first = fields.Float(metadata=UNIX)
+    last = fields.Float(metadata=UNIX)
     alarm = fields.Boolean(metadata={"description": "true if it is recent, and no mere repetition"})
 
 
 class JobViewSchema(Schema):
     """A job, desired and as last observed."""
 
-    job_name = _text("the job's name")
-    composition = _text("the composition that it belongs to")
+    job_name = text("the job's name")
+    composition = text("the composition that it belongs to")
     wanted = fields.String(
         validate=validate.OneOf(("running", "stopped")), metadata={"description": "the desired state"}
     )
-    state = _text("the state at its engine, or pending, lost or unknown")
-    observed_at = fields.Float(metadata=_UNIX)
-    message = _text("the engine's own message")
-    error = _text("the last error of SpecK's own work on it")
+    state = text("the state at its engine, or pending, lost or unknown")
+    observed_at = fields.Float(metadata=UNIX)
+    message = text("the engine's own message")
+    error = text("the last error of SpecK's own work on it")
     drift = fields.String(
         allow_none=True,
         validate=validate.OneOf([each.value for each in Drift]),
         metadata={"description": "its difference from the desired state in the last round of the reconciler"},
     )
-    drift_message = _text("the observation behind the drift")
-    drift_since = fields.Float(allow_none=True, metadata=_UNIX)
-    waits = _text("the reason why it is not healed now")
-    next_try = fields.Float(allow_none=True, metadata=_UNIX)
+    drift_message = text("the observation behind the drift")
+    drift_since = fields.Float(allow_none=True, metadata=UNIX)
+    waits = text("the reason why it is not healed now")
+    next_try = fields.Float(allow_none=True, metadata=UNIX)
     losses = fields.List(
         fields.Nested(LossSchema),
         metadata={"description": "its lost, given up and repeated messages, the gravest first"},
@@ -260,12 +260,12 @@ class JobViewSchema(Schema):
 class JobRatesSchema(Schema):
     """The rates of a job; null: its engine does not report it, or has not yet."""
 
-    job_name = _text("the job's name")
-    composition = _text("the composition that it belongs to")
-    site = _text("of the inventory", allow_none=True)
-    source_topic = _text("the topic that it reads")
-    sink_topic = _text("the topic that it writes")
-    observed = fields.Float(allow_none=True, metadata=_UNIX)
+    job_name = text("the job's name")
+    composition = text("the composition that it belongs to")
+    site = text("of the inventory", allow_none=True)
+    source_topic = text("the topic that it reads")
+    sink_topic = text("the topic that it writes")
+    observed = fields.Float(allow_none=True, metadata=UNIX)
     input_rate = fields.Float(allow_none=True, metadata=_PER_SECOND)
     output_rate = fields.Float(allow_none=True, metadata=_PER_SECOND)
     waiting = fields.Integer(
@@ -276,7 +276,7 @@ class JobRatesSchema(Schema):
         allow_none=True,
         metadata={"description": "how long the last batch (Spark) or checkpoint (Flink) took, s"},
     )
-    error = _text("the reason why there are no newer rates", allow_none=True)
+    error = text("the reason why there are no newer rates", allow_none=True)
 
 
 class RatesSchema(Schema):
@@ -298,9 +298,9 @@ class CountsSchema(Schema):
 
 class _RevisionSchema(Schema):
     number = fields.Integer(metadata={"description": "from 1"})
-    at = fields.Float(metadata=_UNIX)
-    author = _text("its author")
-    message = _text("its reason, by the author")
+    at = fields.Float(metadata=UNIX)
+    author = text("its author")
+    message = text("its reason, by the author")
     restored = fields.Integer(
         allow_none=True, metadata={"description": "the revision that a rollback brought back"}
     )
@@ -317,12 +317,13 @@ class RevisionViewSchema(_RevisionSchema):
     """An accepted version of a composition, in full."""
 
     jobs = fields.List(fields.Dict(), metadata={"description": "each with its fields"})
+    placement = fields.Dict(metadata={"description": "the options of placement that are not the defaults"})
 
 
 class JobDifferenceSchema(Schema):
     """A job that differs between two revisions."""
 
-    job = _text("the job's name")
+    job = text("the job's name")
     kind = fields.String(
         validate=validate.OneOf(("added", "removed", "changed")), metadata={"description": "how"}
     )
@@ -332,18 +333,21 @@ class JobDifferenceSchema(Schema):
 class DifferenceSchema(Schema):
     """The differences between two revisions of a composition."""
 
-    composition = _text("the composition's name")
+    composition = text("the composition's name")
     before = fields.Integer(metadata={"description": "number of a revision (0: before the first)"})
     after = fields.Integer(metadata={"description": "number of a revision"})
     counts = fields.Nested(CountsSchema)
+    placement = fields.List(
+        fields.Nested(ChangeSchema), metadata={"description": "the options of placement that differ"}
+    )
     jobs = fields.List(fields.Nested(JobDifferenceSchema), metadata={"description": "those that differ"})
 
 
 class _CompositionSchema(Schema):
-    name = _text("its name")
+    name = text("its name")
     revision = fields.Integer(metadata={"description": "number of the last one"})
     deleting = fields.Boolean(metadata={"description": "true while it is being deleted"})
-    operation = _text("the operation at work on it", allow_none=True)
+    operation = text("the operation at work on it", allow_none=True)
 
 
 class CompositionSummarySchema(_CompositionSchema):
@@ -360,9 +364,9 @@ class CompositionViewSchema(_CompositionSchema):
 
 
 class _ReachedSchema(Schema):
-    address = _text("as the inventory has it")
+    address = text("as the inventory has it")
     reached = fields.Boolean(metadata={"description": "true if it answered just now"})
-    error = _text("the reason why it was not reached")
+    error = text("the reason why it was not reached")
 
 
 class EngineViewSchema(_ReachedSchema):
@@ -391,7 +395,7 @@ class UplinkViewSchema(Schema):
 class SiteViewSchema(Schema):
     """A site of the inventory, or a broker of none, and whether it can be reached now."""
 
-    name = _text("the site's name, or that of a broker that belongs to no site")
+    name = text("the site's name, or that of a broker that belongs to no site")
     engines = fields.List(
         fields.Nested(EngineViewSchema),
         metadata={"description": "its engines; none: it is a broker that belongs to no site"},
@@ -403,8 +407,8 @@ class SiteViewSchema(Schema):
 class ComplaintSchema(Schema):
     """One thing that is wrong with an engine or a broker."""
 
-    message = _text("the fault")
-    remedy = _text("the remedy (empty: the message has it)")
+    message = text("the fault")
+    remedy = text("the remedy (empty: the message has it)")
 
 
 class DiagnosisSchema(Schema):
@@ -413,21 +417,21 @@ class DiagnosisSchema(Schema):
     finding = fields.String(
         validate=validate.OneOf([each.value for each in Finding]), metadata={"description": "its kind"}
     )
-    where = _text("the job's name, or the address of an engine or broker")
-    message = _text("the observation")
-    remedy = _text("what to do")
+    where = text("the job's name, or the address of an engine or broker")
+    message = text("the observation")
+    remedy = text("what to do")
 
 
 class CheckupSchema(Schema):
     """An engine or a broker of the inventory, as it was found just now."""
 
-    site = _text("the site's name, or that of a broker that belongs to no site")
+    site = text("the site's name, or that of a broker that belongs to no site")
     role = fields.String(
         validate=validate.OneOf(("engine", "broker")), metadata={"description": "engine or broker"}
     )
-    address = _text("of the engine or broker")
+    address = text("of the engine or broker")
     reached = fields.Boolean(metadata={"description": "true if it answered just now"})
-    version = _text("as it reports it; empty if it does not")
+    version = text("as it reports it; empty if it does not")
     limits = fields.Dict(keys=fields.String(), metadata={"description": "by name; memory is bytes"})
     clock_ahead = fields.List(
         fields.Float(),
@@ -442,31 +446,31 @@ class CheckupSchema(Schema):
 class LogSchema(Schema):
     """The last lines that an engine has of a job."""
 
-    job_name = _text("the job's name")
-    address = _text("of the engine")
+    job_name = text("the job's name")
+    address = text("of the engine")
     observed_at = fields.Float(metadata={"description": "when it was asked (Unix time, s)"})
     attempt = fields.Integer(metadata={"description": "the attempt of which the lines are"})
-    about = _text("the source of the lines, and its limits")
+    about = text("the source of the lines, and its limits")
     lines = fields.List(fields.String(), metadata={"description": "the newest last"})
 
 
 class EventSchema(Schema):
     """A line of the audit log."""
 
-    at = fields.Float(metadata=_UNIX)
-    kind = _text("accepted, intended, or the outcome: started, stopped, failed, skipped, succeeded, ...")
-    message = _text("the event in one line")
-    composition = _text("the composition that it is about, if any")
-    job = _text("the job that it is about, if any")
-    operation = _text("the operation that it belongs to, if any")
-    author = _text("the author of the operation")
-    cause = _text("the reason, by the author")
+    at = fields.Float(metadata=UNIX)
+    kind = text("accepted, intended, or the outcome: started, stopped, failed, skipped, succeeded, ...")
+    message = text("the event in one line")
+    composition = text("the composition that it is about, if any")
+    job = text("the job that it is about, if any")
+    operation = text("the operation that it belongs to, if any")
+    author = text("the author of the operation")
+    cause = text("the reason, by the author")
 
 
 class OwnerSchema(Schema):
     """The owner of a token, and its role."""
 
-    name = _text("whose token it is; empty where tokens have no names, or none is asked for")
+    name = text("whose token it is; empty where tokens have no names, or none is asked for")
     role = fields.String(
         validate=validate.OneOf([each.value for each in Role]),
         metadata={"description": "read: looks only; write: changes things too"},
@@ -477,21 +481,21 @@ class HealthSchema(Schema):
     """The sign of life."""
 
     status = fields.String(validate=validate.Equal("ok"), metadata={"description": "always ok"})
-    store = _text("the reason why the store cannot be written, if it cannot")
+    store = text("the reason why the store cannot be written, if it cannot")
 
 
 class FindingSchema(Schema):
     """One thing that is wrong with the store."""
 
-    what = _text("the record, or the code, that it is about")
-    message = _text("its fault")
+    what = text("the record, or the code, that it is about")
+    message = text("its fault")
 
 
 class ProblemSchema(Schema):
     """An error (RFC 9457)."""
 
-    type = _text("about:blank: the status says it all")
-    title = _text("the status in words")
+    type = text("about:blank: the status says it all")
+    title = text("the status in words")
     status = fields.Integer(metadata={"description": "the HTTP status"})
-    detail = _text("the error in one line")
+    detail = text("the error in one line")
     faults = fields.List(fields.Nested(WarningSchema), metadata={"description": "every fault of the request"})

@@ -1,0 +1,283 @@
+"""Drafts: compositions with jobs and topics that SpecK places, and their settling into concrete jobs.
+
+A topic without a broker in the file is **free**.  Free topics of one name are one within the composition;
+those that one filter takes in share a **channel**, and thereby a home, the site whose broker holds them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from speck.core.graph import Endpoint, Graph, source_of
+from speck.core.inventory import Inventory, Site
+from speck.core.job import Composition, Job
+from speck.core.placement import PlacementOptions
+from speck.errors import Fault, InvalidInput
+
+FREE = ""  # the broker of a free topic
+
+Runs = Callable[[str, str], bool]  # (kind of engine, address): true if the engine there is of this kind
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A site that does not come into question for a job, and the reason."""
+
+    job: str
+    site: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """Free topics with a common home, and the jobs at them; all names are in alphabetical order.
+
+    ``name`` is that of the first topic.
+    """
+
+    name: str
+    topics: tuple[str, ...]
+    writers: tuple[str, ...]
+    readers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A composition whose placed fields are empty, with the places that come into question.
+
+    ``candidates`` are the engine addresses of each job by site name: those of a movable job that SpecK
+    chooses among, the site of a fixed one (none outside of the inventory).  ``channels`` are by name.
+    ``sites`` and ``homes`` are where movable jobs and channels are now, as far as they are placed and may
+    stay: site names by job and by channel.
+    """
+
+    composition: Composition
+    inventory: Inventory
+    candidates: Mapping[str, Mapping[str, str]]
+    refused: tuple[Refusal, ...]
+    sites: Mapping[str, str] = field(default_factory=dict)
+    homes: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        composition: Composition,
+        inventory: Inventory,
+        runs: Runs,
+        running: Mapping[str, Job] | None = None,
+    ) -> Draft:
+        """The draft of a composition, its placed fields empty (fresh from a file) or filled (stored).
+
+        ``runs(engine, address)`` is true for an engine of a kind at an address.  ``running`` are the jobs
+        that run, by name; by default those of the composition itself.
+        """
+        present = composition.jobs if running is None else running
+        emptied = {name: _emptied(job) for name, job in composition.jobs.items()}
+        candidates, refused, sites = {}, list[Refusal](), {}
+        for name, job in emptied.items():
+            found, reasons, site = _candidates(job, inventory, runs, present.get(name))
+            candidates[name] = found
+            refused += reasons
+            if site is not None:
+                sites[name] = site
+        draft = cls(replace(composition, jobs=emptied), inventory, candidates, tuple(refused), sites)
+        return replace(draft, homes=dict(draft._present_homes(present)))
+
+    @property
+    def name(self) -> str:
+        """The name of the composition."""
+        return self.composition.name
+
+    @property
+    def jobs(self) -> Mapping[str, Job]:
+        """The jobs by name, with empty placed fields."""
+        return self.composition.jobs
+
+    @property
+    def options(self) -> PlacementOptions:
+        """The composition's options of placement."""
+        return self.composition.placement or PlacementOptions()
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The graph of the jobs; free topics are endpoints at the broker :data:`FREE`."""
+        return Graph.of(self.jobs.values())
+
+    # --- channels
+
+    @cached_property
+    def channels(self) -> Mapping[str, Channel]:
+        """The channels by name."""
+        topics, writers, readers = map(_members, (self.topics, self.writes, self.reads))
+        return {
+            name: Channel(name, tuple(topics[name]), tuple(writers[name]), tuple(readers.get(name, ())))
+            for name in topics
+        }
+
+    @cached_property
+    def topics(self) -> Mapping[str, str]:
+        """The name of the channel of each written free topic."""
+        written = sorted(each.topic for each in self.graph.writers if each.broker == FREE)
+        taken_in = [
+            [each.topic for each in matched]
+            for read, matched in self.graph.matched.items()
+            if read.broker == FREE
+        ]
+        return _joined(written, taken_in)
+
+    @cached_property
+    def reads(self) -> Mapping[str, str]:
+        """The channel that each job reads from; no entry for one with an address, or that no job writes."""
+        return {
+            name: self.topics[matched[0].topic]
+            for name, job in sorted(self.jobs.items())
+            if job.source_broker == FREE and (matched := self.graph.matched.get(source_of(job)))
+        }
+
+    @cached_property
+    def writes(self) -> Mapping[str, str]:
+        """The channel that each job writes to; no entry for a topic with an address."""
+        return {
+            name: self.topics[job.sink_topic]
+            for name, job in sorted(self.jobs.items())
+            if job.sink_broker == FREE
+        }
+
+    def home_of(self, endpoint: Endpoint) -> str | None:
+        """The site of the broker of a topic with an address; ``None`` for a broker of no site."""
+        site = self.inventory.site_of_broker(endpoint.broker)
+        return None if site is None else site.name
+
+    def _present_homes(self, present: Mapping[str, Job]) -> Iterable[tuple[str, str]]:
+        for channel in self.channels.values():
+            forms = (present[name] for name in channel.writers if name in present)
+            brokers = (form.sink_broker for form in forms if form.sink_topic in channel.topics)
+            homes = (site.name for each in brokers if (site := self.inventory.site_of_broker(each)))
+            if (home := next(homes, None)) is not None:
+                yield channel.name, home
+
+    # --- jobs that belong together or apart
+
+    @cached_property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """The jobs that share a site, transitively: groups of two or more."""
+        named = ((name, job.with_job) for name, job in self.jobs.items() if job.with_job)
+        pairs = [[name, other] for name, other in named if other in self.jobs]
+        members = _members(_joined(sorted(self.jobs), pairs))
+        return tuple(tuple(group) for group in members.values() if len(group) > 1)
+
+    @cached_property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """The pairs of jobs that share no site."""
+        found = {
+            (min(name, other), max(name, other))
+            for name, job in self.jobs.items()
+            for other in job.apart
+            if other in self.jobs
+        }
+        return tuple(sorted(found))
+
+    # --- settling
+
+    def settled(self, sites: Mapping[str, str], homes: Mapping[str, str]) -> Composition:
+        """The composition with each movable job at its site, and each channel at its home.
+
+        ``sites`` are site names by job, ``homes`` by channel.  Raises :class:`~speck.errors.InvalidInput` for
+        a job or a channel that has no place there, or one that does not come into question.
+        """
+        faults = [*self._unfit_sites(sites), *self._unfit_homes(homes)]
+        if faults:
+            raise InvalidInput(faults, f"placement of {self.name!r}")
+        jobs = {name: self._settled(job, sites, homes) for name, job in self.jobs.items()}
+        return replace(self.composition, jobs=jobs)
+
+    def _settled(self, job: Job, sites: Mapping[str, str], homes: Mapping[str, str]) -> Job:
+        name, values = job.job_name, dict[str, str]()
+        if not job.movable:
+            return job
+        values["site"], values["spe_address"] = sites[name], self.candidates[name][sites[name]]
+        if job.source_broker == FREE and name in self.reads:
+            values["source_broker"] = self.inventory.sites[homes[self.reads[name]]].broker_address
+        if job.sink_broker == FREE:
+            values["sink_broker"] = self.inventory.sites[homes[self.writes[name]]].broker_address
+        return replace(job, **values)  # type: ignore[arg-type]  # all of these fields are text
+
+    def _unfit_sites(self, sites: Mapping[str, str]) -> Iterable[Fault]:
+        for name in (name for name, job in self.jobs.items() if job.movable):
+            if sites.get(name) not in self.candidates[name]:
+                named = f"site {sites[name]!r}" if name in sites else "no site"
+                known = ", ".join(self.candidates[name]) or "none"
+                yield Fault(f"is placed at {named} (expected one of {known})", job=name, field="sites")
+
+    def _unfit_homes(self, homes: Mapping[str, str]) -> Iterable[Fault]:
+        for name in self.channels:
+            if homes.get(name) not in self.inventory.sites:
+                named = f"site {homes[name]!r}" if name in homes else "no site"
+                known = ", ".join(self.inventory.sites) or "none"
+                yield Fault(f"topic {name!r} has its home at {named} (expected one of {known})")
+
+
+def _emptied(job: Job) -> Job:
+    if not job.movable:
+        return job
+    return replace(job, site=None, **dict.fromkeys(job.placed, FREE))  # type: ignore[arg-type]  # all are text
+
+
+def _candidates(
+    job: Job, inventory: Inventory, runs: Runs, present: Job | None
+) -> tuple[dict[str, str], list[Refusal], str | None]:
+    """The engine addresses of a job by site, the refused sites, and the site where it is and may stay."""
+    if not job.movable:
+        own = inventory.site_of_engine(job.spe_address)
+        return ({own.name: job.spe_address} if own else {}), [], None
+    found, refused = dict[str, str](), list[Refusal]()
+    for name in inventory.sites if job.anywhere else job.sites:
+        address = _engine_at(inventory.sites.get(name), job.engine, runs, present)
+        if address is not None:
+            found[name] = address
+        else:
+            reason = f"has no engine of kind {job.engine!r}" if name in inventory.sites else "is no site here"
+            refused.append(Refusal(job.job_name, name, reason))
+    at = inventory.site_of_engine(present.spe_address) if present is not None else None
+    if at is None or at.name not in found:
+        return found, refused, None
+    if job.pin:
+        others = [name for name in found if name != at.name]
+        refused += [Refusal(job.job_name, name, f"the job is pinned to {at.name}") for name in others]
+        found = {at.name: found[at.name]}
+    return found, refused, at.name
+
+
+def _engine_at(site: Site | None, engine: str, runs: Runs, present: Job | None) -> str | None:
+    """The address of a site's engine of this kind: the one that has the job, or the first."""
+    addresses = [each.spe_address for each in site.engines if runs(engine, each.spe_address)] if site else []
+    if present is not None and present.spe_address in addresses:
+        return present.spe_address
+    return addresses[0] if addresses else None
+
+
+def _members(group_of: Mapping[str, str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for name, group in group_of.items():
+        found[group].append(name)
+    return dict(found)
+
+
+def _joined(names: Iterable[str], together: Iterable[Iterable[str]]) -> dict[str, str]:
+    """The first name of the group of each name; names that stand together are in one group (union-find)."""
+    above = {name: name for name in names}
+
+    def first(name: str) -> str:
+        while above[name] != name:
+            above[name] = above[above[name]]
+            name = above[name]
+        return name
+
+    for one, *others in together:
+        for other in others:
+            low, high = sorted((first(one), first(other)))
+            above[high] = low
+    return {name: first(name) for name in above}

@@ -1,0 +1,435 @@
+"""The placement problem of a composition: jobs, topics and sites with their profiles, by index."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from speck.core.draft import FREE, Draft
+from speck.core.graph import Endpoint, sink_of, source_of
+from speck.core.job import Job
+from speck.placement.cost import load_of
+from speck.placement.problem import (
+    Channel,
+    EngineModel,
+    Load,
+    PlacedJob,
+    Placement,
+    Problem,
+    Tier,
+    Weights,
+)
+from speck.placement.profile import Inputs, JobProfile, Known, Value
+from speck.placement.sites import SiteTable
+
+# Assumed of a job that nothing is known of; costs are those of benchmarks/README.md.
+COST = {EngineModel.FLINK: 8e-6, EngineModel.SPARK: 12e-6}  # s a message
+FIXED = 0.009  # cores
+BATCH_OVERHEAD = 0.047  # s
+SIZE = 110.0  # bytes of a message
+RATE = 100.0  # messages/s of a source
+MEMORY = {EngineModel.FLINK: 3e6, EngineModel.SPARK: 2.5e6}  # bytes of a job without state
+
+NO_RATE = "its rate is neither measured nor declared (expects: {rate: ...})"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """How the values of a job are known: the worst of them, the oldest sample, and the worst one's name."""
+
+    known: Known
+    until: float
+    value: str
+
+
+@dataclass(frozen=True)
+class Model:
+    """The problem of one composition with the names behind its indices.
+
+    ``sites_now`` and ``homes_now`` are those of the jobs and channels that have a place already (``None``:
+    not yet).  ``held`` has the reasons of jobs that no policy may move, by index, ``sources`` how each job's
+    values are known.
+    """
+
+    draft: Draft
+    table: SiteTable
+    problem: Problem
+    jobs: tuple[str, ...]
+    channels: tuple[str, ...]
+    sites_now: tuple[int | None, ...]
+    homes_now: tuple[int | None, ...]
+    held: Mapping[int, str]
+    sources: Mapping[str, Source]
+
+    @cached_property
+    def number(self) -> Mapping[str, int]:
+        """The indices of the jobs by name."""
+        return {name: index for index, name in enumerate(self.jobs)}
+
+    @property
+    def complete(self) -> bool:
+        """True if every job and every channel has a place already."""
+        return None not in self.sites_now and None not in self.homes_now
+
+    def before(self, after: Placement) -> Placement:
+        """The present placement, in which what has no place yet is where ``after`` has it."""
+        sites = [new if old is None else old for old, new in zip(self.sites_now, after.sites, strict=True)]
+        homes = [new if old is None else old for old, new in zip(self.homes_now, after.homes, strict=True)]
+        return Placement(tuple(sites), tuple(homes))
+
+    @property
+    def incumbent(self) -> Placement:
+        """The present placement, with what has no place yet in the cloud."""
+        return self.before(self.problem.all_in_cloud)
+
+    def sites(self, placement: Placement) -> dict[str, str]:
+        """The names of the movable jobs' sites."""
+        return {
+            name: self.table.name(site)
+            for name, site in zip(self.jobs, placement.sites, strict=True)
+            if self.draft.jobs[name].movable
+        }
+
+    def homes(self, placement: Placement) -> dict[str, str]:
+        """The names of the homes of the draft's channels."""
+        found = self.homes_by_name(placement.homes)
+        return {name: home for name, home in found.items() if home is not None}
+
+    def homes_by_name(self, homes: Sequence[int | None]) -> dict[str, str | None]:
+        """The names of the homes (by channel index) of the draft's channels."""
+        by_key = dict(zip(self.channels, homes, strict=True))
+        found = {name: by_key[_channel_key(name)] for name in self.draft.channels}
+        return {name: None if home is None else self.table.name(home) for name, home in found.items()}
+
+    def load(self) -> Load:
+        """The load of the composition as it runs."""
+        return load_of(self.problem, self.incumbent)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """What the problem of a composition depends on besides its draft.
+
+    ``running`` are the names of its jobs that run; ``unprofiled`` those at engines whose binder reports no
+    profile; ``pinned`` are held by the request, ``constraints`` allow a job some sites (names) alone.
+    ``hold`` keeps all running jobs and topics where they are.  ``background`` is the load of other
+    compositions.
+    """
+
+    table: SiteTable
+    inputs: Inputs
+    running: Collection[str] = ()
+    unprofiled: Collection[str] = ()
+    pinned: Collection[str] = ()
+    constraints: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    hold: bool = False
+    background: Load | None = None
+
+
+def model_of(draft: Draft, around: Surroundings) -> Model:
+    """The model of a draft.
+
+    Raises :class:`~speck.errors.InvalidInput` for a job without a site to run at.
+    """
+    return _Builder(draft, around).model()
+
+
+class _Builder:
+    def __init__(self, draft: Draft, around: Surroundings) -> None:
+        self._draft, self._around, self._table = draft, around, around.table
+        self._names = tuple(sorted(draft.jobs))
+        self._keys: dict[str, int] = {}  # the indices of the channels
+        self._free: dict[str, str] = {}  # the keys of free topics
+        self._channels: list[Channel] = []
+        self._inputs: dict[str, tuple[int, ...]] = {}
+        self._rates = _Rates(draft, around.inputs)
+        self._held: dict[int, str] = {}
+
+    def model(self) -> Model:
+        self._add_channels()
+        jobs = [self._job(index, name) for index, name in enumerate(self._names)]
+        options, number = self._draft.options, {name: index for index, name in enumerate(self._names)}
+        problem = Problem(
+            sites=self._table.sites,
+            jobs=jobs,
+            channels=self._channels,
+            weights=Weights(latency=options.latency, wan=options.wan, cores=options.cores),
+            together=[tuple(number[each] for each in group) for group in self._draft.groups],
+            apart=[(number[one], number[other]) for one, other in self._draft.pairs],
+            utilisation=options.utilisation,
+            max_age=options.max_age,
+            max_wan=options.max_wan,
+            background=self._around.background,
+            history=self._history(),
+        )
+        sources = {name: self._source(name) for name in self._names}
+        keys = tuple(self._keys)
+        return Model(
+            self._draft,
+            self._table,
+            problem,
+            self._names,
+            keys,
+            tuple(map(self._site_now, self._names)),
+            tuple(map(self._home_now, keys, self._channels)),
+            self._held,
+            sources,
+        )
+
+    # --- channels
+
+    def _add_channels(self) -> None:
+        """Add a channel for each free channel, each topic with an address, and each topic born outside."""
+        graph, draft = self._draft.graph, self._draft
+        for name in draft.channels:
+            self._add_free(name)
+        for written, writers in graph.writers.items():
+            if written.broker != FREE:
+                self._add(_key(written), (self._broker(written.broker),), list(writers))
+        for name, job in draft.jobs.items():
+            source = source_of(job)
+            matched = graph.matched.get(source)
+            if name in draft.reads:
+                topics = [each.topic for each in matched or ()]
+                keys = dict.fromkeys(self._free[topic] for topic in topics)
+                self._inputs[name] = tuple(self._keys[key] for key in keys)
+            elif matched:
+                self._inputs[name] = tuple(self._keys[_key(each)] for each in matched)
+            else:
+                if _key(source) not in self._keys:
+                    self._add_born(source, graph.readers[source])
+                self._inputs[name] = (self._keys[_key(source)],)
+
+    def _add_free(self, name: str) -> None:
+        """Add the topics of a free channel: as one, or one by one if a job reads some of them alone.
+
+        In the latter case their home stays where it is, or is the cloud: a home of its own for each would
+        keep the filter from taking them in.
+        """
+        channel, graph = self._draft.channels[name], self._draft.graph
+        topics, homes = channel.topics, self._free_homes(name)
+        read = [graph.matched[source_of(self._draft.jobs[each])] for each in channel.readers]
+        apart = any(len(each) < len(topics) for each in read)
+        if apart and len(homes) > 1:
+            present = self._draft.homes.get(name)
+            homes = (self._cloud() if present is None else self._table.index(present),)
+        for topic in topics:
+            self._free[topic] = _channel_key(topic if apart else name)
+        for key in dict.fromkeys(self._free[topic] for topic in topics):
+            jobs = [each for each in channel.writers if self._free[self._draft.jobs[each].sink_topic] == key]
+            self._add(key, homes, jobs)
+
+    def _cloud(self) -> int:
+        return next(index for index, site in enumerate(self._table.sites) if site.tier is Tier.CLOUD)
+
+    def _add(self, key: str, homes: tuple[int, ...], writers: Sequence[str]) -> None:
+        size = max((self._size(name) for name in writers), default=SIZE)
+        self._keys[key] = len(self._channels)
+        self._channels.append(Channel(name=key, homes=homes, size=size, rate=self._unknown_part(writers)))
+
+    def _add_born(self, source: Endpoint, readers: Sequence[str]) -> None:
+        rates = [known.value for name in readers if (known := self._rates.of(name)) is not None]
+        sizes = [size.value for name in readers if (size := self._profile(name).bytes_in) is not None]
+        homes = (self._broker(source.broker),) if source.broker != FREE else self._all_sites()
+        rate = max(rates, default=RATE)
+        key = _key(source)
+        self._keys[key] = len(self._channels)
+        self._channels.append(Channel(name=key, homes=homes, size=max(sizes, default=SIZE), rate=rate))
+
+    def _unknown_part(self, writers: Sequence[str]) -> float:
+        """The rate of a channel, as its readers have it, if those of its writers are unknown."""
+        if any(self._rates.of(name) is not None for name in writers):
+            return 0.0
+        readers = {
+            reader for name in writers for reader in self._draft.graph.readers_of(self._draft.jobs[name])
+        }
+        return max((rate.value for name in sorted(readers) if (rate := self._rates.of(name))), default=0.0)
+
+    def _free_homes(self, name: str) -> tuple[int, ...]:
+        present = self._draft.homes.get(name)
+        if present is not None and self._around.hold:
+            return (self._table.index(present),)
+        return self._all_sites()
+
+    def _all_sites(self) -> tuple[int, ...]:
+        return tuple(range(self._table.number))
+
+    def _broker(self, address: str) -> int:
+        return self._table.brokers[address]
+
+    def _size(self, name: str) -> float:
+        """The bytes of a message that a job writes, with its topic."""
+        measured, expects = self._profile(name).bytes_out, self._draft.jobs[name].expects
+        if measured is not None and measured.known is Known.MEASURED:
+            return measured.value
+        if expects is not None and expects.bytes is not None:
+            return expects.bytes
+        return measured.value if measured is not None else SIZE
+
+    # --- jobs
+
+    def _job(self, index: int, name: str) -> PlacedJob:
+        job, profile = self._draft.jobs[name], self._profile(name)
+        model = EngineModel.FLINK if job.engine == "flink" else EngineModel.SPARK
+        known, expects = self._rates.of(name) is not None, job.expects
+        free = self._free[job.sink_topic] if name in self._draft.writes else None
+        output = self._keys[free or _key(sink_of(job))]
+        state = _value(profile.state, expects.state if expects else None, 0.0)
+        return PlacedJob(
+            name=name,
+            allowed=self._allowed(index, name),
+            inputs=self._inputs[name],
+            output=output,
+            engine=model,
+            cost=_value(profile.cost, expects.cost if expects else None, COST[model]),
+            fixed=_value(profile.fixed, None, FIXED),
+            # The messages of a job without a known rate are born in its channel: see _unknown_part.
+            selectivity=self._rates.selectivity(name) if known or not self._running(name) else 0.0,
+            parallelism=job.parallelism or 1,
+            memory=MEMORY[model],
+            state=state,
+            stateful=state > 0,
+            batch_overhead=_value(profile.batch_overhead, None, BATCH_OVERHEAD),
+            trigger=_seconds(job.trigger),
+        )
+
+    def _allowed(self, index: int, name: str) -> tuple[int, ...]:
+        """The sites that may run a job; notes the reason if it is held."""
+        job, present = self._draft.jobs[name], self._draft.sites.get(name)
+        candidates = tuple(self._table.index(each) for each in self._draft.candidates[name])
+        if not job.movable:
+            self._held[index] = "its site is fixed in the file"
+            return (self._table.engines[job.spe_address],)
+        if (wanted := self._around.constraints.get(name)) is not None:
+            candidates = tuple(
+                self._table.index(each) for each in wanted if each in self._draft.candidates[name]
+            )
+        if present is None:
+            return candidates
+        here = self._table.index(present)
+        why = self._why_held(name, job)
+        if why is None or (name in self._around.constraints and here not in candidates):
+            return candidates
+        self._held[index] = why
+        return (here,)
+
+    def _why_held(self, name: str, job: Job) -> str | None:
+        """The reason why a running, movable job stays where it is; ``None`` if it may move."""
+        reasons = {
+            "it runs, and only new jobs are placed": self._around.hold,
+            "it is pinned": job.pin or name in self._around.pinned,
+            f"its engine's binder ({job.engine}) reports no profile": name in self._around.unprofiled,
+            NO_RATE: self._rates.of(name) is None,
+        }
+        return next((why for why, applies in reasons.items() if applies), None)
+
+    def _running(self, name: str) -> bool:
+        return name in self._around.running
+
+    def _profile(self, name: str) -> JobProfile:
+        return self._around.inputs.jobs.get(name) or JobProfile()
+
+    def _source(self, name: str) -> Source:
+        """How the values are known that decide most: rate, size and cost."""
+        profile, expects = self._profile(name), self._draft.jobs[name].expects
+        values = {
+            "rate": _better(self._rates.of(name), None),
+            "bytes": _better(profile.bytes_out, expects.bytes if expects else None),
+            "cost": _better(profile.cost, expects.cost if expects else None),
+        }
+        order = list(Known)
+        worst = max(values, key=lambda each: order.index(values[each].known))
+        until = min((each.until for each in values.values() if each.known is Known.MEASURED), default=0.0)
+        return Source(values[worst].known, until, worst)
+
+    def _history(self) -> Sequence[Sequence[float]]:
+        """Past rates of the channels that are born outside, as their first reader with a history has them."""
+        found: list[Sequence[float]] = [()] * len(self._channels)
+        for name, inputs in self._inputs.items():
+            rates = self._around.inputs.history.get(name)
+            if rates and len(inputs) == 1 and self._channels[inputs[0]].rate > 0 and not found[inputs[0]]:
+                found[inputs[0]] = tuple(rates)
+        return found if any(found) else ()
+
+    def _site_now(self, name: str) -> int | None:
+        job, present = self._draft.jobs[name], self._draft.sites.get(name)
+        if not job.movable:
+            return self._table.engines[job.spe_address]
+        return None if present is None else self._table.index(present)
+
+    def _home_now(self, key: str, channel: Channel) -> int | None:
+        if len(channel.homes) == 1:
+            return channel.homes[0]
+        present = self._draft.homes.get(self._draft.topics.get(key.removeprefix(_PREFIX), ""))
+        return None if present is None else self._table.index(present)
+
+
+class _Rates:
+    """The rates of jobs: measured, declared, or derived from the jobs that feed them."""
+
+    def __init__(self, draft: Draft, inputs: Inputs) -> None:
+        self._draft, self._inputs = draft, inputs
+        self._found: dict[str, Value | None] = {}
+        for name in draft.graph.order():
+            self._found[name] = self._known(name) or self._derived(name)
+
+    def of(self, name: str) -> Value | None:
+        """The messages/s into a job; ``None``: unknown."""
+        return self._found[name]
+
+    def selectivity(self, name: str) -> float:
+        """Messages out per message in."""
+        profile, expects = self._inputs.jobs.get(name) or JobProfile(), self._draft.jobs[name].expects
+        return _value(profile.selectivity, expects.selectivity if expects else None, 1.0)
+
+    def _known(self, name: str) -> Value | None:
+        profile, expects = self._inputs.jobs.get(name), self._draft.jobs[name].expects
+        if profile is not None and profile.rate_in is not None:
+            return profile.rate_in
+        if expects is not None and expects.rate is not None:
+            return Value(expects.rate, Known.DECLARED)
+        return None
+
+    def _derived(self, name: str) -> Value | None:
+        writers = self._draft.graph.writers_of(self._draft.jobs[name])
+        rates = [(self._found.get(each), self.selectivity(each)) for each in writers]
+        if not rates or any(rate is None for rate, _ in rates):
+            return None
+        known = [(rate, factor) for rate, factor in rates if rate is not None]
+        worst = max((rate.known for rate, _ in known), key=list(Known).index)
+        until = min(rate.until for rate, _ in known)
+        return Value(sum(rate.value * factor for rate, factor in known), worst, until)
+
+
+_PREFIX = "free "  # no address has a space
+
+
+def _channel_key(name: str) -> str:
+    return _PREFIX + name
+
+
+def _key(endpoint: Endpoint) -> str:
+    return f"{endpoint.broker} {endpoint.topic}"
+
+
+def _better(value: Value | None, declared: float | None) -> Value:
+    if value is not None and value.known is Known.MEASURED:
+        return value
+    if declared is not None:
+        return Value(declared, Known.DECLARED)
+    return value if value is not None else Value(0.0, Known.ASSUMED)
+
+
+def _value(value: Value | None, declared: float | None, assumed: float) -> float:
+    if value is None and declared is None:
+        return assumed
+    return _better(value, declared).value
+
+
+def _seconds(trigger: str | None) -> float:
+    """An interval of Spark in its stored form, ``2 seconds`` or ``500 milliseconds``, in s."""
+    if trigger is None:
+        return 0.0
+    number, _, unit = trigger.partition(" ")
+    return float(number) / (1000 if unit.startswith("milli") else 1)

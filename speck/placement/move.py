@@ -1,0 +1,125 @@
+"""The cost of a move: how long jobs stand still, how long they catch up, and how late their messages are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from speck.placement.cost import Figures, evaluate, reference
+from speck.placement.problem import EngineModel, Placement, Problem
+
+# Shortest times between the last message at one site and the first at the other; benchmarks.hop, s.
+STANDSTILL = {EngineModel.FLINK: 0.3, EngineModel.SPARK: 1.1}
+REWIRING = 2.5  # s more for a reader whose topic gets another home
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveCost:
+    """The cost of moving ``jobs`` jobs.
+
+    ``standstill`` and ``catch_up`` are those of the slowest job, s (infinite: it never catches up); ``late``
+    is the sum over messages of their additional age, message-seconds; ``state`` the bytes carried.
+    """
+
+    jobs: int = 0
+    standstill: float = 0.0
+    catch_up: float = 0.0
+    late: float = 0.0
+    state: float = 0.0
+
+    def __add__(self, other: MoveCost) -> MoveCost:
+        """The cost of both."""
+        return MoveCost(
+            jobs=self.jobs + other.jobs,
+            standstill=max(self.standstill, other.standstill),
+            catch_up=max(self.catch_up, other.catch_up),
+            late=self.late + other.late,
+            state=self.state + other.state,
+        )
+
+
+def rewired(problem: Problem, before: Placement, after: Placement) -> list[int]:
+    """The channels whose home changes."""
+    return [
+        channel for channel in range(len(problem.channels)) if before.homes[channel] != after.homes[channel]
+    ]
+
+
+def move_cost(
+    problem: Problem,
+    before: Placement,
+    after: Placement,
+    figures: Figures,
+    shared: Collection[int] = (),
+) -> MoveCost:
+    """The cost of the way from one placement to another, of which ``figures`` are those after.
+
+    ``shared`` are the jobs whose state is at storage that both sites reach, so that none is carried.
+    """
+    changed = set(rewired(problem, before, after))
+    total = MoveCost()
+    for job, placed in enumerate(problem.jobs):
+        moved = before.sites[job] != after.sites[job]
+        reads_elsewhere = any(channel in changed for channel in placed.inputs)
+        if moved or reads_elsewhere:
+            carried = placed.state if moved and placed.stateful and job not in shared else 0.0
+            total += _job_cost(problem, job, before, after, figures, carried, reads_elsewhere)
+    return total
+
+
+def _job_cost(
+    problem: Problem,
+    job: int,
+    before: Placement,
+    after: Placement,
+    figures: Figures,
+    carried: float,
+    reads_elsewhere: bool,
+) -> MoveCost:
+    placed, rate = problem.jobs[job], problem.rates[0][job]
+    source, target = problem.sites[before.sites[job]], problem.sites[after.sites[job]]
+    standstill = STANDSTILL[placed.engine] + (REWIRING if reads_elsewhere else 0.0)
+    if carried:  # through the coordinator, hence over both links
+        standstill += carried * (1 / source.up + 1 / target.down)
+    own = target.speed * placed.parallelism / (rate * placed.cost) if rate * placed.cost > 0 else math.inf
+    spare = min(figures.multiplier, own) - 1
+    catch_up = 0.0 if not rate else standstill / spare if spare > 0 else math.inf
+    late = rate * standstill * (standstill + catch_up) / 2 if rate else 0.0
+    return MoveCost(jobs=1, standstill=standstill, catch_up=catch_up, late=late, state=carried)
+
+
+def break_even(problem: Problem, cost: MoveCost, gain: float) -> float:
+    """The time, s, after which a gain in the objective has paid for a move; infinite if it never has.
+
+    The late messages count as the age of results does in the objective.
+    """
+    if gain <= 0:
+        return math.inf if cost.late else 0.0
+    return _objective_seconds(problem, cost.late) / gain
+
+
+def _objective_seconds(problem: Problem, late: float) -> float:
+    """Message-seconds in the unit of the objective, times seconds."""
+    into, out, _ = problem.rates
+    results = math.fsum(
+        out[job] if placed.output is not None else into[job]
+        for job, placed in enumerate(problem.jobs)
+        if placed.output is None or not problem.readers[placed.output]
+    )
+    ages = reference(problem).age.values()
+    age = math.fsum(ages) / max(1, len(ages))
+    return problem.weights.latency * late / (results * age) if results * age > 0 else 0.0
+
+
+def gain_of(problem: Problem, before: Placement, after: Placement) -> float:
+    """By how much the objective falls."""
+    return evaluate(problem, before).objective - evaluate(problem, after).objective
+
+
+def after_moving(problem: Problem, before: Placement, jobs: Sequence[int], site: int) -> tuple[int, ...]:
+    """The sites of all jobs when some have moved to a site."""
+    sites = list(before.sites)
+    for job in jobs:
+        sites[job] = site
+    return tuple(sites)

@@ -1,0 +1,146 @@
+"""The sites of the placement problem: the inventory with its profiles, and places that it does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from speck.core import inventory
+from speck.core.inventory import Inventory
+from speck.core.job import Job
+from speck.placement.problem import Site, Tier
+from speck.placement.profile import Inputs, Known, LinkProfile, Value
+
+# Assumed of a site that nothing is known of.
+CORES = 4.0
+BANDWIDTH = 12.5e6  # bytes/s
+LATENCY = 5e-3  # s from a site to the middle of the network: a round trip of 20 ms
+# Cores of a place that is not in the inventory: nothing is placed there, nothing is refused.
+ELSEWHERE = 1000.0
+_ROUNDS = 50
+
+
+@dataclass(frozen=True)
+class SiteTable:
+    """The sites by index; ``number`` of them are of the inventory, the others are single addresses.
+
+    ``engines`` and ``brokers`` are the indices by address.
+    """
+
+    sites: tuple[Site, ...]
+    number: int
+    engines: Mapping[str, int]
+    brokers: Mapping[str, int]
+
+    def index(self, name: str) -> int:
+        """The index of a site by name.  Raises ``KeyError``."""
+        found = {site.name: index for index, site in enumerate(self.sites)}
+        return found[name]
+
+    def name(self, index: int) -> str:
+        """The name of a site."""
+        return self.sites[index].name
+
+
+def site_table(known: Inventory, inputs: Inputs, jobs: Iterable[Job]) -> SiteTable:
+    """The sites of the inventory, and one for each address of these jobs that no site has."""
+    sites = [_site(site, inputs) for site in known.sites.values()]
+    sites = _with_latencies(_with_bandwidths(_with_cloud(sites), inputs), inputs)
+    engines = {
+        engine.spe_address: index
+        for index, site in enumerate(known.sites.values())
+        for engine in site.engines
+    }
+    brokers = {site.broker_address: index for index, site in reversed([*enumerate(known.sites.values())])}
+    number = len(sites)
+    for job in jobs:
+        addresses = ((engines, job.spe_address), (brokers, job.source_broker), (brokers, job.sink_broker))
+        for by_address, address in addresses:
+            if address and address not in by_address:
+                by_address[address] = len(sites)
+                sites.append(Site(name=address, cores=ELSEWHERE, up=BANDWIDTH, down=BANDWIDTH))
+    return SiteTable(tuple(sites), number, engines, brokers)
+
+
+def _site(site: inventory.Site, inputs: Inputs) -> Site:
+    profile, uplink = inputs.sites.get(site.name), site.uplink
+    tier, downlink = getattr(site, "tier", None), getattr(uplink, "downlink", None)
+    price, cores, speed = (getattr(site, name, None) for name in ("price", "cores", "speed"))
+    slots = [engine.slots for engine in site.engines]
+    memory = [engine.memory for engine in site.engines]
+    up = uplink.bandwidth / 8 if uplink.bandwidth else BANDWIDTH
+    measured = profile.cores if profile is not None else None
+    return Site(
+        name=site.name,
+        cores=cores or (measured.value if measured else CORES),
+        speed=(profile.speed.value if profile is not None and profile.speed else None) or speed or 1.0,
+        price=1.0 if price is None else price,
+        tier=Tier(tier) if tier else Tier.EDGE,
+        slots=_total(slots),
+        memory=_total(memory),
+        up=up,
+        down=downlink / 8 if downlink else up,
+        latency=uplink.latency / 1000 if uplink.latency is not None else LATENCY,
+    )
+
+
+def _total(values: Iterable[int | None]) -> int | None:
+    """The sum, if all are known."""
+    found = list(values)
+    known = [each for each in found if each is not None]
+    return sum(known) if found and len(known) == len(found) else None
+
+
+def _with_cloud(sites: list[Site]) -> list[Site]:
+    """The sites, of which the one with the most computing power is the cloud if none is declared as that."""
+    if not sites or any(site.tier is Tier.CLOUD for site in sites):
+        return sites
+    largest = max(sites, key=lambda each: each.cores * each.speed)
+    return [replace(each, tier=Tier.CLOUD) if each is largest else each for each in sites]
+
+
+def _with_bandwidths(sites: list[Site], inputs: Inputs) -> list[Site]:
+    """The sites with the bandwidths of their links as measured.
+
+    A path has the lesser bandwidth of its two ends, so that the greatest of a site's paths is that of its
+    own end; one that no traffic has filled can only raise what was declared or assumed.
+    """
+    found = []
+    for site in sites:
+        up = _bandwidth((each for each in inputs.links.values() if each.source == site.name), site.up)
+        down = _bandwidth((each for each in inputs.links.values() if each.target == site.name), site.down)
+        found.append(replace(site, up=up, down=down))
+    return found
+
+
+def _bandwidth(paths: Iterable[LinkProfile], otherwise: float) -> float:
+    measured = [each for each in paths if each.source != each.target and _measured(each.bandwidth)]
+    full = [each.bandwidth.value for each in measured if each.bandwidth and not each.at_least]
+    least = [each.bandwidth.value for each in measured if each.bandwidth and each.at_least]
+    return max([max(full) if full else otherwise, *least])
+
+
+def _measured(value: Value | None) -> bool:
+    return value is not None and value.known is Known.MEASURED and value.value > 0
+
+
+def _with_latencies(sites: list[Site], inputs: Inputs) -> list[Site]:
+    """The sites with the latencies that fit the measured round trips best (least squares, none negative)."""
+    index = {site.name: number for number, site in enumerate(sites)}
+    halves: dict[int, list[tuple[int, float]]] = {}
+    for one, other, half in _half_trips(inputs, index):
+        halves.setdefault(one, []).append((other, half))
+        halves.setdefault(other, []).append((one, half))
+    latency = [site.latency for site in sites]
+    for _ in range(_ROUNDS):
+        for one, ends in halves.items():
+            latency[one] = max(0.0, sum(half - latency[other] for other, half in ends) / len(ends))
+    return [replace(site, latency=found) for site, found in zip(sites, latency, strict=True)]
+
+
+def _half_trips(inputs: Inputs, index: Mapping[str, int]) -> Iterator[tuple[int, int, float]]:
+    for (source, target), path in inputs.links.items():
+        trip = path.round_trip
+        known = trip is not None and trip.known is not Known.ASSUMED
+        if trip is not None and known and source != target and {source, target} <= index.keys():
+            yield index[source], index[target], trip.value / 2

@@ -1,0 +1,238 @@
+"""The block ``placement``, and the faults and warnings of movable jobs and free topics in a composition."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any
+
+from speck.core.draft import FREE, Draft
+from speck.core.graph import Endpoint, Graph
+from speck.core.job import Job
+from speck.core.placement import PlacementOptions
+from speck.core.topic import is_filter
+from speck.errors import Fault
+from speck.placement.policies import policies
+from speck.schema.fault_report import FaultReport, Faults, Suggestions
+from speck.schema.schemas import PlacementSchema
+from speck.schema.validation import report_unknown_fields, validate_fields
+
+Sources = Mapping[str, Mapping[str, Any]]  # the data of the jobs, by name
+Unit = tuple[str, ...]  # jobs that share a site
+
+# Sites for jobs that are apart are colours of a graph: the search for them is bounded.
+_SEARCH_STEPS = 10_000
+_MOST_APART = 200
+
+
+def placement_options(data: Mapping[str, Any], report: FaultReport) -> PlacementOptions | None:
+    """The block ``placement`` of a composition; ``None`` if it has none.  Adds its faults to ``report``."""
+    block = data.get("placement")
+    if block is None:
+        return None
+    if not isinstance(block, Mapping):
+        report.add("placement", "is not a mapping (expected 'placement: {mode: advise}', for example)")
+        return None
+    inner = FaultReport(report.faults, block, subject=f"{report.subject}placement: ")
+    report_unknown_fields(block, PlacementSchema(), inner)
+    known = {name: value for name, value in block.items() if name in PlacementSchema().load_fields}
+    values = validate_fields(PlacementSchema(), known, inner)
+    weights = values.pop("weights", {})
+    options = PlacementOptions(**values, **weights)
+    if not (options.latency or options.wan or options.cores):
+        inner.add("weights", "are all 0 (expected one of latency, wan and cores above 0)")
+    _check_policy(options.policy, inner)
+    return options
+
+
+def _check_policy(name: str, report: FaultReport) -> None:
+    known = list(policies())
+    if name not in known:
+        near = get_close_matches(name, known, n=1)
+        right = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"
+        report.add("policy", f"is no placement policy ({right})")
+
+
+def report_unknown_jobs(entries: Iterable[Any], faults: Faults) -> None:
+    """Add a fault for each name in ``with`` and ``apart`` that is no other job's."""
+    listed = [each for each in entries if isinstance(each, Mapping) and isinstance(each.get("job_name"), str)]
+    names = dict.fromkeys(each["job_name"] for each in listed)
+    suggestions = Suggestions(names)
+    for entry in listed:
+        report = FaultReport(faults, entry, job=entry["job_name"])
+        for path, name in _named_jobs(entry):
+            if name == entry["job_name"]:
+                report.add(path, "is the job itself (expected another job)")
+            elif name not in names:
+                near = suggestions.near(name)
+                right = f"did you mean {near[0]!r}?" if near else "expected another job of this composition"
+                report.add(path, f"is no job here ({right})")
+
+
+def _named_jobs(entry: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    if isinstance(entry.get("with"), str):
+        yield ("with",), entry["with"]
+    apart = entry.get("apart")
+    if isinstance(apart, str):
+        yield ("apart",), apart
+    if isinstance(apart, list):
+        yield from ((("apart", index), each) for index, each in enumerate(apart) if isinstance(each, str))
+
+
+# --- faults of a draft
+
+
+def placement_faults(draft: Draft, sources: Sources) -> list[Fault]:
+    """The faults of movable jobs and free topics that show only in the composition as a whole."""
+    if not any(job.movable or job.with_job or job.apart for job in draft.jobs.values()):
+        return []
+    faults: list[Fault] = []
+    reports = {name: FaultReport(faults, data, job=name) for name, data in sources.items()}
+    _report_mixed_topics(draft, reports)
+    mixed = {fault.job for fault in faults}
+    _report_unborn_topics(draft, reports, mixed)
+    _report_groups(draft, reports)
+    if not faults:
+        _report_apart(draft, reports)
+    return faults
+
+
+def _report_mixed_topics(draft: Draft, reports: Mapping[str, FaultReport]) -> None:
+    """Report the free topics that would be one with a topic at an address, were they placed there."""
+    jobs = draft.jobs
+    # All topics as if at one broker: those of one name, and those that a filter takes in, meet.
+    merged = Graph.of(replace(job, source_broker=FREE, sink_broker=FREE) for job in jobs.values())
+    met = [
+        (merged.writers[topic], merged.readers[read])
+        for read in merged.matched
+        for topic in merged.matched[read]
+    ]
+    met += [(writers, ()) for writers in merged.sinks.values()]
+    reported = set[tuple[str, str]]()
+    for writers, readers in met:
+        ends = [(name, "sink_topic", jobs[name].sink_broker) for name in writers]
+        ends += [(name, "source_topic", jobs[name].source_broker) for name in readers]
+        addressed = sorted({broker for _, _, broker in ends if broker != FREE})
+        free = [(name, field) for name, field, broker in ends if broker == FREE]
+        if addressed and free and free[0] not in reported:
+            reported.add(free[0])
+            _report_mixed(draft, *free[0], addressed, reports)
+
+
+def _report_mixed(
+    draft: Draft, name: str, field: str, brokers: Sequence[str], reports: Mapping[str, FaultReport]
+) -> None:
+    shown = [draft.home_of(Endpoint(each, "")) or each for each in brokers]
+    if field == "source_topic":
+        predicate = f"is written at broker {' and '.join(shown)} (expected source_broker: {shown[0]})"
+    else:
+        places = " and ".join(shown)
+        right = f"expected two names: placed at {shown[0]} they would be one"
+        predicate = f"is a channel here and also at broker {places} ({right})"
+    reports[name].add(field, predicate)
+
+
+def _report_unborn_topics(
+    draft: Draft, reports: Mapping[str, FaultReport], mixed: Collection[str | None]
+) -> None:
+    names = Suggestions(draft.topics)
+    for name, job in draft.jobs.items():
+        if job.source_broker != FREE or name in draft.reads or name in mixed:
+            continue
+        near = [] if is_filter(job.source_topic) else names.near(job.source_topic)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        right = f"expected source_broker: the broker where its data is born{hint}"
+        reports[name].add("source_topic", f"is written by no job here ({right})")
+
+
+# --- jobs together and apart
+
+
+def _report_groups(draft: Draft, reports: Mapping[str, FaultReport]) -> None:
+    for group in draft.groups:
+        if not _common_sites(draft, group):
+            named = "; ".join(f"{name}: {', '.join(draft.candidates[name]) or 'none'}" for name in group)
+            asking = next(name for name in group if draft.jobs[name].with_job)
+            reports[asking].add("with", f"leaves no site for all of them ({named}; expected one in common)")
+    group_of = {name: group for group in draft.groups for name in group}
+    for one, other in draft.pairs:
+        group = group_of.get(one, ())
+        if other in group:
+            asking = one if other in draft.jobs[one].apart else other
+            right = f"expected one of both: {', '.join(group)} share a site"
+            reports[asking].add("apart", f"contradicts 'with' ({right})")
+
+
+def _common_sites(draft: Draft, group: Sequence[str]) -> tuple[str, ...]:
+    first, *others = (draft.candidates[name] for name in group)
+    return tuple(site for site in first if all(site in each for each in others))
+
+
+def _report_apart(draft: Draft, reports: Mapping[str, FaultReport]) -> None:
+    """Report the first jobs that are apart and have too few sites for it."""
+    unit_of = {name: group for group in draft.groups for name in group}
+    against: dict[Unit, set[Unit]] = defaultdict(set)
+    for pair in draft.pairs:
+        one, other = (unit_of.get(name, (name,)) for name in pair)
+        against[one].add(other)
+        against[other].add(one)
+    sites = {unit: _common_sites(draft, unit) for unit in against}
+    # A job at an engine outside of the inventory is at no site, and so at none with another.
+    order = sorted((unit for unit in sites if sites[unit]), key=lambda unit: (len(sites[unit]), unit))
+    budget = iter(range(_SEARCH_STEPS))
+    for index in range(min(len(order), _MOST_APART)):
+        if not _placeable(order[: index + 1], {}, sites, against, budget):
+            units = [order[index], *(each for each in order[:index] if each in against[order[index]])]
+            members = sorted(name for unit in units for name in unit)
+            asking = next(name for name in members if draft.jobs[name].apart)
+            named = "; ".join(f"{name}: {', '.join(draft.candidates[name])}" for name in members)
+            reports[asking].add("apart", f"leaves no site for one of them ({named}; expected more sites)")
+            return
+
+
+def _placeable(
+    units: Sequence[Unit],
+    taken: Mapping[Unit, str],
+    sites: Mapping[Unit, Sequence[str]],
+    against: Mapping[Unit, Collection[Unit]],
+    budget: Iterator[int],
+) -> bool:
+    """True if these units fit beside those that are ``taken``, or the budget of tries is used up."""
+    if not units:
+        return True
+    unit, *others = units
+    for site in sites[unit]:
+        if next(budget, None) is None:
+            return True
+        free = all(taken.get(each) != site for each in against[unit])
+        if free and _placeable(others, {**taken, unit: site}, sites, against, budget):
+            return True
+    return False
+
+
+# --- warnings
+
+
+def placement_warnings(draft: Draft, sources: Sources) -> list[Fault]:
+    """The warnings about movable jobs."""
+    if draft.options.mode != "auto":
+        return []
+    faults: list[Fault] = []
+    bound = (name for name, job in draft.jobs.items() if job.movable and not _shares_state(draft, job))
+    for name in bound:
+        written = "sites" if "sites" in sources[name] else "site"
+        message = "has engines without a common savepoint_dir: with its state the job never moves by itself"
+        right = "expected savepoint_dir of both sites in one place that both see, or upgrade: stateless"
+        FaultReport(faults, sources[name], job=name).add(written, f"{message} ({right})")
+    return faults
+
+
+def _shares_state(draft: Draft, job: Job) -> bool:
+    """True if a job can take its state along: two of its engines have one directory, or carry it."""
+    addresses = draft.candidates[job.job_name].values()
+    directories = [draft.inventory.engine(each).savepoint_dir for each in addresses]
+    known = [each for each in directories if each is not None]
+    stays = job.engine != "flink" or job.upgrade == "stateless" or len(addresses) < 2
+    return stays or len(set(known)) < len(known)

@@ -1,0 +1,81 @@
+"""The routes of placements: proposals, their acceptance, and the policies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import request
+
+from speck.coordinator.placer import Wishes
+from speck.placement.policies import policies
+from speck.server.api import parameters, schemas
+from speck.server.api.placement_schemas import PlacementSchema, PolicySchema
+from speck.server.api.problems import fault_data
+from speck.server.api.routes import answer, blueprint, load, request_body, services, why
+
+__all__ = ["blueprint"]
+
+
+@blueprint.route("/placements", methods=["POST"])
+@blueprint.doc(requestBody=request_body("Composition", yaml=True) | {"required": False})
+@blueprint.arguments(parameters.PlacementQuery, location="query")
+@blueprint.response(200, PlacementSchema)
+@blueprint.alt_response(404, schema=schemas.ProblemSchema, description="no such composition runs")
+@blueprint.alt_response(422, schema=schemas.ProblemSchema, description="every fault of the file")
+@blueprint.alt_response(503, schema=schemas.ProblemSchema, description="another one is being computed")
+def place_composition(query: dict[str, Any]) -> Any:
+    """Propose a placement of a file, or of what runs (empty body); nothing is changed"""
+    wishes = Wishes(
+        policy=query["policy"],
+        constraints=dict(map(_constraint, query["site_constraints"])),
+        pins=query["pin"],
+        explain=query["explain"],
+        compare=query["compare"],
+    )
+    if not request.get_data():
+        return services().proposals.advise(query["composition"], wishes)
+    loaded = load(query["composition"])
+    warnings = [fault_data(each) for each in loaded.warnings]
+    return services().proposals.propose(loaded.composition, wishes, warnings)
+
+
+def _constraint(text: str) -> tuple[str, list[str]]:
+    job, _, sites = text.partition("=")
+    return job, sites.split(",")
+
+
+@blueprint.route("/placements", methods=["GET"])
+@blueprint.response(200, PlacementSchema(many=True))
+def list_placements() -> Any:
+    """The proposed placements of the last while, newest first"""
+    return services().proposals.all()
+
+
+@blueprint.route("/placements/<identifier>", methods=["GET"])
+@blueprint.response(200, PlacementSchema)
+@blueprint.alt_response(404, schema=schemas.ProblemSchema)
+def show_placement(identifier: str) -> Any:
+    """One proposed placement"""
+    return services().proposals.data(identifier)
+
+
+@blueprint.route("/placements/<identifier>/accept", methods=["POST"])
+@blueprint.arguments(parameters.AcceptanceQuery, location="query")
+@blueprint.response(202, schemas.OperationSchema, description="begun (200: ended within `wait`)")
+@blueprint.alt_response(404, schema=schemas.ProblemSchema)
+@blueprint.alt_response(
+    409, schema=schemas.ProblemSchema, description="stale (revision or inputs), accepted already, or busy"
+)
+@blueprint.alt_response(410, schema=schemas.ProblemSchema, description="expired")
+@blueprint.alt_response(422, schema=schemas.ProblemSchema, description="the reason why it cannot be applied")
+def accept_placement(query: dict[str, Any], identifier: str) -> Any:
+    """Apply a proposed placement; that makes a new revision"""
+    operation, _ = services().proposals.accept(identifier, give_up=query["give_up"], **why(query))
+    return answer(operation, query["wait"])
+
+
+@blueprint.route("/policies", methods=["GET"])
+@blueprint.response(200, PolicySchema(many=True))
+def list_policies() -> Any:
+    """The placement policies"""
+    return [{"name": each.name, "about": each.about} for each in policies().values()]

@@ -1,0 +1,203 @@
+"""The schemas of proposed placements and of policies."""
+
+from __future__ import annotations
+
+from marshmallow import Schema, fields, validate
+
+from speck.server.api.schemas import UNIX, PlanSchema, WarningSchema, text
+
+
+class PlacementLoadSchema(Schema):
+    """The most loaded site or link."""
+
+    site = text("the site, or the one at whose end the link is")
+    resource = text("cores, memory or slots of a site; up or down of a link")
+    share = fields.Float(metadata={"description": "the load as a share of the capacity"})
+    target = fields.Float(metadata={"description": "the share that it should not exceed"})
+
+
+class BusiestSchema(Schema):
+    """The most loaded site, and the most loaded link."""
+
+    site = fields.Nested(PlacementLoadSchema)
+    link = fields.Nested(PlacementLoadSchema)
+
+
+class SiteFiguresSchema(Schema):
+    """The predicted load of a site as shares of its capacity (null: it has no limit)."""
+
+    site = text("its name")
+    cores = fields.Float()
+    memory = fields.Float(allow_none=True)
+    slots = fields.Float(allow_none=True)
+    up = fields.Float(metadata={"description": "of its link, away from it"})
+    down = fields.Float(metadata={"description": "of its link, towards it"})
+
+
+class TargetsSchema(Schema):
+    """The target shares of a placement."""
+
+    cores = fields.Float(metadata={"description": "of each site's cores"})
+    link = fields.Float(metadata={"description": "of each link's bandwidth"})
+
+
+class FiguresSchema(Schema):
+    """The predicted figures of a placement."""
+
+    objective = fields.Float(metadata={"description": "what a policy minimizes: 1 is about all in the cloud"})
+    age = fields.Float(metadata={"description": "mean age of results, s"})
+    age_p95 = fields.Float(metadata={"description": "95th percentile of the age of results, s"})
+    wan = fields.Float(metadata={"description": "traffic between sites, bytes/s"})
+    cores = fields.Float(metadata={"description": "reference cores in use, at their price"})
+    multiplier = fields.Float(
+        allow_none=True,
+        metadata={"description": "the factor by which all sources may grow (null: without a limit)"},
+    )
+    bottleneck = text("what limits the multiplier")
+    feasible = fields.Boolean(
+        metadata={"description": "true if no target is exceeded and rates are sustained"}
+    )
+    busiest = fields.Nested(BusiestSchema)
+    sites = fields.List(fields.Nested(SiteFiguresSchema))
+    targets = fields.Nested(TargetsSchema)
+
+
+class FigurePairSchema(Schema):
+    """The figures of what runs and of a placement."""
+
+    now = fields.Nested(FiguresSchema, allow_none=True, metadata={"description": "null: not all of it runs"})
+    after = fields.Nested(FiguresSchema)
+
+
+class MoveCostSchema(Schema):
+    """The cost of carrying a placement out."""
+
+    jobs = fields.Integer(metadata={"description": "jobs that stand still for a while"})
+    standstill = fields.Float(metadata={"description": "of the slowest job, s"})
+    catch_up = fields.Float(
+        allow_none=True, metadata={"description": "of the slowest job, s (null: it never catches up)"}
+    )
+    state = fields.Float(metadata={"description": "carried between sites, bytes"})
+    pays_after = fields.Float(
+        allow_none=True, metadata={"description": "time until the gain exceeds the cost, s (null: never)"}
+    )
+
+
+class PlacementStepSchema(Schema):
+    """A connected group of jobs that move together; without jobs, of topics that get another home."""
+
+    jobs = fields.List(fields.String())
+    source = text("the site that they leave", data_key="from", attribute="from", allow_none=True)
+    to = text("the site that they move to", allow_none=True)
+    gain = fields.Float(metadata={"description": "the fall of the objective"})
+    standstill = fields.Float(metadata={"description": "s"})
+    state = fields.Float(metadata={"description": "carried between sites, bytes"})
+    pays_after = fields.Float(allow_none=True, metadata={"description": "s (null: never)"})
+
+
+class VerdictSchema(Schema):
+    """The place of a job, and the reason."""
+
+    job = text("its name")
+    source = text("its present site (null: none)", data_key="from", attribute="from", allow_none=True)
+    to = text("the site proposed")
+    why = text("the reason")
+    held = fields.Boolean(metadata={"description": "true if no policy may move it"})
+
+
+class HomeSchema(Schema):
+    """Topics without an address, and the site whose broker holds them."""
+
+    topics = fields.List(fields.String())
+    source = text("the present site (null: none)", data_key="from", attribute="from", allow_none=True)
+    to = text("the site proposed")
+
+
+class ComparisonSchema(Schema):
+    """The figures of one policy."""
+
+    policy = text("its name")
+    figures = fields.Nested(
+        FiguresSchema, allow_none=True, metadata={"description": "null: it has no answer"}
+    )
+    moves = fields.Integer(metadata={"description": "jobs that it would move"})
+    seconds = fields.Float(metadata={"description": "processor time that it took"})
+    error = text("the reason why it has no answer")
+
+
+class KnownJobSchema(Schema):
+    """How the load of a job is known: by the least certain of rate, bytes and cost."""
+
+    job = text("its name")
+    known = text("measured, declared or assumed")
+    value = text("the least certain value: rate, bytes or cost")
+
+
+class KnownLinkSchema(Schema):
+    """How a path between sites is known."""
+
+    source = text("the site of the engine", data_key="from", attribute="from")
+    to = text("the site of the broker")
+    known = text("measured, declared or assumed")
+
+
+class KnownSchema(Schema):
+    """How the inputs of a placement are known."""
+
+    jobs = fields.Dict(
+        keys=fields.String(),
+        values=fields.Integer(),
+        metadata={"description": "number of jobs by measured, declared, assumed"},
+    )
+    oldest = fields.Float(
+        allow_none=True, metadata={"description": "age of the oldest measured value, s (null: there is none)"}
+    )
+    by_job = fields.List(fields.Nested(KnownJobSchema))
+    links = fields.List(fields.Nested(KnownLinkSchema))
+
+
+class RefusalSchema(Schema):
+    """A site that cannot run a job."""
+
+    job = text("its name")
+    site = text("the site")
+    why = text("the reason")
+
+
+class PlacementSchema(Schema):
+    """A proposed placement: its plan, predicted figures, steps and reasons."""
+
+    id = text("8 hexadecimal digits")
+    state = fields.String(validate=validate.OneOf(("open", "accepted", "expired")))
+    operation = text("the operation that accepted it", allow_none=True)
+    created = fields.Float(metadata=UNIX)
+    until = fields.Float(metadata=UNIX | {"description": "accepted no later than this (Unix time, s)"})
+    composition = text("the composition's name")
+    base_revision = fields.Integer(metadata={"description": "the revision it was made from (0: none yet)"})
+    policy = text("the policy that found it")
+    plan = fields.Nested(PlanSchema)
+    jobs = fields.List(
+        fields.Dict(),
+        metadata={"description": "the jobs in their new form, those to stop in their present one"},
+    )
+    figures = fields.Nested(FigurePairSchema)
+    gap = fields.Float(
+        allow_none=True,
+        metadata={"description": "proven distance from the optimum, a share (null: unknown)"},
+    )
+    seconds = fields.Float(metadata={"description": "processor time of the policy"})
+    steps = fields.List(fields.Nested(PlacementStepSchema))
+    cost = fields.Nested(MoveCostSchema)
+    verdicts = fields.List(fields.Nested(VerdictSchema))
+    homes = fields.List(fields.Nested(HomeSchema))
+    policies = fields.List(fields.Nested(ComparisonSchema), metadata={"description": "if asked for"})
+    known_by = fields.Nested(KnownSchema)
+    refused = fields.List(fields.Nested(RefusalSchema))
+    warnings = fields.List(fields.Nested(WarningSchema), metadata={"description": "of the file"})
+
+
+class PolicySchema(Schema):
+    """A placement policy."""
+
+    name = text("its name")
+    about = text("a description in one line")

@@ -1,0 +1,305 @@
+"""Placing, advising and accepting, over engines and brokers in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from speck.coordinator import Services, build
+from speck.coordinator.placer import Wishes
+from speck.coordinator.proposals import LIFETIME
+from speck.core.job import Composition
+from speck.core.settings import Settings
+from speck.errors import Conflict, Expired, InvalidInput, NotFound, Overloaded, StaleRevision
+from speck.store import Store
+from tests.support.doubles import World
+from tests.support.jobs_by_hand import make_job, write_code
+from tests.support.placement_bench import (
+    NOW,
+    Profiler,
+    broker_at,
+    engine_at,
+    inventory,
+    kinds,
+    movable,
+    road_traffic,
+)
+
+CLOUD = Wishes(policy="cloud")
+BY_DEFAULT = Wishes()
+
+
+@dataclass
+class Bench:
+    """A coordinator with its world; ``now`` is its clock."""
+
+    services: Services
+    world: World
+    profiler: Profiler
+    now: float = NOW
+
+    def propose(self, desired: Composition, wishes: Wishes = BY_DEFAULT) -> dict[str, Any]:
+        return self.services.proposals.propose(desired, wishes)
+
+    def advise(self, wishes: Wishes = BY_DEFAULT) -> dict[str, Any]:
+        return self.services.proposals.advise("traffic", wishes)
+
+    def accept(self, proposal: dict[str, Any], **why: str) -> None:
+        operation, _ = self.services.proposals.accept(proposal["id"], **why)
+        assert operation.wait(30)
+        assert operation.state == "succeeded", operation.to_dict()
+
+    def apply(self, desired: Composition, **how: Any) -> None:
+        operation, _ = self.services.coordinator.apply(desired, **how)
+        assert operation.wait(30)
+        assert operation.state == "succeeded", operation.to_dict()
+
+    def all_in_cloud(self) -> None:
+        self.accept(self.propose(road_traffic(), CLOUD))
+
+    @property
+    def revisions(self) -> list[int]:
+        return [each["number"] for each in self.services.queries.revisions("traffic")]
+
+
+def _bench(directory: Path, *, profiles: bool = True) -> Iterator[Bench]:
+    world, profiler = World(), Profiler()
+    with Store(directory / "store") as store:
+        bench = Bench(None, world, profiler)  # type: ignore[arg-type]
+        bench.services = build(
+            store,
+            kinds(world, profiles=profiles),
+            inventory(),
+            Settings(roots=(write_code(directory),), period=0),
+            clock=lambda: bench.now,
+            inputs=profiler,
+        )
+        bench.services.coordinator.start()
+        try:
+            yield bench
+        finally:
+            bench.services.coordinator.close()
+    assert world.violations == []
+
+
+@pytest.fixture(name="bench")
+def bench_fixture(tmp_path: Path) -> Iterator[Bench]:
+    yield from _bench(tmp_path)
+
+
+@pytest.fixture(name="third_party")
+def third_party_fixture(tmp_path: Path) -> Iterator[Bench]:
+    yield from _bench(tmp_path, profiles=False)
+
+
+def kinds_of(proposal: dict[str, Any]) -> dict[str, str]:
+    return {each["job"]: each["kind"] for each in proposal["plan"]["actions"]}
+
+
+def why(proposal: dict[str, Any], job: str) -> str:
+    return str(next(each["why"] for each in proposal["verdicts"] if each["job"] == job))
+
+
+def test_new_jobs_are_placed_and_run(bench: Bench) -> None:
+    bench.apply(road_traffic())
+    where = bench.world.where()
+    assert where["clean-a"] == where["local-a"] == engine_at("A")
+    assert where["clean-b"] == engine_at("B")
+    jobs = bench.services.coordinator.desired("traffic").jobs
+    assert jobs["clean-a"].sink_broker == jobs["local-a"].source_broker == broker_at("A")
+    assert jobs["local-a"].sink_broker == jobs["local-b"].sink_broker == jobs["global"].source_broker
+
+
+@pytest.mark.parametrize("place", ["new", "none"])
+def test_unchanged_file_changes_nothing(bench: Bench, place: str) -> None:
+    bench.all_in_cloud()
+    before = bench.world.changes()
+    bench.apply(road_traffic(), place=place)
+    assert bench.world.changes() == before
+    assert bench.revisions == [1]
+    assert bench.services.coordinator.plan(road_traffic()).changes == ()
+
+
+def test_only_a_new_job_is_placed(bench: Bench) -> None:
+    bench.all_in_cloud()
+    desired = road_traffic()
+    more = replace(desired, jobs={**desired.jobs, "alarm": movable("alarm", "clean/a", "alarms", sink="A")})
+    plan = bench.services.coordinator.plan(more)
+    assert {each.job.job_name for each in plan.changes} == {"alarm"}
+    bench.apply(more)
+    assert bench.world.where()["clean-a"] == engine_at("D")
+
+
+def test_job_whose_sites_forbid_its_place_is_moved(bench: Bench) -> None:
+    bench.all_in_cloud()
+    jobs = dict(road_traffic().jobs)
+    jobs["clean-a"] = replace(jobs["clean-a"], sites=("A", "B"))
+    bench.apply(Composition("traffic", jobs))
+    where = bench.world.where()
+    assert where.pop("clean-a") in (engine_at("A"), engine_at("B"))
+    assert set(where.values()) == {engine_at("D")}
+
+
+def test_job_without_a_place_is_refused_when_nothing_is_to_be_placed(bench: Bench) -> None:
+    with pytest.raises(InvalidInput, match="job 'clean-a': has no site yet among any"):
+        bench.services.coordinator.plan(road_traffic(), place="none")
+
+
+def test_advice_moves_jobs_to_the_data_and_says_why(bench: Bench) -> None:
+    bench.all_in_cloud()
+    calls = bench.world.changes()
+    advice = bench.advise()
+    moved = {job for job, kind in kinds_of(advice).items() if kind == "move"}
+    assert moved == {f"{job}-{edge}" for job in ("clean", "local") for edge in "abc"}
+    now, after = advice["figures"]["now"], advice["figures"]["after"]
+    assert after["wan"] < now["wan"] / 10
+    assert after["multiplier"] > now["multiplier"]
+    assert now["busiest"]["link"]["site"] == "A"
+    assert [step["from"] for step in advice["steps"]] == ["D", "D", "D"]
+    assert {tuple(step["jobs"]) for step in advice["steps"]} == {
+        (f"clean-{edge}", f"local-{edge}") for edge in "abc"
+    }
+    assert why(advice, "global") == "its inputs come from 3 sites"
+    assert "A would be" in why(advice, "clean-a") or "WAN" in why(advice, "clean-a")
+    assert advice["known_by"]["jobs"] == {"measured": 7, "declared": 0, "assumed": 0}
+    assert {"from": "A", "to": "D", "known": "declared"} in advice["known_by"]["links"]
+    assert advice["gap"] == pytest.approx(0, abs=0.01)
+    assert bench.world.changes() == calls
+
+
+def test_accepted_advice_is_one_revision_and_then_nothing_is_better(bench: Bench) -> None:
+    bench.all_in_cloud()
+    bench.accept(bench.advise(), author="ada", message="closer to the data")
+    assert bench.world.where()["clean-b"] == engine_at("B")
+    last = bench.services.queries.revisions("traffic")[-1]
+    assert (last["number"], last["author"], last["message"]) == (2, "ada", "closer to the data")
+    again = bench.advise()
+    assert set(kinds_of(again).values()) == {"keep"}
+    assert again["steps"] == []
+    bench.services.coordinator.rollback("traffic")[0].wait(30)
+    assert bench.world.where()["clean-b"] == engine_at("D")
+
+
+def test_proposal_is_stale_after_another_apply(bench: Bench) -> None:
+    bench.all_in_cloud()
+    advice = bench.advise()
+    more = road_traffic()
+    bench.apply(replace(more, jobs={**more.jobs, "alone": make_job("alone", "x", "y")}))
+    before = bench.world.changes()
+    with pytest.raises(StaleRevision, match="base_revision 1 is stale, the last revision is 2"):
+        bench.services.proposals.accept(advice["id"])
+    assert bench.world.changes() == before
+    assert bench.revisions == [1, 2]
+
+
+def test_proposal_is_stale_when_an_input_has_changed_by_a_fifth(bench: Bench) -> None:
+    bench.all_in_cloud()
+    advice = bench.advise()
+    bench.profiler.rate *= 1.1
+    changed = bench.advise()
+    bench.profiler.rate *= 1.15
+    before = bench.world.changes()
+    with pytest.raises(Conflict, match=r"the rate of topic 'sensors' was 900/s and is 1.14e\+03/s"):
+        bench.services.proposals.accept(advice["id"])
+    assert bench.world.changes() == before
+    bench.accept(changed)
+
+
+def test_proposal_expires_and_is_accepted_once(bench: Bench) -> None:
+    bench.all_in_cloud()
+    advice = bench.advise()
+    bench.now += LIFETIME + 1
+    with pytest.raises(Expired, match=f"placement '{advice['id']}' has expired"):
+        bench.services.proposals.accept(advice["id"])
+    assert bench.services.proposals.data(advice["id"])["state"] == "expired"
+    fresh = bench.advise()
+    bench.accept(fresh)
+    with pytest.raises(Conflict, match="was accepted already"):
+        bench.services.proposals.accept(fresh["id"])
+    with pytest.raises(NotFound, match="there is no placement 'other'"):
+        bench.services.proposals.accept("other")
+
+
+def test_jobs_of_binders_without_profiles_stay_and_that_is_said(third_party: Bench) -> None:
+    third_party.all_in_cloud()
+    advice = third_party.advise()
+    assert set(kinds_of(advice).values()) == {"keep"}
+    assert why(advice, "clean-a") == "its engine's binder (flink) reports no profile"
+    assert all(each["held"] for each in advice["verdicts"])
+
+
+def test_job_without_a_rate_stays_and_that_is_said(bench: Bench) -> None:
+    bench.all_in_cloud()
+    bench.profiler.unknown = {"clean-a"}
+    advice = bench.advise()
+    assert kinds_of(advice)["clean-a"] == "keep"
+    assert why(advice, "clean-a").startswith("its rate is neither measured nor declared")
+    assert kinds_of(advice)["clean-b"] == "move"
+
+
+def test_pins_and_constraints_are_kept(bench: Bench) -> None:
+    bench.all_in_cloud()
+    wishes = Wishes(pins=("clean-a", "local-a"), constraints={"clean-b": ("C", "D")})
+    advice = bench.advise(wishes)
+    found = {each["job"]: each["to"] for each in advice["verdicts"]}
+    assert found["clean-a"] == found["local-a"] == "D"
+    assert why(advice, "clean-a") == "it is pinned"
+    assert found["clean-b"] in ("C", "D")
+
+
+@pytest.mark.parametrize(
+    ("wishes", "fault"),
+    [
+        (Wishes(pins=("clean-aa",)), "there is no job 'clean-aa' (did you mean 'clean-a'"),
+        (Wishes(explain=("globel",)), "there is no job 'globel' (did you mean 'global'?)"),
+        (Wishes(constraints={"clean-a": ("E",)}), "site 'E' is none of its sites"),
+        (Wishes(policy="spek"), "there is no placement policy 'spek' (did you mean 'speck'?"),
+    ],
+)
+def test_wrong_names_are_refused_with_near_ones(bench: Bench, wishes: Wishes, fault: str) -> None:
+    bench.all_in_cloud()
+    with pytest.raises(InvalidInput) as caught:
+        bench.advise(wishes)
+    assert fault in str(caught.value)
+
+
+def test_all_policies_are_compared(bench: Bench) -> None:
+    bench.all_in_cloud()
+    rows = {each["policy"]: each for each in bench.advise(Wishes(compare=True))["policies"]}
+    best = rows["speck"]["figures"]["objective"]
+    assert {"cloud", "source", "amnis", "forecast-greedy", "exhaustive"} <= rows.keys()
+    assert all(
+        each["figures"] is None or each["figures"]["objective"] >= best - 1e-9 for each in rows.values()
+    )
+    assert rows["cloud"]["moves"] == 0
+
+
+def test_other_compositions_are_load(bench: Bench) -> None:
+    bench.all_in_cloud()
+    alone = bench.advise()["figures"]["after"]["sites"]
+    burning = make_job("burn", "sensors", "ash", spe_address=engine_at("A"), engine="flink")
+    burning = replace(burning, source_broker=broker_at("A"), sink_broker=broker_at("A"))
+    bench.apply(Composition("other", {"burn": burning}))
+    together = bench.advise()["figures"]["after"]["sites"]
+    assert together[0]["site"] == "A"
+    assert together[0]["cores"] > alone[0]["cores"]
+    assert together[1]["cores"] == pytest.approx(alone[1]["cores"])
+
+
+def test_one_placement_is_computed_at_a_time(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("speck.coordinator.placer.SECONDS", 0.01)
+    with bench.services.coordinator.placer.alone(), pytest.raises(Overloaded, match="another placement"):
+        bench.propose(road_traffic())
+
+
+def test_hundred_proposals_are_kept(bench: Bench) -> None:
+    first = bench.propose(road_traffic(), CLOUD)["id"]
+    for _ in range(100):
+        bench.propose(road_traffic(), CLOUD)
+    assert len(bench.services.proposals.all()) == 100
+    with pytest.raises(NotFound):
+        bench.services.proposals.data(first)
