@@ -8,8 +8,9 @@ identifies its job.  State that several binders of one cluster share within this
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from binders.flink import logs
 from binders.flink.healthcheck import checkup_of
@@ -26,6 +27,7 @@ from binders.flink.submission.launcher import Launcher
 from binders.flink.submission.preflight import Preflight
 from speck.core.inventory import Inventory
 from speck.core.job import Job
+from speck.core.profile import JobSample
 from speck.core.runtime import (
     Attempt,
     Capacity,
@@ -45,6 +47,8 @@ _GONE = ("CANCELED", "FINISHED")  # states of jobs without metrics
 # SUSPENDED: the job's JobManager has ended, and another one is to recover the job.
 _STARTING = frozenset({"INITIALIZING", "CREATED", "RECONCILING", "SUSPENDED"})
 _FALTERING = frozenset({"RESTARTING", "FAILING"})
+
+_T = TypeVar("_T")
 
 
 @dataclass
@@ -176,14 +180,25 @@ class FlinkEngine:
 
         Raises :class:`~speck.errors.Unreachable` and :class:`~speck.errors.OutcomeUnknown`.
         """
-        jobs = self.rest.jobs()
-        return {each.engine_id: self._measured(each, jobs.get(each.engine_id)) for each in handles}
+        return self._sampled(handles, self._cluster.metrics.metrics)
 
-    def _measured(self, handle: Handle, line: JobLine | None) -> JobMetrics | BinderError:
+    def profile(self, handles: Iterable[Handle]) -> dict[str, JobSample | BinderError]:
+        """See :meth:`binders.flink.metrics.collector.MetricsCollector.profile`; raises as :meth:`measure`."""
+        return self._sampled(handles, self._cluster.metrics.profile)
+
+    def _sampled(
+        self, handles: Iterable[Handle], sample: Callable[[FlinkRest, str], _T | None]
+    ) -> dict[str, _T | BinderError]:
+        jobs = self.rest.jobs()
+        return {each.engine_id: self._sample(each, jobs.get(each.engine_id), sample) for each in handles}
+
+    def _sample(
+        self, handle: Handle, line: JobLine | None, sample: Callable[[FlinkRest, str], _T | None]
+    ) -> _T | BinderError:
         if line is None or line.state in _GONE:
             return self._not_running(handle)
         try:
-            found = self._cluster.metrics.metrics(self.rest, handle.engine_id)
+            found = sample(self.rest, handle.engine_id)
         except (Unreachable, OutcomeUnknown):
             raise
         except BinderError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -43,7 +43,7 @@ class DoubleBench:
     @contextmanager
     def troubled_binder(self, trouble: Trouble) -> Iterator[EngineBinder]:
         methods = ("check", "submit", "find", "status", "statuses", "running", "stop", "metrics", "capacity")
-        methods += ("log_tail", "checkup")
+        methods += ("log_tail", "checkup", "profile")
         for method in methods:
             error = OutcomeUnknown(f"{TROUBLED} is {trouble.value}", address=TROUBLED)
             self.world.fail(method, error, address=TROUBLED, times=None)
@@ -87,6 +87,12 @@ class DoubleBench:
     def feed(self, job: Job) -> None:
         if job.entry_class == "fails_at_run":
             self.world.crash(job.job_name, "RuntimeError: no such street")
+
+    def passing_job(self, name: str) -> Job:
+        return self.job(name)
+
+    def send(self, job: Job, texts: Sequence[str]) -> None:
+        self.world.pass_on(job, [text.encode() for text in texts])
 
     def running(self, job_name: str) -> int:
         return len(self.world.running(job_name))

@@ -20,8 +20,17 @@ from typing import Protocol, TypeVar
 
 import pytest
 
-from speck.binder import BatchMetrics, BatchStatus, EngineBinder, HealthCheckable, ListsRunning, LogReader
+from speck.binder import (
+    BatchMetrics,
+    BatchStatus,
+    EngineBinder,
+    HealthCheckable,
+    ListsRunning,
+    LogReader,
+    Profiles,
+)
 from speck.core.job import Job, client_id, session_fingerprint
+from speck.core.profile import JobSample
 from speck.core.runtime import Attempt, Capacity, Handle, JobMetrics, JobState, JobStatus, State
 from speck.errors import BinderError, NoCapacity, OutcomeUnknown, Rejected, SpeckError, Unreachable
 from tests.support.wire_trouble import Trouble
@@ -64,6 +73,12 @@ class EngineBench(Protocol):
 
     def feed(self, job: Job) -> None:
         """Send the job a message, if it takes any."""
+
+    def passing_job(self, name: str) -> Job:
+        """A job that passes each message on as it is, its session made."""
+
+    def send(self, job: Job, texts: Sequence[str]) -> None:
+        """Send a job these messages."""
 
     def running(self, job_name: str) -> int:
         """The number of copies of a job that run on the engine, queried from the engine itself."""
@@ -122,6 +137,8 @@ def assert_useless(
     }
     if isinstance(engine, BatchMetrics):
         calls["measure"] = lambda: engine.measure([handle])
+    if isinstance(engine, Profiles):
+        calls["profile"] = lambda: engine.profile([handle])
     if isinstance(engine, ListsRunning):
         calls["running"] = engine.running
     if isinstance(engine, LogReader):
@@ -146,6 +163,45 @@ def assert_log_contains(engine: LogReader, handle: Handle, *words: str) -> None:
     assert not any("\n" in line for line in lines)
     assert [len(engine.log_tail(handle, most)) for most in (1, 3)] == [1, min(3, len(lines))]
     assert engine.log_about
+
+
+def profile_of(engine: Profiles, handle: Handle) -> JobSample:
+    """The counts of one job."""
+    sample = engine.profile([handle])[handle.engine_id]
+    assert isinstance(sample, JobSample), sample
+    assert sample.engine_id == handle.engine_id
+    return sample
+
+
+def _passed_on(messages: int, sample: JobSample) -> bool:
+    return (sample.messages_in, sample.messages_out) == (messages, messages)
+
+
+def assert_acknowledged(sample: JobSample, broker: str) -> None:
+    """The sample has the acknowledgements of this broker alone, within seconds."""
+    (acks,) = sample.acks
+    assert acks.broker == broker
+    assert acks.least is not None
+    assert acks.median is not None
+    assert 0 < acks.least <= acks.median < PATIENCE
+    assert 0 <= acks.window_full <= 1
+
+
+def assert_work_grew(before: JobSample, after: JobSample) -> None:
+    """The counts of vertices or batches agree with those of the job, and have grown."""
+    for old, new in zip(before.vertices, after.vertices, strict=True):
+        assert (old.name, old.subtasks) == (new.name, new.subtasks)
+        assert (old.records_in, new.records_in) == (before.messages_in, after.messages_in)
+        assert 0 <= old.busy <= new.busy
+        assert 0 <= old.idle <= new.idle
+        assert 0 <= new.busiest <= 1
+    for sample in (before, after) if after.batches else ():
+        rows = sum(batch.rows for batch in sample.batches)
+        assert 0 < rows <= (sample.messages_in or 0)  # a batch between two reports may be missing
+        assert all(batch.rows > 0 and batch.work > 0 for batch in sample.batches)
+        numbers = [batch.number for batch in sample.batches]
+        assert numbers == sorted(set(numbers))
+    assert after.cores_used >= 1
 
 
 class EngineContract:
@@ -448,6 +504,31 @@ class EngineContract:
             assert isinstance(measured[handle.engine_id], JobMetrics)
             assert isinstance(measured[unknown.engine_id], Rejected)
         engine.stop(handle, keep_state=False)
+
+    def test_profile(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+        if not isinstance(engine, Profiles):
+            pytest.skip("this engine reports no counts of the work of jobs")
+        job = bench.passing_job(name)
+        handle = engine.submit(job, attempt_of(job))
+        await_state(engine, handle, JobState.RUNNING)
+        texts = [f"{number}: {'ä' * (number % 7)}" for number in range(90)]
+        bench.send(job, texts[:30])
+        first = eventually(partial(profile_of, engine, handle), partial(_passed_on, 30))
+        bench.send(job, texts[30:])
+        second = eventually(partial(profile_of, engine, handle), partial(_passed_on, 90))
+        for sample, sent in ((first, texts[:30]), (second, texts)):
+            payloads = sum(len(text.encode()) for text in sent)
+            assert sample.bytes_in == payloads + len(sent) * len(job.source_topic.encode())
+            assert sample.bytes_out == payloads + len(sent) * len(job.sink_topic.encode())
+            assert sample.state_bytes is None or sample.state_bytes >= 0
+            assert sample.vertices or sample.batches
+            assert_acknowledged(sample, job.sink_broker)
+        assert time.time() - 120 < first.observed <= second.observed <= time.time()
+        assert_work_grew(first, second)
+        unknown = replace(handle, engine_id=uuid.uuid4().hex)
+        assert isinstance(engine.profile([unknown])[unknown.engine_id], Rejected)
+        engine.stop(handle, keep_state=False)
+        assert isinstance(engine.profile([handle])[handle.engine_id], Rejected)
 
     def test_metrics_of_a_forgotten_job(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
         job = bench.job(name)

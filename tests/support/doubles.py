@@ -22,6 +22,7 @@ from pathlib import Path
 from speck.binder import BrokerKind, EngineKind, ForeignSession, Registry
 from speck.core.inventory import Inventory
 from speck.core.job import Job, form_fingerprint, session_fingerprint
+from speck.core.profile import AckSample, BatchSample, JobSample
 from speck.core.runtime import (
     Attempt,
     Capacity,
@@ -69,6 +70,7 @@ class EngineState:
         return [running for running in self.jobs.values() if running.state in LIVE]
 
 
+WORK_PER_BATCH, WORK_PER_MESSAGE = 0.02, 0.0002  # s
 MESSAGE_BYTES = 100  # of each message that waits in a session of the double
 
 
@@ -147,6 +149,7 @@ class World:
         self.states: set[str] = set()
         self.silent_jobs: set[str] = set()  # engine ids of which their engine says nothing
         self.metrics: dict[str, JobMetrics] = {}  # what engines tell of jobs, by job name
+        self.profiles: dict[str, JobSample] = {}  # what they tell of the work of jobs, by job name
         self.calls: list[Call] = []
         self.violations: list[str] = []
         self.doomed: Callable[[Job], bool] = lambda job: False  # which jobs die as soon as they run
@@ -212,6 +215,26 @@ class World:
         """Let an engine run a copy that no coordinator of this world has asked for."""
         with self.lock:
             self.engine(address).jobs[attempt.id] = RunningJob(job, attempt, foreign=foreign)
+
+    def pass_on(self, job: Job, payloads: Sequence[bytes]) -> None:
+        """Let a job pass these messages on as they are, in one batch."""
+        with self.lock:
+            idle = JobSample(
+                engine_id="", observed=0.0, messages_in=0, messages_out=0, bytes_in=0, bytes_out=0
+            )
+            before, rows = self.profiles.get(job.job_name, idle), len(payloads)
+            size, number = sum(map(len, payloads)), len(before.batches)
+            batch = BatchSample(number=number, rows=rows, work=WORK_PER_BATCH + rows * WORK_PER_MESSAGE)
+            self.profiles[job.job_name] = replace(
+                before,
+                messages_in=(before.messages_in or 0) + rows,
+                messages_out=(before.messages_out or 0) + rows,
+                bytes_in=(before.bytes_in or 0) + size + rows * len(job.source_topic.encode()),
+                bytes_out=(before.bytes_out or 0) + size + rows * len(job.sink_topic.encode()),
+                batches=(*before.batches, batch),
+                acks=(AckSample(broker=job.sink_broker, least=0.001, median=0.002),),
+                state_bytes=0,
+            )
 
     def take_over(self, broker: str, session: str) -> None:
         """The reader of a session loses it, reads the fence, and ends if it names a newer attempt."""
@@ -385,6 +408,17 @@ class InMemoryEngine:
                 raise Rejected(f"{self.address} does not know job {handle.engine_id}", address=self.address)
             idle = JobMetrics(time.time(), input_rate=0.0, processing_rate=0.0, input_rows=0, batch_id=0)
             return self.world.metrics.get(handle.details.get("job", ""), idle)
+
+    def profile(self, handles: Iterable[Handle]) -> dict[str, JobSample | BinderError]:
+        with self.world.call("profile", self.address, ""):
+            return {each.engine_id: self._profile(each) for each in handles}
+
+    def _profile(self, handle: Handle) -> JobSample | BinderError:
+        if handle.engine_id not in self.world.engine(self.address).jobs:
+            return Rejected(f"{self.address} does not know job {handle.engine_id}", address=self.address)
+        idle = JobSample(engine_id="", observed=0.0)
+        known = self.world.profiles.get(handle.details.get("job", ""), idle)
+        return replace(known, engine_id=handle.engine_id, observed=known.observed or time.time())
 
     log_about = "from memory"
 

@@ -98,7 +98,9 @@ def flink_answers() -> Answers:
         },
         rf"{any_job}/exceptions\?maxExceptions=\d+": {"exceptionHistory": {"entries": [failure]}},
         f"{job}/vertices/{VERTEX}": {"subtasks": [{"taskmanager-id": MANAGER}]},
-        rf"{job}/vertices/{VERTEX}/subtasks/metrics\?get=.*": [{"id": each, "sum": 5} for each in metrics],
+        rf"{job}/vertices/{VERTEX}/subtasks/metrics\?get=.*": [
+            {"id": each, "sum": 5, "min": 5, "max": 5} for each in metrics
+        ],
         f"{job}/vertices/{VERTEX}/subtasks/metrics": [{"id": each} for each in metrics],
         f"{job}/stop": {"request-id": "r"},
         f"{job}/savepoints/.*": {"status": {"id": "COMPLETED"}, "operation": {"location": "file:/nowhere/s"}},

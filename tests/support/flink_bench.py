@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from binders.flink.engine import FlinkEngine, connect_engine
 from binders.flink.rest.client import FlinkRest
+from binders.mqtt import MqttBroker
 from speck.binder import EngineBinder
 from speck.core.inventory import Inventory
-from speck.core.job import Job, Scalar
+from speck.core.job import Job, Scalar, client_id
 from speck.core.runtime import Handle, JobState
+from tests.support import ROOT
 from tests.support.binder_contract import attempt_of, await_state, eventually
 from tests.support.examples import one_site
 from tests.support.flink_server import FlinkServer
+from tests.support.mosquitto_server import MosquittoServer
 from tests.support.real_server import free_port
+from tests.support.spark_bench import MqttFriend
 from tests.support.wire_trouble import BrokenServer, Relay, Trouble
 
 BROKER = "tcp://127.0.0.1:1883"  # the test programs read no broker
@@ -31,12 +35,17 @@ BEHAVIOURS = {
 }
 
 
-class FlinkBench:
-    """One cluster, and the jar of the test programs."""
+FORWARD = ROOT / "jars_and_apps" / "flink" / "speck-flink-jobs.jar", "io.speck.flink.jobs.Forward"
 
-    def __init__(self, server: FlinkServer, jar: Path) -> None:
-        self.server, self.jar = server, jar
-        self.inventory = Inventory({"A": one_site("A", server.address, BROKER)})
+
+class FlinkBench:
+    """One cluster, and the jar of the test programs; with a broker, also jobs that pass messages on."""
+
+    def __init__(self, server: FlinkServer, jar: Path, broker: MosquittoServer | None = None) -> None:
+        self.server, self.jar, self.broker = server, jar, broker
+        self.inventory = Inventory(
+            {"A": one_site("A", server.address, broker.address if broker is not None else BROKER)}
+        )
         self.rest = FlinkRest(server.address)
         self._engines: list[FlinkEngine] = []
 
@@ -96,6 +105,21 @@ class FlinkBench:
             engine="flink",
             arguments=arguments,
         )
+
+    def passing_job(self, name: str) -> Job:
+        assert self.broker is not None
+        address, (jar, program) = self.broker.address, FORWARD
+        job = self.job(name, program)
+        broker = MqttBroker(address, self.inventory)
+        broker.ensure_session(client_id(name), job.source_topic)
+        broker.close()
+        return replace(job, job_path=str(jar), source_broker=address, sink_broker=address)
+
+    def send(self, job: Job, texts: Sequence[str]) -> None:
+        assert self.broker is not None
+        friend = MqttFriend(self.broker.port)
+        friend.send(job.source_topic, list(texts))
+        friend.close()
 
     def feed(self, job: Job) -> None:
         """Does nothing: the test programs generate their input."""

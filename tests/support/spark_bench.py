@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -114,6 +114,12 @@ class SparkBench:
 
     def feed(self, job: Job) -> None:
         self.mqtt.send(job.source_topic, ["a"])
+
+    def passing_job(self, name: str) -> Job:
+        return self.job(name, "passed", JOBS / "multiplied.py")
+
+    def send(self, job: Job, texts: Sequence[str]) -> None:
+        self.mqtt.send(job.source_topic, list(texts))
 
     def running(self, job_name: str) -> int:
         running = ServerProbe(self.server.address, self._client).running()

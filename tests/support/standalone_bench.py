@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -95,6 +95,12 @@ class StandaloneBench:
 
     def feed(self, job: Job) -> None:
         self.mqtt.send(job.source_topic, ["a"])
+
+    def passing_job(self, name: str) -> Job:
+        return self.job(name, "passed", JOBS / "multiplied.py")
+
+    def send(self, job: Job, texts: Sequence[str]) -> None:
+        self.mqtt.send(job.source_topic, list(texts))
 
     def fence(self, job: Job, attempt: int) -> None:
         """Allow only this attempt at a job, or a newer one, to read."""

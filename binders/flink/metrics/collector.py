@@ -1,4 +1,4 @@
-"""A job's metrics, computed from successive samples of its counters and from its checkpoints."""
+"""A job's metrics and the counts of its work, from successive readings of its counters and checkpoints."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from binders.flink.metrics.profile import BROKER, VertexReading, clock, job_sample, profiled
 from binders.flink.metrics.rates import (
     CONNECTORS,
     COUNTERS,
@@ -27,14 +28,18 @@ from binders.flink.metrics.rates import (
 )
 from binders.flink.rest.client import FlinkRefused, FlinkRest
 from speck.core.job import Scalar
+from speck.core.profile import JobSample
 from speck.core.runtime import JobMetrics
 
 MIN_INTERVAL = 0.5  # s of the job's own time between two samples
+RECENT = 5.0  # s, within which a reading for metrics serves for a profile too
+FETCHED = 10.0  # s, Flink's default interval of fetching the counters of all tasks
 
 
 @dataclass(frozen=True)
 class _Vertex:
     id: str
+    name: str
     source: bool
     subtasks: int
     emitted: str
@@ -42,6 +47,41 @@ class _Vertex:
     pending: tuple[str, ...]  # in its sources
     connectors: Mapping[str, tuple[str, ...]]  # the metrics of its sources and sinks, by their own name
     stamps: tuple[str, ...]  # of its sinks
+    profiled: tuple[str, ...]  # further metrics of a profile, of its sources and sinks
+    brokers: tuple[str, ...]  # of its sinks, texts
+
+    @property
+    def metrics(self) -> str:
+        """The names of all that is read, with commas."""
+        connectors = [name for names in self.connectors.values() for name in names]
+        names = {*COUNTERS, self.emitted, *self.sent, *self.pending, *self.profiled, *connectors}
+        return ",".join(sorted(names))
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """The answers of the cluster at a time (Unix time, s); no vertices while some counters are not known."""
+
+    at: float
+    checkpoints: Mapping[str, Any]
+    vertices: Mapping[str, VertexReading]  # by id
+    waiting: int | None = None  # pending in the sources
+    connectors: Mapping[str, int] = field(default_factory=dict)  # their own counts
+
+    @property
+    def sample(self) -> Sample:
+        """The counters by which rates are computed."""
+        return {key: each.sample for key, each in self.vertices.items()}
+
+    @property
+    def latest(self) -> Mapping[str, Any]:
+        """The last completed checkpoint."""
+        return (self.checkpoints.get("latest") or {}).get("completed") or {}
+
+    @property
+    def restored(self) -> int:
+        """The number of times that the job was restored from a checkpoint."""
+        return (self.checkpoints.get("counts") or {}).get("restored") or 0
 
 
 @dataclass
@@ -51,6 +91,10 @@ class _Series:
     base: Sample = field(default_factory=dict)
     restored: int = 0  # how often the job had been restored from a checkpoint by then
     last: Rates | None = None
+    reading: _Reading | None = None  # not profiled yet
+    profiled: _Reading | None = None
+    began: float | None = None  # Unix time at which the clock of its sources was 0, s
+    brokers: Mapping[str, str] = field(default_factory=dict)  # addresses by the names of the sinks' operators
 
 
 class MetricsCollector:
@@ -72,63 +116,86 @@ class MetricsCollector:
         that was written); ``failed_checkpoints`` is a count; ``stamps`` is ``derived`` or ``counted``.  The
         connectors' own counts (:data:`~binders.flink.metrics.rates.CONNECTORS`) are there by their names.
         """
-        statistics = rest.checkpoints(job)
-        if statistics is None:
-            self.forget(job)
+        found = self._read(rest, job)
+        if found is None:
             return None
+        series, reading = found
+        current = self._rates(series, reading.sample, reading.restored)
         with self._guard:
-            series = self._series.setdefault(job, _Series())
-        sample, waiting, counted = self._sample(rest, job, series)
-        restored = (statistics.get("counts") or {}).get("restored") or 0
-        current = self._rates(series, sample, restored)
-        latest = (statistics.get("latest") or {}).get("completed") or {}
+            series.reading = reading
         return JobMetrics(
             time.time(),
             input_rate=current.input if current else None,
             output_rate=current.output if current else None,
             processing_rate=current.processing if current else None,
-            batch_duration_ms=latest.get("end_to_end_duration"),
-            input_rows=rows(sample) if sample else None,
-            waiting=waiting,
-            batch_id=latest.get("id"),
+            batch_duration_ms=reading.latest.get("end_to_end_duration"),
+            input_rows=rows(reading.sample) if reading.vertices else None,
+            waiting=reading.waiting,
+            batch_id=reading.latest.get("id"),
             details={
-                **_details(statistics, latest, current),
-                **counted,
+                **_details(reading, current),
+                **reading.connectors,
                 **self._stamps(rest, job, series),
             },
         )
+
+    def profile(self, rest: FlinkRest, job: str) -> JobSample | None:
+        """The counts of a job's work; ``None`` if the cluster does not know the job.
+
+        A reading that :meth:`metrics` made within :data:`RECENT` seconds is used once, so that the cluster is
+        not asked twice.  ``observed`` is by the clock of the job's sources: Flink fetches the counters of all
+        tasks every 10 s, and the difference of two samples is that of the times when they were counted.
+        """
+        with self._guard:
+            series = self._series.get(job)
+            reading = series.reading if series is not None else None
+        if series is None or reading is None or time.time() - reading.at > RECENT:
+            found = self._read(rest, job)
+            if found is None:
+                return None
+            series, reading = found
+        brokers = self._brokers(rest, job, series)
+        with self._guard:
+            series.reading = None
+            before, series.profiled = series.profiled, reading
+            observed = _observed(series, reading, before)
+        if not reading.vertices:
+            return JobSample(engine_id=job, observed=reading.at)
+        former = {each.name: each for each in before.vertices.values()} if before is not None else {}
+        state = reading.latest.get("state_size")
+        return job_sample(job, observed, tuple(reading.vertices.values()), former, brokers, state)
 
     def forget(self, job: str) -> None:
         """Drop the samples of a job."""
         with self._guard:
             self._series.pop(job, None)
 
-    def _sample(
-        self, rest: FlinkRest, job: str, series: _Series
-    ) -> tuple[Sample, int | None, Mapping[str, int]]:
-        """The counters of all vertices, the sources' pending records, and the connectors' own counts.
-
-        All are empty while some vertices' counters are not known.
-        """
+    def _read(self, rest: FlinkRest, job: str) -> tuple[_Series, _Reading] | None:
+        checkpoints = rest.checkpoints(job)
+        if checkpoints is None:
+            self.forget(job)
+            return None
+        with self._guard:
+            series = self._series.setdefault(job, _Series())
         if not series.vertices:
             series.vertices = _vertices(rest, job)
-        found, waiting, counted = {}, [], Counter[str]()
+        found: dict[str, VertexReading] = {}
+        waiting, counted, at = [], Counter[str](), time.time()
         for each in series.vertices:
-            own = [name for names in each.connectors.values() for name in names]
-            names = ",".join({*COUNTERS, each.emitted, *each.sent, *each.pending, *own})
             try:
-                sums = rest.vertex_sums(job, each.id, names)
+                values = rest.vertex_values(job, each.id, each.metrics)
             except FlinkRefused:
-                sums = {}  # the job ended in between
+                values = {}  # the job ended in between
+            sums = {name: value.sum for name, value in values.items()}
             sample = sample_of(sums, each.emitted, each.sent, source=each.source, subtasks=each.subtasks)
             if sample is None:
-                return {}, None, {}
-            found[each.id] = sample
+                return series, _Reading(at, checkpoints, {})
+            found[each.id] = VertexReading(each.name, sample, values)
             waiting += [sums[name] for name in each.pending if name in sums]
             for metric, ids in each.connectors.items():
                 if known := [sums[name] for name in ids if name in sums]:
                     counted[metric] += round(sum(known))
-        return found, round(sum(waiting)) if waiting else None, counted
+        return series, _Reading(at, checkpoints, found, round(sum(waiting)) if waiting else None, counted)
 
     def _stamps(self, rest: FlinkRest, job: str, series: _Series) -> dict[str, Scalar]:
         """The kind of the sinks' stamps, which stays the same while the job runs."""
@@ -136,6 +203,17 @@ class MetricsCollector:
             if each.stamps:
                 series.stamps = rest.first_value(job, each.id, each.stamps[0])
         return {"stamps": series.stamps} if series.stamps else {}
+
+    def _brokers(self, rest: FlinkRest, job: str, series: _Series) -> Mapping[str, str]:
+        """The addresses to which the sinks write, by the names of their operators; they do not change."""
+        if not series.brokers:
+            texts = {
+                name.rpartition(".")[0]: rest.first_value(job, each.id, name)
+                for each in series.vertices
+                for name in each.brokers
+            }
+            series.brokers = {sink: address for sink, address in texts.items() if address}
+        return series.brokers
 
     def _rates(self, series: _Series, sample: Sample, restored: int) -> Rates | None:
         with self._guard:
@@ -165,6 +243,7 @@ def _vertices(rest: FlinkRest, job: str) -> tuple[_Vertex, ...]:
         found.append(
             _Vertex(
                 vertex["id"],
+                str(vertex.get("name", vertex["id"])),
                 source,
                 int(vertex["parallelism"]),
                 emitted_metric(names, source=source),
@@ -172,19 +251,30 @@ def _vertices(rest: FlinkRest, job: str) -> tuple[_Vertex, ...]:
                 named(names, PENDING),
                 {metric: ids for metric in CONNECTORS if (ids := named(names, metric))},
                 named(names, STAMPS),
+                profiled(names),
+                named(names, BROKER),
             )
         )
     return tuple(found)
 
 
-def _details(
-    statistics: Mapping[str, Any], latest: Mapping[str, Any], rates: Rates | None
-) -> dict[str, Scalar]:
+def _observed(series: _Series, reading: _Reading, before: _Reading | None) -> float:
+    """The time at which a reading was counted (Unix time, s), in the past by up to twice :data:`FETCHED`."""
+    ran = clock(tuple(reading.vertices.values()))
+    restarted = before is not None and ran < clock(tuple(before.vertices.values()))
+    if series.began is None or restarted or ran + series.began < reading.at - 3 * FETCHED:
+        series.began = reading.at - FETCHED - ran  # the age of the first counters is unknown
+    elif ran + series.began > reading.at:
+        series.began = reading.at - ran
+    return ran + series.began
+
+
+def _details(reading: _Reading, rates: Rates | None) -> dict[str, Scalar]:
     found: dict[str, Scalar | None] = {
         "busy": rates.busy if rates else None,
         "backpressured": rates.backpressured if rates else None,
-        "state_bytes": latest.get("state_size"),
-        "checkpoint_bytes": latest.get("checkpointed_size"),
-        "failed_checkpoints": (statistics.get("counts") or {}).get("failed"),
+        "state_bytes": reading.latest.get("state_size"),
+        "checkpoint_bytes": reading.latest.get("checkpointed_size"),
+        "failed_checkpoints": (reading.checkpoints.get("counts") or {}).get("failed"),
     }
     return {name: value for name, value in found.items() if value is not None}

@@ -24,7 +24,7 @@ from binders.common.http_errors import FAILURES, never_sent
 from binders.common.tls_errors import explain_tls_error, find_tls_error
 from binders.flink.rest import validation
 from binders.flink.rest.stack_trace import root_cause
-from binders.flink.rest.validation import text
+from binders.flink.rest.validation import Aggregate, text
 from speck.core.inventory import Login
 from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
 
@@ -262,11 +262,11 @@ class FlinkRest:
             raise self._unanswered(error, self.quick) from error
         return end.decode(errors="replace")
 
-    def vertex_sums(self, job: str, vertex: str, names: str) -> dict[str, float]:
-        """Sums of metrics (names with commas) over a vertex's subtasks, as far as they are known yet."""
-        answer = self._get(f"/jobs/{job}/vertices/{vertex}/subtasks/metrics?get={names}&agg=sum")
+    def vertex_values(self, job: str, vertex: str, names: str) -> dict[str, Aggregate]:
+        """Metrics (names with commas) over a vertex's subtasks, as far as they are known yet."""
+        answer = self._get(f"/jobs/{job}/vertices/{vertex}/subtasks/metrics?get={names}&agg=sum,min,max")
         with self._validated("/subtasks/metrics"):
-            return validation.sums(answer)
+            return validation.aggregates(answer)
 
     def vertex_metrics(self, job: str, vertex: str) -> list[str]:
         """The names of a vertex's metrics."""

@@ -10,6 +10,7 @@ processor time besides 1.8 ms for parsing the JSON; an equivalent marshmallow sc
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import isfinite
 from typing import Any
@@ -91,10 +92,24 @@ def total(found: Iterable[Answer], group: str, name: str) -> int | None:
     return sum(known) if known and len(known) == len(each) else None
 
 
-def sums(answer: Iterable[Answer]) -> dict[str, float]:
-    """Sums of metrics by name; values that are not finite, as before a task runs, are left out."""
-    found = {text(each["id"]): float(each["sum"]) for each in answer}
-    return {name: value for name, value in found.items() if isfinite(value)}
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """The values of one metric over the subtasks of a vertex."""
+
+    sum: float
+    min: float
+    max: float
+
+
+def aggregates(answer: Iterable[Answer]) -> dict[str, Aggregate]:
+    """Metrics by name; those that are not finite, as before a task runs, are left out."""
+    found = {}
+    for each in answer:
+        values = [float(each[name]) for name in ("sum", "min", "max")]
+        name = text(each["id"])
+        if all(map(isfinite, values)):
+            found[name] = Aggregate(*values)
+    return found
 
 
 def parameters(answer: Answer) -> dict[str, str]:

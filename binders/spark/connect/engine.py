@@ -14,28 +14,23 @@ from dataclasses import replace
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from binders.common.reservations import Reservations, no_slot, slots_taken
 from binders.spark.connect.checkpoint_transfer import CheckpointFiles
 from binders.spark.connect.grpc_client import ConnectClient, Query, ServerRefused, endpoint_of
 from binders.spark.connect.healthcheck import connect_checkup
 from binders.spark.connect.launcher import SHARED
 from binders.spark.connect.probe import ServerProbe
+from binders.spark.connect.slots import Slots
+from binders.spark.connect.specification import query_spec, session_of
 from binders.spark.query.code_check import check_code, may_have_several_sources, mentions_python_functions
-from binders.spark.query.options import (
-    CONNECTOR_FORMAT,
-    STATE_KIND,
-    checkpoint_of,
-    checkpoints_of,
-    settings,
-    sink_options,
-    source_options,
-)
+from binders.spark.query.history import BatchHistory
+from binders.spark.query.options import STATE_KIND, checkpoint_of, checkpoints_of
 from binders.spark.query.progress import failure_line, metrics_of, report_line
 from binders.spark.query.spec import CHECKPOINT_SETTING, QUERY_SETTING, RUN_SETTING, ConnectQuerySpec
 from binders.spark.query.text import status_text
 from speck.binder import Snapshot
 from speck.core.inventory import Inventory
 from speck.core.job import Job
+from speck.core.profile import JobSample
 from speck.core.runtime import (
     Attempt,
     Capacity,
@@ -52,9 +47,6 @@ from speck.errors import BinderError, OutcomeUnknown, Rejected, StateLost, Unrea
 BUILD_TIMEOUT = 60.0  # s, for a job's code and the analysis of its DataFrame
 FIND_PATIENCE = 10.0  # s, for a query that another launch of the same attempt starts
 STOP_GRACE = 30.0  # s, for the current batch
-_FRESH = (
-    1.0  # s, for which the names of running queries are cached for granting a slot, but not for denying one
-)
 
 _IDLE = ("Getting offsets from", "Waiting for")  # beginnings of a query's status message between batches
 _WAITING = ("Waiting for data",)
@@ -81,9 +73,9 @@ class ConnectEngine:
         self._closed = False
         self._probe = ServerProbe(address, self._client)
         self._files = CheckpointFiles(address, self._client, self._probe, checkpoints_of(self._known))
-        self._reservations: Reservations[int] = Reservations()
-        self._names: frozenset[str] | None = None  # of running queries, as last listed
-        self._listed = (float("-inf"), 0)  # when, and how many reservations had been released by then
+        self._slots = Slots(address, self._known.slots, self._probe)
+        self._batches = BatchHistory()
+        self._cores: int | None = None  # of the server, once it was profiled
         self._guard = threading.Lock()
         self._attempts: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
 
@@ -102,7 +94,7 @@ class ConnectEngine:
         self._check_python(job)
         if state is not None:
             self._check_state(state, job)
-        self._reserve_slot(job)
+        self._slots.reserve(job.job_name)
 
     def submit(self, job: Job, attempt: Attempt) -> Handle:
         """Start the job's query in the attempt's session.
@@ -116,11 +108,11 @@ class ConnectEngine:
             with attempt_lock:
                 return self.find(attempt) or self._launch(job, attempt)
         finally:
-            self._reservations.release(job.job_name)
+            self._slots.release(job.job_name)
 
     def find(self, attempt: Attempt) -> Handle | None:
         """The query of the attempt, also one that has failed; queries the attempt's session only."""
-        session = _session_of(attempt)
+        session = session_of(attempt)
         if not self._client.session_exists(session):
             return None
         names = [QUERY_SETTING, RUN_SETTING, CHECKPOINT_SETTING]
@@ -185,6 +177,7 @@ class ConnectEngine:
         if self._client.session_exists(handle.engine_id):
             self._end_query(handle)
             self._client.release(handle.engine_id)
+        self._batches.forget(handle.details["run"])
         return State(STATE_KIND, handle.details["checkpoint"]) if keep_state else None
 
     def _check_checkpoint(self, handle: Handle) -> None:
@@ -204,7 +197,37 @@ class ConnectEngine:
     def metrics(self, handle: Handle) -> JobMetrics:
         """The metrics of the last progress report.  Raises :class:`~speck.errors.Rejected` for a lost job."""
         report = self._client.last_progress(handle.engine_id, _query_of(handle))
+        self._batches.note(handle.details["run"], report)
         return metrics_of(report, time.time())
+
+    def profile(self, handles: Iterable[Handle]) -> dict[str, JobSample | BinderError]:
+        """The counts of many jobs by ``engine_id``: one request each, or none if their metrics are recent.
+
+        Their state is as large as the memory that Spark uses for it.  Raises as :meth:`metrics` if the server
+        does not answer.
+        """
+        found: dict[str, JobSample | BinderError] = {}
+        for handle in handles:
+            try:
+                found[handle.engine_id] = self._profiled(handle)
+            except (Unreachable, OutcomeUnknown):
+                raise
+            except BinderError as error:
+                self._batches.forget(handle.details.get("run", ""))
+                found[handle.engine_id] = error
+        return found
+
+    def _profiled(self, handle: Handle) -> JobSample:
+        session, query = handle.engine_id, _query_of(handle)
+        if self._cores is None:
+            self._cores = self._probe.cores()
+        return self._batches.sample(
+            query.run_id,
+            session,
+            lambda: self._client.last_progress(session, query),
+            lambda: self._client.recent_progress(session, query),
+            self._cores,
+        )
 
     def has_worked(self, handle: Handle) -> bool:
         """True if the query has completed a batch, or waits for data."""
@@ -352,28 +375,7 @@ class ConnectEngine:
         return Rejected(f"{what} cannot be started on {self.address}: {message}", address=self.address)
 
     def _query_spec(self, job: Job, attempt: Attempt) -> ConnectQuerySpec:
-        keys = self._endpoint.keys
-        return ConnectQuerySpec(
-            host=self._endpoint.host,
-            port=self._endpoint.port,
-            token=keys.token,
-            ca_file=keys.ca_file,
-            certificate_file=keys.certificate_file,
-            key_file=keys.key_file,
-            tls=keys.tls,
-            session=_session_of(attempt),
-            job_name=job.job_name,
-            path=str(Path(job.job_path).absolute()),
-            entry=job.entry_class,
-            arguments=dict(job.arguments),
-            trigger=job.trigger,
-            checkpoint=checkpoint_of(attempt, self._known),
-            settings=settings(job, attempt),
-            source_format=CONNECTOR_FORMAT,
-            source_options=source_options(job, attempt, self._inventory),
-            sink_format=CONNECTOR_FORMAT,
-            sink_options=sink_options(job, self._inventory),
-        )
+        return query_spec(job, attempt, self.address, self._endpoint, self._inventory)
 
     def _handle(self, attempt: Attempt, query: Query, checkpoint: str) -> Handle:
         details = {
@@ -382,7 +384,7 @@ class ConnectEngine:
             "run": query.run_id,
             "checkpoint": checkpoint,
         }
-        return Handle(self.address, _session_of(attempt), details)
+        return Handle(self.address, session_of(attempt), details)
 
     # -- before the start
 
@@ -409,40 +411,11 @@ class ConnectEngine:
             advice = "expected checkpoint_dir of the sites to be visible to all of them"
             raise Rejected(f"job {job.job_name!r}: {fault} ({advice})", address=self.address)
 
-    def _reserve_slot(self, job: Job) -> None:
-        """Reserve a slot; the job's own is released first, and those reserved for others are not free."""
-        slots = self._known.slots
-        if slots is None:
-            return
-        with self._reservations.deciding(job.job_name, 1) as reserved:
-            for fresh in (False, True):
-                names = self._running_names(fresh)
-                if names is None:
-                    return
-                others = names - {job.job_name}
-                taken = slots_taken(others, 0, reserved)
-                if taken < slots:
-                    return
-            raise no_slot(self.address, job.job_name, slots, len(others), taken)
-
     def _check_code(self, job: Job) -> None:
         fault = check_code(Path(job.job_path), job.entry_class)
         if fault is not None:
             what = f"job {job.job_name!r} ({job.entry_class} of {Path(job.job_path).name})"
             raise Rejected(f"{what} cannot be started on {self.address}: {fault}", address=self.address)
-
-    def _running_names(self, fresh: bool) -> frozenset[str] | None:
-        """The names of the running queries, cached unless ``fresh``; ``None`` if the server cannot list them.
-
-        Listed again after a reservation was released, since its job may have started.
-        """
-        listed_at, released = self._listed
-        if fresh or time.monotonic() > listed_at + _FRESH or released != self._reservations.released:
-            now, released = time.monotonic(), self._reservations.released
-            running = self._probe.running()
-            self._names = None if running is None else frozenset(query.name for query in running)
-            self._listed = (now, released)
-        return self._names
 
     # -- observing and stopping
 
@@ -488,10 +461,6 @@ class ConnectEngine:
 
 def _times(number: int) -> str:
     return "once" if number == 1 else f"{number} times"
-
-
-def _session_of(attempt: Attempt) -> str:
-    return str(uuid.UUID(hex=attempt.id))
 
 
 def _query_of(handle: Handle) -> Query:

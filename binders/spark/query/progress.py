@@ -31,17 +31,17 @@ def metrics_of(report: str | None, now: float) -> JobMetrics:
         return JobMetrics(now)
     progress: Mapping[str, Any] = json.loads(report)
     sources = progress.get("sources", ())
-    details = _details(progress)
-    arriving = _total(sources, "inputRowsPerSecond")
+    details = details_of(progress)
+    arriving = total_of(sources, "inputRowsPerSecond")
     return JobMetrics(
         now,
         input_rate=arriving,
         output_rate=_output_rate(progress, details, arriving),
-        processing_rate=_total(sources, "processedRowsPerSecond"),
-        batch_duration_ms=_number(progress.get("durationMs", {}).get("triggerExecution")),
+        processing_rate=total_of(sources, "processedRowsPerSecond"),
+        batch_duration_ms=number_of(progress.get("durationMs", {}).get("triggerExecution")),
         state_rows=sum(operator.get("numRowsTotal", 0) for operator in progress.get("stateOperators", ())),
-        input_rows=_completed_rows(details),
-        counted_at=_time(progress.get("timestamp")),
+        input_rows=completed_rows(details),
+        counted_at=time_of(progress.get("timestamp")),
         waiting=_waiting(details),
         batch_id=progress.get("batchId"),
         details=details,
@@ -51,8 +51,8 @@ def metrics_of(report: str | None, now: float) -> JobMetrics:
 def report_line(report: str) -> str:
     """One ``StreamingQueryProgress`` (JSON) as a line: time, batch, rows, duration."""
     progress: Mapping[str, Any] = json.loads(report)
-    rows = int(_total(progress.get("sources", ()), "numInputRows") or 0)
-    seconds = (_number(progress.get("durationMs", {}).get("triggerExecution")) or 0) / 1000
+    rows = int(total_of(progress.get("sources", ()), "numInputRows") or 0)
+    seconds = (number_of(progress.get("durationMs", {}).get("triggerExecution")) or 0) / 1000
     at, batch = progress.get("timestamp", ""), progress.get("batchId", "?")
     return f"{at} batch {batch}: {rows} rows in {seconds:.3f} s"
 
@@ -65,9 +65,10 @@ def failure_line(text: str) -> str:
     return _python_error(text) or _last_cause(text) or _first_line(text)
 
 
-def _details(progress: Mapping[str, Any]) -> dict[str, Scalar]:
+def details_of(progress: Mapping[str, Any]) -> dict[str, Scalar]:
+    """The counts of the sources, summed, and of the sink, and the durations of a report's parts."""
     details: dict[str, Scalar] = {"batch_at": progress.get("timestamp", "")}
-    rows = _total(progress.get("sources", ()), "numInputRows")
+    rows = total_of(progress.get("sources", ()), "numInputRows")
     if rows is not None:
         details["batch_rows"] = int(rows)
     for source in progress.get("sources", ()):
@@ -83,13 +84,14 @@ def _details(progress: Mapping[str, Any]) -> dict[str, Scalar]:
 def _output_rate(
     progress: Mapping[str, Any], details: Mapping[str, Scalar], arriving: float | None
 ) -> float | None:
-    sent, rows = _number((progress.get("sink") or {}).get("numOutputRows")), details.get("batch_rows")
+    sent, rows = number_of((progress.get("sink") or {}).get("numOutputRows")), details.get("batch_rows")
     if sent is None or sent < 0 or arriving is None or not isinstance(rows, int):
         return None  # a sink that does not count says -1
     return sent / rows * arriving if rows else None
 
 
-def _time(text: object) -> float | None:
+def time_of(text: object) -> float | None:
+    """A report's time (Unix time, s)."""
     try:
         return datetime.fromisoformat(str(text)).timestamp()
     except ValueError:
@@ -101,15 +103,17 @@ def _waiting(details: Mapping[str, Scalar]) -> int | None:
     return max(0, queued - batch) if isinstance(queued, int) and isinstance(batch, int) else None
 
 
-def _completed_rows(details: Mapping[str, Scalar]) -> int | None:
+def completed_rows(details: Mapping[str, Scalar]) -> int | None:
+    """The rows of completed batches by the source's own count; ``None`` if it has none."""
     received, queued, batch = (details.get(name) for name in ("received", "queued", "batch_rows"))
     if not (isinstance(received, int) and isinstance(queued, int) and isinstance(batch, int)):
         return None
     return max(0, received - queued + batch)
 
 
-def _total(sources: Iterable[Mapping[str, Any]], name: str) -> float | None:
-    numbers = [number for source in sources if (number := _number(source.get(name))) is not None]
+def total_of(sources: Iterable[Mapping[str, Any]], name: str) -> float | None:
+    """The sum of a number over the sources that have it; ``None`` if none has."""
+    numbers = [number for source in sources if (number := number_of(source.get(name))) is not None]
     return sum(numbers) if numbers else None
 
 
@@ -121,13 +125,14 @@ def _sum(before: Scalar | None, value: Scalar) -> Scalar:
 def _scalar(value: object) -> Scalar:
     # Sources report their metrics as text.
     text = str(value)
-    number = _number(text)
+    number = number_of(text)
     if number is None:
         return text
     return int(number) if number.is_integer() else number
 
 
-def _number(value: object) -> float | None:
+def number_of(value: object) -> float | None:
+    """A finite number, also from text."""
     # Spark writes "NaN" and "Infinity" for the rates of a batch that took no time.
     try:
         number = float(str(value))

@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 import pyspark
 
 from binders.common.reservations import Reservations, no_slot, slots_taken
 from binders.spark.query.code_check import check_code
+from binders.spark.query.history import BatchHistory
 from binders.spark.query.options import STATE_KIND, checkpoint_of, checkpoints_of, same_storage
 from binders.spark.query.progress import metrics_of
 from binders.spark.standalone.capacity import has_capacity, no_capacity, unplaced
@@ -32,6 +34,7 @@ from binders.spark.standalone.submission import Submitter
 from speck.binder import ArtifactServer
 from speck.core.inventory import Inventory
 from speck.core.job import Job
+from speck.core.profile import JobSample
 from speck.core.runtime import (
     Attempt,
     Capacity,
@@ -54,6 +57,8 @@ _MAX_LOG = 1 << 20  # bytes
 _LONG_LINE = 500  # bytes
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
+_T = TypeVar("_T")
+
 
 class StandaloneEngine:
     """The engine at one ``spark://HOST:PORT``.  See :class:`speck.binder.EngineBinder` for the methods."""
@@ -74,6 +79,7 @@ class StandaloneEngine:
         self._guard = threading.Lock()
         self._attempts: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
         self._drivers = DriverRegistry(address, self._master)
+        self._batches = BatchHistory()
         self._stopped: set[str] = set()  # attempts that were stopped here, which the master may still list
 
     def take_artifacts(self, server: ArtifactServer) -> None:
@@ -196,22 +202,47 @@ class StandaloneEngine:
 
     def measure(self, handles: Iterable[Handle]) -> dict[str, JobMetrics | BinderError]:
         """The metrics of many jobs by ``engine_id``: one request to the master, and one for each driver."""
+        return self._sampled(handles, self._metrics)
+
+    def profile(self, handles: Iterable[Handle]) -> dict[str, JobSample | BinderError]:
+        """The counts of many jobs by ``engine_id``, by the requests of :meth:`measure`.
+
+        Their batches are those of the reports that were read, one each time.
+        """
+        return self._sampled(handles, self._profile)
+
+    def _sampled(
+        self, handles: Iterable[Handle], sample: Callable[[Handle, Cluster], _T]
+    ) -> dict[str, _T | BinderError]:
         cluster = self._master.cluster()
-        found: dict[str, JobMetrics | BinderError] = {}
+        found: dict[str, _T | BinderError] = {}
         for handle in handles:
             try:
-                found[handle.engine_id] = self._metrics(handle, cluster)
+                found[handle.engine_id] = sample(handle, cluster)
             except BinderError as error:
                 found[handle.engine_id] = error
         return found
 
     def _metrics(self, handle: Handle, cluster: Cluster) -> JobMetrics:
+        report = self._report(handle, cluster)
+        self._batches.note(handle.engine_id, report)
+        return metrics_of(report, time.time())
+
+    def _profile(self, handle: Handle, cluster: Cluster) -> JobSample:
+        cores = sum(worker.cores for worker in cluster.workers)
+        run = handle.engine_id
+        return self._batches.sample(
+            run, run, lambda: self._report(handle, cluster), lambda: [self._report(handle, cluster)], cores
+        )
+
+    def _report(self, handle: Handle, cluster: Cluster) -> str | None:
         chosen = self._drivers.choose(handle.engine_id, cluster)
         if chosen is None or not _is_present(*chosen) or handle.engine_id in self._stopped:
+            self._batches.forget(handle.engine_id)
             name = handle.details.get("job", "")
             raise Rejected(f"{self.address} runs no driver of job {name!r}", address=self.address)
         status = chosen[1]
-        return metrics_of(status.progress if status is not None else None, time.time())
+        return status.progress if status is not None else None
 
     def capacity(self) -> Capacity:
         """Cores and memory of the workers that are alive; ``slots`` are the inventory's, if it has them."""

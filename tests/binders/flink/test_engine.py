@@ -41,6 +41,7 @@ from tests.support.examples import job, one_site
 from tests.support.flink_bench import BROKER, FlinkBench
 from tests.support.flink_server import FlinkServer
 from tests.support.https_proxy import HttpsProxy, https_proxy
+from tests.support.mosquitto_server import MosquittoServer
 from tests.support.nginx_server import nginx_before_flink
 from tests.support.wire_trouble import Mischief, MischiefRelay
 
@@ -48,8 +49,10 @@ PROGRAMS = ROOT / "jars_and_apps" / "flink"
 
 
 @pytest.fixture(name="flink_bench", scope="module")
-def flink_bench_fixture(flink_server: FlinkServer, flink_jobs: Path) -> Iterator[FlinkBench]:
-    bench = FlinkBench(flink_server, flink_jobs)
+def flink_bench_fixture(
+    flink_server: FlinkServer, flink_jobs: Path, site_brokers: Mapping[str, MosquittoServer]
+) -> Iterator[FlinkBench]:
+    bench = FlinkBench(flink_server, flink_jobs, site_brokers["A"])
     yield bench
     bench.close()
 

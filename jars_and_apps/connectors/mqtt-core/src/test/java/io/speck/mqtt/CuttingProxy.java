@@ -25,6 +25,7 @@ public final class CuttingProxy implements AutoCloseable {
     private final Queue<Long> cuts = new ConcurrentLinkedQueue<>();
     private volatile boolean refusing;
     private volatile long downwardBytes = Long.MAX_VALUE;
+    private volatile long delayMillis;
 
     public CuttingProxy(int target) throws IOException {
         this.target = target;
@@ -63,6 +64,11 @@ public final class CuttingProxy implements AutoCloseable {
         downwardBytes = bytes;
     }
 
+    /** Holds each piece of data to clients back for some time. */
+    public void delay(long millis) {
+        delayMillis = millis;
+    }
+
     public synchronized void resume() {
         downwardBytes = Long.MAX_VALUE;
         notifyAll();
@@ -70,6 +76,7 @@ public final class CuttingProxy implements AutoCloseable {
 
     private synchronized void awaitResumed(int bytes) {
         try {
+            Thread.sleep(delayMillis);
             while (downwardBytes < bytes) {
                 wait();
             }

@@ -1,6 +1,7 @@
 package io.speck.flink.mqtt;
 
 import io.speck.mqtt.SinkSettings;
+import io.speck.mqtt.writer.AckMetrics;
 import io.speck.mqtt.writer.MqttSink;
 import io.speck.mqtt.writer.SinkMetrics;
 import java.nio.charset.StandardCharsets;
@@ -17,7 +18,7 @@ final class MqttSinkWriter<T> implements StatefulSinkWriter<T, Lineage> {
     private final String jobName;
     private final byte[] job;
     private final SinkStamps stamps;
-    private MqttSink sink;
+    private volatile MqttSink sink;
     private volatile boolean closed;
 
     /** @param job name of the job in the stamps; null for messages without stamps */
@@ -30,12 +31,22 @@ final class MqttSinkWriter<T> implements StatefulSinkWriter<T, Lineage> {
         this.job = job == null ? null : job.getBytes(StandardCharsets.UTF_8);
         this.stamps = stamps;
         this.jobName = job;
+        metrics.gauge("ackMillisMin", () -> acks().leastMillis());
+        metrics.gauge("ackMillis", () -> acks().medianMillis());
+        metrics.gauge("windowFull", () -> acks().windowFull());
+        metrics.gauge("broker", () -> settings.login().toString());
         if (job != null) {
             metrics.gauge("stamps", stamps::kind);
             metrics.gauge("resent", () -> counts().resent());
             metrics.gauge("retainedDropped", () -> counts().retainedDropped());
             metrics.gauge("throttledMillis", () -> counts().throttledMillis());
         }
+    }
+
+    /** The figures of the connection that this task shares with all others of its process. */
+    private AckMetrics acks() {
+        MqttSink connected = sink;
+        return connected == null ? AckMetrics.NONE : connected.acks();
     }
 
     private SinkMetrics counts() {
@@ -49,11 +60,11 @@ final class MqttSinkWriter<T> implements StatefulSinkWriter<T, Lineage> {
         }
         byte[] value = format.value().apply(element);
         String key = format.key() == null ? null : format.key().apply(element);
-        sink.send(format.topic().apply(element), value, key == null ? null : key.getBytes(StandardCharsets.UTF_8), job,
+        int bytes = sink.send(format.topic().apply(element), value, key == null ? null : key.getBytes(StandardCharsets.UTF_8), job,
                 job == null ? null : sequence(element));
         sink.sendSoon();
         metrics.getNumRecordsSendCounter().inc();
-        metrics.getNumBytesSendCounter().inc(value.length);
+        metrics.getNumBytesSendCounter().inc(bytes);
     }
 
     private byte[] sequence(T element) {

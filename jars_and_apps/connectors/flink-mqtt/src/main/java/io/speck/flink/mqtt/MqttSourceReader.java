@@ -55,6 +55,7 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
         metrics.setPendingRecordsGauge(() -> reader == null ? 0 : reader.pending());
         gauge("queued", SourceMetrics::queued);
         gauge("received", SourceMetrics::received);
+        gauge("receivedBytes", SourceMetrics::receivedBytes);
         gauge("redelivered", SourceMetrics::redelivered);
         gauge("duplicatesDropped", SourceMetrics::duplicatesDropped);
         context.metricGroup().gauge("duplicatesByRun", () -> reader == null ? "" : reader.metrics().runsText());

@@ -1,5 +1,6 @@
 package io.speck.mqtt.reader;
 
+import io.netty.buffer.ByteBufUtil;
 import io.speck.mqtt.Received;
 import io.speck.mqtt.stamp.Stamp;
 import java.nio.charset.StandardCharsets;
@@ -144,6 +145,12 @@ public final class Message {
         return packetId == other.packetId && hash == other.hash;
     }
 
+    /** The size of topic and payload on the wire, in bytes; of a message with its content. */
+    int contentBytes() {
+        return ByteBufUtil.utf8Bytes(topic) + payload.length;
+    }
+
+    /** Its memory. */
     int bytes() {
         return OVERHEAD_BYTES + textBytes + (payload == null ? 0 : payload.length);
     }

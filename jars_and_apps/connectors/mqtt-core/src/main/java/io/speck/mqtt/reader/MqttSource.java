@@ -8,7 +8,6 @@ import io.speck.mqtt.Received;
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.TakenOverException;
 import io.speck.mqtt.net.Connection;
-import io.speck.mqtt.net.LiveTime;
 import io.speck.mqtt.net.Runtime;
 import io.speck.mqtt.net.SessionKeeper;
 import io.speck.mqtt.stamp.SeenStamps;
@@ -46,28 +45,23 @@ public final class MqttSource implements AutoCloseable {
     private final ReceiveBuffer buffer;
     private final Acknowledgements acknowledgements = new Acknowledgements();
     private final Arrivals arrivals = new Arrivals();
-    private final StampCounts stampCounts;
+    private final Repetitions repetitions;
+    private final RedeliveryWait redeliveryWait = new RedeliveryWait();
+    private final ReadPause pause;
+    private final ReaderCounts counts = new ReaderCounts();
     private final SessionKeeper keeper;
     private final Fence fence;
 
     /** Messages from this offset on are held back until the fence is checked for the second time. */
     private long trustedEnd = Long.MAX_VALUE;
-    private boolean paused;
     private boolean sessionExpected;
     private long lastArrivalNanos;
-    /** The broker's live time, and what it was when a message of the uncommitted batch came last. */
-    private final LiveTime live = new LiveTime();
-    private long lastRedeliveryNanos;
     private RedeliveryMatcher matcher;
-    private volatile KnownWriters writers = KnownWriters.all();
     private long committed;
     private long wakeAt = Long.MAX_VALUE;
     private Runnable waiter;
     /** The session of the uncommitted batch of before a restart, if the job has left it; null otherwise. */
     private FormerSession former;
-    private long receivedCount;
-    private long redeliveredCount;
-    private long lostSessions;
 
     public MqttSource(SourceSettings settings, BatchJournal journal) {
         this(settings, journal, false, new Losses(settings));
@@ -78,7 +72,8 @@ public final class MqttSource implements AutoCloseable {
         this.journal = journal;
         this.losses = losses;
         this.buffer = new ReceiveBuffer(streaming);
-        this.stampCounts = new StampCounts(settings);
+        this.repetitions = new Repetitions(settings);
+        this.pause = new ReadPause(settings.bufferBytes());
         this.records = new RecordedBatches(settings, journal, losses);
         this.fence = new Fence(settings);
         this.keeper = new SessionKeeper(settings, lock, changed, arrivals);
@@ -113,7 +108,7 @@ public final class MqttSource implements AutoCloseable {
         former = left == null ? null : FormerSession.open(settings, left, journal, losses);
         SeenStamps seen = former == null ? recovered.seen() : left.seen();
         sessionExpected = recovered.sessionExpected();
-        writers = former == null ? recovered.writers() : left.writers();
+        repetitions.restore(former == null ? recovered.writers() : left.writers());
         acknowledgements.restore(recovered.committed());
         if (recovered.awaited() == null) {
             buffer.restore(uncommittedEnd, seen, List.of());
@@ -127,7 +122,6 @@ public final class MqttSource implements AutoCloseable {
 
     private final class Arrivals implements SessionKeeper.Reader, RedeliveryMatcher.Outcome {
         private final MessageDecoder decoder = new MessageDecoder();
-        private boolean writersRead;
 
         @Override
         public int unacknowledged() {
@@ -143,10 +137,7 @@ public final class MqttSource implements AutoCloseable {
         @Override
         public void checkFence(Duration timeout) throws InterruptedException {
             fence.check(timeout);
-            if (!writersRead) {
-                writers = writers.lookedUp(fence, settings, timeout);
-                writersRead = true;
-            }
+            repetitions.lookUp(fence, timeout);
         }
 
         @Override
@@ -157,10 +148,9 @@ public final class MqttSource implements AutoCloseable {
         @Override
         public void begin(Connection opened) {
             trustedEnd = Math.min(trustedEnd, buffer.next());
-            paused = false;
+            pause.reset();
             lastArrivalNanos = System.nanoTime();
-            live.connected(lastArrivalNanos);
-            lastRedeliveryNanos = live.nanos();
+            redeliveryWait.connected(lastArrivalNanos);
             acknowledgements.reconnected();
             if (opened.sessionPresent()) {
                 matcher = new RedeliveryMatcher(acknowledgements.unconfirmed(), buffer.messages());
@@ -180,7 +170,7 @@ public final class MqttSource implements AutoCloseable {
 
         /** Asks writers to send the messages of the lost session again; they arrive late in the new, empty one. */
         private void requestResend() {
-            lostSessions++;
+            counts.addLostSession();
             keeper.requestResend();
             if (!awaitsResend()) {
                 buffer.dropMissing();
@@ -233,13 +223,13 @@ public final class MqttSource implements AutoCloseable {
 
         @Override
         public void redeliveredAcknowledged(List<Message> known) {
-            redeliveredCount += known.size();
+            counts.addRedelivered(known.size());
             acknowledgements.acknowledgeAgain(known, keeper.connection());
         }
 
         @Override
         public void redeliveredUnacknowledged(Message known, Message incoming) {
-            redeliveredCount++;
+            counts.addRedelivered(1);
             known.connection = keeper.generation();
             if (known.offset < committed) {
                 acknowledgements.acknowledgeAgain(List.of(known), keeper.connection());
@@ -259,10 +249,8 @@ public final class MqttSource implements AutoCloseable {
                 fillAwaited(awaited, message);
                 return;
             }
-            if (message.marker != null && message.topic.equals(KnownWriters.topic(settings))) {
-                writers = writers.updated(message.marker, settings);
-            }
-            boolean dropped = message.marker != null || repeats(message);
+            repetitions.update(message);
+            boolean dropped = message.marker != null || repetitions.drops(message, buffer);
             if (dropped && (buffer.missing() > 0 || buffer.size() == 0)) {
                 message.offset = buffer.next();
                 boolean drained = buffer.missing() == 0;
@@ -274,34 +262,20 @@ public final class MqttSource implements AutoCloseable {
                         + " messages of the uncommitted batch any more");
                 buffer.dropMissing();
             }
-            receivedCount += dropped ? 0 : 1;
+            if (!dropped) {
+                counts.addReceived(message);
+            }
             buffer.add(message, dropped);
         }
 
-        private boolean repeats(Message message) {
-            if (message.stamp != null && !writers.believes(message.stamp)) {
-                message.disbelieve();
-            }
-            if (message.badStamp || !message.believed) {
-                stampCounts.addBad();
-            }
-            if (message.stamp == null || buffer.returns(message)) {
-                return false;
-            }
-            SeenStamps.Verdict verdict = buffer.see(message);
-            boolean dropped = stampCounts.drops(message.stamp, verdict);
-            message.collides = !dropped && verdict == SeenStamps.Verdict.COLLISION;
-            return dropped;
-        }
-
         private void fillAwaited(Message awaited, Message incoming) {
-            lastRedeliveryNanos = live.nanos();
+            redeliveryWait.restart();
             buffer.fill(awaited, incoming);
         }
 
         @Override
         public void answered() {
-            live.answered(System.nanoTime());
+            redeliveryWait.answered(System.nanoTime());
             acknowledgements.answered();
         }
     }
@@ -312,10 +286,7 @@ public final class MqttSource implements AutoCloseable {
     }
 
     private void afterArrival() {
-        if (!paused && buffer.bytes() > settings.bufferBytes() && buffer.missing() == 0) {
-            paused = true;
-            keeper.connection().setReading(false);
-        }
+        pause.beginIfFull(buffer.missing() > 0 ? 0 : buffer.bytes(), keeper.connection());
         if (buffer.next() >= wakeAt && buffer.missing() == 0) {
             wakeAt = Long.MAX_VALUE;
             changed.signalAll();
@@ -355,7 +326,7 @@ public final class MqttSource implements AutoCloseable {
             keeper.throwFailure();
             List<Received> taken = buffer.take(limit, trustedEnd);
             if (keeper.connection() != null) {
-                resume(keeper.connection());
+                pause.endIfLow(buffer.bytes(), keeper.connection());
             }
             return taken;
         } finally {
@@ -420,7 +391,7 @@ public final class MqttSource implements AutoCloseable {
         try {
             while (buffer.missing() > 0) {
                 keeper.throwFailure();
-                if (live.nanos() - lastRedeliveryNanos > settings.connectTimeout().toNanos()) {
+                if (redeliveryWait.longerThan(settings.connectTimeout())) {
                     losses.report(Losses.REDELIVERY, buffer.missing(), "the broker did not send " + buffer.missing()
                             + " messages of the uncommitted batch again");
                     buffer.dropMissing();
@@ -455,7 +426,7 @@ public final class MqttSource implements AutoCloseable {
         } finally {
             lock.unlock();
         }
-        records.write(start, end, partitions, messages, seen, writers);
+        records.write(start, end, partitions, messages, seen, repetitions.writers());
     }
 
     /** Returns the recorded number of parts of the batch that starts here; 0 without a record. */
@@ -491,7 +462,7 @@ public final class MqttSource implements AutoCloseable {
             if (connection != null) {
                 resolveHeldBack(0);
                 acknowledgements.requestConfirmation(connection);
-                resume(connection);
+                pause.endIfLow(buffer.bytes(), connection);
             }
             confirmed = acknowledgements.confirmedOffset(committed);
         } finally {
@@ -507,20 +478,10 @@ public final class MqttSource implements AutoCloseable {
         }
     }
 
-    private void resume(Connection connection) {
-        if (paused && buffer.bytes() <= settings.bufferBytes() / 2) {
-            paused = false;
-            connection.setReading(true);
-        }
-    }
-
     public SourceMetrics metrics() {
         lock.lock();
         try {
-            return new SourceMetrics(buffer.next() - committed, buffer.next(), receivedCount, redeliveredCount,
-                    stampCounts.dropped(), stampCounts.collisions(), stampCounts.changed(), stampCounts.bad(),
-                    stampCounts.droppedByRun(), keeper.reconnections(), lostSessions, losses.counts(),
-                    keeper.connected());
+            return counts.metrics(committed, buffer.next(), repetitions.counts(), losses, keeper);
         } finally {
             lock.unlock();
         }

@@ -10,6 +10,7 @@ import java.util.stream.Collectors;
  * @param queued messages received and not committed
  * @param received messages since the beginning of the reader's lineage
  * @param receivedHere messages new to this process
+ * @param receivedBytes payloads and topics of the messages new to this process
  * @param redelivered messages that the broker redelivered, and that were recognised
  * @param duplicatesDropped messages dropped as repetitions: stamp and content were seen before
  * @param collisions messages returned although their counted stamp was seen, since all contents under it were others
@@ -22,9 +23,10 @@ import java.util.stream.Collectors;
  * @param lostMessages messages known to be given up, by reason: lostSession, redeliveryGivenUp or batchGivenUp
  * @param connected true if there is a connection now
  */
-public record SourceMetrics(long queued, long received, long receivedHere, long redelivered, long duplicatesDropped,
-        long collisions, long changedRepetitions, long badStamps, Map<String, Long> duplicatesByRun, long reconnections,
-        long lostSessions, Map<String, Long> lostMessages, boolean connected) {
+public record SourceMetrics(long queued, long received, long receivedHere, long receivedBytes, long redelivered,
+        long duplicatesDropped, long collisions, long changedRepetitions, long badStamps,
+        Map<String, Long> duplicatesByRun, long reconnections, long lostSessions, Map<String, Long> lostMessages,
+        boolean connected) {
     /** The reasons for which messages are given up. */
     public static final List<String> REASONS = List.of(Losses.SESSION, Losses.REDELIVERY, Losses.BATCH);
 

@@ -2,6 +2,7 @@ package io.speck.mqtt.writer;
 
 import java.util.Collection;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 
 /** The messages that were sent and are not acknowledged yet, by packet id, in the order of sending. */
@@ -10,6 +11,7 @@ final class InflightWindow {
     private static final int PACKET_IDS = 65535;
 
     private final Map<Integer, OutgoingMessage> inflight = new LinkedHashMap<>();
+    private final AckTimes times = new AckTimes(System.nanoTime());
     private int lastPacketId;
 
     /** True if one more may be sent to a broker with this limit of unacknowledged messages. */
@@ -27,20 +29,43 @@ final class InflightWindow {
         do {
             lastPacketId = lastPacketId % PACKET_IDS + 1;
         } while (inflight.containsKey(lastPacketId));
+        message.sentNanos = System.nanoTime();
         inflight.put(lastPacketId, message);
         return lastPacketId;
     }
 
-    /** Removes and returns the message that was sent with this packet id; null if there is none. */
+    /** Removes and returns the message that was sent with this packet id and is now answered; null if there is none. */
     OutgoingMessage remove(int packetId) {
-        return inflight.remove(packetId);
+        OutgoingMessage message = inflight.remove(packetId);
+        if (message != null) {
+            long now = System.nanoTime();
+            times.add(now, now - message.sentNanos);
+            if (isLow()) {
+                times.full(false, now); // also where the messages that waited were dropped
+            }
+        }
+        return message;
+    }
+
+    /** Records if messages wait for room from now on, since the window was filled. */
+    void holdsBack(boolean now) {
+        times.full(now, System.nanoTime());
+    }
+
+    AckMetrics metrics(String broker) {
+        return times.metrics(broker, System.nanoTime());
     }
 
     Collection<OutgoingMessage> messages() {
         return inflight.values();
     }
 
-    void clear() {
+    /** Removes all messages; returns those to send again on another connection. */
+    List<OutgoingMessage> clear() {
+        List<OutgoingMessage> unanswered = inflight.values().stream()
+                .filter(message -> message.acknowledged || !message.delivery.aborted).toList();
         inflight.clear();
+        holdsBack(false);
+        return unanswered;
     }
 }

@@ -43,10 +43,11 @@ public final class MqttSink implements AutoCloseable {
      * @param key null for none
      * @param job name of the writing job; null for a message without a stamp
      * @param sequence the rest of the stamp, see {@link Stamp}
+     * @return the size of topic and payload, in bytes
      * @throws InvalidSettingException for an invalid topic name, or a key that is too long
      * @throws BrokerException if the broker rejected an earlier message
      */
-    public void send(String topic, byte[] payload, byte[] key, byte[] job, byte[] sequence)
+    public int send(String topic, byte[] payload, byte[] key, byte[] job, byte[] sequence)
             throws InterruptedException {
         if (!topic.equals(lastTopic)) {
             lastTopicBytes = encodeTopic(topic);
@@ -57,6 +58,7 @@ public final class MqttSink implements AutoCloseable {
         }
         publisher.publish(new OutgoingMessage(delivery, topic, lastTopicBytes, payload, key, job, sequence),
                 settings.flushTimeout());
+        return lastTopicBytes.length + payload.length;
     }
 
     /**
@@ -104,6 +106,11 @@ public final class MqttSink implements AutoCloseable {
      */
     public void flush() throws InterruptedException {
         publisher.flush(delivery, settings.flushTimeout());
+    }
+
+    /** The acknowledgements of the broker to all writers of this process and login. */
+    public AckMetrics acks() {
+        return publisher.acks();
     }
 
     /** Drops unacknowledged messages, and releases the shared connection. */

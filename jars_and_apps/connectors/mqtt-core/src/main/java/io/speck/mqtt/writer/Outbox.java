@@ -1,6 +1,7 @@
 package io.speck.mqtt.writer;
 
 import java.util.ArrayDeque;
+import java.util.Collection;
 import java.util.Deque;
 import java.util.List;
 
@@ -54,7 +55,7 @@ final class Outbox {
         bytes = queue.stream().mapToLong(OutgoingMessage::bytes).sum();
     }
 
-    Iterable<OutgoingMessage> messages() {
+    Collection<OutgoingMessage> messages() {
         return queue;
     }
 }

@@ -27,6 +27,8 @@ final class OutgoingMessage {
     /** Its number in the {@link RetransmissionBuffer}, and the broker's live time at its acknowledgement. */
     long deliveryNumber;
     long acknowledgedNanos;
+    /** When it was sent last. */
+    long sentNanos;
 
     /** One user property. */
     record UserProperty(byte[] name, byte[] value) {}

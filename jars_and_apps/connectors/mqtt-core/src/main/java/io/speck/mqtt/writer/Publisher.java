@@ -12,11 +12,13 @@ import io.speck.mqtt.net.Runtime;
 import io.speck.mqtt.net.Session;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.stream.Stream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -54,6 +56,15 @@ final class Publisher implements ConnectionListener {
 
     Login login() {
         return login;
+    }
+
+    AckMetrics acks() {
+        lock.lock();
+        try {
+            return inflight.metrics(login.toString());
+        } finally {
+            lock.unlock();
+        }
     }
 
     /** Shuts this publisher down; returns the connection to close, or null. */
@@ -268,18 +279,12 @@ final class Publisher implements ConnectionListener {
                 retention.disconnected();
                 pumping = false;
                 pumpScheduled = false;
-                requeueInflight();
+                outbox.addFirst(inflight.clear());
                 startReconnecting();
             }
         } finally {
             lock.unlock();
         }
-    }
-
-    private void requeueInflight() {
-        outbox.addFirst(inflight.messages().stream()
-                .filter(message -> message.acknowledged || !message.delivery.aborted).toList());
-        inflight.clear();
     }
 
     // ---- publishing ----
@@ -356,14 +361,8 @@ final class Publisher implements ConnectionListener {
     }
 
     private String topicOf(Delivery writer) {
-        for (Iterable<OutgoingMessage> each : List.of(inflight.messages(), outbox.messages())) {
-            for (OutgoingMessage message : each) {
-                if (message.delivery == writer) {
-                    return message.topic;
-                }
-            }
-        }
-        return "";
+        return Stream.of(inflight.messages(), outbox.messages()).flatMap(Collection::stream)
+                .filter(each -> each.delivery == writer).map(each -> each.topic).findFirst().orElse("");
     }
 
     private static void throwFailure(Delivery writer) {
@@ -421,6 +420,7 @@ final class Publisher implements ConnectionListener {
             while (!outbox.isEmpty() && inflight.hasRoom(target.receiveMaximum())) {
                 send(target);
             }
+            inflight.holdsBack(!outbox.isEmpty());
             target.flush();
             if (wasFull && !outbox.full()) {
                 changed.signalAll();

@@ -3,6 +3,7 @@ package io.speck.spark.mqtt;
 import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.stamp.CurrentInput;
 import io.speck.mqtt.stamp.Stamp;
+import io.speck.mqtt.writer.AckMetrics;
 import io.speck.mqtt.writer.MqttSink;
 import java.io.IOException;
 import java.io.InterruptedIOException;
@@ -28,8 +29,6 @@ final class MqttDataWriter implements DataWriter<InternalRow> {
                 .thenComparing(Row::key, Comparator.nullsFirst(Arrays::compareUnsigned));
     }
 
-    private static final WriterCommitMessage DONE = new WriterCommitMessage() {};
-
     private final WriterSettings settings;
     private final List<Row> buffered = new ArrayList<>();
     private final byte[] job;
@@ -37,6 +36,8 @@ final class MqttDataWriter implements DataWriter<InternalRow> {
     private final CurrentInput input = CurrentInput.ofThread();
     private MqttSink sink;
     private long index;
+    private long messages;
+    private long bytes;
     private UTF8String lastTopic;
     private String lastTopicText;
 
@@ -76,7 +77,8 @@ final class MqttDataWriter implements DataWriter<InternalRow> {
             if (sink == null) {
                 sink = new MqttSink(settings.sink());
             }
-            sink.send(row.topic(), row.value(), row.key(), job, job == null ? null : sequence());
+            bytes += sink.send(row.topic(), row.value(), row.key(), job, job == null ? null : sequence());
+            messages++;
         } catch (InterruptedException e) {
             throw interrupted(e);
         }
@@ -106,7 +108,7 @@ final class MqttDataWriter implements DataWriter<InternalRow> {
         } catch (InterruptedException e) {
             throw interrupted(e);
         }
-        return DONE;
+        return new Written(messages, bytes, sink == null ? AckMetrics.NONE : sink.acks());
     }
 
     private static InterruptedIOException interrupted(InterruptedException cause) {

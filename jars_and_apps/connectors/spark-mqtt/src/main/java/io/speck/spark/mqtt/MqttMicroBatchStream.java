@@ -52,6 +52,8 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
     private boolean availableNow;
     private long availableEnd = -1;
     private long acknowledged;
+    /** The number of parts of the batch planned last; 0 before the first. */
+    private volatile int lastPartitions;
 
     /** @param number of this source among those of the query */
     MqttMicroBatchStream(ReadOptions options, String checkpointLocation, int number) {
@@ -164,7 +166,10 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
             int recorded = source.recordedPartitions(start);
             int partitions = recorded > 0 ? recorded : partitions(end - start);
             List<Message> messages = source.messages(start, end);
-            return failed == null ? split(messages, partitions) : splitGroups(failed.group(messages), partitions);
+            InputPartition[] parts = failed == null ? split(messages, partitions)
+                    : splitGroups(failed.group(messages), partitions);
+            lastPartitions = parts.length;
+            return parts;
         });
     }
 
@@ -223,6 +228,8 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         Map<String, String> values = new LinkedHashMap<>();
         values.put("queued", Long.toString(metrics.queued()));
         values.put("received", Long.toString(metrics.received()));
+        values.put("receivedBytes", Long.toString(metrics.receivedBytes()));
+        values.put("partitions", Integer.toString(lastPartitions));
         values.put("redelivered", Long.toString(metrics.redelivered()));
         values.put("duplicatesDropped", Long.toString(metrics.duplicatesDropped()));
         values.put("duplicatesByRun", metrics.runsText());

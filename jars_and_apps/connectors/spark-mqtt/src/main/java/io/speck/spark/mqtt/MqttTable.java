@@ -6,7 +6,6 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
-import java.util.concurrent.atomic.AtomicReference;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.spark.sql.SparkSession;
@@ -30,7 +29,7 @@ final class MqttTable implements SupportsRead, SupportsWrite, ReportsSinkMetrics
     private final StructType schema;
     /** The job in the stamps; null for none. */
     private volatile String writer;
-    private final AtomicReference<StampMode> modes = new AtomicReference<>();
+    private final WriteCounts counts = new WriteCounts();
 
     MqttTable(StructType schema) {
         this.schema = schema;
@@ -69,22 +68,18 @@ final class MqttTable implements SupportsRead, SupportsWrite, ReportsSinkMetrics
     public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
         WriteOptions write = WriteOptions.parse(info.options(), SparkSession.active().conf());
         writer = write.job();
-        return new MqttWriteBuilder(info.schema(), info.queryId(), write, modes);
+        return new MqttWriteBuilder(info.schema(), info.queryId(), write, counts);
     }
 
-    /** The metrics of the sink, of the writers in this process; empty before the first batch. */
+    /** The metrics of the sink; {@code resent} and the two after it are those of the writers in this process. */
     @Override
     public Map<String, String> metrics() {
-        Map<String, String> values = new HashMap<>();
-        StampMode mode = modes.get();
-        if (mode != null) {
-            values.put("stamps", mode.toString());
-        }
+        Map<String, String> values = new HashMap<>(counts.values());
         if (writer != null) {
-            SinkMetrics counts = SinkMetrics.of(writer);
-            values.put("resent", Long.toString(counts.resent()));
-            values.put("retainedDropped", Long.toString(counts.retainedDropped()));
-            values.put("throttledMillis", Long.toString(counts.throttledMillis()));
+            SinkMetrics ofJob = SinkMetrics.of(writer);
+            values.put("resent", Long.toString(ofJob.resent()));
+            values.put("retainedDropped", Long.toString(ofJob.retainedDropped()));
+            values.put("throttledMillis", Long.toString(ofJob.throttledMillis()));
         }
         return values;
     }

@@ -1,6 +1,5 @@
 package io.speck.spark.mqtt;
 
-import java.util.concurrent.atomic.AtomicReference;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriter;
@@ -22,15 +21,15 @@ final class MqttWriteBuilder implements SupportsTruncate, SupportsStreamingUpdat
     private final StructType schema;
     private final String queryId;
     private final WriteOptions options;
-    private final AtomicReference<StampMode> modes;
+    private final WriteCounts counts;
     private boolean truncated;
 
-    /** @param modes receives the mode of each batch */
-    MqttWriteBuilder(StructType schema, String queryId, WriteOptions options, AtomicReference<StampMode> modes) {
+    /** @param counts receives the mode of each batch, and what it wrote */
+    MqttWriteBuilder(StructType schema, String queryId, WriteOptions options, WriteCounts counts) {
         this.schema = schema;
         this.queryId = queryId;
         this.options = options;
-        this.modes = modes;
+        this.counts = counts;
     }
 
     @Override
@@ -51,7 +50,7 @@ final class MqttWriteBuilder implements SupportsTruncate, SupportsStreamingUpdat
         WriterSettings settings = new WriterSettings(options.sink(), options.topic(), options.job(),
                 run(".", options.incarnationNumber()), run(".o", options.originNumber()), StampMode.COUNTED, sorted,
                 layout);
-        return new TopicWrite(settings, modes);
+        return new TopicWrite(settings, counts);
     }
 
     /** The lineage in the stamps: by default the query's id, since that stays with its checkpoint. */
@@ -61,7 +60,7 @@ final class MqttWriteBuilder implements SupportsTruncate, SupportsStreamingUpdat
         return (given ? whole : whole.substring(0, RUN_LENGTH)) + (number == 0 ? "" : mark + number);
     }
 
-    private record TopicWrite(WriterSettings settings, AtomicReference<StampMode> modes) implements Write {
+    private record TopicWrite(WriterSettings settings, WriteCounts counts) implements Write {
         @Override
         public String description() {
             return "mqtt " + settings.topic() + " at " + settings.sink().login();
@@ -74,7 +73,7 @@ final class MqttWriteBuilder implements SupportsTruncate, SupportsStreamingUpdat
 
         @Override
         public StreamingWrite toStreaming() {
-            return new TopicStreamingWrite(settings, modes);
+            return new TopicStreamingWrite(settings, counts);
         }
     }
 
@@ -109,13 +108,12 @@ final class MqttWriteBuilder implements SupportsTruncate, SupportsStreamingUpdat
         public void abort(WriterCommitMessage[] messages) {}
     }
 
-    private record TopicStreamingWrite(WriterSettings settings, AtomicReference<StampMode> modes)
-            implements StreamingWrite {
+    private record TopicStreamingWrite(WriterSettings settings, WriteCounts counts) implements StreamingWrite {
         /** Called for each batch, in the thread of the query. */
         @Override
         public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo info) {
             StampMode mode = StampMode.ofRunningBatch();
-            modes.set(settings.job() == null ? null : mode);
+            counts.mode(settings.job() == null ? null : mode);
             return new Factory(settings.with(mode));
         }
 
@@ -124,8 +122,11 @@ final class MqttWriteBuilder implements SupportsTruncate, SupportsStreamingUpdat
             return false;
         }
 
+        /** All messages are published; they are only counted here. */
         @Override
-        public void commit(long epoch, WriterCommitMessage[] messages) {}
+        public void commit(long epoch, WriterCommitMessage[] messages) {
+            counts.add(messages);
+        }
 
         @Override
         public void abort(long epoch, WriterCommitMessage[] messages) {}

@@ -1,0 +1,52 @@
+"""The specification of a job's query on a Connect server."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+from binders.spark.connect.grpc_client import Endpoint
+from binders.spark.query.options import (
+    CONNECTOR_FORMAT,
+    checkpoint_of,
+    settings,
+    sink_options,
+    source_options,
+)
+from binders.spark.query.spec import ConnectQuerySpec
+from speck.core.inventory import Inventory
+from speck.core.job import Job
+from speck.core.runtime import Attempt
+
+
+def session_of(attempt: Attempt) -> str:
+    """The UUID of an attempt's session: the attempt alone identifies its query."""
+    return str(uuid.UUID(hex=attempt.id))
+
+
+def query_spec(
+    job: Job, attempt: Attempt, address: str, endpoint: Endpoint, inventory: Inventory
+) -> ConnectQuerySpec:
+    """The query that an attempt starts on the server at this address."""
+    keys = endpoint.keys
+    return ConnectQuerySpec(
+        host=endpoint.host,
+        port=endpoint.port,
+        token=keys.token,
+        ca_file=keys.ca_file,
+        certificate_file=keys.certificate_file,
+        key_file=keys.key_file,
+        tls=keys.tls,
+        session=session_of(attempt),
+        job_name=job.job_name,
+        path=str(Path(job.job_path).absolute()),
+        entry=job.entry_class,
+        arguments=dict(job.arguments),
+        trigger=job.trigger,
+        checkpoint=checkpoint_of(attempt, inventory.engine(address)),
+        settings=settings(job, attempt),
+        source_format=CONNECTOR_FORMAT,
+        source_options=source_options(job, attempt, inventory),
+        sink_format=CONNECTOR_FORMAT,
+        sink_options=sink_options(job, inventory),
+    )

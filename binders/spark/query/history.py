@@ -1,0 +1,83 @@
+"""The last batches of queries, out of their progress reports."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from binders.spark.query.profile import batch_of, job_sample
+from speck.core.profile import BatchSample, JobSample
+
+BATCHES = 36  # retained of each query
+RECENT = 5.0  # s, within which a report for metrics serves for a profile too
+
+
+@dataclass
+class _Track:
+    batches: dict[int, BatchSample] = field(default_factory=dict)
+    report: str | None = None  # made for metrics, and not profiled yet
+    reported: float = float("-inf")  # monotonic time, s
+
+    def add(self, report: str) -> None:
+        batch = batch_of(report)
+        if batch is not None:
+            self.batches.pop(batch.number, None)
+            self.batches[batch.number] = batch
+            while len(self.batches) > BATCHES:
+                del self.batches[next(iter(self.batches))]
+
+
+class BatchHistory:
+    """Retains the last batches of each query that was profiled, by its run; safe for several threads."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._tracks: dict[str, _Track] = {}
+
+    def note(self, run: str, report: str | None) -> None:
+        """Take a report that was requested for metrics."""
+        with self._guard:
+            track = self._tracks.get(run)
+            if track is not None and report is not None:
+                track.add(report)
+                track.report, track.reported = report, time.monotonic()
+
+    def sample(
+        self,
+        run: str,
+        engine_id: str,
+        last: Callable[[], str | None],
+        recent: Callable[[], Sequence[str | None]],
+        cores: int | None,
+    ) -> JobSample:
+        """The counts of a query.  Its reports are requested unless one came within :data:`RECENT` seconds.
+
+        The first time, all are requested that the engine retains, for their batches; then the ``last`` one.
+        """
+        report = self._taken(run)
+        if report is not None:
+            reports: Sequence[str | None] = [report]
+        else:
+            reports = [last()] if run in self._tracks else recent()
+        found = [each for each in reports if each is not None]
+        with self._guard:
+            track = self._tracks.setdefault(run, _Track())
+            for each in found:
+                track.add(each)
+            batches = tuple(sorted(track.batches.values(), key=lambda batch: batch.number))
+        return job_sample(engine_id, found[-1] if found else None, batches, cores, time.time())
+
+    def forget(self, run: str) -> None:
+        """Drop the batches of a query."""
+        with self._guard:
+            self._tracks.pop(run, None)
+
+    def _taken(self, run: str) -> str | None:
+        with self._guard:
+            track = self._tracks.get(run)
+            if track is None or time.monotonic() - track.reported > RECENT:
+                return None
+            report, track.report = track.report, None
+            return report
