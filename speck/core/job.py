@@ -224,3 +224,11 @@ def form_fingerprint(job: Job) -> str:
     }
     text = json.dumps([job.job_name, form], sort_keys=True, default=dict)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def profile_fingerprint(job: Job) -> str:
+    """An identifier of all that determines the load of a job: its form without addresses.
+
+    A job that moved has the same, one with other code or arguments has not.  16 hexadecimal digits.
+    """
+    return form_fingerprint(dataclasses.replace(job, spe_address="", source_broker="", sink_broker=""))

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
+from typing import Any
+
+from speck.core.placement import Expects
+
+FIXED = 0.009  # cores of a job without messages (measured of Flink, benchmarks/README.md)
+BATCH_OVERHEAD = 0.047  # s, of a Spark batch
+_COST = {"flink": 8e-6, "spark": 12e-6}  # s of a reference core, a message
+_OTHER_COST = 12e-6  # of an engine of another package: the larger
 
 
 class Known(StrEnum):
@@ -48,6 +56,11 @@ class JobProfile:
     true_rate_out: Value | None = None
     busiest: str = ""
 
+    def values(self) -> dict[str, Value]:
+        """The known values by the names of their fields."""
+        found = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: value for name, value in found.items() if isinstance(value, Value)}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkProfile:
@@ -66,11 +79,12 @@ class LinkProfile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteProfile:
-    """The computing power of a site: ``speed`` relative to the reference core, and its number of cores."""
+    """A site: ``speed`` relative to the reference core, its number of ``cores``, its ``memory`` in bytes."""
 
     name: str
     speed: Value | None = None
     cores: Value | None = None
+    memory: Value | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,3 +98,48 @@ class Inputs:
     links: Mapping[tuple[str, str], LinkProfile] = field(default_factory=dict)
     sites: Mapping[str, SiteProfile] = field(default_factory=dict)
     history: Mapping[str, Sequence[float]] = field(default_factory=dict)
+
+
+def assumed_profile(engine: str) -> JobProfile:
+    """The profile of a job that was never measured, at an engine of this kind: costs, and no rates."""
+    overhead = Value(BATCH_OVERHEAD, Known.ASSUMED) if engine == "spark" else None
+    return JobProfile(
+        cost=Value(_COST.get(engine, _OTHER_COST), Known.ASSUMED),
+        fixed=Value(FIXED, Known.ASSUMED),
+        batch_overhead=overhead,
+    )
+
+
+def better_of(first: Value | None, second: Value | None) -> Value | None:
+    """The value that is better known; the first of two that are known equally well."""
+    known = [each for each in (first, second) if each is not None]
+    order = list(Known)
+    return min(known, key=lambda each: order.index(each.known), default=None)
+
+
+def combined(first: JobProfile, second: JobProfile) -> JobProfile:
+    """The better known of each two values; the first profile's of two that are known equally well."""
+    found = {
+        each.name: better_of(getattr(first, each.name), getattr(second, each.name))
+        for each in fields(JobProfile)
+        if each.name != "busiest"
+    }
+    return JobProfile(**found, busiest=first.busiest or second.busiest)
+
+
+def with_expected(profile: JobProfile, expects: Expects | None) -> JobProfile:
+    """The profile with the declared values where none was measured."""
+    if expects is None:
+        return profile
+    declared = {
+        "rate_in": expects.rate,
+        "bytes_out": expects.bytes,
+        "cost": expects.cost,
+        "selectivity": expects.selectivity,
+        "state": expects.state,
+    }
+    values = {name: Value(value, Known.DECLARED) for name, value in declared.items() if value is not None}
+    better: dict[str, Any] = {
+        name: better_of(getattr(profile, name), value) for name, value in values.items()
+    }
+    return replace(profile, **better)

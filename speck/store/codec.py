@@ -15,6 +15,9 @@ Key layout (text, parts divided by ``/``; numbers with leading zeros, so that th
     tries/JOB                       how often a job that does not come up was tried, and when it is again
     operation/ID                    one apply: its plan, how it ended (compressed)
     healing/ID                      the same of what the loop did by itself, with a bound of its own
+    profile/job/NAME/FORM           the measured load of a job in a form (profile_fingerprint)
+    profile/link/FROM/TO            the measurements of a link between two sites
+    profile/site/NAME               those of a site
     event/NUMBER                    the audit log, oldest first, bounded
     loop/NUMBER                     the loop's own entries of it, each with the number of the event that
                                     follows it, bounded

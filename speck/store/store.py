@@ -17,11 +17,13 @@ from typing import Any, TypeVar
 
 from speck.core.settings import HistoryBounds
 from speck.errors import NotFound, StoreDamaged, StoreError
-from speck.store import codec
+from speck.placement.profile import JobProfile, SiteProfile
+from speck.store import codec, profiles
 from speck.store.abandoned import AbandonedAttempt, AbandonedSession
 from speck.store.codec import FIRST_KEY, FORMAT, FORMAT_KEY, IDENTITY_KEY, key_of, number_part
 from speck.store.leveldb.database import Database
 from speck.store.maintenance.integrity import artifacts_directory
+from speck.store.profiles import MeasuredLink
 from speck.store.records import AttemptRecord, Event, Head, JobRecord, RetryState, Revision
 from speck.store.transaction import OPERATION_KINDS, Change, Record, Transaction
 
@@ -292,6 +294,29 @@ class Store:
     def tries(self) -> dict[str, RetryState]:
         """The tries of the jobs that do not come up, by job name."""
         return dict(self._scan(b"tries/", lambda name, value: (name, codec.decode_tries(value))))
+
+    def job_profiles(self) -> dict[tuple[str, str], JobProfile]:
+        """The measured load of jobs, by name and form."""
+
+        def decode(path: str, value: bytes) -> tuple[tuple[str, str], JobProfile]:
+            job, form = path.split("/")
+            return (job, form), profiles.decode_job_profile(value)
+
+        return dict(self._scan(b"profile/job/", decode))
+
+    def links(self) -> dict[tuple[str, str], MeasuredLink]:
+        """The measurements of links, by the names of both sites."""
+
+        def decode(path: str, value: bytes) -> tuple[tuple[str, str], MeasuredLink]:
+            source, target = path.split("/")
+            return (source, target), profiles.decode_link(source, target, value)
+
+        return dict(self._scan(b"profile/link/", decode))
+
+    def site_profiles(self) -> dict[str, SiteProfile]:
+        """The measured values of sites, by name."""
+        found = self._scan(b"profile/site/", profiles.decode_site_profile)
+        return {each.name: each for each in found}
 
     def events(self, limit: int = 100, accept: Callable[[Event], bool] | None = None) -> list[Event]:
         """The last ``limit`` events (of those that ``accept`` answers true for), oldest first."""

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from speck.core.runtime import Attempt
-from speck.store import codec
+from speck.placement.profile import JobProfile, SiteProfile
+from speck.store import codec, profiles
 from speck.store.abandoned import AbandonedAttempt, AbandonedSession
 from speck.store.codec import key_of, number_part
+from speck.store.profiles import MeasuredLink
 from speck.store.records import AttemptRecord, Event, Head, JobRecord, RetryState, Revision
 
 OPERATION_KINDS = ("operation", "healing")
@@ -52,13 +54,31 @@ class Transaction:
         self._changes[key_of("job", record.name)] = codec.encode_job(record)
 
     def delete_job(self, name: str) -> None:
-        """Forget a job, and what was tried of it."""
+        """Forget a job, what was tried of it, and its measured load."""
         self._changes[key_of("job", name)] = None
         self.put_tries(name, None)
+        self.delete_job_profiles(name)
 
     def put_tries(self, job: str, tries: RetryState | None) -> None:
         """Write what was tried of a job; ``None`` forgets it."""
         self._changes[key_of("tries", job)] = None if tries is None else codec.encode_tries(tries)
+
+    def put_job_profile(self, job: str, form: str, profile: JobProfile) -> None:
+        """Write the measured load of a job in a form, in place of that of its other forms."""
+        self.delete_job_profiles(job)
+        self._changes[key_of("profile", "job", job, form)] = profiles.encode_job_profile(profile)
+
+    def delete_job_profiles(self, job: str) -> None:
+        """Forget the measured load of a job."""
+        self._changes |= dict.fromkeys(self._keys(key_of("profile", "job", job, "")))
+
+    def put_link(self, source: str, target: str, link: MeasuredLink) -> None:
+        """Write the measurements of a link between two sites."""
+        self._changes[key_of("profile", "link", source, target)] = profiles.encode_link(link)
+
+    def put_site_profile(self, profile: SiteProfile) -> None:
+        """Write the measured values of a site."""
+        self._changes[key_of("profile", "site", profile.name)] = profiles.encode_site_profile(profile)
 
     def put_attempt(self, record: AttemptRecord) -> None:
         """Write an attempt, in the phase it is in."""

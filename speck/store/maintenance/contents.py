@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from speck.core.job import Job
-from speck.store import codec
+from speck.placement.profile import JobProfile
+from speck.store import codec, profiles
 from speck.store.records import AttemptRecord, Event, Head, JobRecord, RetryState, Revision
 from speck.store.transaction import Record
 
@@ -25,6 +26,7 @@ class Contents:
     abandoned_attempts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     abandoned_sessions: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     operations: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    job_profiles: dict[tuple[str, str], JobProfile] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     unreadable: dict[bytes, str] = field(default_factory=dict)
 
@@ -63,6 +65,12 @@ class Contents:
                 self.tries[name] = codec.decode_tries(value)
             case ["operation" | "healing", identifier]:
                 self.operations[identifier] = codec.decode_operation(value)
+            case ["profile", "job", name, form]:
+                self.job_profiles[name, form] = profiles.decode_job_profile(value)
+            case ["profile", "link", source, target]:
+                profiles.decode_link(source, target, value)
+            case ["profile", "site", name]:
+                profiles.decode_site_profile(name, value)
             case ["event", number]:
                 int(number)
                 self.events.append(codec.decode_event(value))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from speck.store.codec import FORMAT, FORMAT_KEY
+from speck.store.codec import FORMAT, FORMAT_KEY, key_of
 from speck.store.maintenance.contents import Contents
 from speck.store.records import AttemptRecord, Head, JobRecord, SessionRecord
 from speck.store.transaction import Change, Transaction
@@ -28,7 +28,7 @@ class Finding:
 
 def findings(contents: Contents) -> list[Finding]:
     """Everything that is wrong: what cannot be read, and references that lead nowhere."""
-    kinds = (_unreadable, _format, _heads, _jobs, _attempts, _desired_jobs)
+    kinds = (_unreadable, _format, _heads, _jobs, _attempts, _desired_jobs, _profiles)
     return [found for kind in kinds for found in kind(contents)]
 
 
@@ -130,6 +130,13 @@ def _desired_jobs(contents: Contents) -> Iterator[Finding]:
                     "noted, to be started by the next apply; a copy that still runs gives way to it",
                     _changes(("put_job", put)),
                 )
+
+
+def _profiles(contents: Contents) -> Iterator[Finding]:
+    for name, form in contents.job_profiles:
+        if name not in contents.jobs:
+            key = key_of("profile", "job", name, form)
+            yield Finding(f"profile of job {name!r}", "its job is not known", "forgotten", ((key, None),))
 
 
 def code_findings(contents: Contents, intact: Mapping[str, bool]) -> list[Finding]:

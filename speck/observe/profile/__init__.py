@@ -1,0 +1,1 @@
+"""From raw counts of jobs to profiles: screening, fits and estimates.  Pure: no clock, no calls."""

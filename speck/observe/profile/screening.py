@@ -1,0 +1,198 @@
+"""The samples of one copy of a job, without odd metrics.
+
+Engines report NaN, negative and impossible values at times: while a task starts, after a restart, when a
+counter is of another task than before.  An odd value is dropped and counted; a sample that is odd as a whole
+is left out; counts that fall begin the series anew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from speck.core.profile import AckSample, BatchSample, JobSample, VertexSample
+
+LENGTH = 36  # samples: 6 minutes of one every 10 s
+FUTURE = 60.0  # s, by which the clock of an engine may be ahead
+JUMP = 1000.0  # times the former rate
+_LARGEST = 2.0**63
+_LONGEST = 3600.0  # s, of an acknowledgement or of a batch's work
+_COUNTS = ("messages_in", "messages_out", "bytes_in", "bytes_out")
+
+_T = TypeVar("_T")
+
+
+class Oddity(StrEnum):
+    """The reason why a value was dropped."""
+
+    INVALID = "invalid"  # NaN, infinite, negative, no number
+    FUTURE = "future"
+    JUMP = "jump"
+    RESTART = "restart"  # counts fell; the former samples are dropped
+
+
+Oddities = Counter[Oddity]
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A sample and the time of its arrival by the coordinator's clock (Unix time, s)."""
+
+    at: float
+    sample: JobSample
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The last samples of one copy of a job, at most :data:`LENGTH`, by ascending ``observed``.
+
+    ``suspect`` is the newest sample, if it was left out because its counts jumped.
+    """
+
+    samples: tuple[Received, ...] = ()
+    suspect: Received | None = None
+
+    def with_next(self, sample: JobSample, at: float) -> tuple[Series, Oddities]:
+        """The series with a new sample, and the number of dropped values by reason."""
+        oddities: Oddities = Counter()
+        if not _is_valid(sample.observed) or sample.observed > at + FUTURE:
+            oddities[Oddity.FUTURE if _is_valid(sample.observed) else Oddity.INVALID] += 1
+            return self, oddities
+        received = Received(at, _cleaned(sample, oddities))
+        extended = self._extended(received, oddities)
+        return extended, +oddities
+
+    def _extended(self, received: Received, oddities: Oddities) -> Series:
+        if not self.samples:
+            return Series((received,))
+        sample = received.sample
+        if sample.observed == self.samples[-1].sample.observed:
+            return self  # the engine repeated its last answer
+        if _has_restarted([each.sample for each in self.samples], sample):
+            oddities[Oddity.RESTART] += 1
+            return Series((received,))
+        if not self._jumps(received):
+            return Series((*self.samples[1 - LENGTH :], received))
+        if self.suspect is not None and not _has_restarted([self.suspect.sample], sample):
+            return Series((self.suspect, received))  # the new rate holds
+        oddities[Oddity.JUMP] += 1
+        return replace(self, suspect=received)
+
+    def _jumps(self, received: Received) -> bool:
+        first, last = self.samples[0].sample, self.samples[-1].sample
+        for name in _COUNTS:
+            before, now = _rate(first, last, name), _rate(last, received.sample, name)
+            if before and now is not None and now > JUMP * before:
+                return True
+        return False
+
+
+def _rate(before: JobSample, after: JobSample, name: str) -> float | None:
+    first, last, seconds = getattr(before, name), getattr(after, name), after.observed - before.observed
+    return (last - first) / seconds if first is not None and last is not None and seconds > 0 else None
+
+
+def _has_restarted(before: Sequence[JobSample], after: JobSample) -> bool:
+    """True if a count is below its last known value."""
+    if after.observed < before[-1].observed:
+        return True
+    for name in (*_COUNTS, "batches", "vertices"):
+        new = getattr(after, name)
+        old = next(
+            (found for each in reversed(before) if (found := getattr(each, name)) not in (None, ())), None
+        )
+        if new not in (None, ()) and old is not None and _fell(name, old, new):
+            return True
+    return False
+
+
+def _fell(name: str, before: Any, after: Any) -> bool:
+    if name == "batches":
+        return _last_batch(after) < _last_batch(before)
+    if name == "vertices":
+        return _vertices_restarted(before, after)
+    return bool(after < before)
+
+
+def _last_batch(batches: Sequence[BatchSample]) -> int:
+    return max(each.number for each in batches)
+
+
+def _vertices_restarted(before: Sequence[VertexSample], after: Sequence[VertexSample]) -> bool:
+    """True if a count of a vertex fell, or if the vertices are others."""
+    if [(each.name, each.subtasks) for each in before] != [(each.name, each.subtasks) for each in after]:
+        return True
+    return any(
+        new < old
+        for one, other in zip(before, after, strict=True)
+        for old, new in zip(_totals(one), _totals(other), strict=True)
+    )
+
+
+def _totals(vertex: VertexSample) -> tuple[float, ...]:
+    return vertex.records_in, vertex.records_out, vertex.busy, vertex.idle, vertex.back_pressured
+
+
+# --- single values
+
+
+def _is_valid(value: object, largest: float = _LARGEST) -> bool:
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and 0 <= value <= largest  # false for NaN
+        and math.isfinite(value)
+    )
+
+
+def _cleaned(sample: JobSample, oddities: Oddities) -> JobSample:
+    """The sample without odd values; a job with an odd vertex is left without vertices."""
+
+    def number(value: _T | None, largest: float = _LARGEST) -> _T | None:
+        if value is None or _is_valid(value, largest):
+            return value
+        oddities[Oddity.INVALID] += 1
+        return None
+
+    odd_vertices = [each for each in sample.vertices if not _is_valid_vertex(each)]
+    batches = tuple(each for each in sample.batches if _is_valid_batch(each))
+    oddities[Oddity.INVALID] += len(odd_vertices) + len(sample.batches) - len(batches)
+    if not _is_valid_size(sample.cores_used):
+        oddities[Oddity.INVALID] += 1
+    return replace(
+        sample,
+        messages_in=number(sample.messages_in),
+        messages_out=number(sample.messages_out),
+        bytes_in=number(sample.bytes_in),
+        bytes_out=number(sample.bytes_out),
+        state_bytes=number(sample.state_bytes),
+        vertices=() if odd_vertices else sample.vertices,
+        batches=batches,
+        cores_used=sample.cores_used if _is_valid_size(sample.cores_used) else 1,
+        acks=tuple(_cleaned_acks(sample, oddities)),
+    )
+
+
+def _is_valid_vertex(vertex: VertexSample) -> bool:
+    return _is_valid_size(vertex.subtasks) and all(map(_is_valid, (*_totals(vertex), vertex.busiest)))
+
+
+def _is_valid_batch(batch: BatchSample) -> bool:
+    return _is_valid(batch.number) and _is_valid(batch.rows) and _is_valid(batch.work, _LONGEST)
+
+
+def _is_valid_size(value: object) -> bool:
+    return _is_valid(value, 1e6) and value != 0
+
+
+def _cleaned_acks(sample: JobSample, oddities: Oddities) -> Iterator[AckSample]:
+    for each in sample.acks:
+        times = [value for value in (each.least, each.median) if value is not None]
+        if all(_is_valid(value, _LONGEST) for value in times) and _is_valid(each.window_full, 1.0):
+            yield each
+        else:
+            oddities[Oddity.INVALID] += 1
