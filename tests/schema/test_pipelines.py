@@ -17,7 +17,7 @@ from tests.support import ROOT
 from tests.support.doubles import World, double_kinds
 
 PIPELINES = ROOT / "pipelines"
-TRAFFIC = ("road_traffic", "road_traffic_cloud", "road_traffic_edited")
+TRAFFIC = ("road_traffic", "road_traffic_any", "road_traffic_cloud", "road_traffic_edited")
 MIXED = ("road_traffic_mixed", "road_traffic_mixed_edited")
 FLINK_PROGRAMS = ROOT / "jars_and_apps" / "flink" / "speck-flink-jobs.jar"
 
