@@ -118,3 +118,41 @@ def _with(connect: Callable[..., Any], profiles: bool) -> Callable[..., Any]:
 
 def _no_samples(binder: Any, handles: Iterable[Handle]) -> Mapping[str, JobSample]:
     return {}
+
+
+ROAD_TRAFFIC = (
+    """\
+name: traffic
+jobs:
+"""
+    + "".join(
+        f"""\
+- job_name: clean-{edge}
+  site: any
+  engine: flink
+  source_broker: {edge.upper()}
+  source_topic: sensors
+  sink_topic: clean/{edge}
+  entry_class: work
+  job_path: work.py
+- job_name: local-{edge}
+  site: any
+  engine: flink
+  source_topic: clean/{edge}
+  sink_topic: stats/{edge}
+  entry_class: work
+  job_path: work.py
+"""
+        for edge in "abc"
+    )
+    + """\
+- job_name: global
+  site: any
+  engine: flink
+  source_topic: stats/+
+  sink_broker: D
+  sink_topic: report
+  entry_class: work
+  job_path: work.py
+"""
+)
