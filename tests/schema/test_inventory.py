@@ -170,7 +170,7 @@ LINK = SITE + "brokers: {c: {broker_address: tcp://c}}\nlinks: "
         (SITE + "    uplink: {downlink: 0}\n", "uplink.downlink 0 is not more than 0"),
         (SITE.replace("A:", "any:"), "line 2: site 'any': has a reserved name (expected another"),
         (
-            "sites:\n  A:\n    broker_address: tcp://a\n    cores: 2\n    engines: [{spe_address: a, cores: 1}]\n",
+            "sites:\n  A:\n    broker_address: tcp://a\n    cores: 2\n    engines: [{cores: 1}]\n",
             "line 4: site 'A': cores 2 is given beside that of an engine (expected it once)",
         ),
         (SITE + "links: {}\n", "line 5: links is a mapping (expected a list of links)"),
