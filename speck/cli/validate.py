@@ -92,7 +92,10 @@ def _read(
         default_name=file.stem,
     )
     composition = loaded.composition
-    return f"composition {composition.name}, jobs {', '.join(composition.jobs) or '(none)'}", loaded.warnings
+    movable = sum(job.movable for job in composition.jobs.values())
+    placed = f" ({movable} of them placed by SpecK)" if movable else ""
+    jobs = f"{', '.join(composition.jobs) or '(none)'}{placed}"
+    return f"composition {composition.name}, jobs {jobs}", loaded.warnings
 
 
 def _is_inventory(text: bytes) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
@@ -101,8 +101,22 @@ class JobLogin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uplink:
-    """A site's link to the others: bandwidth in bit/s, latency (one way) in ms."""
+    """A site's link to the others: bandwidth (to them) and downlink (from them) in bit/s.
 
+    Latency is one way, in ms.
+    """
+
+    bandwidth: float | None = None
+    latency: float | None = None
+    downlink: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """The path from the site, or broker, ``source`` to ``target``: bandwidth in bit/s, latency in ms."""
+
+    source: str
+    target: str
     bandwidth: float | None = None
     latency: float | None = None
 
@@ -111,8 +125,9 @@ class Uplink:
 class Engine:
     """An engine of a site.  ``memory`` is in bytes; directories are paths as the engine sees them.
 
-    ``rest_port`` and ``ui_port`` are the ports of the REST server and of the web interface of an engine whose
-    address has another port (Spark standalone).
+    ``cores`` is the number of its cores, ``speed`` their speed relative to the reference core, and ``price``
+    that of one; ``None``: not given.  ``rest_port`` and ``ui_port`` are the ports of the REST server and of
+    the web interface of an engine whose address has another port (Spark standalone).
     """
 
     spe_address: str
@@ -123,6 +138,9 @@ class Engine:
     checkpoint_dir: str | None = None
     savepoint_dir: str | None = None
     engine_login: Login = Login()
+    cores: float | None = None
+    speed: float | None = None
+    price: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,19 +167,63 @@ class Broker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site(Broker):
-    """A place with one or more engines and one broker."""
+    """A place with one or more engines and one broker.
+
+    ``tier`` is ``edge``, ``region`` or ``cloud``.  ``cores``, ``speed`` and ``price`` are of the machines
+    that all engines share, as for :class:`Engine`; either the site has them, or its engines do.
+    """
 
     name: str
     engines: tuple[Engine, ...]
     uplink: Uplink = Uplink()
+    cores: float | None = None
+    speed: float | None = None
+    price: float | None = None
+    tier: str | None = None
+
+    @property
+    def all_cores(self) -> float | None:
+        """The number of cores, of the site or of its engines together; ``None``: not all are given."""
+        found = [each.cores for each in self.engines]
+        known = [each for each in found if each is not None]
+        return self.cores if self.cores is not None or len(known) < len(found) else sum(known)
+
+    @property
+    def mean_speed(self) -> float | None:
+        """The speed of a core, on average; ``None``: not given."""
+        return self.speed if self.speed is not None else self._mean([each.speed for each in self.engines])
+
+    @property
+    def mean_price(self) -> float | None:
+        """The price of a core, on average; ``None``: not given."""
+        return self.price if self.price is not None else self._mean([each.price for each in self.engines])
+
+    def _mean(self, values: Sequence[float | None]) -> float | None:
+        """The mean of a property of the engines by their cores; 1 for an engine that does not have it."""
+        if all(each is None for each in values):
+            return None
+        cores = [each.cores or 1.0 for each in self.engines]
+        weighed = (
+            (1.0 if value is None else value) * weight for value, weight in zip(values, cores, strict=True)
+        )
+        return sum(weighed) / sum(cores)
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """The sites, and the brokers that belong to no site, by name; look-ups by address are exact."""
+    """The sites, the brokers that belong to no site, by name, and the links between two of them.
+
+    Look-ups by address are exact.
+    """
 
     sites: Mapping[str, Site] = field(default_factory=dict)
     brokers: Mapping[str, Broker] = field(default_factory=dict)
+    links: tuple[Link, ...] = ()
+
+    def link(self, source: str, target: str) -> Link | None:
+        """The declared link from one place to another, or else that of the other direction."""
+        found = {(each.source, each.target): each for each in self.links}
+        return found.get((source, target)) or found.get((target, source))
 
     def site_of_engine(self, address: str) -> Site | None:
         """The site that has the engine with this address."""

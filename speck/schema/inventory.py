@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
 
-from speck.core.inventory import Broker, Engine, Inventory, JobLogin, Login, Site, Uplink
+from speck.core.inventory import Broker, Engine, Inventory, JobLogin, Link, Login, Site, Uplink
+from speck.core.placement import ANY
 from speck.errors import Fault, InvalidInput
 from speck.schema.address import BadAddress, canonical, redacted
 from speck.schema.fault_report import FaultReport, Faults, kind_of_value, quoted
@@ -17,6 +19,7 @@ from speck.schema.schemas import (
     EngineSchema,
     InventorySchema,
     JobLoginSchema,
+    LinkSchema,
     LoginSchema,
     SiteSchema,
     check_name,
@@ -34,7 +37,8 @@ from speck.schema.yaml.variables import expand_inventory
 
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
-_ENGINE_FIELDS = tuple(EngineSchema().load_fields)
+_COMPUTING = ("cores", "speed", "price")  # of an engine, or of the machines that all engines of a site share
+_ENGINE_FIELDS = tuple(name for name in EngineSchema().load_fields if name not in _COMPUTING)
 _SECRETS = frozenset(
     name
     for schema in (LoginSchema(), JobLoginSchema())
@@ -74,9 +78,10 @@ def load_inventory(
     faults += _shared_names(sites, broker_data)
     named = [*((site.name, site) for site in sites), *brokers.items()]
     faults += _shared_brokers(named, site_data, broker_data)
+    links = tuple(_links(data, {*site_data, *broker_data}, faults)) if data.get("links") is not None else ()
     if faults:
         raise InvalidInput(by_line(faults), "inventory")
-    return Inventory({site.name: site for site in sites}, brokers)
+    return Inventory({site.name: site for site in sites}, brokers, links)
 
 
 def _entries(data: Mapping[str, Any], field: str, expected: str, report: FaultReport) -> Mapping[str, Any]:
@@ -107,6 +112,9 @@ def _site(name: str, entries: Mapping[str, Any], faults: Faults) -> Site | None:
     if found is None:
         return None
     fields, report = found
+    if name == ANY:
+        message = "site 'any': has a reserved name (expected another: 'site: any' lets SpecK choose one)"
+        faults.append(Fault(message, field="sites", value=name, line=line_of(entries, name)))
     engines = _engines(fields, report)
     values = _broker_values(fields, report)
     return Site(**values, name=name, engines=engines) if report.sound else None
@@ -142,6 +150,9 @@ def _engines(fields: dict[str, Any], report: FaultReport) -> tuple[Engine, ...]:
         return (_engine((), inline, report),)
     for name in inline:
         report.add(name, "is given beside 'engines' (expected it inside one of the engines)", shown="")
+    for name in _COMPUTING:
+        if name in fields and any(name in each for each in listed):
+            report.add(name, "is given beside that of an engine (expected it once)")
     return tuple(_engine(("engines", index), dict(each), report) for index, each in enumerate(listed))
 
 
@@ -172,6 +183,45 @@ def _address(path: Sequence[str | int], value: str | None, report: FaultReport) 
 
 def _values(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _NESTED[name](**value) if name in _NESTED else value for name, value in fields.items()}
+
+
+def _links(data: Mapping[str, Any], places: Collection[str], faults: Faults) -> Iterator[Link]:
+    """The links between places, each once for each direction."""
+    listed = data["links"]
+    if not isinstance(listed, list):
+        report_wrong_shape(FaultReport(faults, data), "links", "a list of links")
+        return
+    seen = set[tuple[str, str]]()
+    for index, each in enumerate(listed):
+        if not isinstance(each, Mapping):
+            message = f"links[{index}] is {kind_of_value(each)} (expected a mapping with 'from:' and 'to:')"
+            faults.append(Fault(message, field="links", line=line_of(listed, index)))
+            continue
+        report = FaultReport(faults, each, subject=f"links[{index}]: ")
+        fields = validate_fields(LinkSchema(), each, report)
+        _check_link(fields, places, seen, report)
+        if report.sound:
+            yield Link(**fields)
+
+
+def _check_link(
+    fields: Mapping[str, Any], places: Collection[str], seen: set[tuple[str, str]], report: FaultReport
+) -> None:
+    ends = fields.get("source"), fields.get("target")
+    for name, place in zip(("from", "to"), ends, strict=True):
+        if place is not None and place not in places:
+            near = get_close_matches(place, places, n=1)
+            right = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(places))}"
+            report.add(name, f"is no site or broker of the inventory ({right})")
+    if not report.sound:
+        return
+    if ends[0] == ends[1]:
+        report.add("to", "is where the link begins (expected another place)")
+    elif ends in seen:
+        report.add("to", f"ends a link from {ends[0]!r} that is given before (expected it once)")
+    elif fields.keys() <= {"source", "target"}:
+        report.add("bandwidth", "is missing (expected bandwidth or latency, or both)", shown="")
+    seen.add(ends)  # type: ignore[arg-type]  # both are text, as the report is sound
 
 
 def _shared_engines(sites: Iterable[Site], entries: Mapping[str, Any]) -> Iterator[Fault]:

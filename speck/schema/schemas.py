@@ -227,13 +227,34 @@ class CompositionSchema(StrictSchema):
 
 
 _ENGINE = "an engine's address"
+_PLACE = "the name of a site or a broker"
 
 
 class UplinkSchema(StrictSchema):
     """A site's link to the others."""
 
-    bandwidth = Quantity("bit/s, or with a unit", BIT_RATE)
+    bandwidth = Quantity("to the others; bit/s, or with a unit", BIT_RATE, positive=True)
+    downlink = Quantity("from the others; by default as `bandwidth`", BIT_RATE, positive=True)
     latency = Quantity("one way; ms, or with a unit", MILLISECONDS)
+
+
+class LinkSchema(StrictSchema):
+    """The link between two places, in place of their uplinks; for both directions unless each is listed."""
+
+    bandwidth = Quantity("bit/s, or with a unit", BIT_RATE, positive=True)
+    latency = Quantity("one way; ms, or with a unit", MILLISECONDS)
+
+    class Meta:
+        """Fields of which one has the name of a keyword of Python."""
+
+        include = {  # noqa: RUF012 - marshmallow's way
+            "from": Text(
+                "a site, or a broker of none", required=True, expected=_PLACE, example="A", attribute="source"
+            ),
+            "to": Text(
+                "a site, or a broker of none", required=True, expected=_PLACE, example="D", attribute="target"
+            ),
+        }
 
 
 _CA_FILE = "PEM file of the authority that signed the server's certificate"
@@ -294,6 +315,9 @@ class EngineSchema(StrictSchema):
     checkpoint_dir = Text("directory of Spark checkpoints, as the engine sees it", example="/var/lib/speck")
     savepoint_dir = Text("directory of Flink savepoints, as the engine sees it", example="/var/lib/speck")
     engine_login = fields.Nested(LoginSchema)
+    cores = Quantity("number of cores that jobs may use", NUMBER, positive=True)
+    speed = Quantity("speed of a core, the reference core being 1", NUMBER, positive=True)
+    price = Quantity("price of a core, relative to others; 1 by default", NUMBER)
 
 
 class SiteSchema(EngineSchema, BrokerSchema):
@@ -307,6 +331,7 @@ class SiteSchema(EngineSchema, BrokerSchema):
         metadata={"description": "the engines of a site that has several"},
     )
     uplink = fields.Nested(UplinkSchema)
+    tier = Choice("its tier; by default the most powerful site is the cloud", ["edge", "region", "cloud"])
 
 
 class InventorySchema(StrictSchema):
@@ -323,3 +348,4 @@ class InventorySchema(StrictSchema):
         values=fields.Nested(BrokerSchema),
         metadata={"description": "brokers that belong to no site, by name"},
     )
+    links = fields.List(fields.Nested(LinkSchema), metadata={"description": "links between two places"})

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from speck.core.inventory import Broker, Engine, Inventory, JobLogin, Login, Secret, Site, Uplink
+from speck.core.inventory import Broker, Engine, Inventory, JobLogin, Link, Login, Secret, Site, Uplink
 from speck.errors import InvalidInput
 from speck.schema import InventorySchema, load_inventory
 
@@ -73,13 +73,73 @@ def test_the_site_inventory() -> None:
     )
 
 
+COMPUTING_YAML = """\
+sites:
+  A:
+    spe_address: sc://a
+    broker_address: tcp://a
+    cores: 4
+    speed: 0.5
+    price: 0
+    tier: edge
+    uplink: {bandwidth: 2 Mbit/s, downlink: 8 Mbit/s, latency: 80 ms}
+  D:
+    engines:
+    - {spe_address: "sc://d", cores: 6, speed: 2}
+    - {spe_address: "http://d:8081", cores: 2, price: 3}
+    broker_address: tcp://d
+    tier: cloud
+  E:
+    engines: [{spe_address: "sc://e"}, {spe_address: "http://e:8081"}]
+    broker_address: tcp://e
+    cores: 8
+brokers:
+  plant: {broker_address: tcp://plant}
+links:
+- {from: A, to: D, bandwidth: 4 Mbit/s, latency: 30 ms}
+- {from: D, to: A, latency: 20 ms}
+- {from: plant, to: A, bandwidth: 1 Gbit/s}
+"""
+
+
+def test_the_computing_power_and_the_links_of_sites() -> None:
+    found = load_inventory(COMPUTING_YAML)
+    a, d, e = found.sites.values()
+    assert a.uplink == Uplink(bandwidth=2e6, downlink=8e6, latency=80.0)
+    assert (a.tier, d.tier, e.tier) == ("edge", "cloud", None)
+    assert (a.all_cores, a.mean_speed, a.mean_price) == (4.0, 0.5, 0.0)
+    assert (d.all_cores, d.mean_speed, d.mean_price) == (8.0, (6 * 2 + 2) / 8, (6 + 2 * 3) / 8)
+    assert (e.all_cores, e.mean_speed, e.mean_price) == (8.0, None, None)
+    assert found.links == (
+        Link(source="A", target="D", bandwidth=4e6, latency=30.0),
+        Link(source="D", target="A", latency=20.0),
+        Link(source="plant", target="A", bandwidth=1e9),
+    )
+
+
+def test_a_link_holds_for_the_other_direction_unless_that_is_listed() -> None:
+    found = load_inventory(COMPUTING_YAML)
+    assert found.link("A", "D") == found.links[0]
+    assert found.link("D", "A") == found.links[1]
+    assert found.link("A", "plant") == found.link("plant", "A") == found.links[2]
+    assert found.link("A", "E") is None
+
+
+def test_an_inventory_from_before_declares_no_computing_power() -> None:
+    found = load_inventory(SITES_YAML)
+    for site in found.sites.values():
+        assert (site.all_cores, site.mean_speed, site.mean_price, site.tier) == (None,) * 4
+    assert found.links == ()
+
+
 SITE = "sites:\n  A:\n    spe_address: sc://a\n    broker_address: tcp://a\n"
+LINK = SITE + "brokers: {c: {broker_address: tcp://c}}\nlinks: "
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("name: x\n", "unknown field 'name' (the fields are brokers, sites)"),
+        ("name: x\n", "unknown field 'name' (the fields are brokers, links, sites)"),
         ("sites:\n", "line 1: sites is empty (expected a mapping of names to sites)"),
         ("sites: [a]\n", "line 1: sites is a list"),
         ("sites: {A: }\n", "line 1: site 'A': is empty (expected a mapping)"),
@@ -99,6 +159,41 @@ SITE = "sites:\n  A:\n    spe_address: sc://a\n    broker_address: tcp://a\n"
             SITE + "  B:\n    spe_address: SC://A:15002\n    broker_address: tcp://b\n",
             "is also that of site 'A'",
         ),
+        (
+            SITE + "    cores: 0\n",
+            "line 5: site 'A': cores 0 is not more than 0 (expected, for example, 0.98",
+        ),
+        (SITE + "    speed: fast\n", "line 5: site 'A': speed 'fast' is not a valid quantity"),
+        (SITE + "    price: -1\n", "line 5: site 'A': price -1 is not a valid quantity"),
+        (SITE + "    tier: fog\n", "tier 'fog' is not known (expected edge or region or cloud)"),
+        (SITE + "    uplink: {bandwidth: 0 bit/s}\n", "uplink.bandwidth '0 bit/s' is not more than 0"),
+        (SITE + "    uplink: {downlink: 0}\n", "uplink.downlink 0 is not more than 0"),
+        (SITE.replace("A:", "any:"), "line 2: site 'any': has a reserved name (expected another"),
+        (
+            "sites:\n  A:\n    broker_address: tcp://a\n    cores: 2\n    engines: [{cores: 1}]\n",
+            "line 4: site 'A': cores 2 is given beside that of an engine (expected it once)",
+        ),
+        (SITE + "links: {}\n", "line 5: links is a mapping (expected a list of links)"),
+        (SITE + "links: [A]\n", "line 5: links[0] is text (expected a mapping with 'from:' and 'to:')"),
+        (
+            SITE + "links: [{from: A}]\n",
+            "line 5: links[0]: to is missing (expected the name of a site or a broker)",
+        ),
+        (
+            SITE + "links: [{from: A, to: Ab}]\n",
+            "links[0]: to 'Ab' is no site or broker of the inventory (did you mean 'A'?)",
+        ),
+        (SITE + "links: [{from: A, to: A, latency: 1}]\n", "links[0]: to 'A' is where the link begins"),
+        (
+            LINK + "[{from: A, to: c}]\n",
+            "line 6: links[0]: bandwidth is missing (expected bandwidth or latency,",
+        ),
+        (
+            LINK + "[{from: A, to: c, latency: 1}, {from: A, to: c, latency: 2}]\n",
+            "links[1]: to 'c' ends a link from 'A' that is given before (expected it once)",
+        ),
+        (LINK + "[{from: A, to: c, latency: -1 ms}]\n", "links[0]: latency '-1 ms' is not a valid quantity"),
+        (LINK + "[{from: A, to: c, bandwith: 1}]\n", "links[0]: unknown field 'bandwith' (did you mean 'ban"),
         (SITE + "    engines: [{spe_address: sc://b}]\n", "spe_address is given beside 'engines'"),
         (SITE + "    engines: []\n", "engines [] is empty (expected one engine or more)"),
         (

@@ -79,7 +79,7 @@ def _others(names: Sequence[str], here: str, places: Mapping[str, str]) -> str:
 
 
 def _block(group: SiteGroup, rows: Mapping[str, tuple[str, ...]], widths: Sequence[int]) -> str:
-    title = group.name if group.name == group.address else f"{group.name}  {group.address}"
+    title = group.name if group.address in ("", group.name) else f"{group.name}  {group.address}"
     return "\n".join([title, *(_line(rows[name], widths) for name in group.jobs)])
 
 

@@ -7,10 +7,15 @@ from dataclasses import dataclass
 from speck.core.graph import Graph
 from speck.core.inventory import Inventory
 
+PLACED = "placed by SpecK"
+
 
 @dataclass(frozen=True)
 class SiteGroup:
-    """The jobs of one engine, in data order; ``name`` is its site, else its address."""
+    """The jobs of one engine, in data order; ``name`` is its site, else its address.
+
+    Jobs of a file that SpecK has still to place are a group without an address.
+    """
 
     name: str
     address: str
@@ -30,5 +35,5 @@ def by_site(graph: Graph, inventory: Inventory) -> list[SiteGroup]:
     for address, members in members_of.items():
         declared = graph.jobs[members[0]].site
         known = names.get(address) or (declared if declared not in inventory.sites else None)
-        groups.append(SiteGroup(known or address, address, tuple(members)))
+        groups.append(SiteGroup(known or address or PLACED, address, tuple(members)))
     return groups

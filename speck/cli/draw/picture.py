@@ -226,7 +226,7 @@ def _place_lanes(plan: _SitePlan, site: Box) -> Iterator[tuple[Lane, float]]:
 
 
 def _title(group: SiteGroup) -> str:
-    return group.name if group.name == group.address else f"{group.name}   {group.address}"
+    return group.name if group.address in ("", group.name) else f"{group.name}   {group.address}"
 
 
 @cache

@@ -388,7 +388,8 @@ class BrokerViewSchema(_ReachedSchema):
 class UplinkViewSchema(Schema):
     """A site's link to the others, as the inventory has it; null: not given there."""
 
-    bandwidth = fields.Float(allow_none=True, metadata={"description": "bit/s"})
+    bandwidth = fields.Float(allow_none=True, metadata={"description": "to the others, bit/s"})
+    downlink = fields.Float(allow_none=True, metadata={"description": "from the others, bit/s"})
     latency = fields.Float(allow_none=True, metadata={"description": "one way, ms"})
 
 
