@@ -66,7 +66,7 @@ def rest_server(
     port: int = 0,
     world: World | None = None,
     registry: Registry | None = None,
-    inputs: Callable[[], Inputs] = Inputs,
+    inputs: Callable[[], Inputs] | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Iterator[RestServer]:
     """Serve on a loopback port until the block ends: a free one (0), or that of a server which has ended.
