@@ -83,12 +83,14 @@ class Client:
         base_revision: int | None = None,
         leave_behind: Sequence[str] = (),
         give_up: bool = False,
+        place: str | None = None,
     ) -> dict[str, Any]:
         """The plan of a composition's text; ``leave_behind`` are the addresses that it abandons.
 
-        ``give_up`` allows to lose messages in sessions that jobs leave.
+        ``give_up`` allows to lose messages in sessions that jobs leave; ``place`` is ``new``, ``all`` or
+        ``none``: the jobs to find sites for.
         """
-        allowed = {"leave_behind": list(leave_behind), "give_up": give_up or None}
+        allowed = {"leave_behind": list(leave_behind), "give_up": give_up or None, "place": place}
         return self._apply(text, name, dry_run="true", base_revision=base_revision, **allowed)
 
     def apply(
@@ -129,6 +131,17 @@ class Client:
     def accept(self, identifier: str, *, wait: float = 0, **why: Any) -> dict[str, Any]:
         """Apply a proposed placement; returns the operation.  ``why``: as of :meth:`delete_job`."""
         return self._one("POST", f"/placements/{_quoted(identifier)}/accept", wait=wait, **why)
+
+    def plan_pin(self, job: str, **change: Any) -> dict[str, Any]:
+        """The plan of :meth:`pin`."""
+        return self._one("POST", f"/jobs/{_quoted(job)}/pin", dry_run="true", **change)
+
+    def pin(self, job: str, *, wait: float = 0, **change: Any) -> dict[str, Any]:
+        """Keep a job where it runs, or at ``site``, or (``pin``: ``false``) no longer; returns the operation.
+
+        The other ``change`` is as of :meth:`delete_job`.
+        """
+        return self._one("POST", f"/jobs/{_quoted(job)}/pin", wait=wait, **change)
 
     def policies(self) -> list[dict[str, Any]]:
         """The placement policies."""

@@ -56,6 +56,13 @@ def plan(
 @file_argument
 @variables_options
 @click.option("--base-revision", type=int, help="Refuse if this is not the last revision.")
+@click.option(
+    "--place",
+    type=click.Choice(("new", "all", "none")),
+    default="new",
+    show_default=True,
+    help="Movable jobs to place: those that do not run yet, all (as speck place), or none.",
+)
 @abandon_option
 @loss_option
 @change_options
@@ -67,6 +74,7 @@ def apply(
     env_files: tuple[Path, ...],
     settings: tuple[str, ...],
     base_revision: int | None,
+    place: str,
     leave_behind: tuple[str, ...],
     give_up: bool,
     message: str,
@@ -75,15 +83,33 @@ def apply(
 ) -> None:
     """Deploy a composition: start, stop, update and move jobs as the file describes."""
     text = read_composition(file, values(env_files, settings, file))
-    planned = client.plan(text, file.stem, base_revision, leave_behind, give_up)
+    if place == "all":
+        if base_revision is not None or leave_behind:
+            option = "--base-revision" if base_revision is not None else "--leave-behind"
+            raise click.UsageError(f"{option} is not available with --place all")
+        _place_all(client, text, file.stem, {"message": message, "author": author}, give_up, as_json)
+        return
+    planned = client.plan(text, file.stem, base_revision, leave_behind, give_up, place)
     warn(planned["warnings"])
     if not as_json:
         show_data(planned, render.plan_lines(planned), False)
     # The shown plan is the one carried out: an edit in between makes it stale, and it is refused.
     base = planned["base_revision"]
     change: dict[str, Any] = {"message": message, "author": author, "leave_behind": list(leave_behind)}
-    change["give_up"] = give_up or None
+    change |= {"give_up": give_up or None, "place": place}
     carry_out(client, lambda: client.apply(text, file.stem, base_revision=base, **change), as_json)
+
+
+def _place_all(
+    client: Client, text: bytes, name: str, why: dict[str, Any], give_up: bool, as_json: bool
+) -> None:
+    """Place all movable jobs anew, and accept the proposal that was shown."""
+    proposal = client.place(text, name)
+    warn(proposal["warnings"])
+    if not as_json:
+        show_data(proposal, render.placement_lines(proposal), False)
+    change = why | {"give_up": give_up or None}
+    carry_out(client, lambda: client.accept(proposal["id"], **change), as_json)
 
 
 @click.command("operation")

@@ -69,7 +69,7 @@ def build(
     mint: Callable[[], str] = _new_id,
     clock: Callable[[], float] = time.time,
     backoff: Backoff | None = None,
-    inputs: Callable[[], Inputs] = Inputs,
+    inputs: Callable[[], Inputs] | None = None,
 ) -> Services:
     """One coordinator of a store, not started yet.  ``mint`` makes ids, ``clock`` gives Unix time, s.
 
@@ -103,7 +103,7 @@ def build(
         inventory=inventory,
         clock=clock,
     )
-    placer = Placer(deployments, pool, inventory, inputs, settings.state_limit)
+    placer = Placer(deployments, pool, inventory, inputs or Inputs, settings.state_limit)
     coordinator = Coordinator(
         store=store,
         registry=registry,

@@ -349,6 +349,15 @@ class Coordinator:
             desired = replace(last, jobs={**last.jobs, job.job_name: job})
             return self.apply(desired, author=author, message=message, give_up=give_up)
 
+    def pinned(self, name: str, pin: bool, site: str = "") -> tuple[Composition, int]:
+        """The composition of a job with the job pinned or not, and the revision that this is made from.
+
+        ``site`` is the name of another site for the job.  Nothing is changed.  Raises
+        :class:`~speck.errors.NotFound`, and for a job with a fixed site :class:`~speck.errors.InvalidInput`.
+        """
+        head = self.deployments.head(self.deployments.known_job(name).composition)
+        return self.placer.pinned(self.desired(head.name), name, pin, site), head.revision
+
     def delete_job(
         self,
         name: str,

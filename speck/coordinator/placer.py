@@ -102,6 +102,23 @@ class Placer:
             sites, homes = model.sites(advice.placement), model.homes(advice.placement)
         return draft.settled(sites, homes)
 
+    def pinned(self, composition: Composition, name: str, pin: bool, site: str = "") -> Composition:
+        """A composition with one of its jobs pinned or not, moved to ``site`` before if that is given."""
+        job = composition.jobs.get(name)
+        if job is None or not job.movable:
+            message = "its site is fixed (expected a job with 'site: any' or 'sites: [...]')"
+            raise InvalidInput([Fault(message, job=name, field="pin")], f"composition {composition.name!r}")
+        if site:
+            free = replace(composition, jobs={**composition.jobs, name: replace(job, pin=False)})
+            draft, wishes = self._draft(free), Wishes(constraints={name: (site,)})
+            self._check(draft, wishes)
+            with self.alone():
+                model = self._model(draft, wishes, hold=True)
+                placement = advise(model, policy(draft.options.policy), self._budget()).placement
+            composition = draft.settled(model.sites(placement), model.homes(placement))
+        jobs = {**composition.jobs, name: replace(composition.jobs[name], pin=pin)}
+        return replace(composition, jobs=jobs)
+
     # --- proposing
 
     def place(self, composition: Composition, wishes: Wishes) -> Placed:

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 
 from speck.errors import InvalidInput
 from speck.placement.cost import Figures, evaluate
+from speck.placement.explain import WORTH
 from speck.placement.graph import Model
 from speck.placement.groups import Step, steps
 from speck.placement.move import MoveCost, break_even, move_cost, rewired
 from speck.placement.policies import Budget, Policy, place
 from speck.placement.problem import Placement, Problem
 from speck.placement.search import EPSILON
-
-# Gains below this share of the objective are less than the model's own error: nothing moves for them.
-WORTH = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +96,7 @@ def _with_former_homes(problem: Problem, before: Placement, found: Placement) ->
 def _worthwhile(
     problem: Problem, before: Placement, found: Placement, shared: Collection[int]
 ) -> tuple[list[Step], Placement]:
-    """The first steps of the way, up to where the others together gain too little."""
+    """The first steps of the way, up to where the others together gain less than the model's own error."""
     way = steps(problem, before, found, shared=shared)
     least = evaluate(problem, found).objective * WORTH
     taken = len(way)

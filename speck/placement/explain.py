@@ -9,8 +9,8 @@ from speck.placement.cost import Figures, SiteFigures, evaluate
 from speck.placement.move import after_moving
 from speck.placement.problem import Placement, Problem
 
-# A change of the objective below this share is none.
-SAME = 1e-6
+# A change of the objective below this share is none, or not worth a move.
+SAME, WORTH = 1e-6, 0.02
 # Jobs that stay are compared with their other sites in problems of up to this number of jobs.
 COMPARED = 150
 
@@ -117,6 +117,8 @@ def _why_kept(problem: Problem, after: Placement, now: Figures, job: int) -> str
     name = problem.sites[site].name
     if worse := _overload(problem, now, best):
         return f"{worse.site} {_overloaded(worse)}"
+    if best.objective < now.objective * (1 - WORTH):
+        return f"at {name}: {_difference(problem, now, best)}, which this policy does not regard"
     if best.objective <= now.objective * (1 + SAME):
         return f"no better at {name}"
     if (count := _input_sites(problem, after, job)) > 1:

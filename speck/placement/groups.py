@@ -10,7 +10,7 @@ from speck.placement.move import MoveCost, after_moving, break_even, move_cost
 from speck.placement.problem import Placement, Problem
 from speck.placement.search import LARGEST_GROUP, neighbours
 
-# A cost below this many message-seconds is counted as so many: a quotient needs one.
+# A cost below this (s x s) is counted as this: a quotient needs one.
 LEAST_COST = 1e-3
 # More groups than this are ordered by what each gains alone, without regard to the ones before.
 COMPARED = 24

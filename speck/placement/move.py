@@ -1,4 +1,8 @@
-"""The cost of a move: how long jobs stand still, how long they catch up, and how late their messages are."""
+"""The cost of a move: how long jobs stand still, how long they catch up, and how late results are.
+
+While a job stands still, the results that pass it get older by up to the standstill D, and by less and less
+while it catches up, which takes T: their mean age grows by D/2 over D + T.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from speck.placement.cost import Figures, evaluate, reference
+from speck.placement.cost import Figures, reference
 from speck.placement.problem import EngineModel, Placement, Problem
 
 # Shortest times between the last message at one site and the first at the other; benchmarks.hop, s.
@@ -19,7 +23,7 @@ class MoveCost:
     """The cost of moving ``jobs`` jobs.
 
     ``standstill`` and ``catch_up`` are those of the slowest job, s (infinite: it never catches up); ``late``
-    is the sum over messages of their additional age, message-seconds; ``state`` the bytes carried.
+    is the additional mean age of results over time, s x s; ``state`` the bytes carried.
     """
 
     jobs: int = 0
@@ -85,36 +89,20 @@ def _job_cost(
     own = target.speed * placed.parallelism / (rate * placed.cost) if rate * placed.cost > 0 else math.inf
     spare = min(figures.multiplier, own) - 1
     catch_up = 0.0 if not rate else standstill / spare if spare > 0 else math.inf
-    late = rate * standstill * (standstill + catch_up) / 2 if rate else 0.0
+    late = problem.shares[job] * standstill * (standstill + catch_up) / 2 if rate else 0.0
     return MoveCost(jobs=1, standstill=standstill, catch_up=catch_up, late=late, state=carried)
 
 
 def break_even(problem: Problem, cost: MoveCost, gain: float) -> float:
     """The time, s, after which a gain in the objective has paid for a move; infinite if it never has.
 
-    The late messages count as the age of results does in the objective.
+    The late results count as the age of results does in the objective.
     """
-    if gain <= 0:
-        return math.inf if cost.late else 0.0
-    return _objective_seconds(problem, cost.late) / gain
-
-
-def _objective_seconds(problem: Problem, late: float) -> float:
-    """Message-seconds in the unit of the objective, times seconds."""
-    into, out, _ = problem.rates
-    results = math.fsum(
-        out[job] if placed.output is not None else into[job]
-        for job, placed in enumerate(problem.jobs)
-        if placed.output is None or not problem.readers[placed.output]
-    )
+    if not cost.late:
+        return 0.0
     ages = reference(problem).age.values()
     age = math.fsum(ages) / max(1, len(ages))
-    return problem.weights.latency * late / (results * age) if results * age > 0 else 0.0
-
-
-def gain_of(problem: Problem, before: Placement, after: Placement) -> float:
-    """By how much the objective falls."""
-    return evaluate(problem, before).objective - evaluate(problem, after).objective
+    return problem.weights.latency * cost.late / age / gain if gain > 0 else math.inf
 
 
 def after_moving(problem: Problem, before: Placement, jobs: Sequence[int], site: int) -> tuple[int, ...]:

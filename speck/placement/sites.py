@@ -9,12 +9,12 @@ from speck.core import inventory
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.placement.problem import Site, Tier
-from speck.placement.profile import Inputs, Known, LinkProfile, Value
+from speck.placement.profile import Inputs, Known, LinkProfile, SiteProfile, Value
 
 # Assumed of a site that nothing is known of.
 CORES = 4.0
 BANDWIDTH = 12.5e6  # bytes/s
-LATENCY = 5e-3  # s from a site to the middle of the network: a round trip of 20 ms
+LATENCY = 0.01  # s one way between a site and the middle of the network
 # Cores of a place that is not in the inventory: nothing is placed there, nothing is refused.
 ELSEWHERE = 1000.0
 _ROUNDS = 50
@@ -45,7 +45,7 @@ class SiteTable:
 def site_table(known: Inventory, inputs: Inputs, jobs: Iterable[Job]) -> SiteTable:
     """The sites of the inventory, and one for each address of these jobs that no site has."""
     sites = [_site(site, inputs) for site in known.sites.values()]
-    sites = _with_latencies(_with_bandwidths(_with_cloud(sites), inputs), inputs)
+    sites = _with_latencies(_with_bandwidths(_with_cloud(sites), known, inputs), inputs)
     engines = {
         engine.spe_address: index
         for index, site in enumerate(known.sites.values())
@@ -63,23 +63,19 @@ def site_table(known: Inventory, inputs: Inputs, jobs: Iterable[Job]) -> SiteTab
 
 
 def _site(site: inventory.Site, inputs: Inputs) -> Site:
-    profile, uplink = inputs.sites.get(site.name), site.uplink
-    tier, downlink = getattr(site, "tier", None), getattr(uplink, "downlink", None)
-    price, cores, speed = (getattr(site, name, None) for name in ("price", "cores", "speed"))
-    slots = [engine.slots for engine in site.engines]
-    memory = [engine.memory for engine in site.engines]
+    profile, uplink = inputs.sites.get(site.name) or SiteProfile(name=site.name), site.uplink
     up = uplink.bandwidth / 8 if uplink.bandwidth else BANDWIDTH
-    measured = profile.cores if profile is not None else None
+    declared, measured = site.mean_speed or 1.0, profile.speed
     return Site(
         name=site.name,
-        cores=cores or (measured.value if measured else CORES),
-        speed=(profile.speed.value if profile is not None and profile.speed else None) or speed or 1.0,
-        price=1.0 if price is None else price,
-        tier=Tier(tier) if tier else Tier.EDGE,
-        slots=_total(slots),
-        memory=_total(memory),
+        cores=site.all_cores or (profile.cores.value if profile.cores else CORES),
+        speed=measured.value if measured is not None and measured.known is Known.MEASURED else declared,
+        price=1.0 if site.mean_price is None else site.mean_price,
+        tier=Tier(site.tier) if site.tier else Tier.EDGE,
+        slots=_total([engine.slots for engine in site.engines]),
+        memory=_total([engine.memory for engine in site.engines]),
         up=up,
-        down=downlink / 8 if downlink else up,
+        down=uplink.downlink / 8 if uplink.downlink else up,
         latency=uplink.latency / 1000 if uplink.latency is not None else LATENCY,
     )
 
@@ -99,16 +95,25 @@ def _with_cloud(sites: list[Site]) -> list[Site]:
     return [replace(each, tier=Tier.CLOUD) if each is largest else each for each in sites]
 
 
-def _with_bandwidths(sites: list[Site], inputs: Inputs) -> list[Site]:
-    """The sites with the bandwidths of their links as measured.
+def _with_bandwidths(sites: list[Site], known: Inventory, inputs: Inputs) -> list[Site]:
+    """The sites with the bandwidths of their links as measured, or declared of a path (``links``).
 
     A path has the lesser bandwidth of its two ends, so that the greatest of a site's paths is that of its
     own end; one that no traffic has filled can only raise what was declared or assumed.
     """
+    declared = {(each.source, each.target): each.bandwidth for each in known.links}
+    declared |= {(two, one): each for (one, two), each in declared.items() if (two, one) not in declared}
     found = []
     for site in sites:
-        up = _bandwidth((each for each in inputs.links.values() if each.source == site.name), site.up)
-        down = _bandwidth((each for each in inputs.links.values() if each.target == site.name), site.down)
+        uplink = known.sites[site.name].uplink
+        own = {path: each for path, each in declared.items() if each and site.name in path}
+        ups = [each / 8 for (source, _), each in own.items() if each and source == site.name]
+        downs = [each / 8 for (_, target), each in own.items() if each and target == site.name]
+        up = site.up if uplink.bandwidth or not ups else max(ups)
+        down = site.down if uplink.bandwidth or uplink.downlink or not downs else max(downs)
+        paths = inputs.links.values()
+        up = _bandwidth((each for each in paths if each.source == site.name), up)
+        down = _bandwidth((each for each in paths if each.target == site.name), down)
         found.append(replace(site, up=up, down=down))
     return found
 

@@ -12,7 +12,7 @@ from speck.core.job import Composition, Job
 from speck.core.placement import ANY
 from speck.core.profile import JobSample
 from speck.core.runtime import Handle
-from speck.placement.profile import Inputs, JobProfile, Known, SiteProfile, Value
+from speck.placement.profile import Inputs, JobProfile, Known, Value
 from tests.support.doubles import World, double_kinds
 from tests.support.jobs_by_hand import composition, make_job
 
@@ -32,6 +32,7 @@ def _site(name: str) -> Site:
         engines=(Engine(spe_address=engine_at(name)),),
         broker_address=broker_at(name),
         uplink=Uplink(bandwidth=UPLINKS[name], latency=20 if name != "D" else 2),
+        cores=4 if name != "D" else 16,
     )
 
 
@@ -84,7 +85,6 @@ class Profiler:
         found["global"] = self._job(3 * self.rate * 0.98 * 0.01, 1.0)
         return Inputs(
             jobs={name: each for name, each in found.items() if name not in self.unknown},
-            sites={"D": SiteProfile(name="D", cores=measured(16))},
         )
 
     def _job(self, rate: float, selectivity: float) -> JobProfile:
@@ -118,3 +118,41 @@ def _with(connect: Callable[..., Any], profiles: bool) -> Callable[..., Any]:
 
 def _no_samples(binder: Any, handles: Iterable[Handle]) -> Mapping[str, JobSample]:
     return {}
+
+
+ROAD_TRAFFIC = (
+    """\
+name: traffic
+jobs:
+"""
+    + "".join(
+        f"""\
+- job_name: clean-{edge}
+  site: any
+  engine: flink
+  source_broker: {edge.upper()}
+  source_topic: sensors
+  sink_topic: clean/{edge}
+  entry_class: work
+  job_path: work.py
+- job_name: local-{edge}
+  site: any
+  engine: flink
+  source_topic: clean/{edge}
+  sink_topic: stats/{edge}
+  entry_class: work
+  job_path: work.py
+"""
+        for edge in "abc"
+    )
+    + """\
+- job_name: global
+  site: any
+  engine: flink
+  source_topic: stats/+
+  sink_broker: D
+  sink_topic: report
+  entry_class: work
+  job_path: work.py
+"""
+)

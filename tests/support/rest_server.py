@@ -5,17 +5,20 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from flask import Flask
 
+from speck.binder import Registry
 from speck.client import Client
 from speck.coordinator import Coordinator, Queries, Services, build
 from speck.core.inventory import Inventory
 from speck.core.settings import Settings
+from speck.placement.profile import Inputs
 from speck.server.api import Protection, create_app
 from speck.server.middleware.concurrency_limit import ConcurrencyLimit
 from speck.server.tls import Certificate
@@ -62,10 +65,14 @@ def rest_server(
     certificate: Certificate | None = None,
     port: int = 0,
     world: World | None = None,
+    registry: Registry | None = None,
+    inputs: Callable[[], Inputs] | None = None,
+    clock: Callable[[], float] = time.time,
 ) -> Iterator[RestServer]:
     """Serve on a loopback port until the block ends: a free one (0), or that of a server which has ended.
 
-    ``world`` are the engines and brokers, if there are some already.
+    ``world`` are the engines and brokers, if there are some already, ``registry`` their kinds, ``inputs``
+    the profiles for placements; ``clock`` gives Unix time, s.
     """
     root = directory / "root"
     root.mkdir(parents=True, exist_ok=True)
@@ -76,9 +83,11 @@ def rest_server(
         url = f"{'https' if certificate else 'http'}://127.0.0.1:{listener.getsockname()[1]}"
         services = build(
             store,
-            double_kinds(world),
+            registry or double_kinds(world),
             inventory or Inventory(),
             Settings(roots=(root,), period=0, advertise=url),
+            clock=clock,
+            inputs=inputs,
         )
         coordinator = services.coordinator
         one = [Owner("", Role.WRITE, digest(token.encode()))] if isinstance(token, str) else []

@@ -20,6 +20,7 @@ from speck.cli.render.live import (
     sorted_rates,
     watch_table,
 )
+from speck.cli.render.placements import comparison_table, offer, placement_lines, policies_table
 from speck.cli.render.plans import (
     action_line,
     change_lines,
@@ -41,6 +42,7 @@ __all__ = [
     "checkup_lines",
     "checkup_table",
     "clock",
+    "comparison_table",
     "compositions_table",
     "counted",
     "difference_lines",
@@ -51,10 +53,13 @@ __all__ = [
     "has_changes",
     "job_changes",
     "jobs_table",
+    "offer",
     "operation_changes",
     "operation_summary",
     "operations_table",
+    "placement_lines",
     "plan_lines",
+    "policies_table",
     "problems_first",
     "rates_table",
     "revisions_table",

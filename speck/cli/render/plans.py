@@ -20,7 +20,7 @@ _KINDS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "ye
 
 def plan_lines(plan: Data) -> Iterable[Text]:
     """The counts, then every job with its action and its reason, and each changed field."""
-    yield _heading(plan)
+    yield plan_heading(plan)
     width = max((len(each["job"]) for each in plan["actions"]), default=0)
     for action in plan["actions"]:
         mark, style = MARKS[action["kind"]]
@@ -41,7 +41,8 @@ def undrained_line(session: Data) -> Text:
     return Text(text, style="" if session["lossless"] else "bold red")
 
 
-def _heading(plan: Data) -> Text:
+def plan_heading(plan: Data) -> Text:
+    """The composition, its revision, and the number of actions of each kind."""
     line = Text(f"{plan['composition']} (from revision {plan['base_revision']}): ", style="bold")
     for place, (kind, (_, style)) in enumerate(MARKS.items()):
         count = plan["counts"][kind]

@@ -28,10 +28,11 @@ def _wait() -> fields.Float:
     )
 
 
-def _constraint(text: str) -> None:
-    job, _, sites = text.partition("=")
-    if not job or not all(sites.split(",")):
-        raise ValidationError(f"{show(text)} is no constraint (expected JOB=SITE or JOB=SITE,SITE)")
+def _constraints(texts: list[str]) -> None:
+    for text in texts:
+        job, _, sites = text.partition("=")
+        if not job or not all(sites.split(",")):
+            raise ValidationError(f"{show(text)} is no constraint (expected JOB=SITE or JOB=SITE,SITE)")
 
 
 def _number(least: int, description: str) -> fields.Integer:
@@ -169,8 +170,9 @@ class PlacementQuery(Schema):
     )
     compare = fields.Boolean(load_default=False, metadata={"description": "add the figures of all policies"})
     site_constraints = fields.List(
-        fields.String(validate=_constraint),
+        fields.String(),
         load_default=list,
+        validate=_constraints,
         metadata={"description": "JOB=SITE,SITE: the only sites that may run this job"},
     )
     pin = fields.List(
@@ -187,6 +189,14 @@ class AcceptanceQuery(ChangeQuery):
     """Query parameters of the acceptance of a placement."""
 
     give_up = _loss()
+
+
+class PinQuery(ChangeQuery):
+    """Query parameters of a request to pin a job, or to let it be moved again."""
+
+    dry_run = fields.Boolean(load_default=False, metadata={"description": "answer with the plan only"})
+    pin = fields.Boolean(load_default=True, metadata={"description": "false: let it be moved again"})
+    site = fields.String(load_default="", metadata={"description": "the site that it is moved to first"})
 
 
 class RollbackQuery(PlannedQuery):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import request
+from flask import current_app, request
 
 from speck.coordinator.placer import Wishes
+from speck.core.plan import plan_data
 from speck.placement.policies import policies
 from speck.server.api import parameters, schemas
-from speck.server.api.placement_schemas import PlacementSchema, PolicySchema
+from speck.server.api.placement_schemas import PolicySchema, ProposalSchema
 from speck.server.api.problems import fault_data
-from speck.server.api.routes import answer, blueprint, load, request_body, services, why
+from speck.server.api.routes import answer, blueprint, forms, load, request_body, services, why
 
 __all__ = ["blueprint"]
 
@@ -19,7 +20,7 @@ __all__ = ["blueprint"]
 @blueprint.route("/placements", methods=["POST"])
 @blueprint.doc(requestBody=request_body("Composition", yaml=True) | {"required": False})
 @blueprint.arguments(parameters.PlacementQuery, location="query")
-@blueprint.response(200, PlacementSchema)
+@blueprint.response(200, ProposalSchema)
 @blueprint.alt_response(404, schema=schemas.ProblemSchema, description="no such composition runs")
 @blueprint.alt_response(422, schema=schemas.ProblemSchema, description="every fault of the file")
 @blueprint.alt_response(503, schema=schemas.ProblemSchema, description="another one is being computed")
@@ -45,14 +46,14 @@ def _constraint(text: str) -> tuple[str, list[str]]:
 
 
 @blueprint.route("/placements", methods=["GET"])
-@blueprint.response(200, PlacementSchema(many=True))
+@blueprint.response(200, ProposalSchema(many=True))
 def list_placements() -> Any:
     """The proposed placements of the last while, newest first"""
     return services().proposals.all()
 
 
 @blueprint.route("/placements/<identifier>", methods=["GET"])
-@blueprint.response(200, PlacementSchema)
+@blueprint.response(200, ProposalSchema)
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
 def show_placement(identifier: str) -> Any:
     """One proposed placement"""
@@ -79,3 +80,22 @@ def accept_placement(query: dict[str, Any], identifier: str) -> Any:
 def list_policies() -> Any:
     """The placement policies"""
     return [{"name": each.name, "about": each.about} for each in policies().values()]
+
+
+@blueprint.route("/jobs/<name>/pin", methods=["POST"])
+@blueprint.arguments(parameters.PinQuery, location="query")
+@blueprint.response(202, schemas.OperationSchema, description="begun (200: ended within `wait`)")
+@blueprint.alt_response(200, schema=schemas.PlanSchema, description="the plan, for `dry_run`")
+@blueprint.alt_response(404, schema=schemas.ProblemSchema)
+@blueprint.alt_response(409, schema=schemas.ProblemSchema)
+@blueprint.alt_response(422, schema=schemas.ProblemSchema, description="the reason why it cannot be pinned")
+def pin_job(query: dict[str, Any], name: str) -> Any:
+    """Keep a movable job where it runs, or let it be moved again; that makes a new revision"""
+    coordinator = services().coordinator
+    changed, base = coordinator.pinned(name, query["pin"], query["site"])
+    if query["dry_run"]:
+        plan = coordinator.plan(changed, base)
+        return current_app.json.response(plan_data(plan) | {"warnings": [], "jobs": forms(plan)})
+    author, message = why(query).values()
+    operation, _ = coordinator.apply(changed, base_revision=base, author=author, message=message)
+    return answer(operation, query["wait"])

@@ -164,7 +164,7 @@ class RefusalSchema(Schema):
     why = text("the reason")
 
 
-class PlacementSchema(Schema):
+class ProposalSchema(Schema):
     """A proposed placement: its plan, predicted figures, steps and reasons."""
 
     id = text("8 hexadecimal digits")

@@ -1,0 +1,173 @@
+"""The commands for placements: propose, compare, accept, pin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from speck.cli import render
+from speck.cli.completion import composition_names, job_argument, job_names
+from speck.cli.options import (
+    CHANGES,
+    NOTHING_TO_DO,
+    change_options,
+    file_argument,
+    json_option,
+    loss_option,
+    show_data,
+    warn,
+)
+from speck.cli.progress import carry_out
+from speck.cli.variables import read_composition, values, variables_options
+from speck.client import Client
+
+_policy_option = click.option(
+    "--policy", default="", metavar="NAME", help="The placement policy (speck policies)."
+)
+_compare_option = click.option("--compare", is_flag=True, help="Add a row with the figures of each policy.")
+
+
+@click.command()
+@file_argument
+@variables_options
+@_policy_option
+@click.option(
+    "--site-constraints",
+    multiple=True,
+    metavar="JOB=SITE,...",
+    help="The only sites that may run this job (may be repeated).",
+)
+@click.option(
+    "--pin",
+    multiple=True,
+    metavar="JOB",
+    help="A job that stays where it runs (may be repeated).",
+    shell_complete=job_names,
+)
+@click.option(
+    "--explain",
+    multiple=True,
+    metavar="JOB",
+    help="Explain this job also where there are too many to explain all (may be repeated).",
+)
+@_compare_option
+@json_option
+@click.pass_obj
+def place(
+    client: Client,
+    file: Path,
+    env_files: tuple[Path, ...],
+    settings: tuple[str, ...],
+    policy: str,
+    site_constraints: tuple[str, ...],
+    pin: tuple[str, ...],
+    explain: tuple[str, ...],
+    compare: bool,
+    as_json: bool,
+) -> None:
+    """Propose sites for all movable jobs of FILE.  Exits 0 when nothing is better, 2 with changes.
+
+    Nothing is changed: `speck accept` carries the proposal out.
+    """
+    text = read_composition(file, values(env_files, settings, file))
+    data = client.place(
+        text,
+        file.stem,
+        policy=policy,
+        site_constraints=list(site_constraints),
+        pin=list(pin),
+        explain=list(explain),
+        compare=compare or None,
+    )
+    _show(data, explain, as_json)
+
+
+@click.command()
+@click.argument("name", required=False, metavar="[COMPOSITION]", shell_complete=composition_names)
+@_policy_option
+@_compare_option
+@json_option
+@click.pass_obj
+def advise(client: Client, name: str | None, policy: str, compare: bool, as_json: bool) -> None:
+    """Propose better sites for what runs.  Exits 0 when nothing is better, 2 with changes.
+
+    COMPOSITION may be left out where there is one only.
+    """
+    data = client.advise(name or _only_composition(client), policy=policy, compare=compare or None)
+    _show(data, (), as_json)
+
+
+def _only_composition(client: Client) -> str:
+    known = [str(each["name"]) for each in client.compositions()]
+    if len(known) != 1:
+        listed = ", ".join(known) or "none runs"
+        raise click.UsageError(f"which composition? (expected one of: {listed})")
+    return known[0]
+
+
+def _show(data: dict[str, Any], explained: tuple[str, ...], as_json: bool) -> None:
+    warn(data["warnings"])
+    lines = [*render.placement_lines(data, explained)]
+    rows = [render.comparison_table(data)] if data["policies"] else []
+    changes = render.has_changes(data["plan"])
+    offered = [render.offer(data)] if changes else []
+    show_data(data, [*lines, *rows, *offered], as_json)
+    raise SystemExit(CHANGES if changes else NOTHING_TO_DO)
+
+
+@click.command()
+@click.argument("identifier", metavar="ID")
+@loss_option
+@change_options
+@json_option
+@click.pass_obj
+def accept(client: Client, identifier: str, give_up: bool, message: str, author: str, as_json: bool) -> None:
+    """Carry out a proposed placement: an apply, with a revision and an operation of its own."""
+    change: dict[str, Any] = {"message": message, "author": author, "give_up": give_up or None}
+    carry_out(client, lambda: client.accept(identifier, **change), as_json)
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def policies(client: Client, as_json: bool) -> None:
+    """List the placement policies."""
+    data = client.policies()
+    show_data(data, [render.policies_table(data)], as_json)
+
+
+_dry_run_option = click.option("--dry-run", is_flag=True, help="Show the plan only; exits 2 with changes.")
+
+
+@click.command()
+@job_argument
+@click.option("--site", default="", metavar="SITE", help="Move the job there first.")
+@_dry_run_option
+@change_options
+@json_option
+@click.pass_obj
+def pin(client: Client, job: str, site: str, dry_run: bool, message: str, author: str, as_json: bool) -> None:
+    """Keep a movable job where it runs, whatever advice says: a new revision with `pin: true`."""
+    _pin(client, job, {"site": site, "message": message, "author": author}, dry_run, as_json)
+
+
+@click.command()
+@job_argument
+@_dry_run_option
+@change_options
+@json_option
+@click.pass_obj
+def unpin(client: Client, job: str, dry_run: bool, message: str, author: str, as_json: bool) -> None:
+    """Let a pinned job be moved again: a new revision with `pin: false`."""
+    _pin(client, job, {"pin": "false", "message": message, "author": author}, dry_run, as_json)
+
+
+def _pin(client: Client, job: str, change: dict[str, Any], dry_run: bool, as_json: bool) -> None:
+    if not dry_run:
+        carry_out(client, lambda: client.pin(job, **change), as_json)
+        return
+    planned = client.plan_pin(job, **change)
+    show_data(planned, render.plan_lines(planned), as_json)
+    raise SystemExit(CHANGES if render.has_changes(planned) else NOTHING_TO_DO)

@@ -1,0 +1,163 @@
+"""The commands for placements, against the real application."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.doubles import World
+from tests.support.placement_bench import NOW, ROAD_TRAFFIC, Profiler, engine_at, inventory, kinds
+from tests.support.rest_server import RestServer, rest_server
+from tests.support.speck_command import Speck
+
+MOVED = [f"{job}-{edge}" for edge in "abc" for job in ("clean", "local")]
+ROWS = (
+    "age of results, mean",
+    "age of results, p95",
+    "WAN",
+    "cores, reference",
+    "busiest",
+    "sustained multiplier",
+)
+
+
+@pytest.fixture(name="rest")
+def rest_fixture(tmp_path: Path) -> Iterator[RestServer]:
+    world = World()
+    with rest_server(
+        tmp_path, inventory(), world=world, registry=kinds(world), inputs=Profiler(), clock=lambda: NOW + 12
+    ) as server:
+        yield server
+
+
+@pytest.fixture(name="file")
+def file_fixture(tmp_path: Path) -> str:
+    path = tmp_path / "traffic.yaml"
+    path.write_text(ROAD_TRAFFIC)
+    return str(path)
+
+
+@pytest.fixture(name="cloudy")
+def cloudy_fixture(speck: Speck, file: str) -> str:
+    """The file, with all jobs deployed in the cloud."""
+    identifier = speck("place", file, "--policy", "cloud", "--json").data["id"]
+    assert speck("accept", identifier).code == 0
+    return file
+
+
+def test_advise_shows_every_row_and_accept_carries_it_out(
+    speck: Speck, cloudy: str, rest: RestServer
+) -> None:
+    said = speck("advise", "traffic")
+    assert said.code == 2, said.err
+    lines = said.out.splitlines()
+    heading = (
+        "traffic (from revision 1): 0 to start, 0 to stop, 0 to update, 6 to move, 1 to keep   placement "
+    )
+    assert lines[0].startswith(heading)
+    assert "policy speck, optimum to 0.01 %" in lines[0]
+    for edge in "abc":
+        assert f"  > move    clean-{edge}, local-{edge}   D -> {edge.upper()}   one step" in lines
+        assert f"  ~ update  clean/{edge}   home D -> {edge.upper()}" in lines
+    assert "    keep    global   D   its inputs come from 3 sites" in lines
+    begun = [line.strip() for line in lines]
+    for row in ROWS:
+        assert sum(line.startswith(row) for line in begun) == 1
+    assert any(line.startswith("busiest") and "link A 0.74 of 0.80" in line for line in begun)
+    assert any(
+        line.startswith("cost") and "6 jobs stand still 2.8 s; pays back after" in line for line in begun
+    )
+    known = "7 jobs measured (12 s ago), links A-D, B-D, C-D declared: speck profile --links"
+    assert f"known by                {known}" in begun
+    identifier = lines[0].split("placement ")[1].split(",")[0]
+    assert lines[-1].startswith(
+        f"accept with: speck accept {identifier}   (15 minutes; refused when the revision"
+    )
+    assert speck("accept", identifier, "-m", "closer to the data").code == 0
+    assert rest.world.where()["local-c"] == engine_at("C")
+    assert "closer to the data" in speck("history", "traffic").out
+
+
+def test_nothing_better_exits_0(speck: Speck, cloudy: str) -> None:
+    assert speck("apply", cloudy, "--place", "all").code == 0
+    for command in (("advise",), ("place", cloudy)):
+        said = speck(*command)
+        assert said.code == 0
+        assert said.out.splitlines()[-1] == "nothing better"
+        assert "accept with" not in said.out
+
+
+def test_apply_of_an_unchanged_file_keeps_every_place(speck: Speck, cloudy: str, rest: RestServer) -> None:
+    calls = rest.world.changes()
+    assert speck("plan", cloudy).code == 0
+    assert speck("apply", cloudy).code == 0
+    assert rest.world.changes() == calls
+
+
+def test_stale_proposal_exits_1_and_touches_nothing(speck: Speck, cloudy: str, rest: RestServer) -> None:
+    identifier = speck("advise", "--json").data["id"]
+    assert speck("pin", "clean-a").code == 0
+    calls = rest.world.changes()
+    said = speck("accept", identifier)
+    assert said.code == 1
+    assert "base_revision 1 is stale, the last revision is 2" in said.err
+    assert rest.world.changes() == calls
+
+
+def test_pinned_job_stays_until_it_is_unpinned(speck: Speck, cloudy: str, rest: RestServer) -> None:
+    planned = speck("pin", "clean-a", "--dry-run")
+    assert planned.code == 2
+    assert "pin: false -> true" in planned.out
+    assert speck("pin", "clean-a").code == 0
+    assert "keep    clean-a   D   it is pinned" in speck("advise").out
+    assert speck("unpin", "clean-a").code == 0
+    assert "clean-a, local-a   D -> A" in speck("advise").out
+    assert speck("pin", "clean-a", "--site", "B").code == 0
+    assert rest.world.where()["clean-a"] == engine_at("B")
+    assert "clean-a   B   sink_broker changed; it is pinned" in speck("advise").out
+
+
+def test_wishes_of_a_request(speck: Speck, cloudy: str) -> None:
+    found = speck("place", cloudy, "--pin", "clean-a", "--site-constraints", "clean-b=C,D", "--json")
+    assert found.code == 2
+    places = {each["job"]: each for each in found.data["verdicts"]}
+    assert (places["clean-a"]["to"], places["clean-a"]["why"]) == ("D", "it is pinned")
+    assert places["clean-b"]["to"] in ("C", "D")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("--pin", "clean-aa"), "there is no job 'clean-aa' (did you mean 'clean-a'"),
+        (("--policy", "amnsi"), "there is no placement policy 'amnsi' (did you mean 'amnis'?"),
+        (
+            ("--site-constraints", "clean-a=E"),
+            "job 'clean-a': site 'E' is none of its sites (expected one of",
+        ),
+        (
+            ("--site-constraints", "clean-a"),
+            "'clean-a' is no constraint (expected JOB=SITE or JOB=SITE,SITE)",
+        ),
+    ],
+)
+def test_mistakes_are_named(speck: Speck, cloudy: str, arguments: tuple[str, ...], error: str) -> None:
+    said = speck("place", cloudy, *arguments)
+    assert said.code == 1
+    assert error in said.err
+
+
+def test_compare_has_a_row_for_each_policy(speck: Speck, cloudy: str) -> None:
+    names = [line.split()[0] for line in speck("policies").out.splitlines()[1:]]
+    assert {"speck", "search", "cloud", "source", "amnis", "forecast-greedy", "exhaustive"} <= set(names)
+    lines = speck("advise", "--compare").out.splitlines()
+    table = lines[next(index for index, line in enumerate(lines) if line.startswith("POLICY")) :]
+    assert [line.split()[0] for line in table[1:-1]] == names
+
+
+def test_advise_asks_which_composition(speck: Speck) -> None:
+    said = speck("advise")
+    assert said.code == 1
+    assert "which composition? (expected one of: none runs)" in said.err
+    assert "there is no composition 'trafic'" in speck("advise", "trafic").err
