@@ -197,7 +197,9 @@ def test_jobs_that_speck_places_are_counted(validate: Validate, tmp_path: Path) 
         "file.yaml: composition file, jobs a, b (2 of them placed by SpecK), no faults\n",
     )
     assert "line 4: job 'a': site 'any' has no site to choose from" in validate(MOVABLE).err
-    wrong = validate(MOVABLE.replace("source_topic: t1", "source_topic: t3"), "--sites", "sites.yaml", "--json")
+    wrong = validate(
+        MOVABLE.replace("source_topic: t1", "source_topic: t3"), "--sites", "sites.yaml", "--json"
+    )
     (fault,) = json.loads(wrong.out)["faults"]
     assert (fault["line"], fault["job"], fault["field"]) == (14, "b", "source_topic")
     assert "is written by no job here (expected source_broker" in fault["message"]
