@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -104,21 +104,38 @@ def _report_mixed_topics(draft: Draft, reports: Mapping[str, FaultReport]) -> No
     jobs = draft.jobs
     # All topics as if at one broker: those of one name, and those that a filter takes in, meet.
     merged = Graph.of(replace(job, source_broker=FREE, sink_broker=FREE) for job in jobs.values())
-    met = [
-        (merged.writers[topic], merged.readers[read])
-        for read in merged.matched
-        for topic in merged.matched[read]
-    ]
-    met += [(writers, ()) for writers in merged.sinks.values()]
+    writers = {
+        topic: _Ends.of("sink_topic", {name: jobs[name].sink_broker for name in names})
+        for topic, names in merged.writers.items()
+    }
+    readers = {
+        read: _Ends.of("source_topic", {name: jobs[name].source_broker for name in names})
+        for read, names in merged.readers.items()
+    }
+    nobody = _Ends("source_topic", None, ())
+    met = [(writers[topic], readers[read]) for read in merged.matched for topic in merged.matched[read]]
+    met += [(writers[topic], nobody) for topic in merged.sinks]
     reported = set[tuple[str, str]]()
-    for writers, readers in met:
-        ends = [(name, "sink_topic", jobs[name].sink_broker) for name in writers]
-        ends += [(name, "source_topic", jobs[name].source_broker) for name in readers]
-        addressed = sorted({broker for _, _, broker in ends if broker != FREE})
-        free = [(name, field) for name, field, broker in ends if broker == FREE]
-        if addressed and free and free[0] not in reported:
-            reported.add(free[0])
-            _report_mixed(draft, *free[0], addressed, reports)
+    for here, there in met:
+        ends = here if here.free is not None else there
+        brokers = here.brokers or there.brokers
+        if ends.free is not None and brokers and (ends.free, ends.field) not in reported:
+            reported.add((ends.free, ends.field))
+            _report_mixed(draft, ends.free, ends.field, brokers, reports)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """The jobs that write to a topic, or read from it: the first without a broker, the brokers of others."""
+
+    field: str
+    free: str | None
+    brokers: tuple[str, ...]
+
+    @classmethod
+    def of(cls, field: str, brokers: Mapping[str, str]) -> _Ends:
+        free = next((name for name, broker in brokers.items() if broker == FREE), None)
+        return cls(field, free, tuple(sorted(set(brokers.values()) - {FREE})))
 
 
 def _report_mixed(
