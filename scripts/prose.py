@@ -67,6 +67,8 @@ ALLOWED = {
     "settle": ("speck/binder/registry.py", "keyword of EngineKind in binders of other packages"),
     "KEPT": ("speck/core/lifecycle.py", "state of an action, stored and in the REST interface"),
     "left": ("speck/cli/draw/", "the side of a drawing"),
+    "settled": ("", "of a composition: each job has a site, each topic a home; none of the terms above"),
+    "_settled": ("speck/core/draft.py", "the same of one job"),
     "LeftoverSchema": ("speck/server/api/", "component of the OpenAPI document"),
 }
 

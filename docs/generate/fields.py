@@ -11,7 +11,7 @@ from marshmallow import Schema
 from marshmallow import fields as kinds
 
 from docs.generate.tables import code, page, sentence, table
-from speck.core.job import JOB_FIELDS, Change, Job
+from speck.core.job import JOB_FIELDS, Change, Job, shown_name
 from speck.schema import CompositionSchema, InventorySchema
 
 _COST = {
@@ -56,7 +56,8 @@ def change_of(name: str) -> str:
     """The effect of a change of a field on its job."""
     if name == "job_path":
         return _OF_CODE
-    return _COST[JOB_FIELDS[name]] if name in JOB_FIELDS else "makes it another job"
+    costs = {shown_name(field): cost for field, cost in JOB_FIELDS.items()}
+    return _COST[costs[name]] if name in costs else "makes it another job"
 
 
 def written_fields(schema: Schema) -> Iterator[tuple[Schema, str, Any]]:

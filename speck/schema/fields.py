@@ -98,29 +98,35 @@ class Switch(fields.Boolean):
 
 
 class Names(fields.List[Any]):
-    """A list of names without repetition; where ``single``, a name alone is one too."""
+    """A list of names without repetition, as a tuple."""
 
-    def __init__(
-        self, description: str, inner: Text, *, example: object, single: bool = False, **kwargs: Any
-    ) -> None:
-        either = [{"type": "string"}, {"type": "array", "items": {"type": "string"}}] if single else None
-        super().__init__(
-            inner, metadata=_metadata(description=description, example=example, oneOf=either), **kwargs
-        )
-        self.single = single
+    def __init__(self, description: str, inner: Text, *, example: object, **kwargs: Any) -> None:
+        super().__init__(inner, metadata=_metadata(description=description, example=example), **kwargs)
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:
-        if self.single and isinstance(value, str):
-            value = [value]
         if not isinstance(value, list):
-            either = "a name or " if self.single else ""
-            raise ValidationError(f"is {kind_of_value(value)} (expected {either}a list of names)")
+            raise ValidationError(f"is {kind_of_value(value)} (expected a list of names)")
         if not value:
             raise ValidationError("is empty (expected one name or more)")
         names: list[Any] = super()._deserialize(value, attr, data, **kwargs)
         if repeated := [name for name, number in Counter(names).items() if number > 1]:
             raise ValidationError(f"has {quoted(repeated[0])} twice (expected each name once)")
         return tuple(names)
+
+
+class NameOrNames(fields.Field[Any]):
+    """A name, or a list of names without repetition; a tuple in both cases."""
+
+    def __init__(self, description: str, inner: Text, *, example: str, **kwargs: Any) -> None:
+        either = [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]
+        super().__init__(metadata=_metadata(description=description, example=example, oneOf=either), **kwargs)
+        self.names = Names(description, inner, example=[example])
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:
+        return self.names.deserialize([value] if isinstance(value, str) else value, attr, data, **kwargs)
+
+    def _serialize(self, value: Any, attr: str | None, obj: Any, **kwargs: Any) -> list[str] | None:
+        return None if value is None else list(value)
 
 
 class Choice(Text):
@@ -216,7 +222,8 @@ class Quantity(fields.Field[Any]):
         bounds: tuple[float, float] | None = None,
         **kwargs: Any,
     ) -> None:
-        either = [{"type": "string"}, {"type": "number"}]
+        bare = [{"type": "number"}] if unit.has_bare else []
+        either = [{"type": "string"}, *bare]
         super().__init__(
             metadata=_metadata(description=description, example=unit.example, oneOf=either), **kwargs
         )

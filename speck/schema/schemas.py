@@ -18,6 +18,7 @@ from speck.schema.fields import (
     Choice,
     Labels,
     Mode,
+    NameOrNames,
     Names,
     Quantity,
     SecretReference,
@@ -29,6 +30,7 @@ from speck.schema.fields import (
 from speck.schema.units import (
     BIT_RATE,
     BYTES,
+    COST,
     MILLISECONDS,
     NUMBER,
     PER_SECOND,
@@ -65,7 +67,7 @@ class ExpectsSchema(StrictSchema):
 
     rate = Quantity("messages into the job, a second", PER_SECOND)
     bytes = Quantity("size of an output message; bytes, or with a unit", BYTES)
-    cost = Quantity("processor time for a message, of a core of the reference machine", SECONDS)
+    cost = Quantity("processor time for a message, of a core of the reference machine", COST)
     selectivity = Quantity("messages out for each message in", NUMBER)
     state = Quantity("size of the job's state; bytes, or with a unit", BYTES)
 
@@ -152,11 +154,10 @@ class JobSchema(StrictSchema):
         example=["A", "D"],
     )
     pin = Switch("true: the job stays at the site where it runs, whatever is advised")
-    apart = Names(
+    apart = NameOrNames(
         "a job, or several, that this one shares no site with",
         Text("a job's name", expected="a job's name", check=check_name),
         example="clean-b1",
-        single=True,
     )
     expects = fields.Nested(ExpectsSchema, metadata={"description": "the load, until it is measured"})
     code_hash = fields.String(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 _NUMBER = re.compile(r"(?P<number>\d{1,15}(?:\.\d{1,9})?)\s*(?P<unit>[A-Za-zµμ/%]*)\Z")
@@ -21,12 +21,17 @@ class Unit:
     sizes: Mapping[str, Fraction]
     example: str
 
+    @property
+    def has_bare(self) -> bool:
+        """True if a number without a unit is a quantity."""
+        return "" in self.sizes
+
     def parse(self, value: str | int | float) -> Fraction:
         """The quantity in the base unit.  Raises ``ValueError``."""
         if isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value)):
             raise ValueError(self._fault())
         if isinstance(value, int | float):
-            if value and "" not in self.sizes:
+            if value and not self.has_bare:
                 raise ValueError(f"has no unit (expected, for example, {self.example})")
             return self._in_range(Fraction(value) * self.sizes.get("", 0))
         match = _NUMBER.match(value.strip())
@@ -69,13 +74,14 @@ SECONDS = Unit(
     | dict.fromkeys(("ns", "nanosecond", "nanoseconds"), Fraction(1, 10**9))
     | dict.fromkeys(("µs", "μs"), Fraction(1, 10**6))
     | {name: size / 1000 for names, size in _MILLISECONDS.items() for name in names},
-    "20 us or 5 minutes",
+    "5 minutes",
 )
 PER_SECOND = Unit(
     {"": Fraction(1), "/s": Fraction(1), "/min": Fraction(1, 60), "/h": Fraction(1, 3600)}, "500/s"
 )
-SHARE = Unit({"": Fraction(1), "%": Fraction(1, 100)}, "0.7 or 70%")
-NUMBER = Unit({"": Fraction(1)}, "0.98")
+COST = replace(SECONDS, example="20 us")
+SHARE = Unit({"": Fraction(1), "%": Fraction(1, 100)}, "70%")
+NUMBER = Unit({"": Fraction(1)}, "1.5")
 
 
 def spark_interval(text: str) -> str:

@@ -161,7 +161,7 @@ LINK = SITE + "brokers: {c: {broker_address: tcp://c}}\nlinks: "
         ),
         (
             SITE + "    cores: 0\n",
-            "line 5: site 'A': cores 0 is not more than 0 (expected, for example, 0.98",
+            "line 5: site 'A': cores 0 is not more than 0 (expected, for example, 1.5",
         ),
         (SITE + "    speed: fast\n", "line 5: site 'A': speed 'fast' is not a valid quantity"),
         (SITE + "    price: -1\n", "line 5: site 'A': price -1 is not a valid quantity"),

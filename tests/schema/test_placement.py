@@ -195,7 +195,7 @@ FREE = f"{READS}, sink_topic: clean"
         (one(f"site: any, {FREE}, expects: {{rate: .nan}}"), "expects.rate nan is not a valid quantity"),
         (
             one(f"site: any, {FREE}, expects: {{cost: 20}}"),
-            "expects.cost 20 has no unit (expected, for example",
+            "expects.cost 20 has no unit (expected, for example, 20 us)",
         ),
         (
             one(f"site: any, {FREE}, expects: {{rte: 1}}"),

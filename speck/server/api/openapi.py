@@ -16,7 +16,8 @@ from speck.server.api.placement_routes import blueprint
 from speck.server.api.schemas import ProblemSchema
 
 _JSON, _PROBLEM = "application/json", "application/problem+json"
-_WRITTEN = ("Job", "Composition")  # written by users; an empty field there counts as left out
+# Written by users; an empty field there counts as left out.
+_WRITTEN = ("Job", "Expects", "Composition", "Placement", "Weights")
 _PLACES = {  # parameters of paths
     "name": "the name of the job or composition",
     "number": "the number of a revision",
