@@ -27,9 +27,9 @@ class SiteFiguresSchema(Schema):
     """The predicted load of a site as shares of its capacity (null: it has no limit)."""
 
     site = text("its name")
-    cores = fields.Float()
-    memory = fields.Float(allow_none=True)
-    slots = fields.Float(allow_none=True)
+    cores = fields.Float(metadata={"description": "of its processor time"})
+    memory = fields.Float(allow_none=True, metadata={"description": "of its memory"})
+    slots = fields.Float(allow_none=True, metadata={"description": "of its slots"})
     up = fields.Float(metadata={"description": "of its link, away from it"})
     down = fields.Float(metadata={"description": "of its link, towards it"})
 
@@ -86,7 +86,7 @@ class MoveCostSchema(Schema):
 class PlacementStepSchema(Schema):
     """A connected group of jobs that move together; without jobs, of topics that get another home."""
 
-    jobs = fields.List(fields.String())
+    jobs = fields.List(fields.String(), metadata={"description": "their names"})
     source = text("the site that they leave", data_key="from", attribute="from", allow_none=True)
     to = text("the site that they move to", allow_none=True)
     gain = fields.Float(metadata={"description": "the fall of the objective"})
@@ -108,7 +108,7 @@ class VerdictSchema(Schema):
 class HomeSchema(Schema):
     """Topics without an address, and the site whose broker holds them."""
 
-    topics = fields.List(fields.String())
+    topics = fields.List(fields.String(), metadata={"description": "those with a common home"})
     source = text("the present site (null: none)", data_key="from", attribute="from", allow_none=True)
     to = text("the site proposed")
 
@@ -168,7 +168,10 @@ class ProposalSchema(Schema):
     """A proposed placement: its plan, predicted figures, steps and reasons."""
 
     id = text("8 hexadecimal digits")
-    state = fields.String(validate=validate.OneOf(("open", "accepted", "expired")))
+    state = fields.String(
+        validate=validate.OneOf(("open", "accepted", "expired")),
+        metadata={"description": "open: it can be accepted"},
+    )
     operation = text("the operation that accepted it", allow_none=True)
     created = fields.Float(metadata=UNIX)
     until = fields.Float(metadata=UNIX | {"description": "accepted no later than this (Unix time, s)"})
