@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from binders.flink import logs
 from binders.flink.healthcheck import checkup_of
-from binders.flink.rest.client import FlinkRest, JobLine
+from binders.flink.rest.client import FlinkRest
+from binders.flink.rest.overviews import JobLine
 from binders.flink.rest.stack_trace import root_cause
 from binders.flink.rest.validation import total
 from binders.flink.state import locations
@@ -183,8 +184,19 @@ class FlinkEngine:
         return self._sampled(handles, self._cluster.metrics.metrics)
 
     def profile(self, handles: Iterable[Handle]) -> dict[str, JobSample | BinderError]:
-        """See :meth:`binders.flink.metrics.collector.MetricsCollector.profile`; raises as :meth:`measure`."""
-        return self._sampled(handles, self._cluster.metrics.profile)
+        """The counts of many jobs by ``engine_id``; raises as :meth:`measure`.
+
+        See :meth:`binders.flink.metrics.collector.MetricsCollector.profile`.  One request gives the processor
+        time of all TaskManagers.
+        """
+        found = self._sampled(handles, self._cluster.metrics.profile)
+        samples = {key: each for key, each in found.items() if isinstance(each, JobSample) and each.vertices}
+        if samples:
+            busy = {key: sum(vertex.busy for vertex in each.vertices) for key, each in samples.items()}
+            spent = self.rest.workers_processor_time()
+            share = self._cluster.processor_share.add(time.monotonic(), spent, busy)
+            found |= {key: replace(each, processor_share=share) for key, each in samples.items()}
+        return found
 
     def _sampled(
         self, handles: Iterable[Handle], sample: Callable[[FlinkRest, str], _T | None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from binders.flink.rest.client import Overview
+from binders.flink.rest.overviews import Overview
 from binders.flink.submission.job_config import SAVEPOINT_KEYS
 from speck.core.inventory import Engine
 from speck.core.job import Scalar

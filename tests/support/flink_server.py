@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -23,7 +24,7 @@ from pathlib import Path
 import pytest
 
 from binders.common.java import java
-from binders.flink.local.cluster import PORTS, LocalCluster, flink_home
+from binders.flink.local.cluster import CONNECTOR, PORTS, LocalCluster, flink_home
 from binders.flink.local.server import FLINK_CLUSTER
 from speck.errors import LocalError
 from tests.support.real_server import RealServer, free_port
@@ -125,10 +126,19 @@ def compile_jobs(directory: Path) -> Path:
     """Compile the test programs into a jar in ``directory``."""
     classes = directory / "classes"
     compiler = Path(java("Flink")).resolve().with_name("javac")
-    class_path = next((flink_home() / "lib").glob("flink-dist-*.jar"))
+    distribution = next((flink_home() / "lib").glob("flink-dist-*.jar"))
     sources = [str(source) for source in sorted(SOURCES.glob("*.java"))]
     subprocess.run(
-        [str(compiler), "-nowarn", "-cp", str(class_path), "-d", str(classes), *sources], check=True
+        [
+            str(compiler),
+            "-nowarn",
+            "-cp",
+            f"{distribution}{os.pathsep}{CONNECTOR}",
+            "-d",
+            str(classes),
+            *sources,
+        ],
+        check=True,
     )
     jar = directory / "streets.jar"
     with zipfile.ZipFile(jar, "w") as archive:

@@ -10,7 +10,6 @@ import io
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,6 +22,7 @@ from binders.common.bearer import checked_token
 from binders.common.http_errors import FAILURES, never_sent
 from binders.common.tls_errors import explain_tls_error, find_tls_error
 from binders.flink.rest import validation
+from binders.flink.rest.overviews import JobLine, Overview
 from binders.flink.rest.stack_trace import root_cause
 from binders.flink.rest.validation import Aggregate, text
 from speck.core.inventory import Login
@@ -39,10 +39,8 @@ _CHUNK = 256 << 10  # bytes read at once
 _CONNECTIONS = 32  # pooled; more than concurrent actions on one engine
 _UNKNOWN_JOB = "FlinkJobNotFoundException"
 _NOT_READY = "UnavailableDispatcherOperationException"
-ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})
 _AVAILABILITY = ("high-availability.type", "high-availability")
 _HINT = "is it a JobManager's REST address?"
-_PLACED = ("running", "initializing", "deploying", "finished")
 
 
 class FlinkRefused(Rejected):
@@ -66,42 +64,6 @@ class FlinkRefused(Rejected):
 
 class NotReady(OutcomeUnknown):
     """The requested job is initializing, and Flink cannot report on it yet."""
-
-
-@dataclass(frozen=True)
-class JobLine:
-    """A job in ``/jobs/overview``; ``duration`` is s, ``tasks`` are counts by state in lower case."""
-
-    id: str
-    name: str
-    state: str
-    duration: float
-    tasks: Mapping[str, int]
-
-    @property
-    def ended(self) -> bool:
-        """True if it has ended for good."""
-        return self.state in ENDED
-
-    @property
-    def placed(self) -> bool:
-        """True if all of its tasks have their slots."""
-        return 0 < self.tasks.get("total", 0) == sum(self.tasks.get(state, 0) for state in _PLACED)
-
-    @property
-    def up(self) -> bool:
-        """True if all of its tasks run, or have finished."""
-        running = self.tasks.get("running", 0) + self.tasks.get("finished", 0)
-        return self.state == "RUNNING" and 0 < self.tasks.get("total", 0) == running
-
-
-@dataclass(frozen=True)
-class Overview:
-    """The cluster: its version, and its task slots."""
-
-    version: str
-    slots: int
-    slots_free: int
 
 
 class FlinkRest:
@@ -155,6 +117,13 @@ class FlinkRest:
         """The TaskManagers with their hardware and memory."""
         with self._validated("/taskmanagers"):
             return validation.managers(self._get("/taskmanagers")["taskmanagers"])
+
+    def workers_processor_time(self) -> float | None:
+        """The processor time (s) that all TaskManagers have taken since their start, as last fetched."""
+        answer = self._get("/taskmanagers/metrics?get=Status.JVM.CPU.Time&agg=sum,min,max")
+        with self._validated("/taskmanagers/metrics"):
+            found = validation.aggregates(answer).get("Status.JVM.CPU.Time")
+        return found.sum / 1e9 if found is not None else None
 
     # -- jars
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from binders.flink.rest.client import ENDED, FlinkRefused, FlinkRest
+from binders.flink.rest.client import FlinkRefused, FlinkRest
+from binders.flink.rest.overviews import ENDED
 from binders.flink.rest.stack_trace import root_cause
 from binders.flink.state import locations
 from speck.core.runtime import Handle

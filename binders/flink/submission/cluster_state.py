@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 from binders.flink.metrics.collector import MetricsCollector
+from binders.flink.metrics.processor import ProcessorShare
 from binders.flink.submission.jar_cache import JarCache
 from binders.flink.submission.labels import Labels
 from binders.flink.submission.slots import SlotReservations
@@ -31,6 +32,7 @@ class ClusterState:
         self.jars = JarCache()
         self.slots = SlotReservations()
         self.metrics = MetricsCollector()
+        self.processor_share = ProcessorShare()
         self.labels: dict[str, Labels] = {}  # by job id
         self.live: set[str] = set()  # ids of running jobs that this process has not stopped
         self.stopped: set[str] = set()  # ids of jobs stopped by this process, which may still be listed

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
-from binders.flink.rest.client import FlinkRest, JobLine
+from binders.flink.rest.client import FlinkRest
+from binders.flink.rest.overviews import JobLine
 from binders.flink.submission.cluster_state import ClusterState
 from binders.flink.submission.labels import Labels, labels_of
 from speck.errors import BinderError, OutcomeUnknown, Unreachable

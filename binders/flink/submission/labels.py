@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
-from binders.flink.rest.client import JobLine
+from binders.flink.rest.overviews import JobLine
 from binders.flink.submission.job_config import PARAMETERS
 from speck.core.runtime import Found
 

@@ -12,7 +12,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from binders.common.reservations import Reservations
-from binders.flink.rest.client import FlinkRest, JobLine, Overview
+from binders.flink.rest.client import FlinkRest
+from binders.flink.rest.overviews import JobLine, Overview
 from speck.errors import NoCapacity
 
 PATIENCE = 2.0  # s, for slots that are about to be released

@@ -7,7 +7,8 @@ import pytest
 from binders.flink.healthcheck import checkup_of, clock_of, is_supported
 from binders.flink.logs import Entry, entries, failures, merged, names_any, names_of
 from binders.flink.metrics.collector import MetricsCollector
-from binders.flink.rest.client import FlinkRest, Overview
+from binders.flink.rest.client import FlinkRest
+from binders.flink.rest.overviews import Overview
 from speck.core.inventory import Engine
 from tests.support.engine_answers import FLINK_JOB, AnswerServer, flink_answers, serving
 

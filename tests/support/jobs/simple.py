@@ -134,3 +134,15 @@ def twice(messages: DataFrame) -> DataFrame:
     """Each message as it is and backwards, by a union of the messages with themselves."""
     plain = messages.select(F.col("value").cast("string").alias("value"))
     return plain.union(messages.select(F.reverse(F.col("value").cast("string")).alias("value")))
+
+
+def burning(messages: DataFrame, micros: int = 500) -> DataFrame:
+    """Takes processor time for each message, and adds the time that this took by the clock (µs)."""
+
+    def burn(text: str) -> str:
+        begin, end = time.perf_counter(), time.thread_time() + micros / 1e6
+        while time.thread_time() < end:
+            pass
+        return f"{text} {(time.perf_counter() - begin) * 1e6:.0f}"
+
+    return messages.select(F.udf(burn, "string")(F.col("value").cast("string")).alias("value"))

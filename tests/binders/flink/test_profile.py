@@ -1,0 +1,143 @@
+"""The counts of jobs' work out of Flink's metrics, pure and with an engine that repeats its answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from binders.flink.metrics.processor import WINDOW, ProcessorShare
+from binders.flink.metrics.profile import VertexReading, clock, job_sample, profiled
+from binders.flink.metrics.rates import BACKPRESSURED, BUSY, IDLE, RECORDS_OUT
+from binders.flink.metrics.rates import VertexSample as Counters
+from binders.flink.rest.validation import Aggregate, aggregates
+from speck.core.profile import AckSample, JobSample, VertexSample
+
+
+def single(value: float) -> Aggregate:
+    return Aggregate(value, value, value)
+
+
+def source(seconds: float, busy: float, *, busiest: float | None = None) -> VertexReading:
+    """A source of two subtasks that has run so long, and emitted 10 messages a second."""
+    rest = 2000 * seconds - 1000 * busy
+    values = {
+        BUSY: Aggregate(1000 * busy, 0, 1000 * (busy / 2 if busiest is None else busiest)),
+        IDLE: single(rest - 100),
+        BACKPRESSURED: single(100.0),
+        RECORDS_OUT: single(9 * seconds),
+        "Source__mqtt.receivedBytes": single(700 * seconds),
+    }
+    counters = Counters(True, 2, 10 * seconds, 1000 * busy, rest - 100, 100.0)
+    return VertexReading("source", counters, values)
+
+
+def sink(least: Aggregate, median: Aggregate, full: Aggregate) -> VertexReading:
+    """A sink that has sent 7 messages; its figures of the acknowledgements."""
+    names = ("ackMillisMin", "ackMillis", "windowFull")
+    figures = {
+        f"Sink__Writer.{name}": value for name, value in zip(names, (least, median, full), strict=True)
+    }
+    values = {
+        BUSY: single(50),
+        IDLE: single(900),
+        BACKPRESSURED: single(50),
+        "Sink__Writer.numBytesSend": single(420),
+    }
+    return VertexReading("sink", Counters(False, 1, 8, 50, 900, 50, sent=7.0), values | figures)
+
+
+def test_counts_of_a_job() -> None:
+    reading = source(10, 4), sink(single(3), single(5), single(0.25))
+    assert job_sample("id", 9.0, reading, {}, {"Sink__Writer": "tcp://b:1"}, 640) == JobSample(
+        engine_id="id",
+        observed=9.0,
+        messages_in=100,
+        messages_out=7,
+        bytes_in=7000,
+        bytes_out=420,
+        vertices=(
+            VertexSample(
+                name="source",
+                subtasks=2,
+                records_in=100,
+                records_out=90,
+                busy=4.0,
+                idle=15.9,
+                back_pressured=0.1,
+                busiest=0.2,
+            ),
+            VertexSample(
+                name="sink",
+                subtasks=1,
+                records_in=8,
+                records_out=7,
+                busy=0.05,
+                idle=0.9,
+                back_pressured=0.05,
+                busiest=0.05,
+            ),
+        ),
+        state_bytes=640,
+        acks=(AckSample(broker="tcp://b:1", least=0.003, median=0.005, window_full=0.25),),
+    )
+    assert clock(reading) == 10
+
+
+def test_a_job_without_the_connector_has_no_bytes() -> None:
+    reading = source(10, 4)
+    del reading.values["Source__mqtt.receivedBytes"]  # type: ignore[attr-defined]
+    sample = job_sample("id", 9.0, [reading], {}, {}, None)
+    assert (sample.bytes_in, sample.bytes_out, sample.messages_out) == (None, None, None)
+    assert (sample.acks, sample.state_bytes) == ((), None)
+
+
+def test_the_busiest_subtask_is_of_the_time_since_the_last_reading() -> None:
+    before, after = source(10, 4, busiest=4), source(20, 14, busiest=9)
+    sample = job_sample("id", 9.0, [after], {"source": before}, {}, None)
+    assert sample.vertices[0].busiest == pytest.approx(0.5)
+    restarted = job_sample("id", 9.0, [before], {"source": after}, {}, None)
+    assert restarted.vertices[0].busiest == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize(
+    ("least", "median", "expected"),
+    [
+        (single(-1), single(-1), (None, None)),
+        (Aggregate(1, -1, 2), Aggregate(3, -1, 4), (0.002, 0.004)),
+        (Aggregate(3, 1, 2), Aggregate(7, 3, 4), (0.001, 0.004)),
+    ],
+    ids=["none-wrote", "one-wrote", "both-wrote"],
+)
+def test_acknowledgements_of_subtasks(
+    least: Aggregate, median: Aggregate, expected: tuple[float | None, float | None]
+) -> None:
+    (acks,) = job_sample("i", 0.0, [sink(least, median, single(0))], {}, {"Sink__Writer": "b"}, None).acks
+    assert (acks.least, acks.median) == expected
+
+
+def test_sinks_whose_broker_is_not_known_are_left_out() -> None:
+    assert job_sample("i", 0.0, [sink(single(1), single(1), single(0))], {}, {}, None).acks == ()
+
+
+def test_which_metrics_a_profile_has() -> None:
+    names = ["0.x", "windowFull", "Sink__Writer.windowFull", "Sink__Writer.stamps", "a.b.receivedBytes"]
+    assert profiled(names) == ("Sink__Writer.windowFull", "a.b.receivedBytes")
+
+
+def test_values_that_are_not_finite_are_left_out() -> None:
+    good = {"id": "a", "sum": 3, "min": 1, "max": 2}
+    assert aggregates([good, good | {"id": "b", "min": "NaN"}]) == {"a": Aggregate(3, 1, 2)}
+    with pytest.raises(KeyError):
+        aggregates([{"id": "a", "sum": 3}])
+
+
+def test_the_share_of_busy_time_that_is_processor_time() -> None:
+    share = ProcessorShare()
+    assert share.add(0, 100.0, {"a": 7.0}) is None
+    assert share.add(10, 102.0, {"a": 11.0, "b": 90.0}) == pytest.approx(0.5)  # 2 s of 4 s; b is new
+    assert share.add(20, 104.0, {"a": 11.0, "b": 94.0}) == pytest.approx(0.5)
+    assert share.add(30, 204.0, {"a": 12.0, "b": 94.0}) == 1.0
+    assert share.add(31 + WINDOW, 204.0, {"a": 12.0, "b": 94.0}) is None
+    assert share.add(32 + WINDOW, 1.0, {"a": 13.0}) is None  # the TaskManagers are others
+    assert share.add(33 + WINDOW, None, {"a": 14.0}) is None
+    assert share.add(34 + WINDOW, 3.0, {"a": 15.0}) is None
+    assert share.add(35 + WINDOW, 3.5, {"a": 16.0}) == pytest.approx(0.5)
