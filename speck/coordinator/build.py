@@ -16,11 +16,13 @@ from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
 from speck.coordinator.coordinator import Coordinator
 from speck.coordinator.doctor import Doctor
+from speck.coordinator.profile_queries import ProfileQueries
 from speck.coordinator.queries import Queries
 from speck.coordinator.site_queries import SiteQueries
 from speck.core.inventory import Inventory
 from speck.core.settings import Settings
 from speck.observe.losses import LossRecorder
+from speck.observe.measures import Measures
 from speck.observe.metrics import Metrics
 from speck.observe.observer import Observer
 from speck.observe.sampler import Sampler
@@ -41,6 +43,7 @@ class Services:
     coordinator: Coordinator
     queries: Queries
     sites: SiteQueries
+    profiles: ProfileQueries
     metrics: Metrics
     doctor: Doctor
     files: ServedFiles | None
@@ -76,7 +79,8 @@ def build(
     deployments, retention = Deployments(store, history), Retention(store, artifacts, history)
     losses = LossRecorder(clock, partial(_write_events, store))
     store.on_event.append(losses.note_event)
-    observer, sampler = Observer(pool, clock), Sampler(deployments, pool, losses)
+    measures = Measures(deployments, pool, inventory, clock, metrics.rejected)
+    observer, sampler = Observer(pool, clock), Sampler(deployments, pool, losses, measures)
     operations = Operations(deployments, retention, observer, pool, mint, clock, settings)
     reaper = Reaper(store, pool, clock)
     operations.on_applied.append(reaper.reap_after)
@@ -115,4 +119,5 @@ def build(
     )
     sites = SiteQueries(store, pool, inventory, reconciler.orphans)
     doctor = Doctor(deployments, pool, inventory, sampler, losses)
-    return Services(coordinator, queries, sites, metrics, doctor, files)
+    profiles = ProfileQueries(deployments, sampler, measures, inventory, clock)
+    return Services(coordinator, queries, sites, profiles, metrics, doctor, files)

@@ -29,6 +29,7 @@ from speck.cli.render.plans import (
     operation_summary,
     plan_lines,
 )
+from speck.cli.render.profiles import profile_table
 from speck.cli.render.tables import table
 from speck.cli.render.values import Data, clock, shown
 
@@ -56,6 +57,7 @@ __all__ = [
     "operations_table",
     "plan_lines",
     "problems_first",
+    "profile_table",
     "rates_table",
     "revisions_table",
     "running_lines",
