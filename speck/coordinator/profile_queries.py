@@ -92,4 +92,6 @@ def _values(profile: JobProfile) -> dict[str, Value | None]:
 
 
 def _value_data(value: Value | None) -> dict[str, Any] | None:
-    return None if value is None else asdict(value)
+    if value is None:
+        return None
+    return {"value": value.value, "known": value.known, "until": value.until, "count": value.count}

@@ -11,11 +11,12 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from speck.binder import ENGINE_OF_SCHEME, scheme_of
 from speck.binder.contract import Profiles
 from speck.binder.pool import BinderPool
-from speck.core.inventory import Inventory
+from speck.core.inventory import Inventory, Site
 from speck.core.job import Job, profile_fingerprint
 from speck.core.profile import JobSample
 from speck.core.runtime import Capacity, Handle
@@ -104,7 +105,7 @@ class Measures:
 
     def engines(self) -> list[str]:
         """The addresses of all engines of the inventory."""
-        return [engine.spe_address for site in self.inventory.sites.values() for engine in site.engines]
+        return list(self._sites)
 
     def ask(self, key: EngineKey, jobs: Sequence[Deployment]) -> None:
         """Ask an engine for the counts of its jobs; raises nothing."""
@@ -161,11 +162,20 @@ class Measures:
 
     def _link(self, copy: _Copy, broker: str) -> Link | None:
         """The link from the site of a copy to a broker; ``None`` if that is its own, or not known."""
-        site = self.inventory.site_of_engine(copy.handle.address)
-        target = next((each for each in self.inventory.places() if each.broker_address == broker), None)
+        site, target = self._sites.get(copy.handle.address), self._places.get(broker)
         if site is None or target is None or site.broker_address == broker:
             return None
-        return site.name, target.name
+        return site.name, target
+
+    @cached_property
+    def _sites(self) -> dict[str, Site]:
+        """The site of each engine, by its address."""
+        return {each.spe_address: site for site in self.inventory.sites.values() for each in site.engines}
+
+    @cached_property
+    def _places(self) -> dict[str, str]:
+        """The name of the site of each broker, by its address."""
+        return {each.broker_address: each.name for each in reversed(self.inventory.places())}
 
     def forget_others(self, copies: Mapping[str, str]) -> None:
         """Forget all but these ``copies``: the engine's id of each job by its name."""
@@ -226,12 +236,8 @@ class Measures:
 
     def _speeds(self) -> dict[str, float]:
         """The speed of the cores of each engine's site, by the engine's address."""
-        return {
-            engine.spe_address: profile.speed.value
-            for name, profile in self.sites().items()
-            for engine in self.inventory.sites[name].engines
-            if profile.speed is not None
-        }
+        speeds = {name: each.speed.value for name, each in self.sites().items() if each.speed is not None}
+        return {address: speeds.get(site.name, 1.0) for address, site in self._sites.items()}
 
     def _site(self, name: str, stored: SiteProfile | None) -> SiteProfile:
         with self._lock:
@@ -265,7 +271,7 @@ class Measures:
             _log.warning("the profiles could not be written: %s", error)
 
     def _write(self) -> None:
-        """Write the profiles that are fresh now; those of jobs that are no more are deleted."""
+        """Write the fresh profiles, and delete those of former forms and of jobs that are gone."""
         store, stored, speeds = self.deployments.store, self._stored_jobs(), self._speeds()
         with self._lock:
             copies = list(self._copies.values())
@@ -278,13 +284,14 @@ class Measures:
         if not fresh and not links:
             return
         with store.transaction() as transaction:
-            known = {each.name for each in store.jobs()}
+            known, forms = {each.name for each in store.jobs()}, dict(fresh.keys())
+            for name, form in stored:
+                if name not in known or forms.get(name, form) != form:
+                    transaction.delete_job_profile(name, form)
             for (name, form), profile in fresh.items():
                 if name in known:
                     former = stored.get((name, form), JobProfile())
                     transaction.put_job_profile(name, form, combined(profile, former))
-            for name in {name for name, _ in stored} - known:
-                transaction.delete_job_profiles(name)
             for (source, target), link in links.items():
                 transaction.put_link(source, target, link)
             for site in self.sites().values():

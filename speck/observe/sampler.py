@@ -174,6 +174,12 @@ class Sampler:
                 self.measures.attend(seconds)
             self._begin_thread()
 
+    def _pace(self) -> float:
+        """The time between two rounds, s."""
+        if self._is_read() or self.measures is None:
+            return self.period if self._is_read() else self.watch_period
+        return self.measures.period if self._is_measured() else self.watch_period
+
     def _attended(self) -> bool:
         return self._is_read() or self._is_measured()
 
@@ -187,7 +193,7 @@ class Sampler:
         while self._goes_on():
             begun = self.now()
             self._wake.clear()
-            attended = self._attended()
+            pace = self._pace()
             try:
                 self.sample()
                 if self.losses is not None:
@@ -196,7 +202,6 @@ class Sampler:
                     self.measures.write()
             except Exception:
                 _log.exception("sampling of the jobs' rates failed")
-            pace = self.period if attended else self.watch_period
             self._wake.wait(max(0.0, pace - (self.now() - begun)))
         if self.measures is not None:
             self.measures.write(at_once=True)

@@ -46,7 +46,8 @@ def test_the_table_of_jobs_that_were_measured(rest: RestServer, speck: Speck) ->
     assert done.err == "measuring for 60 s\n"
     head, *rows = (line.split() for line in done.out.splitlines())
     assert " ".join(head) == (
-        "JOB SITE IN/S OUT/S BYTES IN BYTES OUT COST US FIXED SELECTIVITY TRUE IN/S TRUE OUT/S STATE KNOWN BY AGE"
+        "JOB SITE IN/S OUT/S BYTES IN BYTES OUT COST US FIXED SELECTIVITY TRUE IN/S TRUE OUT/S STATE"
+        " KNOWN BY AGE"
     )
     expected = "- 100 50 100 60 1000 0.009 0.5 1333 667 4096 measured 0 s"
     assert [" ".join(row) for row in rows] == [f"a {expected}", f"b {expected}"]
