@@ -271,6 +271,18 @@ class Client:
         """The rates and the lag of all jobs, as last sampled."""
         return self._one("GET", "/rates")
 
+    def profile(self, composition: str = "") -> dict[str, Any]:
+        """The profiles of all jobs (of one composition) and of all sites."""
+        return self._one("GET", "/profile", composition=composition)
+
+    def measure(self, composition: str, seconds: float) -> dict[str, Any]:
+        """Have the jobs sampled for so many seconds; returns at once, with the end."""
+        return self._one("POST", "/profile", composition=composition, seconds=seconds)
+
+    def links(self) -> list[dict[str, Any]]:
+        """The links between sites."""
+        return self._many("/links")
+
     def events(self, limit: int = 100, **filters: Any) -> list[dict[str, Any]]:
         """The audit log's last entries (by ``composition``, ``job``, ``operation``, ``since``)."""
         return self._many("/events", limit=limit, **filters)

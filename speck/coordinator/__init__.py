@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from speck.coordinator.build import Services, build
 from speck.coordinator.coordinator import Coordinator
+from speck.coordinator.profile_queries import ProfileQueries
 from speck.coordinator.queries import Queries
 from speck.coordinator.site_queries import SiteQueries
 
-__all__ = ["Coordinator", "Queries", "Services", "SiteQueries", "build"]
+__all__ = ["Coordinator", "ProfileQueries", "Queries", "Services", "SiteQueries", "build"]

@@ -17,12 +17,14 @@ from speck.controller.reconciler import Reconciler
 from speck.coordinator.coordinator import Coordinator
 from speck.coordinator.doctor import Doctor
 from speck.coordinator.placer import Placer
+from speck.coordinator.profile_queries import ProfileQueries
 from speck.coordinator.proposals import Proposals
 from speck.coordinator.queries import Queries
 from speck.coordinator.site_queries import SiteQueries
 from speck.core.inventory import Inventory
 from speck.core.settings import Settings
 from speck.observe.losses import LossRecorder
+from speck.observe.measures import Measures
 from speck.observe.metrics import Metrics
 from speck.observe.observer import Observer
 from speck.observe.sampler import Sampler
@@ -44,6 +46,7 @@ class Services:
     coordinator: Coordinator
     queries: Queries
     sites: SiteQueries
+    profiles: ProfileQueries
     metrics: Metrics
     doctor: Doctor
     proposals: Proposals
@@ -84,7 +87,8 @@ def build(
     deployments, retention = Deployments(store, history), Retention(store, artifacts, history)
     losses = LossRecorder(clock, partial(_write_events, store))
     store.on_event.append(losses.note_event)
-    observer, sampler = Observer(pool, clock), Sampler(deployments, pool, losses)
+    measures = Measures(deployments, pool, inventory, clock, metrics.rejected)
+    observer, sampler = Observer(pool, clock), Sampler(deployments, pool, losses, measures)
     operations = Operations(deployments, retention, observer, pool, mint, clock, settings)
     reaper = Reaper(store, pool, clock)
     operations.on_applied.append(reaper.reap_after)
@@ -103,7 +107,7 @@ def build(
         inventory=inventory,
         clock=clock,
     )
-    placer = Placer(deployments, pool, inventory, inputs or Inputs, settings.state_limit)
+    placer = Placer(deployments, pool, inventory, inputs or measures.inputs, settings.state_limit)
     coordinator = Coordinator(
         store=store,
         registry=registry,
@@ -125,5 +129,6 @@ def build(
     )
     sites = SiteQueries(store, pool, inventory, reconciler.orphans)
     doctor = Doctor(deployments, pool, inventory, sampler, losses)
+    profiles = ProfileQueries(deployments, sampler, measures, inventory, clock)
     proposals = Proposals(coordinator, placer, mint, clock)
-    return Services(coordinator, queries, sites, metrics, doctor, proposals, files)
+    return Services(coordinator, queries, sites, profiles, metrics, doctor, proposals, files)

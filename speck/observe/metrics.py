@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 from speck.binder.instrumented import Call
 from speck.core.lifecycle import ActionKind, ActionState, OperationKind, OperationState
 from speck.core.runtime import Drift
+from speck.observe.profile.screening import Oddity
 
 # The series of creation times would double the number of scraped series.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -99,6 +100,12 @@ class Metrics:
             buckets=_CALLS,
             registry=registry,
         )
+        self._rejected = Counter(
+            "speck_profile_rejected",
+            "Values that engines reported of jobs and that profiles leave out, by reason",
+            ("reason",),
+            registry=registry,
+        )
         self._last_round = Gauge(
             "speck_round_timestamp_seconds",
             "Unix time at the end of the reconciler's last successful round (0: none yet)",
@@ -116,6 +123,8 @@ class Metrics:
                 self._operations.labels(kind, outcome)
         for drift in Drift:
             self._drifts.labels(drift.value)
+        for oddity in Oddity:
+            self._rejected.labels(oddity.value)
 
     def seen(self) -> Mapping[str, float]:
         """The time (Unix time, s) of each engine's and broker's last answer, by address."""
@@ -147,6 +156,11 @@ class Metrics:
     def drifted(self, drift: Drift) -> None:
         """Count a drift of a job."""
         self._drifts.labels(drift.value).inc()
+
+    def rejected(self, oddities: Mapping[Oddity, int]) -> None:
+        """Count values that profiles leave out."""
+        for oddity, count in oddities.items():
+            self._rejected.labels(oddity.value).inc(count)
 
     @contextmanager
     def round(self) -> Iterator[None]:

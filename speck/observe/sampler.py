@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from speck.binder import BatchMetrics, CountsDropped, CountsStored, EngineBinder
 from speck.binder.pool import BinderPool
@@ -28,6 +29,7 @@ from speck.core.job import Scalar
 from speck.core.runtime import Handle, JobMetrics
 from speck.errors import BinderError, OutcomeUnknown, SpeckError, Unreachable
 from speck.observe.losses import LossRecorder
+from speck.observe.measures import CAPACITY_PERIOD, Measures
 from speck.observe.observer import until_silent
 from speck.observe.rates import Rates, Track, rates_of
 from speck.store.deployments import Deployment, Deployments, EngineKey, by_engine
@@ -41,6 +43,7 @@ ATTENTION = 60.0  # s, for which sampling goes on after the readings were read
 WATCH_PERIOD = 20.0  # s between two questions to an engine while nobody reads
 THREADS = 16  # engines that are asked at a time
 
+_Question = tuple[float, Callable[[], float]]  # its period (s), and the call, which returns its duration (s)
 Measured = Mapping[str, JobMetrics | SpeckError]  # by the engine's id of the job
 
 MISSING = SpeckError("the answer of its engine's binder does not include it")
@@ -75,12 +78,13 @@ class _Asking:
 class Sampler:
     """``period`` is the time between two samples, ``attention`` how long one reading keeps it going, s.
 
-    ``losses`` takes the metrics of all jobs.
+    ``losses`` takes the metrics of all jobs, ``measures`` their counts while it is attended.
     """
 
     deployments: Deployments
     pool: BinderPool
     losses: LossRecorder | None = None
+    measures: Measures | None = None
     period: float = PERIOD
     attention: float = ATTENTION
     watch_period: float = WATCH_PERIOD
@@ -161,22 +165,46 @@ class Sampler:
             self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
             self._thread.start()
 
+    def measure(self, seconds: float = ATTENTION) -> None:
+        """Have the profiles of all jobs sampled for so many seconds from now on."""
+        with self._lock:
+            if not self._attended():
+                self._wake.set()
+            if self.measures is not None:
+                self.measures.attend(seconds)
+            self._begin_thread()
+
+    def _pace(self) -> float:
+        """The time between two rounds, s."""
+        if self._is_read() or self.measures is None:
+            return self.period if self._is_read() else self.watch_period
+        return self.measures.period if self._is_measured() else self.watch_period
+
     def _attended(self) -> bool:
+        return self._is_read() or self._is_measured()
+
+    def _is_read(self) -> bool:
         return self._read_at is not None and self.now() - self._read_at <= self.attention
+
+    def _is_measured(self) -> bool:
+        return self.measures is not None and self.measures.is_attended()
 
     def _run(self) -> None:
         while self._goes_on():
             begun = self.now()
             self._wake.clear()
-            attended = self._attended()
+            pace = self._pace()
             try:
                 self.sample()
                 if self.losses is not None:
                     self.losses.report()
+                if self.measures is not None:
+                    self.measures.write()
             except Exception:
                 _log.exception("sampling of the jobs' rates failed")
-            pace = self.period if attended else self.watch_period
             self._wake.wait(max(0.0, pace - (self.now() - begun)))
+        if self.measures is not None:
+            self.measures.write(at_once=True)
 
     def _goes_on(self) -> bool:
         with self._lock:
@@ -194,17 +222,47 @@ class Sampler:
         """Begin to ask each engine (and broker) that is due and not being asked."""
         snapshots = self.deployments.snapshots()
         deployed = [each for snapshot in snapshots for each in snapshot.deployed()]
-        self._forget_others({job.job_name: handle.engine_id for job, handle in deployed})
+        copies = {job.job_name: handle.engine_id for job, handle in deployed}
+        self._forget_others(copies)
+        if self.measures is not None:
+            self.measures.forget_others(copies)
         grouped = by_engine(deployed)
         compositions = {name: each.head.name for each in snapshots for name in each.records}
         sources = {("", form.source_broker) for each in snapshots for form in each.forms.values()}
+        # Where profiles alone are sampled, the rates are read by nobody.
+        pace = self.period if self._is_read() or not self._is_measured() else self.watch_period
+        questions: dict[EngineKey, _Question] = {
+            key: (pace, partial(self._ask, key, jobs, compositions)) for key, jobs in grouped.items()
+        }
+        questions |= {key: (BROKER_PERIOD, partial(self._ask_broker, key[1])) for key in sources}
+        if self.measures is not None and self.measures.is_attended():
+            questions |= self._measuring(self.measures, grouped)
         asked = self._asked.items()
-        known = grouped.keys() | sources
-        self._asked = {key: each for key, each in asked if key in known or not each.answer.done()}
-        for key, jobs in grouped.items():
-            self._begin(key, self.period, partial(self._ask, key, jobs, compositions))
-        for key in sources:
-            self._begin(key, BROKER_PERIOD, partial(self._ask_broker, key[1]))
+        self._asked = {key: each for key, each in asked if key in questions or not each.answer.done()}
+        for key, (period, ask) in questions.items():
+            self._begin(key, period, ask)
+
+    def _measuring(
+        self, measures: Measures, grouped: Mapping[EngineKey, Sequence[Deployment]]
+    ) -> dict[EngineKey, _Question]:
+        """The questions for the counts of jobs, and for the capacities of all engines of the inventory."""
+        period = measures.period - self.period / 2  # rounds do not begin to the millisecond
+        counts: dict[EngineKey, _Question] = {
+            (f"counts of {kind}", address): (
+                period,
+                partial(self._timed, measures.ask, (kind, address), jobs),
+            )
+            for (kind, address), jobs in grouped.items()
+        }
+        return counts | {
+            ("capacity", address): (CAPACITY_PERIOD, partial(self._timed, measures.ask_capacity, address))
+            for address in measures.engines()
+        }
+
+    def _timed(self, ask: Callable[..., None], *arguments: Any) -> float:
+        begun = self.now()
+        ask(*arguments)
+        return self.now() - begun
 
     def await_answers(self) -> None:
         """Wait until the calls under way have ended."""

@@ -61,6 +61,15 @@ class JobProfile:
         found = {each.name: getattr(self, each.name) for each in fields(self)}
         return {name: value for name, value in found.items() if isinstance(value, Value)}
 
+    def since(self, oldest: float) -> JobProfile:
+        """The profile without the values that were measured before ``oldest`` (Unix time, s)."""
+        old: dict[str, Any] = {
+            name: None
+            for name, value in self.values().items()
+            if value.known is Known.MEASURED and value.until < oldest
+        }
+        return replace(self, **old) if old else self
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkProfile:
@@ -85,6 +94,14 @@ class SiteProfile:
     speed: Value | None = None
     cores: Value | None = None
     memory: Value | None = None
+
+    def since(self, oldest: float) -> SiteProfile:
+        """The profile without the values that were measured before ``oldest`` (Unix time, s)."""
+        values = (self.speed, self.cores, self.memory)
+        speed, cores, memory = (
+            each if each is not None and each.until >= oldest else None for each in values
+        )
+        return SiteProfile(name=self.name, speed=speed, cores=cores, memory=memory)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,20 +57,19 @@ class Transaction:
         """Forget a job, what was tried of it, and its measured load."""
         self._changes[key_of("job", name)] = None
         self.put_tries(name, None)
-        self.delete_job_profiles(name)
+        self._changes |= dict.fromkeys(self._keys(key_of("profile", "job", name, "")))
 
     def put_tries(self, job: str, tries: RetryState | None) -> None:
         """Write what was tried of a job; ``None`` forgets it."""
         self._changes[key_of("tries", job)] = None if tries is None else codec.encode_tries(tries)
 
     def put_job_profile(self, job: str, form: str, profile: JobProfile) -> None:
-        """Write the measured load of a job in a form, in place of that of its other forms."""
-        self.delete_job_profiles(job)
+        """Write the measured load of a job in a form."""
         self._changes[key_of("profile", "job", job, form)] = profiles.encode_job_profile(profile)
 
-    def delete_job_profiles(self, job: str) -> None:
-        """Forget the measured load of a job."""
-        self._changes |= dict.fromkeys(self._keys(key_of("profile", "job", job, "")))
+    def delete_job_profile(self, job: str, form: str) -> None:
+        """Forget the measured load of a job in a form."""
+        self._changes[key_of("profile", "job", job, form)] = None
 
     def put_link(self, source: str, target: str, link: MeasuredLink) -> None:
         """Write the measurements of a link between two sites."""

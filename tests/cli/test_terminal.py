@@ -177,6 +177,7 @@ ASKING = (
     "watch",
     "watch x",
     "top",
+    "profile",
     "doctor",
     "sites",
     "sites check",

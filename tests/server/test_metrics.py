@@ -28,6 +28,7 @@ from tests.support import ROOT
 from tests.support.binder_contract import eventually
 from tests.support.examples import one_site
 from tests.support.rest_server import RestServer, rest_server, yaml_of
+from tests.support.samples import flink_stream
 
 DASHBOARD = ROOT / "dashboards" / "grafana" / "speck.json"
 ALERTS = ROOT / "docs" / "alerts.yaml"
@@ -106,7 +107,16 @@ def busy_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestServe
         eventually(lambda: "speck_job_waiting_messages{" in scrape(rest), bool)
         rest.world.crash("b", state=JobState.FINISHED)
         observe_once(rest)
+        measure(rest, "a")
         yield rest
+
+
+def measure(rest: RestServer, name: str) -> None:
+    """Let the engine of a job report the counts of the last minute."""
+    (deployed,) = (each.deployed() for each in rest.coordinator.deployments.snapshots())
+    job, handle = next(each for each in deployed if each[0].job_name == name)
+    for sample in flink_stream([100] * 6, 1e-3, begin=time.time() - 60):
+        rest.services.profiles.measures.take(job, handle, sample)
 
 
 @pytest.fixture(name="reported", scope="module")

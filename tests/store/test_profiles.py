@@ -78,15 +78,6 @@ def test_profiles_of_jobs_links_and_sites(tmp_path: Path) -> None:
         assert store.site_profiles() == {"A": SITE}
 
 
-def test_another_form_takes_the_place_of_the_former(tmp_path: Path) -> None:
-    with Store(tmp_path / "store") as store:
-        for form in ("1" * 16, "2" * 16):
-            with store.transaction() as transaction:
-                transaction.put_job_profile("a", form, PROFILE)
-                transaction.put_job_profile("aa", form, PROFILE)
-        assert list(store.job_profiles()) == [("a", "2" * 16), ("aa", "2" * 16)]
-
-
 def test_a_profile_goes_with_its_job_alone(tmp_path: Path) -> None:
     with Store(tmp_path / "store") as store:
         with store.transaction() as transaction:

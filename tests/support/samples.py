@@ -37,7 +37,7 @@ def flink_stream(
 
     ``cost`` is core-s a message, a quarter of it in the source; ``fixed`` is in cores.
     """
-    samples = []
+    samples: list[JobSample] = []
     messages, busy, passed = 0.0, 0.0, 0.0
     for rate in (0.0, *rates):
         if samples or rate:

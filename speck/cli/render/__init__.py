@@ -30,6 +30,7 @@ from speck.cli.render.plans import (
     operation_summary,
     plan_lines,
 )
+from speck.cli.render.profiles import profile_table
 from speck.cli.render.tables import table
 from speck.cli.render.values import Data, clock, shown
 
@@ -61,6 +62,7 @@ __all__ = [
     "plan_lines",
     "policies_table",
     "problems_first",
+    "profile_table",
     "rates_table",
     "revisions_table",
     "running_lines",

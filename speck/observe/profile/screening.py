@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -151,6 +151,8 @@ def _is_valid(value: object, largest: float = _LARGEST) -> bool:
 
 def _cleaned(sample: JobSample, oddities: Oddities) -> JobSample:
     """The sample without odd values; a job with an odd vertex is left without vertices."""
+    if _is_sound(sample):
+        return sample
 
     def number(value: _T | None, largest: float = _LARGEST) -> _T | None:
         if value is None or _is_valid(value, largest):
@@ -160,7 +162,9 @@ def _cleaned(sample: JobSample, oddities: Oddities) -> JobSample:
 
     odd_vertices = [each for each in sample.vertices if not _is_valid_vertex(each)]
     batches = tuple(each for each in sample.batches if _is_valid_batch(each))
+    acks = tuple(each for each in sample.acks if _are_valid_acks(each))
     oddities[Oddity.INVALID] += len(odd_vertices) + len(sample.batches) - len(batches)
+    oddities[Oddity.INVALID] += len(sample.acks) - len(acks)
     if not _is_valid_size(sample.cores_used):
         oddities[Oddity.INVALID] += 1
     return replace(
@@ -173,7 +177,19 @@ def _cleaned(sample: JobSample, oddities: Oddities) -> JobSample:
         vertices=() if odd_vertices else sample.vertices,
         batches=batches,
         cores_used=sample.cores_used if _is_valid_size(sample.cores_used) else 1,
-        acks=tuple(_cleaned_acks(sample, oddities)),
+        acks=acks,
+    )
+
+
+def _is_sound(sample: JobSample) -> bool:
+    """True if no value is odd, as in almost all samples."""
+    counts = (getattr(sample, name) for name in (*_COUNTS, "state_bytes"))
+    return (
+        all(each is None or _is_valid(each) for each in counts)
+        and _is_valid_size(sample.cores_used)
+        and all(map(_is_valid_vertex, sample.vertices))
+        and all(map(_is_valid_batch, sample.batches))
+        and all(map(_are_valid_acks, sample.acks))
     )
 
 
@@ -189,10 +205,6 @@ def _is_valid_size(value: object) -> bool:
     return _is_valid(value, 1e6) and value != 0
 
 
-def _cleaned_acks(sample: JobSample, oddities: Oddities) -> Iterator[AckSample]:
-    for each in sample.acks:
-        times = [value for value in (each.least, each.median) if value is not None]
-        if all(_is_valid(value, _LONGEST) for value in times) and _is_valid(each.window_full, 1.0):
-            yield each
-        else:
-            oddities[Oddity.INVALID] += 1
+def _are_valid_acks(acks: AckSample) -> bool:
+    times = [value for value in (acks.least, acks.median) if value is not None]
+    return all(_is_valid(value, _LONGEST) for value in times) and _is_valid(acks.window_full, 1.0)

@@ -59,6 +59,7 @@ class _ScrapeCollector(Collector):
         sites, families = _jobs(jobs, site_at)
         yield from families
         yield from _rates(queries.rates(snapshots)["jobs"], sites, queries.clock() - FRESH)
+        yield _costs(self._services.profiles.measures.costs(), jobs, sites)
         yield GaugeMetricFamily("speck_compositions", "Compositions", value=len(snapshots))
         yield _losses(queries.losses.counts())
         yield _running(queries.operations.running())
@@ -94,6 +95,19 @@ def _rates(jobs: Iterable[Mapping[str, Any]], sites: Mapping[str, str], oldest: 
                 name = each["job_name"]
                 family.add_metric((each["composition"], name, sites.get(name, "")), each[field])
         yield family
+
+
+def _costs(costs: Mapping[str, float], jobs: Iterable[Mapping[str, Any]], sites: Mapping[str, str]) -> Metric:
+    family = GaugeMetricFamily(
+        "speck_job_cost_seconds",
+        "Processor time of a reference core for each message, of jobs that are measured now",
+        labels=("composition", "job", "site"),
+    )
+    measured = [each for each in jobs if each["job_name"] in costs]
+    for each in measured[:MOST_JOBS]:
+        name = each["job_name"]
+        family.add_metric((each["composition"], name, sites.get(name, "")), costs[name])
+    return family
 
 
 def _losses(counts: Iterable[LossCount]) -> Metric:

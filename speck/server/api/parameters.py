@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from marshmallow import Schema, ValidationError, fields, validate
 
+from speck.observe.profile.estimates import LEAST_SPAN
 from speck.schema.fault_report import show
 from speck.schema.schemas import check_name
 
@@ -232,6 +233,23 @@ class LogQuery(Schema):
         load_default=100,
         validate=validate.Range(1, 10_000),
         metadata={"description": "how many at most, the last ones"},
+    )
+
+
+class ProfileQuery(Schema):
+    """Query parameters of the profiles."""
+
+    composition = fields.String(load_default="", metadata={"description": "of this composition only"})
+
+
+class MeasurementQuery(ProfileQuery):
+    """Query parameters of a measurement."""
+
+    seconds = fields.Float(
+        load_default=60.0,
+        validate=validate.Range(LEAST_SPAN, 86_400),
+        metadata={"description": "how long the jobs are sampled"},
+        allow_nan=False,
     )
 
 

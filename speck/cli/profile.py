@@ -1,0 +1,96 @@
+"""The command that measures jobs, links and sites."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from speck.cli import render
+from speck.cli.completion import composition_names
+from speck.cli.options import ERROR, json_option, show_data
+from speck.cli.terminal import err
+from speck.client import Client
+from speck.schema.units import MILLISECONDS
+
+_LEAST, _MOST = 30.0, 86_400.0  # s
+_LAST_SAMPLES = 15.0  # s, for the last samples of jobs that are not measured yet
+_PAUSE = 1.0  # s
+
+
+class _Duration(click.ParamType[float]):
+    """A time such as ``60s`` or ``5 minutes``, in seconds; a bare number is seconds too."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> float:
+        """The time in seconds."""
+        text = f"{value}s" if str(value).strip().isdigit() else str(value)
+        try:
+            seconds = float(MILLISECONDS.parse(text)) / 1000
+        except ValueError:
+            self.fail(f"{value!r} is not a time (expected, for example, 60s or '5 minutes')", param, context)
+        if not _LEAST <= seconds <= _MOST:
+            self.fail(f"{value!r} is too short or too long (expected 30s to 24h)", param, context)
+        return seconds
+
+
+@click.command()
+@click.argument("composition", required=False, shell_complete=composition_names)
+@click.option(
+    "--for",
+    "seconds",
+    type=_Duration(),
+    default="60s",
+    show_default=True,
+    metavar="TIME",
+    help="How long the jobs are sampled, at least 30s.",
+)
+@json_option
+@click.pass_obj
+def profile(client: Client, composition: str | None, seconds: float, as_json: bool) -> None:
+    """Measure the load of each job now: rates, bytes, processor time, state.
+
+    IN/S and OUT/S are messages/s, BYTES the size of a message with its topic, COST the processor time (us) of
+    a message, FIXED the cores that a job uses without messages.  TRUE IN/S and TRUE OUT/S are the rates of a
+    job that never waits.  KNOWN BY is the source of the rates, and of the cost if it is another.
+
+    Exits 1 when a job could not be measured, and names it.
+    """
+    measurement = client.measure(composition or "", seconds)
+    _wait(seconds, as_json)
+    data = _measured(client, composition or "", measurement["jobs"])
+    show_data(data, [render.profile_table(data["jobs"], data["observed"])], as_json)
+    missing = _missing(data["jobs"], measurement["jobs"])
+    for line in missing:
+        err.print(line, markup=False, style="yellow")
+    raise SystemExit(ERROR if missing else 0)
+
+
+def _wait(seconds: float, as_json: bool) -> None:
+    """Let the time pass, with a line about it on standard error."""
+    if not as_json:
+        err.print(f"measuring for {seconds:g} s")
+    time.sleep(seconds)
+
+
+def _measured(client: Client, composition: str, jobs: Sequence[str]) -> dict[str, Any]:
+    """The profiles, requested again while the last samples of some jobs may be on their way."""
+    until = time.monotonic() + _LAST_SAMPLES
+    while True:
+        data = client.profile(composition)
+        mine = [each for each in data["jobs"] if each["job_name"] in jobs]
+        if all(each["fresh"] or each["error"] for each in mine) or time.monotonic() > until:
+            return data
+        time.sleep(_PAUSE)
+
+
+def _missing(jobs: Sequence[dict[str, Any]], measured: Sequence[str]) -> list[str]:
+    """A line for each job without present rates, with the reason."""
+    return [
+        f"job {each['job_name']!r}: not measured: {each['error'] or 'it has reported too few counts'}"
+        for each in jobs
+        if each["job_name"] in measured and not each["fresh"]
+    ]

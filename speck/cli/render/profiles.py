@@ -1,0 +1,86 @@
+"""Tables of the profiles of jobs and links."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.table import Table
+
+from speck.cli.render.tables import table
+from speck.cli.render.values import Data
+
+_PROFILE = (
+    "JOB",
+    "SITE",
+    "IN/S",
+    "OUT/S",
+    "BYTES IN",
+    "BYTES OUT",
+    "COST US",
+    "FIXED",
+    "SELECTIVITY",
+    "TRUE IN/S",
+    "TRUE OUT/S",
+    "STATE",
+    "KNOWN BY",
+    "AGE",
+)
+_SHOWN = (
+    ("rate_in", 1.0),
+    ("rate_out", 1.0),
+    ("bytes_in", 1.0),
+    ("bytes_out", 1.0),
+    ("cost", 1e6),
+    ("fixed", 1.0),
+    ("selectivity", 1.0),
+    ("true_rate_in", 1.0),
+    ("true_rate_out", 1.0),
+    ("state", 1.0),
+)
+
+
+def profile_table(jobs: Iterable[Data], now: float) -> Table:
+    """A row for each job: its load, and how that is known; ``now`` is Unix time, s."""
+    return table(
+        _PROFILE,
+        (
+            (
+                each["job_name"],
+                each["site"],
+                *(_number(each[name], factor) for name, factor in _SHOWN),
+                _known_by(each),
+                _age(each["rate_in"], now),
+            )
+            for each in jobs
+        ),
+    )
+
+
+def _number(value: Data | None, factor: float) -> str | None:
+    """Three digits, without an exponent."""
+    if value is None:
+        return None
+    number = value["value"] * factor
+    if number >= 100:
+        return f"{number:.0f}"
+    return f"{number:.3g}" if number == 0 or number >= 1e-4 else f"{number:.6f}"
+
+
+def _known_by(job: Data) -> str | None:
+    """The source of the rates, and that of the cost where it differs."""
+    rate, cost = job["rate_in"], job["cost"]
+    if rate is None:
+        return None
+    source = "stored" if rate["known"] == "measured" and not job["fresh"] else rate["known"]
+    return source if cost is None or cost["known"] == rate["known"] else f"{source}, cost {cost['known']}"
+
+
+def _age(value: Data | None, now: float) -> str | None:
+    """The age of a measured value, in its largest unit."""
+    if value is None or not value["until"]:
+        return None
+    seconds = max(0.0, now - value["until"])
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

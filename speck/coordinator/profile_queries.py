@@ -1,0 +1,97 @@
+"""Profiles of jobs, links and sites as plain data, and the beginning of measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from speck.core.inventory import Inventory
+from speck.core.job import Job
+from speck.observe.measures import JobMeasure, Measures
+from speck.observe.sampler import Sampler
+from speck.placement.profile import JobProfile, Value
+from speck.store.deployments import Deployments, Snapshot
+
+_JOB_VALUES = (
+    "rate_in",
+    "rate_out",
+    "bytes_in",
+    "bytes_out",
+    "cost",
+    "fixed",
+    "selectivity",
+    "batch_overhead",
+    "state",
+    "true_rate_in",
+    "true_rate_out",
+)
+
+
+@dataclass(frozen=True)
+class ProfileQueries:
+    """``clock`` gives Unix time, s."""
+
+    deployments: Deployments
+    sampler: Sampler
+    measures: Measures
+    inventory: Inventory
+    clock: Callable[[], float]
+
+    def profile(self, composition: str = "") -> dict[str, Any]:
+        """The profiles of all jobs (of one composition) and of all sites; sampling goes on for a minute."""
+        snapshots = self._snapshots(composition)
+        self.sampler.measure()
+        return {
+            "observed": self.clock(),
+            "until": self.measures.until,
+            "jobs": self.jobs(snapshots),
+            "sites": [asdict(each) for each in self.measures.sites().values()],
+        }
+
+    def measure(self, composition: str, seconds: float) -> dict[str, Any]:
+        """Have the jobs sampled for so many seconds, the last sample included."""
+        jobs = [name for each in self._snapshots(composition) for name in each.records]
+        self.sampler.measure(seconds + self.measures.period)
+        return {"composition": composition, "until": self.clock() + seconds, "jobs": sorted(jobs)}
+
+    def links(self) -> list[dict[str, Any]]:
+        """All links between sites; sampling goes on for a minute."""
+        self.sampler.measure()
+        return [asdict(each) for each in self.measures.links().values()]
+
+    def jobs(self, snapshots: list[Snapshot]) -> list[dict[str, Any]]:
+        """The profile of each job as it runs or ran last, by name."""
+        forms = {name: form for each in snapshots for name, form in each.forms.items()}
+        compositions = {name: each.head.name for each in snapshots for name in each.forms}
+        found = self.measures.jobs(forms.values())
+        return [self._job_data(compositions[name], form, found[name]) for name, form in sorted(forms.items())]
+
+    def _snapshots(self, composition: str) -> list[Snapshot]:
+        """All compositions, or one.  Raises :class:`~speck.errors.NotFound`."""
+        if not composition:
+            return self.deployments.snapshots()
+        return [self.deployments.snapshot(self.deployments.known_head(composition))]
+
+    def _job_data(self, composition: str, form: Job, found: JobMeasure) -> dict[str, Any]:
+        profile, site = found.estimate.profile, self.inventory.site_of_engine(form.spe_address)
+        return {
+            "job_name": form.job_name,
+            "composition": composition,
+            "site": site.name if site is not None else form.site,
+            "fresh": found.fresh,
+            "error": found.error or None,
+            **{name: _value_data(value) for name, value in _values(profile).items()},
+            "busiest": profile.busiest or None,
+            "vertices": [asdict(each) for each in found.estimate.vertices],
+        }
+
+
+def _values(profile: JobProfile) -> dict[str, Value | None]:
+    return {name: getattr(profile, name) for name in _JOB_VALUES}
+
+
+def _value_data(value: Value | None) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    return {"value": value.value, "known": value.known, "until": value.until, "count": value.count}

@@ -1,0 +1,203 @@
+"""Links between sites: measured by the acknowledgements of jobs or by a probe, else declared or assumed.
+
+A link leads from the engines of a site to the broker of another.  Pure: no clock, no calls.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from speck.core.inventory import Inventory, Site
+from speck.observe.profile.screening import Series
+from speck.placement.profile import Known, LinkProfile, Value
+from speck.store.profiles import MeasuredLink
+
+WIRE_OVERHEAD = 95.0  # bytes of a message beside payload and topic: stamps, MQTT and TCP/IP headers
+PASSIVE = 300.0  # s, for which a passive measurement holds
+ACTIVE = 3600.0  # s, likewise of a probe
+LONGEST = 7 * 86_400.0  # s, for which an old measurement is better than an assumption
+FULL = 0.5  # share of time with a full window, above which the link is the limit
+BANDWIDTH = 12.5e6  # bytes/s (100 Mbit/s), assumed
+LATENCY = 0.01  # s one way between a site and the middle of the network, assumed
+_KEPT = 30  # observations of a job: 5 minutes of one every 10 s
+_LOAD = 60.0  # s, for which a job counts towards the load
+
+Link = tuple[str, str]  # the names of both sites
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """A job's writing over a link: its rate in bytes/s, the least time to an acknowledgement (s)."""
+
+    at: float
+    bytes_rate: float
+    least: float | None
+    window_full: float
+
+
+@dataclass
+class Crossings:
+    """The last crossings of each job over each link."""
+
+    _of_links: dict[Link, dict[str, deque[Crossing]]] = field(default_factory=dict)
+
+    def add(self, link: Link, job: str, crossing: Crossing) -> None:
+        """Add a job's crossing of a link."""
+        jobs = self._of_links.setdefault(link, {})
+        jobs.setdefault(job, deque(maxlen=_KEPT)).append(crossing)
+
+    def forget_others(self, jobs: Iterable[str]) -> None:
+        """Forget the crossings of all but these jobs."""
+        kept = set(jobs)
+        for link, crossings in list(self._of_links.items()):
+            self._of_links[link] = {job: each for job, each in crossings.items() if job in kept}
+
+    def measured(self, now: float) -> dict[Link, LinkProfile]:
+        """The links with a crossing within the last five minutes."""
+        found = {
+            link: _passive(link, [list(each) for each in jobs.values()], now)
+            for link, jobs in self._of_links.items()
+        }
+        return {link: each for link, each in found.items() if each is not None}
+
+
+def crossing_of(series: Series, broker: str) -> Crossing | None:
+    """The crossing to a broker in the last two samples of a job; ``None`` if there was none."""
+    if len(series.samples) < 2:
+        return None
+    before, newest = series.samples[-2:]
+    acks = next((each for each in newest.sample.acks if each.broker == broker), None)
+    growth = _written(series)
+    if acks is None or growth is None:
+        return None
+    seconds = newest.sample.observed - before.sample.observed
+    return Crossing(newest.at, growth / seconds, acks.least, acks.window_full)
+
+
+def _written(series: Series) -> float | None:
+    """The bytes on the wire between the last two samples."""
+    before, after = series.samples[-2].sample, series.samples[-1].sample
+    if None in (before.bytes_out, after.bytes_out, before.messages_out, after.messages_out):
+        return None
+    messages = (after.messages_out or 0) - (before.messages_out or 0)
+    return (after.bytes_out or 0) - (before.bytes_out or 0) + WIRE_OVERHEAD * messages
+
+
+def _passive(link: Link, jobs: Sequence[Sequence[Crossing]], now: float) -> LinkProfile | None:
+    """A link as the crossings of its jobs show it.
+
+    The window of unacknowledged messages is full most of the time where the link is the limit: then the load
+    is its bandwidth.  Otherwise the bandwidth is at least the load.
+    """
+    recent = [[each for each in crossings if each.at >= now - PASSIVE] for crossings in jobs]
+    known = [crossings for crossings in recent if crossings]
+    if not known:
+        return None
+    until, count = max(each[-1].at for each in known), sum(map(len, known))
+    last = [each[-1] for each in known if each[-1].at >= now - _LOAD]
+    load = Value(sum(each.bytes_rate for each in last), Known.MEASURED, until, count)
+    times = [each.least for crossings in known for each in crossings if each.least is not None]
+    return LinkProfile(
+        source=link[0],
+        target=link[1],
+        round_trip=Value(min(times), Known.MEASURED, until, count) if times else None,
+        bandwidth=load if load.value > 0 else None,
+        at_least=not any(each.window_full > FULL for each in last),
+        load=load,
+    )
+
+
+# --- precedence
+
+
+def link_profile(link: Link, measured: MeasuredLink, declared: LinkProfile, now: float) -> LinkProfile:
+    """The best known values of a link.
+
+    The order: a probe of the last hour, acknowledgements of the last five minutes, declared values, older
+    measurements of the last week, assumptions.  A passive lower bound does not replace a larger value.
+    """
+    active, passive = measured.active, measured.passive
+    present = _since(passive, now - PASSIVE)
+    candidates = [_since(active, now - ACTIVE), present, declared]
+    candidates += [_since(active, now - LONGEST), _since(passive, now - LONGEST), _assumed(link)]
+    known = [each for each in candidates if each is not None]
+    best = next(each for each in known if each.bandwidth is not None and not each.at_least)
+    if present is not None and present.at_least and _bandwidth(present) > _bandwidth(best):
+        best = present
+    return LinkProfile(
+        source=link[0],
+        target=link[1],
+        round_trip=next(each.round_trip for each in known if each.round_trip is not None),
+        bandwidth=best.bandwidth,
+        at_least=best.at_least,
+        load=present.load if present is not None else None,
+    )
+
+
+def _bandwidth(link: LinkProfile) -> float:
+    return link.bandwidth.value if link.bandwidth is not None else 0.0
+
+
+def _since(link: LinkProfile | None, oldest: float) -> LinkProfile | None:
+    """The values of a link that were measured since then."""
+    if link is None:
+        return None
+    values = (link.round_trip, link.bandwidth, link.load)
+    round_trip, bandwidth, load = (
+        None if value is None or value.until < oldest else value for value in values
+    )
+    return replace(link, round_trip=round_trip, bandwidth=bandwidth, load=load)
+
+
+def _assumed(link: Link) -> LinkProfile:
+    return LinkProfile(
+        source=link[0],
+        target=link[1],
+        round_trip=Value(4 * LATENCY, Known.ASSUMED),
+        bandwidth=Value(BANDWIDTH, Known.ASSUMED),
+    )
+
+
+def declared_link(inventory: Inventory, link: Link) -> LinkProfile:
+    """The declared values of a link: the uplinks of both sites; empty where none is declared.
+
+    Both ends share the path, so that its bandwidth is the lower one, and its delay the sum.  The end without
+    a declared value counts as assumed.
+    """
+    ends = [inventory.sites.get(name) for name in link]
+    rates = [each.uplink.bandwidth for each in ends if each is not None]
+    delays = [each.uplink.latency if each is not None else None for each in ends]
+    known = [rate / 8 for rate in rates if rate is not None]  # bytes/s
+    round_trip = None
+    if any(each is not None for each in delays):
+        one_way = sum(LATENCY if each is None else each / 1000 for each in delays)
+        round_trip = Value(2 * one_way, Known.DECLARED)
+    return LinkProfile(
+        source=link[0],
+        target=link[1],
+        round_trip=round_trip,
+        bandwidth=Value(min(known), Known.DECLARED) if known else None,
+    )
+
+
+def links_of(inventory: Inventory) -> list[Link]:
+    """All links: from each site with engines to each other place with a broker."""
+    sites: Sequence[Site] = [each for each in inventory.places() if each.engines]
+    return [
+        (source.name, target.name)
+        for source in sites
+        for target in inventory.places()
+        if source.broker_address != target.broker_address
+    ]
+
+
+def link_profiles(
+    inventory: Inventory, measured: Mapping[Link, MeasuredLink], now: float
+) -> dict[Link, LinkProfile]:
+    """All links of the inventory with their best known values, by the names of both ends."""
+    return {
+        link: link_profile(link, measured.get(link, MeasuredLink()), declared_link(inventory, link), now)
+        for link in links_of(inventory)
+    }

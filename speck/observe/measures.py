@@ -1,0 +1,302 @@
+"""Measures jobs, links and sites: from the samples of binders to stored profiles.
+
+While a measurement runs, or somebody reads the profiles, the sampler (:mod:`speck.observe.sampler`) has each
+engine asked for the counts of its jobs every :data:`PERIOD` seconds.  The last six minutes are in memory;
+every :data:`WRITE_PERIOD` seconds the profiles are written to the store in one batch.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from speck.binder import ENGINE_OF_SCHEME, scheme_of
+from speck.binder.contract import Profiles
+from speck.binder.pool import BinderPool
+from speck.core.inventory import Inventory, Site
+from speck.core.job import Job, profile_fingerprint
+from speck.core.profile import JobSample
+from speck.core.runtime import Capacity, Handle
+from speck.errors import SpeckError
+from speck.observe.links import LONGEST, Crossings, Link, crossing_of, link_profiles
+from speck.observe.profile.estimates import Estimate, estimate
+from speck.observe.profile.screening import Oddities, Series
+from speck.observe.sites import site_profile
+from speck.placement.profile import Inputs, JobProfile, LinkProfile, SiteProfile, assumed_profile, combined
+from speck.store.deployments import Deployment, Deployments, EngineKey
+from speck.store.profiles import MeasuredLink
+
+_log = logging.getLogger(__name__)
+
+PERIOD = 10.0  # s between two questions to an engine
+CAPACITY_PERIOD = 60.0  # s between two questions for the capacity of an engine
+WRITE_PERIOD = 60.0  # s between two writes to the store
+ATTENTION = 60.0  # s, for which sampling goes on after the profiles were read
+
+NO_PROFILE = SpeckError("its engine's binder reports no profile")
+MISSING = SpeckError("the answer of its engine's binder does not include it")
+
+
+@dataclass(frozen=True, slots=True)
+class JobMeasure:
+    """The estimate of a job, completed by its stored profile and by assumptions.
+
+    ``fresh``: its rate is of the last minute.  ``error`` is the reason why there are no newer samples.
+    """
+
+    estimate: Estimate
+    fresh: bool
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A running copy of a job, by its engine's id, with its samples."""
+
+    job: Job
+    handle: Handle
+    series: Series = field(default_factory=Series)
+    error: str = ""
+
+
+def _ignore(oddities: Oddities) -> None:
+    """Ignore dropped values."""
+
+
+@dataclass
+class Measures:
+    """The profiles of all jobs, links and sites.  Safe to use from several threads.
+
+    ``clock`` gives Unix time, s; ``on_oddities`` is called with the number of dropped values by reason.
+    """
+
+    deployments: Deployments
+    pool: BinderPool
+    inventory: Inventory
+    clock: Callable[[], float]
+    on_oddities: Callable[[Oddities], None] = _ignore
+    period: float = PERIOD
+    _until: float = field(default=0.0, init=False)
+    _written: float = field(default=0.0, init=False)
+    _copies: dict[str, _Copy] = field(default_factory=dict, init=False)
+    _crossings: Crossings = field(default_factory=Crossings, init=False)
+    _capacities: dict[str, tuple[float, Capacity]] = field(default_factory=dict, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    # --- attention
+
+    def attend(self, seconds: float = ATTENTION) -> None:
+        """Have the engines asked for so many seconds from now on."""
+        self._until = max(self._until, self.clock() + seconds)
+
+    @property
+    def until(self) -> float:
+        """The time (Unix, s) until which the engines are asked."""
+        return self._until
+
+    def is_attended(self) -> bool:
+        """True while the engines are to be asked."""
+        return self.clock() <= self._until
+
+    # --- asking, by the threads of the sampler
+
+    def engines(self) -> list[str]:
+        """The addresses of all engines of the inventory."""
+        return list(self._sites)
+
+    def ask(self, key: EngineKey, jobs: Sequence[Deployment]) -> None:
+        """Ask an engine for the counts of its jobs; raises nothing."""
+        answers: Mapping[str, JobSample | SpeckError] = {}
+        fault = MISSING
+        try:
+            binder = self.pool.engine_at(*key)
+            if isinstance(binder, Profiles):
+                answers = binder.profile([handle for _, handle in jobs])
+            else:
+                fault = NO_PROFILE
+        except SpeckError as error:
+            fault = error
+        except Exception as error:
+            _log.exception("the request to %s for the counts of its jobs failed", key[1])
+            fault = SpeckError(f"internal error: {error!r}")
+        for job, handle in jobs:
+            self.take(job, handle, answers.get(handle.engine_id, fault))
+
+    def ask_capacity(self, address: str) -> None:
+        """Ask an engine for its cores and memory; raises nothing."""
+        try:
+            binder = self.pool.engine_at(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address)
+            capacity = binder.capacity()
+        except SpeckError as error:
+            _log.debug("%s does not report its capacity: %s", address, error)
+            return
+        except Exception:
+            _log.exception("the request to %s for its capacity failed", address)
+            return
+        with self._lock:
+            self._capacities[address] = self.clock(), capacity
+
+    def take(self, job: Job, handle: Handle, answer: JobSample | SpeckError) -> None:
+        """Take the counts of a job, or the error that kept them away."""
+        with self._lock:
+            copy = self._copies.get(job.job_name)
+            if copy is None or copy.handle.engine_id != handle.engine_id:
+                copy = _Copy(job, handle)
+            if isinstance(answer, SpeckError):
+                self._copies[job.job_name] = replace(copy, error=" ".join(str(answer).split()))
+                return
+            series, oddities = copy.series.with_next(answer, self.clock())
+            copy = self._copies[job.job_name] = replace(copy, job=job, series=series, error="")
+            self._note_crossings(copy)
+        if oddities:
+            self.on_oddities(oddities)
+
+    def _note_crossings(self, copy: _Copy) -> None:
+        for acks in copy.series.samples[-1].sample.acks if copy.series.samples else ():
+            link, crossing = self._link(copy, acks.broker), crossing_of(copy.series, acks.broker)
+            if link is not None and crossing is not None:
+                self._crossings.add(link, copy.job.job_name, crossing)
+
+    def _link(self, copy: _Copy, broker: str) -> Link | None:
+        """The link from the site of a copy to a broker; ``None`` if that is its own, or not known."""
+        site, target = self._sites.get(copy.handle.address), self._places.get(broker)
+        if site is None or target is None or site.broker_address == broker:
+            return None
+        return site.name, target
+
+    @cached_property
+    def _sites(self) -> dict[str, Site]:
+        """The site of each engine, by its address."""
+        return {each.spe_address: site for site in self.inventory.sites.values() for each in site.engines}
+
+    @cached_property
+    def _places(self) -> dict[str, str]:
+        """The name of the site of each broker, by its address."""
+        return {each.broker_address: each.name for each in reversed(self.inventory.places())}
+
+    def forget_others(self, copies: Mapping[str, str]) -> None:
+        """Forget all but these ``copies``: the engine's id of each job by its name."""
+        with self._lock:
+            for name, copy in list(self._copies.items()):
+                if copies.get(name) != copy.handle.engine_id:
+                    del self._copies[name]
+            self._crossings.forget_others(copies)
+
+    # --- reading
+
+    def jobs(self, jobs: Iterable[Job]) -> dict[str, JobMeasure]:
+        """The best known profiles of these jobs, by name."""
+        stored, speeds = self._stored_jobs(), self._speeds()
+        with self._lock:
+            copies = dict(self._copies)
+        return {
+            job.job_name: self._measure(job, copies.get(job.job_name), stored.get(_key(job)), speeds)
+            for job in jobs
+        }
+
+    def costs(self) -> dict[str, float]:
+        """The processor time of a message (s) of each job that is measured now, by name."""
+        speeds = self._speeds()
+        with self._lock:
+            copies = dict(self._copies)
+        found = {name: self._estimate(copy, None, speeds).profile.cost for name, copy in copies.items()}
+        return {name: cost.value for name, cost in found.items() if cost is not None}
+
+    def links(self) -> dict[Link, LinkProfile]:
+        """All links between the places of the inventory, by the names of both ends."""
+        return link_profiles(self.inventory, self._measured_links(), self.clock())
+
+    def sites(self) -> dict[str, SiteProfile]:
+        """All sites of the inventory, by name."""
+        stored = self.deployments.store.site_profiles()
+        return {name: self._site(name, stored.get(name)) for name in self.inventory.sites}
+
+    def inputs(self) -> Inputs:
+        """The best known profiles of all jobs, links and sites, for the placer; the engines are asked now."""
+        self.attend()
+        forms = [form for each in self.deployments.snapshots() for form in each.forms.values()]
+        jobs = {name: each.estimate.profile for name, each in self.jobs(forms).items()}
+        return Inputs(jobs=jobs, links=self.links(), sites=self.sites())
+
+    def _measure(
+        self, job: Job, copy: _Copy | None, stored: JobProfile | None, speeds: Mapping[str, float]
+    ) -> JobMeasure:
+        assumed, former = assumed_profile(job.engine), stored or JobProfile()
+        if copy is None or profile_fingerprint(copy.job) != profile_fingerprint(job):
+            return JobMeasure(Estimate(combined(former, assumed)), fresh=False)
+        found = self._estimate(copy, stored, speeds)
+        profile = combined(combined(found.profile, former), assumed)
+        return JobMeasure(replace(found, profile=profile), found.profile.rate_in is not None, copy.error)
+
+    def _estimate(self, copy: _Copy, stored: JobProfile | None, speeds: Mapping[str, float]) -> Estimate:
+        return estimate(copy.series, self.clock(), speeds.get(copy.handle.address, 1.0), stored)
+
+    def _speeds(self) -> dict[str, float]:
+        """The speed of the cores of each engine's site, by the engine's address."""
+        speeds = {name: each.speed.value for name, each in self.sites().items() if each.speed is not None}
+        return {address: speeds.get(site.name, 1.0) for address, site in self._sites.items()}
+
+    def _site(self, name: str, stored: SiteProfile | None) -> SiteProfile:
+        with self._lock:
+            capacities = dict(self._capacities)
+        return site_profile(self.inventory.sites[name], capacities, stored, self.clock())
+
+    def _stored_jobs(self) -> dict[tuple[str, str], JobProfile]:
+        """The stored profiles by name and form, without values that are too old."""
+        oldest = self.clock() - LONGEST
+        return {key: each.since(oldest) for key, each in self.deployments.store.job_profiles().items()}
+
+    def _measured_links(self) -> dict[Link, MeasuredLink]:
+        """The measurements of links: the present passive ones in place of the stored ones."""
+        found = self.deployments.store.links()
+        with self._lock:
+            passive = self._crossings.measured(self.clock())
+        for link, profile in passive.items():
+            found[link] = replace(found.get(link, MeasuredLink()), passive=profile)
+        return found
+
+    # --- writing
+
+    def write(self, at_once: bool = False) -> None:
+        """Write the profiles measured since the last write, if that was a minute ago or ``at_once``."""
+        if not self._copies or not (at_once or self.clock() - self._written >= WRITE_PERIOD):
+            return
+        self._written = self.clock()
+        try:
+            self._write()
+        except SpeckError as error:
+            _log.warning("the profiles could not be written: %s", error)
+
+    def _write(self) -> None:
+        """Write the fresh profiles, and delete those of former forms and of jobs that are gone."""
+        store, stored, speeds = self.deployments.store, self._stored_jobs(), self._speeds()
+        with self._lock:
+            copies = list(self._copies.values())
+        fresh = {
+            _key(copy.job): found.profile
+            for copy in copies
+            if (found := self._estimate(copy, stored.get(_key(copy.job)), speeds)).profile.rate_in is not None
+        }
+        links = {link: each for link, each in self._measured_links().items() if each.passive is not None}
+        if not fresh and not links:
+            return
+        with store.transaction() as transaction:
+            known, forms = {each.name for each in store.jobs()}, dict(fresh.keys())
+            for name, form in stored:
+                if name not in known or forms.get(name, form) != form:
+                    transaction.delete_job_profile(name, form)
+            for (name, form), profile in fresh.items():
+                if name in known:
+                    former = stored.get((name, form), JobProfile())
+                    transaction.put_job_profile(name, form, combined(profile, former))
+            for (source, target), link in links.items():
+                transaction.put_link(source, target, link)
+            for site in self.sites().values():
+                transaction.put_site_profile(site)
+
+
+def _key(job: Job) -> tuple[str, str]:
+    return job.job_name, profile_fingerprint(job)
