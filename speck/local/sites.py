@@ -236,6 +236,10 @@ class _Starter:
     def write_inventory(self, record: Record) -> None:
         """Write ``sites.yaml``, which the coordinator and the command line read."""
         content = {name: self._listed(servers) for name, servers in record.sites.items()}
+        *edges, last = content
+        for name in edges:
+            content[name]["tier"] = "edge"
+        content[last]["tier"] = "cloud"  # all have this machine's cores, which would make the first the cloud
         path = self.directory / "sites.yaml"
         temporary = path.with_suffix(".new")
         temporary.write_text(yaml.safe_dump({"sites": content}, sort_keys=False), encoding="utf-8")

@@ -79,6 +79,15 @@ def test_rates_sizes_selectivity_and_state() -> None:
     assert found["state"] == 4096
 
 
+def test_counts_that_the_first_samples_lack() -> None:
+    first, *others = flink_stream([200] * 8, 1e-4, selectivity=0.25)
+    idle = replace(first, messages_in=None, messages_out=None, bytes_in=None, bytes_out=None)
+    profile = estimated([idle, *others])
+    assert value_of(profile.rate_in) == pytest.approx(200)
+    assert value_of(profile.bytes_out) == pytest.approx(60)
+    assert value_of(profile.selectivity) == pytest.approx(0.25)
+
+
 @pytest.mark.parametrize("subtasks", [1, 4])
 def test_both_true_rates_of_each_vertex_and_of_the_job(subtasks: int) -> None:
     samples = flink_stream([100] * 8, 2e-3, subtasks=subtasks, selectivity=0.1)

@@ -97,20 +97,37 @@ def estimate(series: Series, now: float, speed: float = 1.0, former: JobProfile 
     span, recent = _span(series.samples), _span(_recent(series, now))
     if span is None or recent is None:
         return Estimate(JobProfile())
+    new = _recent(series, now)
     rates = JobProfile(
-        rate_in=recent.rate("messages_in"),
-        rate_out=recent.rate("messages_out"),
-        bytes_in=span.ratio("bytes_in", "messages_in"),
-        bytes_out=span.ratio("bytes_out", "messages_out"),
-        selectivity=span.ratio("messages_out", "messages_in"),
+        rate_in=_rate(new, "messages_in"),
+        rate_out=_rate(new, "messages_out"),
+        bytes_in=_ratio(series.samples, "bytes_in", "messages_in"),
+        bytes_out=_ratio(series.samples, "bytes_out", "messages_out"),
+        selectivity=_ratio(series.samples, "messages_out", "messages_in"),
         state=None if span.last.state_bytes is None else span.measured(span.last.state_bytes),
     )
-    worked, working = _span(_with_vertices(series.samples)), _span(_with_vertices(_recent(series, now)))
+    worked, working = _span(_with_vertices(series.samples)), _span(_with_vertices(new))
     if worked is None or working is None:
         return Estimate(_with_spark_cost(rates, series, span, speed))
     vertices = tuple(_vertex_loads(working))
     known = _with_true_rates(rates, vertices, working)
     return Estimate(_with_flink_cost(known, series, worked, speed, former or JobProfile()), vertices)
+
+
+def _rate(samples: Sequence[Received], name: str) -> Value | None:
+    """The growth of a count per second, over the samples that have it: the first ones may lack it."""
+    span = _span(_counted(samples, name))
+    return None if span is None else span.rate(name)
+
+
+def _ratio(samples: Sequence[Received], numerator: str, denominator: str) -> Value | None:
+    """The growth of a count per growth of another."""
+    span = _span(_counted(samples, numerator, denominator))
+    return None if span is None else span.ratio(numerator, denominator)
+
+
+def _counted(samples: Sequence[Received], *names: str) -> Sequence[Received]:
+    return [each for each in samples if all(getattr(each.sample, name) is not None for name in names)]
 
 
 def _with_vertices(samples: Sequence[Received]) -> Sequence[Received]:
