@@ -32,8 +32,8 @@ class Bench:
         url = self.rest.url + path
         return requests.request(method, url, params=query, data=body, headers=headers, timeout=30)
 
-    def advise(self, role: str = "write", **query: Any) -> dict[str, Any]:
-        answer = self.ask("POST", "/placements", role, composition="traffic", **query)
+    def advise(self, **query: Any) -> dict[str, Any]:
+        answer = self.ask("POST", "/placements", composition="traffic", **query)
         assert answer.status_code == 200, answer.text
         data: dict[str, Any] = answer.json()
         return data
@@ -59,7 +59,8 @@ def bench_fixture(tmp_path: Path) -> Iterator[Bench]:
 
 
 def test_reader_sees_proposals_and_accepts_none(bench: Bench) -> None:
-    proposed = bench.advise("read")
+    assert bench.ask("POST", "/placements", "read", composition="traffic").status_code == 403
+    proposed = bench.advise()
     assert proposed["plan"]["counts"]["move"] == 6
     listed = bench.ask("GET", "/placements", "read").json()
     assert [each["state"] for each in listed] == ["open", "accepted"]

@@ -22,8 +22,6 @@ _SIGNS_OF_LIFE = frozenset(("speck.healthz", "speck.readyz"))
 _OPEN_BLUEPRINTS = frozenset(("dashboard",))
 # It only reads, but everything, code included.
 _FOR_WRITERS = frozenset(("speck.back_up_store",))
-# It computes, and changes nothing.
-_FOR_READERS = frozenset(("speck.place_composition",))
 _SCHEME = "bearer"
 _PAUSE = 1.0  # s between two lines of the log about wrong tokens
 
@@ -103,8 +101,6 @@ def _open_to_all() -> bool:
 
 
 def _changes() -> bool:
-    if request.endpoint in _FOR_READERS:
-        return False
     return request.method not in READING or request.endpoint in _FOR_WRITERS
 
 
