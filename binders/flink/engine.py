@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from binders.flink import logs
+from binders.flink import logs, probes
 from binders.flink.healthcheck import checkup_of
 from binders.flink.rest.client import FlinkRest
 from binders.flink.rest.overviews import JobLine
@@ -28,7 +28,7 @@ from binders.flink.submission.launcher import Launcher
 from binders.flink.submission.preflight import Preflight
 from speck.core.inventory import Inventory
 from speck.core.job import Job
-from speck.core.profile import JobSample
+from speck.core.profile import CoreProbe, JobSample, LinkProbe
 from speck.core.runtime import (
     Attempt,
     Capacity,
@@ -220,6 +220,26 @@ class FlinkEngine:
     def _not_running(self, handle: Handle) -> Rejected:
         name = handle.details.get("job", "")
         return Rejected(f"{self.address} runs no job {handle.engine_id} ({name})", address=self.address)
+
+    def probe_link(self, broker: str) -> LinkProbe:
+        """Run a program that sends messages of some seconds, at most 4 MiB, to a topic without a reader."""
+        return self._probed(probes.link_job(self.address, broker), probes.link_probe)
+
+    def probe_core(self) -> CoreProbe:
+        """Run a program that takes some seconds of a core."""
+        return self._probed(probes.core_job(self.address), probes.core_probe)
+
+    def _probed(self, job: Job, read: Callable[[Mapping[str, str]], _T]) -> _T:
+        self.check(job, None)
+        handle = self.submit(job, probes.attempt_of(job))
+        try:
+            return read(probes.results(self.rest, job, handle.engine_id))
+        except (KeyError, ValueError) as error:
+            what = f"{job.entry_class} reports no {error}"
+            message = f"{self.address}: {what} (expected the connector of this version)"
+            raise Rejected(message, address=self.address) from error
+        finally:
+            self.stop(handle, keep_state=False)
 
     def capacity(self) -> Capacity:
         """The slots of the cluster, and the cores and memory (bytes) of its TaskManagers."""

@@ -190,6 +190,12 @@ class FlinkRest:
         with self._validated("/jobs/:id/checkpoints"):
             return None if answer is None else validation.statistics(answer)
 
+    def accumulators(self, job: str) -> dict[str, str]:
+        """The results that the tasks of a job have reported, as text, by name."""
+        answer = self._get_of_job(job, "/accumulators") or {}
+        with self._validated("/jobs/:id/accumulators"):
+            return {text(each["name"]): text(each["value"]) for each in answer["user-task-accumulators"]}
+
     def root_exception(self, job: str) -> str:
         """The stack trace of the job's last failure; empty if there was none."""
         with self._validated("/jobs/:id/exceptions"):

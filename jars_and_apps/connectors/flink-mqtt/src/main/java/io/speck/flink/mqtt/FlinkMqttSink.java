@@ -53,6 +53,10 @@ public final class FlinkMqttSink<T> implements Sink<T>, SupportsWriterState<T, L
         return new FlinkMqttSinkBuilder<>(format);
     }
 
+    SinkSettings settings() {
+        return settings;
+    }
+
     /** Adds nothing: Flink calls it when it has the whole graph before the sink, which decides the kind of stamps. */
     @Override
     public DataStream<T> addPreWriteTopology(DataStream<T> input) {
