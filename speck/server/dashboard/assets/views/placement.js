@@ -1,6 +1,6 @@
 // Where jobs had better run: the advice of a policy, with its figures, and the way to accept it.
 import { html, names, useEffect, useState } from "../html.js";
-import { Empty, Trouble, useAnswer } from "../parts.js";
+import { Empty, Reader, Trouble, useAnswer } from "../parts.js";
 import { change, named, read } from "../rest.js";
 import { bytes, count, known, span } from "../words.js";
 import { items, mayChange } from "../world.js";
@@ -287,7 +287,7 @@ export const PlacementView = ({ name, go }) => {
   return html`
     <h1 class="title">Placement <span class="quiet">${chosen ?? "choose a composition"}</span></h1>
     ${!chosen && html`<ul class="cards">${all.map((each) => html`<li class="panel pad" key=${each}><a href="#/placement/${named(each)}">${each}</a></li>`)}</ul>`}
-    ${chosen && html`<${Advice} key=${chosen} name=${chosen} go=${go} />`}
+    ${chosen && (mayChange() ? html`<${Advice} key=${chosen} name=${chosen} go=${go} />` : html`<${Reader} what="To ask for advice" />`)}
     <${Kept} go=${go} />
   `;
 };
