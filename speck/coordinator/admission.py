@@ -10,6 +10,7 @@ from speck.core.quotas import refuse_composition, refuse_jobs
 from speck.core.settings import Quotas
 from speck.errors import Fault, InvalidInput
 from speck.schema import client_id_conflicts
+from speck.schema.fault_report import listed
 from speck.store import Store
 
 
@@ -17,7 +18,7 @@ def refuse_unplaced(composition: Composition) -> None:
     """Raise :class:`InvalidInput` when a job has no site yet, or a topic of it no home."""
     faults = [
         Fault(
-            f"has no site yet among {', '.join(job.sites)} (expected one to be chosen before it is planned; "
+            f"has no site yet among {listed(job.sites)} (expected one to be chosen before it is planned; "
             "to choose it by hand, write 'site: NAME')",
             job=name,
             field="sites",

@@ -7,7 +7,7 @@ those that one filter takes in share a **channel**, and thereby a home, the site
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
@@ -152,13 +152,24 @@ class Draft:
         site = self.inventory.site_of_broker(endpoint.broker)
         return None if site is None else site.name
 
-    def _present_homes(self, present: Mapping[str, Job]) -> Iterable[tuple[str, str]]:
+    def _present_homes(self, present: Mapping[str, Job]) -> Iterator[tuple[str, str]]:
         for channel in self.channels.values():
-            forms = (present[name] for name in channel.writers if name in present)
-            brokers = (form.sink_broker for form in forms if form.sink_topic in channel.topics)
-            homes = (site.name for each in brokers if (site := self.inventory.site_of_broker(each)))
+            homes = (
+                site.name
+                for each in self._brokers(channel, present)
+                if (site := self.inventory.site_of_broker(each))
+            )
             if (home := next(homes, None)) is not None:
                 yield channel.name, home
+
+    def _brokers(self, channel: Channel, present: Mapping[str, Job]) -> Iterator[str]:
+        """The brokers that have a channel now, by its writers and then by its readers."""
+        for name in channel.writers:
+            if name in present and present[name].sink_topic == self.jobs[name].sink_topic:
+                yield present[name].sink_broker
+        for name in channel.readers:
+            if name in present and present[name].source_topic == self.jobs[name].source_topic:
+                yield present[name].source_broker
 
     # --- jobs that belong together or apart
 

@@ -15,7 +15,7 @@ from speck.core.placement import PlacementOptions
 from speck.core.topic import is_filter
 from speck.errors import Fault
 from speck.placement.policies import policies
-from speck.schema.fault_report import FaultReport, Faults, Suggestions
+from speck.schema.fault_report import FaultReport, Faults, Suggestions, listed
 from speck.schema.schemas import PlacementSchema
 from speck.schema.validation import report_unknown_fields, validate_fields
 
@@ -143,9 +143,9 @@ def _report_mixed(
 ) -> None:
     shown = [draft.home_of(Endpoint(each, "")) or each for each in brokers]
     if field == "source_topic":
-        predicate = f"is written at broker {' and '.join(shown)} (expected source_broker: {shown[0]})"
+        predicate = f"is written at broker {listed(shown)} (expected source_broker: {shown[0]})"
     else:
-        places = " and ".join(shown)
+        places = listed(shown)
         right = f"expected two names: placed at {shown[0]} they would be one"
         predicate = f"is a channel here and also at broker {places} ({right})"
     reports[name].add(field, predicate)
@@ -170,16 +170,22 @@ def _report_unborn_topics(
 def _report_groups(draft: Draft, reports: Mapping[str, FaultReport]) -> None:
     for group in draft.groups:
         if not _common_sites(draft, group):
-            named = "; ".join(f"{name}: {', '.join(draft.candidates[name]) or 'none'}" for name in group)
             asking = next(name for name in group if draft.jobs[name].with_job)
+            named = _with_sites(draft, group)
             reports[asking].add("with", f"leaves no site for all of them ({named}; expected one in common)")
     group_of = {name: group for group in draft.groups for name in group}
     for one, other in draft.pairs:
         group = group_of.get(one, ())
         if other in group:
             asking = one if other in draft.jobs[one].apart else other
-            right = f"expected one of both: {', '.join(group)} share a site"
+            right = f"expected one of both: {listed(group)} share a site"
             reports[asking].add("apart", f"contradicts 'with' ({right})")
+
+
+def _with_sites(draft: Draft, names: Sequence[str]) -> str:
+    """The first jobs, each with the sites that may run it."""
+    shown = [f"{name}: {listed(list(draft.candidates[name])) or 'none'}" for name in names[:4]]
+    return "; ".join(shown) + (f"; and {len(names) - 4} more" if len(names) > 4 else "")
 
 
 def _common_sites(draft: Draft, group: Sequence[str]) -> tuple[str, ...]:
@@ -204,7 +210,7 @@ def _report_apart(draft: Draft, reports: Mapping[str, FaultReport]) -> None:
             units = [order[index], *(each for each in order[:index] if each in against[order[index]])]
             members = sorted(name for unit in units for name in unit)
             asking = next(name for name in members if draft.jobs[name].apart)
-            named = "; ".join(f"{name}: {', '.join(draft.candidates[name])}" for name in members)
+            named = _with_sites(draft, members)
             reports[asking].add("apart", f"leaves no site for one of them ({named}; expected more sites)")
             return
 
