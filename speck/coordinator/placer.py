@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from speck.binder.contract import Profiles
 from speck.binder.pool import BinderPool
 from speck.coordinator.admission import refuse_unplaced
-from speck.coordinator.portability import portable
+from speck.coordinator.portability import portable, reachable
 from speck.core.draft import Draft
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
@@ -96,6 +96,7 @@ class Placer:
         if missing and place == NOTHING:
             refuse_unplaced(replace(composition, jobs={name: draft.jobs[name] for name in missing}))
         if missing or homes.keys() != draft.channels.keys():
+            draft = reachable(draft, self.pool)
             with self.alone():
                 model = self._model(draft, Wishes(), hold=True)
                 advice = advise(model, policy(draft.options.policy), self._budget())
@@ -130,7 +131,9 @@ class Placer:
         draft = self._draft(composition)
         self._check(draft, wishes)
         head = self.deployments.head(composition.name)
-        able = portable(draft, self.deployments.snapshot(head), self.pool, self.state_limit)
+        able = portable(
+            reachable(draft, self.pool), self.deployments.snapshot(head), self.pool, self.state_limit
+        )
         with self.alone():
             inputs = self.inputs()
             model = self._model(able.draft, wishes, inputs=inputs)

@@ -290,6 +290,24 @@ def test_other_compositions_are_load(bench: Bench) -> None:
     assert together[1]["cores"] == pytest.approx(alone[1]["cores"])
 
 
+def test_site_out_of_reach_gets_no_job_and_that_is_said(bench: Bench) -> None:
+    bench.all_in_cloud()
+    bench.world.down(engine_at("A"))
+    advice = bench.advise()
+    found = {each["job"]: each["to"] for each in advice["verdicts"]}
+    assert found["clean-a"] == "D"
+    assert found["clean-b"] == "B"
+    refused = [each for each in advice["refused"] if each["job"] == "clean-a"]
+    assert [each["site"] for each in refused] == ["A"]
+    assert refused[0]["why"].startswith("cannot be reached: ")
+
+
+def test_new_jobs_wait_when_no_engine_answers(bench: Bench) -> None:
+    for site in "ABCD":
+        bench.world.down(engine_at(site))
+    assert len(bench.services.coordinator.plan(road_traffic()).changes) == 7
+
+
 def test_one_placement_is_computed_at_a_time(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("speck.coordinator.placer.SECONDS", 0.01)
     with bench.services.coordinator.placer.alone(), pytest.raises(Overloaded, match="another placement"):
