@@ -24,7 +24,7 @@ from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
 from speck.coordinator.admission import refuse_claimed, refuse_unplaced
 from speck.coordinator.leaving import UndrainedSessions, refuse_loss, undrained_text
-from speck.coordinator.placer import NEW, Placer
+from speck.coordinator.placer import NEW, Placer, place_notes
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job, changed_options
 from speck.core.lifecycle import ActionState
@@ -158,7 +158,9 @@ class Coordinator:
         plan = make_plan(head.name, head.revision, desired, snapshot.stored(), observed)
         undrained = UndrainedSessions(self.pool, self.settings.drain, left_behind, give_up)
         leaves = undrained.of(plan, snapshot, desired, observed)
-        return replace(plan, leaves=leaves, consequences=stamp_notes(plan, self.sampler.stamps()))
+        return replace(
+            plan, leaves=leaves, consequences=place_notes(plan) | stamp_notes(plan, self.sampler.stamps())
+        )
 
     def _abandoned(self, head: Head, names: Iterable[str]) -> frozenset[str]:
         """The addresses of the sites, engines and brokers that are to be left behind."""

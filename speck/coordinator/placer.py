@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from speck.binder.contract import Profiles
 from speck.binder.pool import BinderPool
 from speck.coordinator.admission import refuse_unplaced
-from speck.coordinator.portability import portable
+from speck.coordinator.portability import portable, reachable
 from speck.core.draft import Draft
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
+from speck.core.plan import Plan, Start
 from speck.errors import BinderError, Fault, InvalidInput, Overloaded
 from speck.placement.advice import Advice, Comparison, advise, compare
 from speck.placement.explain import Verdict, verdicts
@@ -96,6 +97,7 @@ class Placer:
         if missing and place == NOTHING:
             refuse_unplaced(replace(composition, jobs={name: draft.jobs[name] for name in missing}))
         if missing or homes.keys() != draft.channels.keys():
+            draft = reachable(draft, self.pool)
             with self.alone():
                 model = self._model(draft, Wishes(), hold=True)
                 advice = advise(model, policy(draft.options.policy), self._budget())
@@ -110,7 +112,9 @@ class Placer:
             raise InvalidInput([Fault(message, job=name, field="pin")], f"composition {composition.name!r}")
         if site:
             free = replace(composition, jobs={**composition.jobs, name: replace(job, pin=False)})
-            draft, wishes = self._draft(free), Wishes(constraints={name: (site,)})
+            draft = self._draft(free)
+            group = next((each for each in draft.groups if name in each), (name,))
+            wishes = Wishes(constraints=dict.fromkeys(group, (site,)))
             self._check(draft, wishes)
             with self.alone():
                 model = self._model(draft, wishes, hold=True)
@@ -126,11 +130,15 @@ class Placer:
 
         Raises :class:`~speck.errors.InvalidInput` for wrong names, and for a policy without an answer.
         """
+        if not composition.jobs:
+            raise InvalidInput([Fault("the composition has no jobs to place", field="jobs")], "placement")
         chosen = policy(wishes.policy or (composition.placement.policy if composition.placement else "speck"))
         draft = self._draft(composition)
         self._check(draft, wishes)
         head = self.deployments.head(composition.name)
-        able = portable(draft, self.deployments.snapshot(head), self.pool, self.state_limit)
+        able = portable(
+            reachable(draft, self.pool), self.deployments.snapshot(head), self.pool, self.state_limit
+        )
         with self.alone():
             inputs = self.inputs()
             model = self._model(able.draft, wishes, inputs=inputs)
@@ -177,7 +185,7 @@ class Placer:
             unprofiled=frozenset(self._unprofiled(draft)),
             pinned=frozenset(wishes.pins),
             constraints=wishes.constraints,
-            hold=hold or draft.options.mode == "off",
+            hold=hold,
             background=self._background(others, table, inputs),
         )
         return model_of(draft, around)
@@ -236,6 +244,12 @@ class Placer:
 
     def _budget(self) -> Budget:
         return Budget(SECONDS, clock=time.thread_time)
+
+
+def place_notes(plan: Plan) -> dict[str, str]:
+    """The sites chosen for jobs that a plan starts, by job name."""
+    started = (each.job for each in plan.actions if isinstance(each, Start) and each.job.movable)
+    return {job.job_name: f"at site {job.site}, chosen among {', '.join(job.sites)}" for job in started}
 
 
 def _homeless(draft: Draft) -> Iterator[Fault]:

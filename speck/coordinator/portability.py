@@ -1,8 +1,9 @@
-"""The candidates of running jobs whose state can come along, and those that are refused since it cannot."""
+"""The candidates of jobs that can take them now: whose engine answers, and that their state can come to."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from speck.apply.state_transfer import StateTransfer
@@ -10,8 +11,10 @@ from speck.binder.pool import BinderPool
 from speck.core.draft import Draft, Refusal
 from speck.core.job import Job
 from speck.core.runtime import Handle
-from speck.errors import BinderError, Unreachable
+from speck.errors import BinderError, OutcomeUnknown, Unreachable
 from speck.store.deployments import Snapshot
+
+THREADS = 16  # engines that are asked at a time
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,47 @@ class Portable:
 
     draft: Draft
     shared: frozenset[str]
+
+
+def reachable(draft: Draft, pool: BinderPool) -> Draft:
+    """A draft without the candidates whose engine does not answer, but for the present place of a job.
+
+    A job none of whose candidates answers keeps them all: it waits for the one that is chosen.
+    """
+    engines = sorted(
+        {
+            (draft.jobs[name].engine, address)
+            for name, found in draft.candidates.items()
+            for site, address in found.items()
+            if draft.jobs[name].movable and site != draft.sites.get(name)
+        }
+    )
+    if not engines:
+        return draft
+    with ThreadPoolExecutor(min(THREADS, len(engines))) as threads:
+        faults = dict(zip(engines, threads.map(lambda each: _silence(pool, *each), engines), strict=True))
+    candidates, refused = dict(draft.candidates), list(draft.refused)
+    for name, found in draft.candidates.items():
+        silent = {
+            site: fault
+            for site, address in found.items()
+            if (fault := faults.get((draft.jobs[name].engine, address))) and site != draft.sites.get(name)
+        }
+        if len(silent) < len(found):
+            candidates[name] = {site: each for site, each in found.items() if site not in silent}
+            refused += [Refusal(name, site, fault) for site, fault in silent.items()]
+    return replace(draft, candidates=candidates, refused=tuple(refused))
+
+
+def _silence(pool: BinderPool, engine: str, address: str) -> str | None:
+    """The reason why an engine cannot take a job now; ``None`` if it answers."""
+    try:
+        pool.engine_at(engine, address).capacity()
+    except (Unreachable, OutcomeUnknown) as error:
+        return f"cannot be reached: {error}"
+    except BinderError:
+        return None  # it answers; the plan shows if it takes the job
+    return None
 
 
 def portable(draft: Draft, snapshot: Snapshot, pool: BinderPool, limit: int) -> Portable:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from speck.errors import InvalidInput
 from speck.placement.cost import Figures, evaluate
@@ -14,7 +14,10 @@ from speck.placement.groups import Step, steps
 from speck.placement.move import MoveCost, break_even, move_cost, rewired
 from speck.placement.policies import Budget, Policy, place
 from speck.placement.problem import Placement, Problem
-from speck.placement.search import EPSILON
+from speck.placement.search import EPSILON, Deadline
+
+# A policy of a comparison gets this fraction of the time that is left.
+SHARES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +112,13 @@ def _worthwhile(
 
 
 def compare(model: Model, policies: Collection[Policy], budget: Budget) -> list[Comparison]:
-    """The figures of each policy for one model."""
+    """The figures of each policy for one model; the budget is that of all together."""
     found = []
+    deadline = Deadline(budget.clock, budget.seconds)
     for policy in policies:
-        begun = budget.clock()
+        begun, share = budget.clock(), replace(budget, seconds=deadline.remaining / SHARES)
         try:
-            placement = place(model.problem, model.incumbent, policy, budget)
+            placement = place(model.problem, model.incumbent, policy, share)
         except InvalidInput as error:
             found.append(Comparison(policy.name, None, 0, budget.clock() - begun, str(error)))
             continue

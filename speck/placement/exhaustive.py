@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from speck.errors import Fault, InvalidInput
 from speck.placement.problem import Placement, Problem
 from speck.placement.state import State
 
 MOST_PLACEMENTS = 300_000
+CHECKED = 256  # placements between two looks at the clock
 
 
-def exhaustive(problem: Problem) -> Placement:
+def exhaustive(problem: Problem, is_over: Callable[[], bool] = lambda: False) -> Placement:
     """The placement with the least objective, which is its own proof.
 
-    Raises :class:`~speck.errors.InvalidInput` for more than :data:`MOST_PLACEMENTS` placements.
+    Raises :class:`~speck.errors.InvalidInput` for more than :data:`MOST_PLACEMENTS` placements, and when
+    ``is_over`` is true before all are compared.
     """
     choices = [problem.allowed(unit) for unit in problem.units]
     count = math.prod(map(len, choices))
@@ -26,7 +28,12 @@ def exhaustive(problem: Problem) -> Placement:
         raise InvalidInput([Fault(message, field="policy")], "placement")
     state = State(problem, [problem.allowed(problem.units[each])[0] for each in problem.unit_of])
     best, best_sites = math.inf, list(state.sites)
-    for unit, digit in gray_code([len(each) for each in choices]):
+    for number, (unit, digit) in enumerate(gray_code([len(each) for each in choices])):
+        if number % CHECKED == 0 and is_over():
+            message = f"policy 'exhaustive' ran out of time after {number:,} of {count:,} placements"
+            raise InvalidInput(
+                [Fault(f"{message} (expected a smaller composition)", field="policy")], "placement"
+            )
         if unit >= 0:
             state.move(unit, choices[unit][digit])
         if state.objective < best and not problem.faults(state.sites):

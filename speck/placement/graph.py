@@ -31,7 +31,7 @@ SIZE = 110.0  # bytes of a message
 RATE = 100.0  # messages/s of a source
 MEMORY = {EngineModel.FLINK: 3e6, EngineModel.SPARK: 2.5e6}  # bytes of a job without state
 
-NO_RATE = "its rate is neither measured nor declared (expects: {rate: ...})"
+NO_RATE = "its rate is neither measured (speck profile) nor declared (expects: {rate: ...})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +248,7 @@ class _Builder:
 
     def _free_homes(self, name: str) -> tuple[int, ...]:
         present = self._draft.homes.get(name)
-        if present is not None and self._around.hold:
+        if present is not None and (self._around.hold or self._draft.options.mode == "off"):
             return (self._table.index(present),)
         return self._all_sites()
 
@@ -318,6 +318,7 @@ class _Builder:
         """The reason why a running, movable job stays where it is; ``None`` if it may move."""
         reasons = {
             "it runs, and only new jobs are placed": self._around.hold,
+            "placement is off in its file (placement: {mode: off})": self._draft.options.mode == "off",
             "it is pinned": job.pin or name in self._around.pinned,
             f"its engine's binder ({job.engine}) reports no profile": name in self._around.unprofiled,
             NO_RATE: self._rates.of(name) is None,

@@ -48,23 +48,23 @@ def steps(
     """
     waiting = groups(problem, before, after, largest)
     found: list[Step] = []
-    present = before
+    present, objective = before, evaluate(problem, before).objective
 
     def taken(group: tuple[int, ...]) -> Step:
         following = _after_group(problem, present, after, group, waiting)
         source, target = _ends(before, after, group)
-        return _step(problem, present, following, group, source, target, shared)
+        return _step(problem, present, objective, following, group, source, target, shared)
 
     if len(waiting) > COMPARED:
         waiting.sort(key=lambda group: _rank(taken(group)), reverse=True)
     while waiting:
         choices = waiting if len(waiting) <= COMPARED else waiting[:1]
         step = max(map(taken, choices), key=_rank)
-        present = step.after
+        present, objective = step.after, objective - step.gain
         waiting.remove(step.jobs)
         found.append(step)
     if present.homes != after.homes:
-        found.append(_step(problem, present, after, (), 0, 0, shared))
+        found.append(_step(problem, present, objective, after, (), 0, 0, shared))
     return found
 
 
@@ -121,15 +121,17 @@ def _after_group(
 def _step(
     problem: Problem,
     present: Placement,
+    objective: float,
     following: Placement,
     group: tuple[int, ...],
     source: int,
     target: int,
     shared: Collection[int],
 ) -> Step:
-    now, then = evaluate(problem, present), evaluate(problem, following)
+    """The step from the present placement, whose ``objective`` this is, to the following one."""
+    then = evaluate(problem, following)
     cost = move_cost(problem, present, following, then, shared)
-    gain = now.objective - then.objective
+    gain = objective - then.objective
     return Step(group, source, target, gain, cost, break_even(problem, cost, gain), following)
 
 

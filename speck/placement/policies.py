@@ -65,6 +65,17 @@ class RulePolicy:
         return self.rule(problem)
 
 
+class Exhaustive:
+    """All placements."""
+
+    name = "exhaustive"
+    about = "every placement compared, for small compositions"
+
+    def place(self, problem: Problem, incumbent: Placement, budget: Budget) -> Placement:
+        """Compare all placements; refuses more than the budget allows."""
+        return exhaustive(problem, Deadline(budget.clock, budget.seconds).over)
+
+
 class ForecastGreedy:
     """Steps for the rates of the near future; stands in for PredictivePPM, which has no public definition."""
 
@@ -210,7 +221,7 @@ def place(problem: Problem, incumbent: Placement, chosen: Policy, budget: Budget
 _BUILT_IN: tuple[Policy, ...] = (
     ExactSearch(),
     Search(),
-    RulePolicy("exhaustive", "every placement compared, for small compositions", exhaustive),
+    Exhaustive(),
     RulePolicy("cloud", "all jobs at the cloud tier", baselines.in_cloud),
     RulePolicy("source", "each job where most of its bytes are born", baselines.at_source),
     RulePolicy(

@@ -53,12 +53,14 @@ def site_table(known: Inventory, inputs: Inputs, jobs: Iterable[Job]) -> SiteTab
     }
     brokers = {site.broker_address: index for index, site in reversed([*enumerate(known.sites.values())])}
     number = len(sites)
+    names = {broker.broker_address: name for name, broker in known.brokers.items()}
     for job in jobs:
         addresses = ((engines, job.spe_address), (brokers, job.source_broker), (brokers, job.sink_broker))
         for by_address, address in addresses:
             if address and address not in by_address:
                 by_address[address] = len(sites)
-                sites.append(Site(name=address, cores=ELSEWHERE, up=BANDWIDTH, down=BANDWIDTH))
+                name = names.get(address, address)
+                sites.append(Site(name=name, cores=ELSEWHERE, up=BANDWIDTH, down=BANDWIDTH))
     return SiteTable(tuple(sites), number, engines, brokers)
 
 

@@ -13,10 +13,12 @@ from speck.coordinator import Services, build
 from speck.coordinator.placer import Wishes
 from speck.coordinator.proposals import LIFETIME
 from speck.core.job import Composition
+from speck.core.placement import PlacementOptions
+from speck.core.runtime import State
 from speck.core.settings import Settings
 from speck.errors import Conflict, Expired, InvalidInput, NotFound, Overloaded, StaleRevision
 from speck.store import Store
-from tests.support.doubles import World
+from tests.support.doubles import InMemoryEngine, World
 from tests.support.jobs_by_hand import make_job, write_code
 from tests.support.placement_bench import (
     NOW,
@@ -237,7 +239,7 @@ def test_job_without_a_rate_stays_and_that_is_said(bench: Bench) -> None:
     bench.profiler.unknown = {"clean-a"}
     advice = bench.advise()
     assert kinds_of(advice)["clean-a"] == "keep"
-    assert why(advice, "clean-a").startswith("its rate is neither measured nor declared")
+    assert why(advice, "clean-a").startswith("its rate is neither measured (speck profile) nor")
     assert kinds_of(advice)["clean-b"] == "move"
 
 
@@ -288,6 +290,78 @@ def test_other_compositions_are_load(bench: Bench) -> None:
     assert together[0]["site"] == "A"
     assert together[0]["cores"] > alone[0]["cores"]
     assert together[1]["cores"] == pytest.approx(alone[1]["cores"])
+
+
+def test_plan_names_the_sites_of_new_jobs(bench: Bench) -> None:
+    notes = bench.services.coordinator.plan(road_traffic()).consequences
+    assert notes["clean-a"] == "at site A, chosen among any"
+    assert notes["global"] == "at site D, chosen among any"
+
+
+def test_jobs_without_messages_stay(bench: Bench) -> None:
+    bench.all_in_cloud()
+    bench.profiler.rate = 0.0
+    advice = bench.advise()
+    assert set(kinds_of(advice).values()) == {"keep"}
+
+
+def test_composition_whose_placement_is_off_stays(bench: Bench) -> None:
+    off = replace(road_traffic(), placement=PlacementOptions(mode="off"))
+    bench.accept(bench.propose(off, CLOUD))
+    advice = bench.advise()
+    assert set(kinds_of(advice).values()) == {"keep"}
+    assert why(advice, "clean-a") == "placement is off in its file (placement: {mode: off})"
+
+
+def test_jobs_that_belong_together_are_pinned_at_one_site(bench: Bench) -> None:
+    jobs = dict(road_traffic().jobs)
+    jobs["local-a"] = replace(jobs["local-a"], with_job="clean-a")
+    bench.accept(bench.propose(Composition("traffic", jobs), CLOUD))
+    changed, base = bench.services.coordinator.pinned("clean-a", True, "B")
+    bench.apply(changed, base_revision=base)
+    where = bench.world.where()
+    assert where["clean-a"] == where["local-a"] == engine_at("B")
+    assert where["clean-b"] == engine_at("D")
+    pinned = bench.services.coordinator.desired("traffic").jobs
+    assert (pinned["clean-a"].pin, pinned["local-a"].pin) == (True, False)
+
+
+def test_job_whose_state_cannot_come_along_stays(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def state_fault(engine: InMemoryEngine, state: State) -> str | None:
+        return "its state is at storage of D alone" if "clean-a" in state.location else None
+
+    monkeypatch.setattr(InMemoryEngine, "state_of", InMemoryEngine.left_state, raising=False)
+    monkeypatch.setattr(InMemoryEngine, "state_fault", state_fault, raising=False)
+    bench.all_in_cloud()
+    advice = bench.advise()
+    assert kinds_of(advice)["clean-b"] == "move"
+    assert next(each for each in advice["verdicts"] if each["job"] == "clean-a")["to"] == "D"
+    refused = {each["site"]: each["why"] for each in advice["refused"] if each["job"] == "clean-a"}
+    assert refused == dict.fromkeys("ABC", "its state is at storage of D alone")
+    assert why(advice, "clean-a") == "no other site may run it"
+
+
+def test_empty_composition_is_refused(bench: Bench) -> None:
+    with pytest.raises(InvalidInput, match="no jobs to place"):
+        bench.propose(Composition("traffic", {}))
+
+
+def test_site_out_of_reach_gets_no_job_and_that_is_said(bench: Bench) -> None:
+    bench.all_in_cloud()
+    bench.world.down(engine_at("A"))
+    advice = bench.advise()
+    found = {each["job"]: each["to"] for each in advice["verdicts"]}
+    assert found["clean-a"] == "D"
+    assert found["clean-b"] == "B"
+    refused = [each for each in advice["refused"] if each["job"] == "clean-a"]
+    assert [each["site"] for each in refused] == ["A"]
+    assert refused[0]["why"].startswith("cannot be reached: ")
+
+
+def test_new_jobs_wait_when_no_engine_answers(bench: Bench) -> None:
+    for site in "ABCD":
+        bench.world.down(engine_at(site))
+    assert len(bench.services.coordinator.plan(road_traffic()).changes) == 7
 
 
 def test_one_placement_is_computed_at_a_time(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

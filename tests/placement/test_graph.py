@@ -1,0 +1,187 @@
+"""Placement problems of drafts: channels, rates, held jobs, sites and links."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from speck.core.draft import Draft
+from speck.core.inventory import Inventory, Link, Uplink
+from speck.core.job import Composition
+from speck.core.placement import Expects
+from speck.placement.advice import advise
+from speck.placement.cost import evaluate
+from speck.placement.graph import BATCH_OVERHEAD, COST, RATE, Model, Surroundings, model_of
+from speck.placement.policies import Budget, policy
+from speck.placement.problem import EngineModel, Tier
+from speck.placement.profile import Inputs, Known, LinkProfile, SiteProfile, Value
+from speck.placement.sites import BANDWIDTH, LATENCY, site_table
+from tests.support.jobs_by_hand import composition, make_job
+from tests.support.placement_bench import (
+    Profiler,
+    broker_at,
+    engine_at,
+    inventory,
+    measured,
+    movable,
+    road_traffic,
+)
+
+
+def _runs(engine: str, address: str) -> bool:
+    return engine == "flink"
+
+
+def _model(
+    desired: Composition, inputs: Inputs | None = None, known: Inventory | None = None, **around: object
+) -> Model:
+    known, inputs = known or inventory(), inputs or Inputs()
+    draft = Draft.of(desired, known, _runs)
+    table = site_table(known, inputs, draft.jobs.values())
+    return model_of(draft, Surroundings(table=table, inputs=inputs, **around))  # type: ignore[arg-type]
+
+
+def _rates(model: Model) -> dict[str, float]:
+    return dict(zip(model.jobs, model.problem.rates[0], strict=True))
+
+
+def test_measured_rates_flow_through_the_channels() -> None:
+    model = _model(road_traffic(), Profiler(rate=900)())
+    assert _rates(model)["clean-a"] == 900
+    assert _rates(model)["local-a"] == pytest.approx(900 * 0.98)
+    assert _rates(model)["global"] == pytest.approx(3 * 900 * 0.98 * 0.01)
+    assert {each.known for each in model.sources.values()} == {Known.MEASURED}
+
+
+def test_declared_rates_are_used_until_they_are_measured() -> None:
+    desired = road_traffic(expects=Expects(rate=50, bytes=200, cost=1e-3, selectivity=0.5))
+    declared = _model(desired)
+    assert _rates(declared)["clean-a"] == 50
+    assert declared.problem.jobs[0].cost == 1e-3
+    assert {each.known for each in declared.sources.values()} == {Known.DECLARED}
+    assert _rates(_model(desired, Profiler(rate=900)()))["clean-a"] == 900
+
+
+def test_nothing_known_is_assumed_and_said() -> None:
+    model = _model(road_traffic())
+    assert _rates(model)["clean-a"] == RATE
+    assert model.problem.jobs[0].cost == COST[EngineModel.FLINK]
+    assert model.sources["clean-a"].known is Known.ASSUMED
+
+
+def test_free_topics_of_one_filter_are_one_channel_and_born_topics_have_their_brokers() -> None:
+    model = _model(road_traffic())
+    homes = {each.name: each.homes for each in model.problem.channels}
+    everywhere = (0, 1, 2, 3)
+    assert homes["free stats/a"] == homes["free clean/a"] == everywhere
+    assert "free stats/b" not in homes
+    assert homes[f"{broker_at('A')} sensors"] == (0,)
+    assert homes[f"{broker_at('D')} report"] == (3,)
+
+
+def test_reader_of_one_topic_of_a_shared_home_gets_its_rate_alone() -> None:
+    desired = road_traffic(expects=Expects(rate=100, selectivity=1.0))
+    one = movable("one", "stats/b", "out", sink="D")
+    model = _model(Composition("traffic", {**desired.jobs, "one": one}))
+    assert _rates(model)["one"] == 100
+    assert _rates(model)["global"] == 300
+    homes = {each.homes for each in model.problem.channels if each.name.startswith("free stats")}
+    assert homes == {(3,)}
+    chosen = model.problem.all_in_cloud
+    settled = model.draft.settled(model.sites(chosen), model.homes(chosen))
+    assert settled.jobs["one"].source_broker == settled.jobs["global"].source_broker == broker_at("D")
+
+
+def test_jobs_outside_the_inventory_are_at_sites_of_their_own() -> None:
+    desired = composition(
+        make_job("far", "x", "y", spe_address="http://far:8081", engine="flink"),
+        *road_traffic().jobs.values(),
+    )
+    model = _model(desired)
+    index = model.number["far"]
+    assert model.held[index] == "its site is fixed in the file"
+    (site,) = model.problem.jobs[index].allowed
+    assert model.table.name(site) == "http://far:8081"
+    assert model.problem.sites[model.problem.cloud].name == "D"
+
+
+def test_spark_jobs_have_batches() -> None:
+    spark = make_job("s", "x", "y", trigger="500 milliseconds")
+    job = _model(composition(spark)).problem.jobs[0]
+    assert (job.engine, job.trigger, job.batch_overhead) == (EngineModel.SPARK, 0.5, BATCH_OVERHEAD)
+
+
+def _settled(site: str) -> Composition:
+    model = _model(road_traffic())
+    index = model.table.index(site)
+    placement = model.problem.placement([index] * len(model.jobs))
+    return model.draft.settled(model.sites(placement), model.homes(placement))
+
+
+@pytest.mark.parametrize("name", ["speck", "cloud", "source", "first-fit", "search"])
+def test_held_jobs_and_topics_are_never_moved(name: str) -> None:
+    model = _model(_settled("B"), Profiler()(), running=list(road_traffic().jobs), hold=True)
+    advice = advise(model, policy(name), Budget())
+    assert advice.steps == ()
+    assert advice.placement.sites == model.sites_now
+    assert advice.placement.homes == model.homes_now
+
+
+def test_present_place_is_that_of_the_composition() -> None:
+    model = _model(_settled("B"), Profiler()())
+    assert {model.table.name(site) for site in model.sites_now if site is not None} == {"B"}
+    assert evaluate(model.problem, model.incumbent).objective > 0
+    assert not _model(road_traffic()).complete
+
+
+# --- sites and links
+
+
+def _path(source: str, target: str, trip: float, bandwidth: float, *, at_least: bool = False) -> LinkProfile:
+    return LinkProfile(
+        source=source,
+        target=target,
+        round_trip=measured(trip),
+        bandwidth=measured(bandwidth),
+        at_least=at_least,
+    )
+
+
+def test_sites_are_as_declared() -> None:
+    edge, *_, cloud = site_table(inventory(), Inputs(), ()).sites
+    assert (edge.up, edge.down, edge.latency, edge.cores) == (250e3, 250e3, 0.02, 4)
+    assert (edge.tier, cloud.tier, cloud.cores) == (Tier.EDGE, Tier.CLOUD, 16)
+
+
+def test_measured_links_replace_declared_ones_and_lower_bounds_only_raise_them() -> None:
+    paths = [
+        _path("A", "D", 0.1, 100e3),
+        _path("D", "A", 0.1, 80e3),
+        _path("B", "D", 0.02, 1e3, at_least=True),
+        _path("C", "D", 0.04, 9e6, at_least=True),
+    ]
+    inputs = Inputs(links={(each.source, each.target): each for each in paths})
+    sites = {site.name: site for site in site_table(inventory(), inputs, ()).sites}
+    assert (sites["A"].up, sites["A"].down) == (100e3, 80e3)
+    assert (sites["B"].up, sites["C"].up) == (500e3, 9e6)
+    assert sites["A"].latency + sites["D"].latency == pytest.approx(0.05, rel=0.01)
+    assert sites["B"].latency + sites["D"].latency == pytest.approx(0.01, abs=0.002)
+
+
+def test_declared_links_count_for_sites_without_an_uplink() -> None:
+    known = inventory()
+    sites = {name: replace(site, uplink=Uplink()) for name, site in known.sites.items()}
+    linked = Inventory(sites, {}, (Link(source="A", target="D", bandwidth=8e5, latency=30),))
+    found = {site.name: site for site in site_table(linked, Inputs(), ()).sites}
+    assert (found["A"].up, found["A"].down, found["B"].up) == (1e5, 1e5, BANDWIDTH)
+    assert found["B"].latency == LATENCY
+
+
+def test_measured_speed_goes_before_the_declared_one() -> None:
+    known = inventory()
+    slow = Inventory({name: replace(site, speed=0.5) for name, site in known.sites.items()})
+    probed = Inputs(sites={"A": SiteProfile(name="A", speed=Value(0.8, Known.MEASURED))})
+    found = site_table(slow, probed, ()).sites
+    assert [site.speed for site in found] == [0.8, 0.5, 0.5, 0.5]
+    assert engine_at("A") in site_table(slow, probed, ()).engines
