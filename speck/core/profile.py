@@ -52,6 +52,8 @@ class JobSample:
 
     Messages and bytes (payload and topic) in and out are cumulative; ``None``: the engine does not report
     it.  ``cores_used`` is the number of cores that its batches run on; ``state_bytes`` the size of its state.
+    ``processor_share`` (at most 1) is the processor time of the engine's workers per busy time of its jobs
+    within the last minute: on a machine with more work than cores, busy time is longer than the work.
     """
 
     engine_id: str
@@ -65,3 +67,4 @@ class JobSample:
     cores_used: int = 1
     state_bytes: int | None = None
     acks: tuple[AckSample, ...] = ()
+    processor_share: float | None = None

@@ -152,6 +152,7 @@ class Measures:
             copy = self._copies[job.job_name] = replace(copy, job=job, series=series, error="")
             self._note_crossings(copy)
         if oddities:
+            _log.debug("odd counts of job %r: %s", job.job_name, dict(oddities))
             self.on_oddities(oddities)
 
     def _note_crossings(self, copy: _Copy) -> None:
