@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import Protocol, runtime_checkable
 
 from speck.core.job import Job
-from speck.core.profile import JobSample
+from speck.core.profile import CoreProbe, JobSample, LinkProbe
 from speck.core.runtime import Attempt, Capacity, Checkup, Found, Handle, JobMetrics, JobStatus, State
 from speck.errors import BinderError
 
@@ -118,6 +118,21 @@ class Profiles(Protocol):
 
     def profile(self, handles: Iterable[Handle]) -> Mapping[str, JobSample | BinderError]:
         """The counts of these jobs by ``engine_id``, or the error of a single job; raises as ``measure``."""
+
+
+@runtime_checkable
+class Probes(Protocol):
+    """An engine binder that can run a short program at its engine, which measures a link or a core.
+
+    Each takes a slot for some seconds, and is not repeated.  Raises a :class:`~speck.errors.BinderError`;
+    :class:`~speck.errors.NoCapacity` if no slot is free.
+    """
+
+    def probe_link(self, broker: str) -> LinkProbe:
+        """Measure the link from the engine to the broker at this address, by up to 4 MiB."""
+
+    def probe_core(self) -> CoreProbe:
+        """Measure the speed of one core, by the processor time of one task."""
 
 
 @runtime_checkable

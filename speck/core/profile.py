@@ -47,6 +47,23 @@ class AckSample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LinkProbe:
+    """A link from an engine to a broker: round trip (s) and bytes/s to it, measured by ``bytes_sent``."""
+
+    rtt: float
+    bandwidth: float
+    bytes_sent: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoreProbe:
+    """The speed of a core: generated readings that it parses and filters, and also counts by key (1/s)."""
+
+    stateless: float
+    keyed: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSample:
     """The counts of a job at ``observed`` (Unix time of the engine, s).
 
