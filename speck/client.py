@@ -275,9 +275,15 @@ class Client:
         """The profiles of all jobs (of one composition) and of all sites."""
         return self._one("GET", "/profile", composition=composition)
 
-    def measure(self, composition: str, seconds: float) -> dict[str, Any]:
-        """Have the jobs sampled for so many seconds; returns at once, with the end."""
-        return self._one("POST", "/profile", composition=composition, seconds=seconds)
+    def measure(
+        self, composition: str, seconds: float, links: bool = False, sites: bool = False
+    ) -> dict[str, Any]:
+        """Have the jobs sampled for so many seconds; returns at once, with the end.
+
+        ``links`` and ``sites``: probe those too.
+        """
+        probed = {"links": links or None, "sites": sites or None}
+        return self._one("POST", "/profile", composition=composition, seconds=seconds, **probed)
 
     def links(self) -> list[dict[str, Any]]:
         """The links between sites."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
+from rich.table import Table
 
 from speck.cli import render
 from speck.cli.completion import composition_names
@@ -48,32 +49,48 @@ class _Duration(click.ParamType[float]):
     metavar="TIME",
     help="How long the jobs are sampled, at least 30s.",
 )
+@click.option("--links", is_flag=True, help="Probe the links between the sites: up to 4 MiB over each.")
+@click.option("--sites", is_flag=True, help="Probe the speed of a core at each site.")
 @json_option
 @click.pass_obj
-def profile(client: Client, composition: str | None, seconds: float, as_json: bool) -> None:
+def profile(
+    client: Client, composition: str | None, seconds: float, links: bool, sites: bool, as_json: bool
+) -> None:
     """Measure the load of each job now: rates, bytes, processor time, state.
 
     IN/S and OUT/S are messages/s, BYTES the size of a message with its topic, COST the processor time (us) of
     a message, FIXED the cores that a job uses without messages.  TRUE IN/S and TRUE OUT/S are the rates of a
     job that never waits.  KNOWN BY is the source of the rates, and of the cost if it is another.
 
-    Exits 1 when a job could not be measured, and names it.
+    --links and --sites run short programs at the engines, one at a time, and show the links (round trip in
+    ms, Mbit/s) and the sites (speed of a core against the reference core).
+
+    Exits 1 when a job, link or site could not be measured, and names it.
     """
-    measurement = client.measure(composition or "", seconds)
-    _wait(seconds, as_json)
-    data = _measured(client, composition or "", measurement["jobs"])
-    show_data(data, [render.profile_table(data["jobs"], data["observed"])], as_json)
+    name = composition or ""
+    measurement = client.measure(name, seconds, links, sites)
+    if not as_json:
+        err.print(f"measuring for {seconds:g} s")
+    time.sleep(seconds)
+    data = _measured(client, name, measurement["jobs"])
+    if links or sites:
+        data = _probed(client, name)
+    if links:
+        data["links"] = client.links()
+    show_data(data, _tables(data, links, sites), as_json)
     missing = _missing(data["jobs"], measurement["jobs"])
+    missing += _without_result(data["probes"]) if links or sites else []
     for line in missing:
         err.print(line, markup=False, style="yellow")
     raise SystemExit(ERROR if missing else 0)
 
 
-def _wait(seconds: float, as_json: bool) -> None:
-    """Let the time pass, with a line about it on standard error."""
-    if not as_json:
-        err.print(f"measuring for {seconds:g} s")
-    time.sleep(seconds)
+def _tables(data: dict[str, Any], links: bool, sites: bool) -> Iterator[Table]:
+    yield render.profile_table(data["jobs"], data["observed"])
+    if links:
+        yield render.links_table(data["links"], data["observed"])
+    if sites:
+        yield render.site_profiles_table(data["sites"], data["observed"])
 
 
 def _measured(client: Client, composition: str, jobs: Sequence[str]) -> dict[str, Any]:
@@ -87,6 +104,15 @@ def _measured(client: Client, composition: str, jobs: Sequence[str]) -> dict[str
         time.sleep(_PAUSE)
 
 
+def _probed(client: Client, composition: str) -> dict[str, Any]:
+    """The profiles at the end of all probes, each of which ends in bounded time."""
+    while True:
+        data = client.profile(composition)
+        if not any(each["state"] in ("waiting", "running") for each in data["probes"]):
+            return data
+        time.sleep(_PAUSE)
+
+
 def _missing(jobs: Sequence[dict[str, Any]], measured: Sequence[str]) -> list[str]:
     """A line for each job without present rates, with the reason."""
     return [
@@ -94,3 +120,16 @@ def _missing(jobs: Sequence[dict[str, Any]], measured: Sequence[str]) -> list[st
         for each in jobs
         if each["job_name"] in measured and not each["fresh"]
     ]
+
+
+def _without_result(probes: Sequence[dict[str, Any]]) -> list[str]:
+    """A line for each probe without a result, with the reason."""
+    return [
+        f"{_subject(each)}: not probed: {each['message']}"
+        for each in probes
+        if each["state"] in ("refused", "failed")
+    ]
+
+
+def _subject(probe: dict[str, Any]) -> str:
+    return f"link {probe['site']} to {probe['target']}" if probe["target"] else f"site {probe['site']}"

@@ -27,6 +27,7 @@ from speck.observe.losses import LossRecorder
 from speck.observe.measures import Measures
 from speck.observe.metrics import Metrics
 from speck.observe.observer import Observer
+from speck.observe.probing import Prober
 from speck.observe.sampler import Sampler
 from speck.placement.profile import Inputs
 from speck.store import Event, Store
@@ -89,6 +90,7 @@ def build(
     store.on_event.append(losses.note_event)
     measures = Measures(deployments, pool, inventory, clock, metrics.rejected)
     observer, sampler = Observer(pool, clock), Sampler(deployments, pool, losses, measures)
+    prober = Prober(measures, pool, inventory, clock)
     operations = Operations(deployments, retention, observer, pool, mint, clock, settings)
     reaper = Reaper(store, pool, clock)
     operations.on_applied.append(reaper.reap_after)
@@ -121,6 +123,7 @@ def build(
         deployments=deployments,
         observer=observer,
         sampler=sampler,
+        prober=prober,
         operations=operations,
         reaper=reaper,
         reconciler=reconciler,
@@ -129,6 +132,6 @@ def build(
     )
     sites = SiteQueries(store, pool, inventory, reconciler.orphans)
     doctor = Doctor(deployments, pool, inventory, sampler, losses)
-    profiles = ProfileQueries(deployments, sampler, measures, inventory, clock)
+    profiles = ProfileQueries(deployments, sampler, measures, prober, inventory, clock)
     proposals = Proposals(coordinator, placer, mint, clock)
     return Services(coordinator, queries, sites, profiles, metrics, doctor, proposals, files)

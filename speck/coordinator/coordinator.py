@@ -32,6 +32,7 @@ from speck.core.plan import Action, Keep, Plan, Start, make_plan, stranded_state
 from speck.core.settings import Settings
 from speck.errors import Conflict, InvalidInput, StaleRevision
 from speck.observe.observer import Observer
+from speck.observe.probing import Prober
 from speck.observe.sampler import Sampler
 from speck.store import Head, JobRecord, Revision, Store
 from speck.store.artifacts import Artifacts, clear_scratch
@@ -59,6 +60,7 @@ class Coordinator:
     deployments: Deployments
     observer: Observer
     sampler: Sampler
+    prober: Prober
     operations: Operations
     reaper: Reaper
     reconciler: Reconciler
@@ -81,6 +83,7 @@ class Coordinator:
     def close(self) -> None:
         """Accept nothing new, wait for the running operations, and disconnect from engines and brokers."""
         self.finish_operations()
+        self.prober.close()
         self.sampler.close()
         self.observer.close()
         self.pool.close()

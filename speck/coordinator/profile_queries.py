@@ -8,7 +8,9 @@ from typing import Any
 
 from speck.core.inventory import Inventory
 from speck.core.job import Job
+from speck.observe.links import Link, links_of
 from speck.observe.measures import JobMeasure, Measures
+from speck.observe.probing import Prober
 from speck.observe.sampler import Sampler
 from speck.placement.profile import JobProfile, Value
 from speck.store.deployments import Deployments, Snapshot
@@ -35,6 +37,7 @@ class ProfileQueries:
     deployments: Deployments
     sampler: Sampler
     measures: Measures
+    prober: Prober
     inventory: Inventory
     clock: Callable[[], float]
 
@@ -47,13 +50,42 @@ class ProfileQueries:
             "until": self.measures.until,
             "jobs": self.jobs(snapshots),
             "sites": [asdict(each) for each in self.measures.sites().values()],
+            "probes": [asdict(each) for each in self.prober.probes()],
         }
 
-    def measure(self, composition: str, seconds: float) -> dict[str, Any]:
-        """Have the jobs sampled for so many seconds, the last sample included."""
-        jobs = [name for each in self._snapshots(composition) for name in each.records]
+    def measure(
+        self, composition: str, seconds: float, links: bool = False, sites: bool = False
+    ) -> dict[str, Any]:
+        """Have the jobs sampled for so many seconds, the last sample included.
+
+        ``links`` and ``sites`` are probed too, those of the composition's engines and brokers.  Raises
+        :class:`~speck.errors.Conflict` while probes run.
+        """
+        snapshots = self._snapshots(composition)
+        jobs = [name for each in snapshots for name in each.records]
+        if links or sites:
+            places = self._places(snapshots) if composition else self._all_places()
+            self.prober.begin(self._links(places) if links else (), self._sites(places) if sites else ())
         self.sampler.measure(seconds + self.measures.period)
         return {"composition": composition, "until": self.clock() + seconds, "jobs": sorted(jobs)}
+
+    def _places(self, snapshots: list[Snapshot]) -> set[str]:
+        """The names of the places that have an engine or a broker of these compositions."""
+        used = {address for each in snapshots for address in each.addresses()}
+        return {
+            each.name
+            for each in self.inventory.places()
+            if used & {each.broker_address, *(engine.spe_address for engine in each.engines)}
+        }
+
+    def _all_places(self) -> set[str]:
+        return {each.name for each in self.inventory.places()}
+
+    def _links(self, places: set[str]) -> list[Link]:
+        return [link for link in links_of(self.inventory) if places.issuperset(link)]
+
+    def _sites(self, places: set[str]) -> list[str]:
+        return [name for name in self.inventory.sites if name in places]
 
     def links(self) -> list[dict[str, Any]]:
         """All links between sites; sampling goes on for a minute."""

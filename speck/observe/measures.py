@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from speck.binder import ENGINE_OF_SCHEME, scheme_of
-from speck.binder.contract import Profiles
+from speck.binder import ENGINE_OF_SCHEME, Profiles, scheme_of
 from speck.binder.pool import BinderPool
 from speck.core.inventory import Inventory, Site
 from speck.core.job import Job, profile_fingerprint
@@ -152,6 +151,7 @@ class Measures:
             copy = self._copies[job.job_name] = replace(copy, job=job, series=series, error="")
             self._note_crossings(copy)
         if oddities:
+            _log.debug("odd counts of job %r: %s", job.job_name, dict(oddities))
             self.on_oddities(oddities)
 
     def _note_crossings(self, copy: _Copy) -> None:
@@ -258,7 +258,22 @@ class Measures:
             found[link] = replace(found.get(link, MeasuredLink()), passive=profile)
         return found
 
+    def measured_link(self, link: Link) -> MeasuredLink:
+        """The measurements of one link."""
+        return self._measured_links().get(link, MeasuredLink())
+
     # --- writing
+
+    def put_link(self, link: Link, measured: MeasuredLink) -> None:
+        """Write the measurements of a link."""
+        with self.deployments.store.transaction() as transaction:
+            transaction.put_link(*link, measured)
+
+    def put_site(self, profile: SiteProfile) -> None:
+        """Write measured values of a site; its other stored values stay."""
+        stored = self.deployments.store.site_profiles().get(profile.name)
+        with self.deployments.store.transaction() as transaction:
+            transaction.put_site_profile(replace(stored, speed=profile.speed) if stored else profile)
 
     def write(self, at_once: bool = False) -> None:
         """Write the profiles measured since the last write, if that was a minute ago or ``at_once``."""

@@ -127,7 +127,35 @@ def test_too_little_work_tells_no_cost() -> None:
     assert value_of(profile.rate_in) == pytest.approx(1)
 
 
+def test_busy_time_is_scaled_to_the_time_of_the_processor() -> None:
+    samples = [replace(each, processor_share=0.5) for each in flink_stream([100] * 8, 1e-3)]
+    assert value_of(estimated(samples).cost) == pytest.approx(5e-4, rel=0.01)
+
+
+def test_counts_that_come_late_are_used() -> None:
+    """A sink reports nothing before its first message."""
+    samples = flink_stream([100] * 8, 1e-3)
+    late = [replace(each, messages_out=None, bytes_out=None) for each in samples[:2]] + samples[2:]
+    assert estimated(late).values().keys() == estimated(samples).values().keys()
+
+
 # --- freshness
+
+
+def test_a_job_whose_engine_repeats_its_last_report_is_idle() -> None:
+    """Spark makes no report while no message arrives."""
+    series = series_of(spark_stream([100] * 40, 0.04, 1e-5))
+    last = series.samples[-1]
+    for seconds in range(10, 90, 10):
+        series, oddities = series.with_next(last.sample, last.at + seconds)
+        assert not oddities
+    profile = estimate(series, last.at + 80).profile
+    assert value_of(profile.rate_in) == 0
+    assert profile.selectivity is not None
+    busy_again = replace(last.sample, observed=last.at + 85, messages_in=(last.sample.messages_in or 0) + 600)
+    series, oddities = series.with_next(busy_again, last.at + 90)
+    assert not oddities
+    assert value_of(estimate(series, last.at + 90).profile.rate_in) > 0
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

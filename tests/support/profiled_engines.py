@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from speck.binder import Registry
 from speck.core.inventory import Inventory
-from speck.core.profile import JobSample
+from speck.core.profile import CoreProbe, JobSample, LinkProbe
 from speck.core.runtime import Capacity, Handle
 from speck.errors import BinderError
 from tests.support.doubles import InMemoryEngine, World, double_kinds
@@ -27,6 +27,11 @@ class Profiled:
     failures: dict[str, BinderError] = field(default_factory=dict)
     capacity: Capacity = field(default_factory=lambda: Capacity(slots=8, cores=4, memory=2**30))
     asked: list[str] = field(default_factory=list)  # addresses
+    link: LinkProbe = field(default_factory=lambda: LinkProbe(rtt=0.02, bandwidth=1e6, bytes_sent=1))
+    core: CoreProbe = field(default_factory=lambda: CoreProbe(stateless=1e6, keyed=1e6))
+    probed: list[str] = field(default_factory=list)  # brokers of probed links, engines of probed cores
+    trouble: list[BinderError] = field(default_factory=list)  # of the next probes
+    during: Callable[[], object] = lambda: None  # called by each probe
 
     def registry(self, world: World) -> Registry:
         kinds = double_kinds(world)
@@ -68,8 +73,23 @@ class ProfilingEngine(InMemoryEngine):
     def capacity(self) -> Capacity:
         return self._profiled.capacity
 
+    def probe_link(self, broker: str) -> LinkProbe:
+        self._probe(broker)
+        return self._profiled.link
+
+    def probe_core(self) -> CoreProbe:
+        self._probe(self.address)
+        return self._profiled.core
+
+    def _probe(self, subject: str) -> None:
+        self._profiled.during()
+        if self._profiled.trouble:
+            raise self._profiled.trouble.pop(0)
+        self._profiled.probed.append(subject)
+
 
 class SilentEngine(InMemoryEngine):
     """An engine whose binder has no method ``profile``, as one of another package."""
 
     profile = None  # type: ignore[assignment]
+    probe_link = None  # type: ignore[assignment]

@@ -30,7 +30,7 @@ from speck.cli.render.plans import (
     operation_summary,
     plan_lines,
 )
-from speck.cli.render.profiles import profile_table
+from speck.cli.render.profiles import links_table, profile_table, site_profiles_table
 from speck.cli.render.tables import table
 from speck.cli.render.values import Data, clock, shown
 
@@ -54,6 +54,7 @@ __all__ = [
     "has_changes",
     "job_changes",
     "jobs_table",
+    "links_table",
     "offer",
     "operation_changes",
     "operation_summary",
@@ -68,6 +69,7 @@ __all__ = [
     "running_lines",
     "servers_table",
     "shown",
+    "site_profiles_table",
     "sites_table",
     "sorted_rates",
     "watch_table",

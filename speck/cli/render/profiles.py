@@ -9,6 +9,8 @@ from rich.table import Table
 from speck.cli.render.tables import table
 from speck.cli.render.values import Data
 
+_MBIT = 8 / 1e6  # Mbit in a byte
+
 _PROFILE = (
     "JOB",
     "SITE",
@@ -84,3 +86,45 @@ def _age(value: Data | None, now: float) -> str | None:
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} s"
+
+
+def links_table(links: Iterable[Data], now: float) -> Table:
+    """A row for each link; ">" marks a bandwidth that was never used up."""
+    return table(
+        ("FROM", "TO", "ROUND TRIP MS", "MBIT/S", "LOAD MBIT/S", "KNOWN BY", "AGE"),
+        (
+            (
+                each["source"],
+                each["target"],
+                _number(each["round_trip"], 1000),
+                (">" if each["at_least"] else "") + (_number(each["bandwidth"], _MBIT) or ""),
+                _number(each["used"], _MBIT),
+                _sources(each["round_trip"], each["bandwidth"]),
+                _age(each["round_trip"], now),
+            )
+            for each in links
+        ),
+    )
+
+
+def site_profiles_table(sites: Iterable[Data], now: float) -> Table:
+    """A row for each site."""
+    return table(
+        ("SITE", "SPEED", "CORES", "MEMORY MB", "KNOWN BY", "AGE"),
+        (
+            (
+                each["name"],
+                _number(each["speed"], 1.0),
+                _number(each["cores"], 1.0),
+                _number(each["memory"], 1e-6),
+                _sources(each["speed"], each["cores"]),
+                _age(each["speed"], now),
+            )
+            for each in sites
+        ),
+    )
+
+
+def _sources(*values: Data | None) -> str:
+    """The sources of several values, each once."""
+    return ", ".join(dict.fromkeys(each["known"] for each in values if each is not None))

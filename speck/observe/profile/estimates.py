@@ -72,16 +72,6 @@ class _Span:
         before, after = getattr(self.first, name), getattr(self.last, name)
         return None if before is None or after is None else after - before
 
-    def rate(self, name: str) -> Value | None:
-        """The growth of a count per second."""
-        growth = self.growth(name)
-        return None if growth is None else self.measured(growth / self.seconds)
-
-    def ratio(self, numerator: str, denominator: str) -> Value | None:
-        """The growth of a count per growth of another."""
-        above, below = self.growth(numerator), self.growth(denominator)
-        return self.measured(above / below) if above is not None and below else None
-
     def measured(self, value: float) -> Value | None:
         """A measured value; ``None`` if it is not finite or negative."""
         valid = math.isfinite(value) and value >= 0
@@ -97,16 +87,15 @@ def estimate(series: Series, now: float, speed: float = 1.0, former: JobProfile 
     span, recent = _span(series.samples), _span(_recent(series, now))
     if span is None or recent is None:
         return Estimate(JobProfile())
-    new = _recent(series, now)
     rates = JobProfile(
-        rate_in=_rate(new, "messages_in"),
-        rate_out=_rate(new, "messages_out"),
+        rate_in=_rate(_recent(series, now), "messages_in"),
+        rate_out=_rate(_recent(series, now), "messages_out"),
         bytes_in=_ratio(series.samples, "bytes_in", "messages_in"),
         bytes_out=_ratio(series.samples, "bytes_out", "messages_out"),
         selectivity=_ratio(series.samples, "messages_out", "messages_in"),
         state=None if span.last.state_bytes is None else span.measured(span.last.state_bytes),
     )
-    worked, working = _span(_with_vertices(series.samples)), _span(_with_vertices(new))
+    worked, working = _span(_with_vertices(series.samples)), _span(_with_vertices(_recent(series, now)))
     if worked is None or working is None:
         return Estimate(_with_spark_cost(rates, series, span, speed))
     vertices = tuple(_vertex_loads(working))
@@ -114,24 +103,8 @@ def estimate(series: Series, now: float, speed: float = 1.0, former: JobProfile 
     return Estimate(_with_flink_cost(known, series, worked, speed, former or JobProfile()), vertices)
 
 
-def _rate(samples: Sequence[Received], name: str) -> Value | None:
-    """The growth of a count per second, over the samples that have it: the first ones may lack it."""
-    span = _span(_counted(samples, name))
-    return None if span is None else span.rate(name)
-
-
-def _ratio(samples: Sequence[Received], numerator: str, denominator: str) -> Value | None:
-    """The growth of a count per growth of another."""
-    span = _span(_counted(samples, numerator, denominator))
-    return None if span is None else span.ratio(numerator, denominator)
-
-
-def _counted(samples: Sequence[Received], *names: str) -> Sequence[Received]:
-    return [each for each in samples if all(getattr(each.sample, name) is not None for name in names)]
-
-
 def _with_vertices(samples: Sequence[Received]) -> Sequence[Received]:
-    return [each for each in samples if each.sample.vertices]
+    return [each for each in samples if each.sample.vertices and each.sample.messages_in is not None]
 
 
 def _recent(series: Series, now: float) -> Sequence[Received]:
@@ -148,6 +121,25 @@ def _span(samples: Sequence[Received]) -> _Span | None:
         return None
     span = _Span(samples[0].sample, samples[-1].sample, samples[-1].at, len(samples))
     return span if span.seconds >= LEAST_SPAN else None
+
+
+def _rate(samples: Sequence[Received], name: str) -> Value | None:
+    """The growth of a count per second."""
+    span = _span([each for each in samples if getattr(each.sample, name) is not None])
+    growth = None if span is None else span.growth(name)
+    return None if span is None or growth is None else span.measured(growth / span.seconds)
+
+
+def _ratio(samples: Sequence[Received], numerator: str, denominator: str) -> Value | None:
+    """The growth of a count per growth of another; ``None`` without growth."""
+    known = [each for each in samples if None not in _pair(each.sample, numerator, denominator)]
+    span = _span(known)
+    above, below = (None, None) if span is None else (span.growth(numerator), span.growth(denominator))
+    return span.measured(above / below) if span is not None and above is not None and below else None
+
+
+def _pair(sample: JobSample, first: str, second: str) -> tuple[float | None, float | None]:
+    return getattr(sample, first), getattr(sample, second)
 
 
 # --- Flink
@@ -221,34 +213,40 @@ def _with_flink_cost(
         fixed, cost = (span.measured(speed * each) for each in fitted)
         return replace(profile, cost=cost, fixed=fixed)
     measured = former.fixed if former.fixed and former.fixed.known is Known.MEASURED else None
-    busy = _busy_seconds(span.first, span.last)
-    messages = span.growth("messages_in")
-    if not messages or busy < LEAST_BUSY:
+    cores, messages = sum(used for _, used in points), sum(rate for rate, _ in points)
+    if messages <= 0 or cores * LEAST_SPAN < LEAST_BUSY:
         return replace(profile, fixed=measured)
-    idle_work = (measured.value if measured else 0.0) / speed * span.seconds
-    cost_value = speed * (busy - idle_work if busy > idle_work else busy) / messages
     # The assumed share is of work that no task counts as busy time, so that it is not subtracted.
-    return replace(profile, cost=span.measured(cost_value), fixed=measured or Value(FIXED, Known.ASSUMED))
+    idle = 0.0 if measured is None else len(points) * measured.value / speed
+    work = cores - idle if cores > idle else cores
+    return replace(
+        profile, cost=span.measured(speed * work / messages), fixed=measured or Value(FIXED, Known.ASSUMED)
+    )
 
 
 def _work_points(samples: Sequence[Received]) -> Iterator[Point]:
     """Rate (messages/s) and busy cores of each part of the series of at least :data:`LEAST_SPAN` seconds."""
-    usable = [each.sample for each in samples if each.sample.vertices and each.sample.messages_in is not None]
+    usable = [each.sample for each in _with_vertices(samples)]
     start = 0
     for end in range(1, len(usable)):
         first, last = usable[start], usable[end]
         seconds = last.observed - first.observed
         if seconds >= LEAST_SPAN:
             rate = ((last.messages_in or 0) - (first.messages_in or 0)) / seconds
-            yield rate, _busy_seconds(first, last) / seconds
+            yield rate, _work_seconds(first, last) / seconds
             start = end
 
 
-def _busy_seconds(first: JobSample, last: JobSample) -> float:
-    """The busy time of all vertices, bounded by the time that there was."""
+def _work_seconds(first: JobSample, last: JobSample) -> float:
+    """The work of all vertices: their busy time, bounded by the time that there was.
+
+    On a machine with more work than cores a task is busy while it waits for a core; the engine reports the
+    share of busy time that is processor time, where it can.
+    """
     seconds = last.observed - first.observed
     pairs = zip(first.vertices, last.vertices, strict=True)
-    return sum(min(after.busy - before.busy, seconds * after.subtasks) for before, after in pairs)
+    busy = sum(min(after.busy - before.busy, seconds * after.subtasks) for before, after in pairs)
+    return busy * (1.0 if last.processor_share is None else last.processor_share)
 
 
 def _fitted(points: Sequence[Point]) -> Point | None:

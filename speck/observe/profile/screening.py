@@ -19,6 +19,7 @@ from speck.core.profile import AckSample, BatchSample, JobSample, VertexSample
 LENGTH = 36  # samples: 6 minutes of one every 10 s
 FUTURE = 60.0  # s, by which the clock of an engine may be ahead
 JUMP = 1000.0  # times the former rate
+IDLE = 15.0  # s, after which counts that the engine reports again are those of a job without messages
 _LARGEST = 2.0**63
 _LONGEST = 3600.0  # s, of an acknowledgement or of a batch's work
 _COUNTS = ("messages_in", "messages_out", "bytes_in", "bytes_out")
@@ -40,10 +41,15 @@ Oddities = Counter[Oddity]
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A sample and the time of its arrival by the coordinator's clock (Unix time, s)."""
+    """A sample and the time of its arrival by the coordinator's clock (Unix time, s).
+
+    ``reported`` is the time of the engine's report, where its counts were found unchanged later; 0: as
+    observed.
+    """
 
     at: float
     sample: JobSample
+    reported: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +76,8 @@ class Series:
         if not self.samples:
             return Series((received,))
         sample = received.sample
-        if sample.observed == self.samples[-1].sample.observed:
-            return self  # the engine repeated its last answer
+        if sample.observed == self._reported():
+            return self._idle(received)
         if _has_restarted([each.sample for each in self.samples], sample):
             oddities[Oddity.RESTART] += 1
             return Series((received,))
@@ -81,6 +87,19 @@ class Series:
             return Series((self.suspect, received))  # the new rate holds
         oddities[Oddity.JUMP] += 1
         return replace(self, suspect=received)
+
+    def _reported(self) -> float:
+        """The time of the engine's last report, which it repeats while a job takes no messages."""
+        return self.samples[-1].reported or self.samples[-1].sample.observed
+
+    def _idle(self, received: Received) -> Series:
+        """The series with the same counts some time later; unchanged while they may just be old."""
+        last = self.samples[-1]
+        if received.at - last.at < IDLE:
+            return self
+        later = replace(last.sample, observed=last.sample.observed + received.at - last.at)
+        again = Received(received.at, later, reported=self._reported())
+        return Series((*self.samples[1 - LENGTH :], again))
 
     def _jumps(self, received: Received) -> bool:
         first, last = self.samples[0].sample, self.samples[-1].sample
@@ -174,6 +193,7 @@ def _cleaned(sample: JobSample, oddities: Oddities) -> JobSample:
         bytes_in=number(sample.bytes_in),
         bytes_out=number(sample.bytes_out),
         state_bytes=number(sample.state_bytes),
+        processor_share=number(sample.processor_share, 1.0),
         vertices=() if odd_vertices else sample.vertices,
         batches=batches,
         cores_used=sample.cores_used if _is_valid_size(sample.cores_used) else 1,
@@ -187,6 +207,7 @@ def _is_sound(sample: JobSample) -> bool:
     return (
         all(each is None or _is_valid(each) for each in counts)
         and _is_valid_size(sample.cores_used)
+        and (sample.processor_share is None or _is_valid(sample.processor_share, 1.0))
         and all(map(_is_valid_vertex, sample.vertices))
         and all(map(_is_valid_batch, sample.batches))
         and all(map(_are_valid_acks, sample.acks))

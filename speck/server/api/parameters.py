@@ -251,6 +251,14 @@ class MeasurementQuery(ProfileQuery):
         metadata={"description": "how long the jobs are sampled"},
         allow_nan=False,
     )
+    links = fields.Boolean(
+        load_default=False,
+        metadata={"description": "probe the links too: a program at an engine sends up to 4 MiB over each"},
+    )
+    sites = fields.Boolean(
+        load_default=False,
+        metadata={"description": "probe a core of each site too, by a program at one of its engines"},
+    )
 
 
 class OperationsQuery(Schema):

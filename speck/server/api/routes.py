@@ -298,9 +298,10 @@ def show_profile(query: dict[str, Any]) -> Any:
 @blueprint.arguments(parameters.MeasurementQuery, location="query")
 @blueprint.response(202, schemas.MeasurementSchema)
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
+@blueprint.alt_response(409, schema=schemas.ProblemSchema, description="probes run already")
 def measure_profile(query: dict[str, Any]) -> Any:
     """Have the jobs sampled for some time; the profiles follow from the samples"""
-    return _profiles().measure(query["composition"], query["seconds"])
+    return _profiles().measure(**query)
 
 
 @blueprint.route("/links", methods=["GET"])

@@ -10,6 +10,7 @@ from speck.coordinator.doctor import Finding
 from speck.core.lifecycle import ActionKind, ActionState, OperationKind, OperationState
 from speck.core.runtime import Drift
 from speck.observe.losses import LossKind
+from speck.observe.probing import ProbeState
 from speck.placement.profile import Known
 from speck.server.tokens import Role
 
@@ -354,6 +355,18 @@ class SiteProfileSchema(Schema):
     memory = _value("bytes")
 
 
+class ProbeSchema(Schema):
+    """A probe of a link or of a site."""
+
+    site = _text("the site whose engine runs it")
+    target = _text("the site of the broker, or the broker's name; empty: a core of the site is probed")
+    state = fields.String(
+        validate=validate.OneOf([each.value for each in ProbeState]),
+        metadata={"description": "refused: not run, for the reason in `message`"},
+    )
+    message = _text("the result, or the reason why there is none")
+
+
 class ProfilesSchema(Schema):
     """The profiles of jobs and sites."""
 
@@ -361,6 +374,9 @@ class ProfilesSchema(Schema):
     until = fields.Float(metadata={"description": "the end of the sampling, as of now (Unix time, s)"})
     jobs = fields.List(fields.Nested(JobProfileSchema))
     sites = fields.List(fields.Nested(SiteProfileSchema))
+    probes = fields.List(
+        fields.Nested(ProbeSchema), metadata={"description": "those of the last request for probes"}
+    )
 
 
 class MeasurementSchema(Schema):

@@ -1,0 +1,185 @@
+"""Probes of links and sites: short programs at engines, run on request alone, one at a time.
+
+A probe takes a slot of an engine, and that of a link sends up to 4 MiB.  A link is probed at most once an
+hour, and not while jobs use more than half of its bandwidth.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from math import sqrt
+from typing import TypeVar
+
+from speck.binder import ENGINE_OF_SCHEME, EngineBinder, Probes, scheme_of
+from speck.binder.pool import BinderPool
+from speck.core.inventory import Inventory, Site
+from speck.core.profile import CoreProbe
+from speck.errors import BinderError, Conflict, NoCapacity, SpeckError
+from speck.observe.links import ACTIVE, Link
+from speck.observe.measures import Measures
+from speck.placement.profile import Known, LinkProfile, SiteProfile, Value
+from speck.store.profiles import MeasuredLink
+
+_log = logging.getLogger(__name__)
+
+_Found = TypeVar("_Found")
+
+BUSY = 0.5  # share of a link's bandwidth, above which it is not probed
+REFERENCE = CoreProbe(stateless=1e6, keyed=1e6)  # readings/s of the reference core
+_BOUNDS = (0.01, 100.0)  # of a speed
+_CLOSING = 5.0  # s, for which the end waits for a probe
+
+
+class ProbeState(StrEnum):
+    """The progress of a probe."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    REFUSED = "refused"  # not run; the message has the reason
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One probe: of the link from ``site`` to ``target``, or of the site itself (``target`` is empty)."""
+
+    site: str
+    target: str = ""
+    state: ProbeState = ProbeState.WAITING
+    message: str = ""
+
+
+class _Refusal(SpeckError):
+    """A probe that is not run."""
+
+
+@dataclass
+class Prober:
+    """Runs probes in a thread of its own.  Safe to use from several threads; ``clock`` gives Unix time, s."""
+
+    measures: Measures
+    pool: BinderPool
+    inventory: Inventory
+    clock: Callable[[], float]
+    _probes: list[Probe] = field(default_factory=list, init=False)
+    _thread: threading.Thread | None = field(default=None, init=False)
+    _stop: threading.Event = field(default_factory=threading.Event, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def probes(self) -> list[Probe]:
+        """The probes of the last request, in their order."""
+        with self._lock:
+            return list(self._probes)
+
+    def begin(self, links: Iterable[Link], sites: Iterable[str]) -> None:
+        """Begin to probe these links and sites, in place of the last request.
+
+        Raises :class:`~speck.errors.Conflict` while probes run.
+        """
+        probes = [*(Probe(*link) for link in links), *(Probe(name) for name in sites)]
+        with self._lock:
+            if self._thread is not None and self._thread.is_alive():
+                raise Conflict("probes are running already (wait for their end: GET /profile)")
+            self._probes = probes
+            if probes and not self._stop.is_set():
+                self._thread = threading.Thread(target=self._run, name="probes", daemon=True)
+                self._thread.start()
+
+    def close(self) -> None:
+        """Begin no more probes; the present one may go on at its engine until it ends by itself."""
+        self._stop.set()
+        with self._lock:
+            thread = self._thread
+        if thread is not None:
+            thread.join(_CLOSING)
+
+    def _run(self) -> None:
+        for number, probe in enumerate(self.probes()):
+            if self._stop.is_set():
+                return
+            self._note(number, replace(probe, state=ProbeState.RUNNING))
+            self._note(number, self._ended(probe))
+
+    def _note(self, number: int, probe: Probe) -> None:
+        with self._lock:
+            self._probes[number] = probe
+
+    def _ended(self, probe: Probe) -> Probe:
+        try:
+            message = self._link(probe) if probe.target else self._site(probe)
+            return replace(probe, state=ProbeState.DONE, message=message)
+        except (_Refusal, NoCapacity) as error:
+            return replace(probe, state=ProbeState.REFUSED, message=_one_line(error))
+        except SpeckError as error:
+            return replace(probe, state=ProbeState.FAILED, message=_one_line(error))
+        except Exception as error:
+            _log.exception("the probe of %s failed", probe)
+            return replace(probe, state=ProbeState.FAILED, message=f"internal error: {error!r}")
+
+    # --- links
+
+    def _link(self, probe: Probe) -> str:
+        link = (probe.site, probe.target)
+        stored = self.measures.measured_link(link)
+        self._refuse_link(link, stored)
+        broker = next(each.broker_address for each in self.inventory.places() if each.name == probe.target)
+        found = self._first(self.inventory.sites[probe.site], lambda engine: engine.probe_link(broker))
+        now = self.clock()
+        active = LinkProfile(
+            source=probe.site,
+            target=probe.target,
+            round_trip=Value(found.rtt, Known.MEASURED, now, 1),
+            bandwidth=Value(found.bandwidth, Known.MEASURED, now, 1),
+        )
+        self.measures.put_link(link, replace(stored, active=active))
+        return f"{found.rtt * 1000:.3g} ms, {found.bandwidth * 8 / 1e6:.3g} Mbit/s"
+
+    def _refuse_link(self, link: Link, stored: MeasuredLink) -> None:
+        active = stored.active.round_trip if stored.active is not None else None
+        if active is not None and self.clock() - active.until < ACTIVE:
+            minutes = (self.clock() - active.until) / 60
+            raise _Refusal(f"it was probed {minutes:.0f} min ago (once an hour is enough)")
+        known = self.measures.links()[link]
+        if known.load is not None and known.bandwidth is not None:
+            share = known.load.value / known.bandwidth.value
+            if share > BUSY and not known.at_least:
+                raise _Refusal(f"jobs use {share:.2f} of it (a probe would disturb them above {BUSY:g})")
+
+    # --- sites
+
+    def _site(self, probe: Probe) -> str:
+        found = self._first(self.inventory.sites[probe.site], lambda engine: engine.probe_core())
+        # The geometric mean: the ratio of two sites is the same, whichever is the reference.
+        speed = sqrt(found.stateless / REFERENCE.stateless * found.keyed / REFERENCE.keyed)
+        if not _BOUNDS[0] <= speed <= _BOUNDS[1]:
+            raise BinderError(f"a core of speed {speed:.3g} makes no sense (expected 0.01 to 100)")
+        measured = Value(speed, Known.MEASURED, self.clock(), 1)
+        self.measures.put_site(SiteProfile(name=probe.site, speed=measured))
+        return f"speed {speed:.2f}"
+
+    def _first(self, site: Site, ask: Callable[[Probes], _Found]) -> _Found:
+        """The answer of the first engine of a site that can run a probe."""
+        refusals: list[str] = []
+        for address, engine in self._engines(site):
+            if not isinstance(engine, Probes):
+                refusals.append(f"the engine at {address} has no probe")
+                continue
+            try:
+                return ask(engine)
+            except NoCapacity as error:
+                refusals.append(_one_line(error))
+        raise _Refusal("; ".join(refusals))
+
+    def _engines(self, site: Site) -> Iterator[tuple[str, EngineBinder]]:
+        for each in site.engines:
+            kind = ENGINE_OF_SCHEME.get(scheme_of(each.spe_address), "")
+            yield each.spe_address, self.pool.engine_at(kind, each.spe_address)
+
+
+def _one_line(error: SpeckError) -> str:
+    return " ".join(str(error).split())
