@@ -131,6 +131,8 @@ def test_flink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
                 **_common(engine, job, attempt, handle, state),
                 "status of a failed one": lambda: engine.status(failed),
                 "state_fault": lambda: engine.state_fault(state),
+                "profile": lambda: engine.profile([handle]),
+                "accumulators": lambda: engine.rest.accumulators(FLINK_JOB),
                 "kept_nothing": lambda: engine.kept_nothing(handle),
                 "dispose_state": lambda: engine.dispose_state(state),
             }

@@ -50,6 +50,7 @@ def flink_answers() -> Answers:
     """The answers of a Flink cluster with one job that runs and one that has failed."""
     metrics = ["numRecordsIn", "numRecordsOut", "accumulateBusyTimeMs", "accumulateIdleTimeMs"]
     metrics += ["accumulateBackPressuredTimeMs", "Source__a.numRecordsOut", "b.numRecordsSend"]
+    metrics += [f"b.{name}" for name in ("numBytesSend", "ackMillisMin", "ackMillis", "windowFull", "broker")]
     checkpoint = {
         "id": 3,
         "end_to_end_duration": 12,
@@ -102,6 +103,9 @@ def flink_answers() -> Answers:
             {"id": each, "sum": 5, "min": 5, "max": 5} for each in metrics
         ],
         f"{job}/vertices/{VERTEX}/subtasks/metrics": [{"id": each} for each in metrics],
+        rf"{job}/vertices/{VERTEX}/metrics\?get=0.b.broker": [{"id": "0.b.broker", "value": "tcp://b:1"}],
+        r"/taskmanagers/metrics\?get=.*": [{"id": "Status.JVM.CPU.Time", "sum": 5e9, "min": 5e9, "max": 5e9}],
+        f"{job}/accumulators": {"user-task-accumulators": [{"name": "rttMillis", "value": "5"}]},
         f"{job}/stop": {"request-id": "r"},
         f"{job}/savepoints/.*": {"status": {"id": "COMPLETED"}, "operation": {"location": "file:/nowhere/s"}},
         "/savepoint-disposal": {"request-id": "r"},

@@ -9,7 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from binders.flink.metrics.profile import BROKER, VertexReading, clock, job_sample, profiled
+from binders.flink.metrics.profile import (
+    BROKER,
+    VertexReading,
+    clock,
+    job_sample,
+    never_falling,
+    profiled,
+)
 from binders.flink.metrics.rates import (
     CONNECTORS,
     COUNTERS,
@@ -92,7 +99,7 @@ class _Series:
     restored: int = 0  # how often the job had been restored from a checkpoint by then
     last: Rates | None = None
     reading: _Reading | None = None  # not profiled yet
-    profiled: _Reading | None = None
+    profiled: Mapping[str, VertexReading] = field(default_factory=dict)  # by id, as last reported
     began: float | None = None  # Unix time at which the clock of its sources was 0, s
     brokers: Mapping[str, str] = field(default_factory=dict)  # addresses by the names of the sinks' operators
 
@@ -154,16 +161,17 @@ class MetricsCollector:
             if found is None:
                 return None
             series, reading = found
+        if not reading.vertices:
+            return JobSample(engine_id=job, observed=reading.at)
         brokers = self._brokers(rest, job, series)
         with self._guard:
             series.reading = None
-            before, series.profiled = series.profiled, reading
-            observed = _observed(series, reading, before)
-        if not reading.vertices:
-            return JobSample(engine_id=job, observed=reading.at)
-        former = {each.name: each for each in before.vertices.values()} if before is not None else {}
-        state = reading.latest.get("state_size")
-        return job_sample(job, observed, tuple(reading.vertices.values()), former, brokers, state)
+            before = series.profiled
+            grown = [never_falling(each, before.get(key)) for key, each in reading.vertices.items()]
+            series.profiled = dict(zip(reading.vertices, grown, strict=True))
+            observed = _observed(series, reading.at, clock(grown), clock(before.values()))
+        named_before = {each.name: each for each in before.values()}
+        return job_sample(job, observed, grown, named_before, brokers, reading.latest.get("state_size"))
 
     def forget(self, job: str) -> None:
         """Drop the samples of a job."""
@@ -258,14 +266,15 @@ def _vertices(rest: FlinkRest, job: str) -> tuple[_Vertex, ...]:
     return tuple(found)
 
 
-def _observed(series: _Series, reading: _Reading, before: _Reading | None) -> float:
-    """The time at which a reading was counted (Unix time, s), in the past by up to twice :data:`FETCHED`."""
-    ran = clock(tuple(reading.vertices.values()))
-    restarted = before is not None and ran < clock(tuple(before.vertices.values()))
-    if series.began is None or restarted or ran + series.began < reading.at - 3 * FETCHED:
-        series.began = reading.at - FETCHED - ran  # the age of the first counters is unknown
-    elif ran + series.began > reading.at:
-        series.began = reading.at - ran
+def _observed(series: _Series, at: float, ran: float, ran_before: float) -> float:
+    """The time at which the counters were fetched that were read ``at`` a time (Unix time, s).
+
+    The sources had run ``ran`` seconds then, and ``ran_before`` at the last time.
+    """
+    if series.began is None or ran < ran_before or ran + series.began < at - 3 * FETCHED:
+        series.began = at - FETCHED - ran  # the age of the first counters is unknown
+    elif ran + series.began > at:
+        series.began = at - ran
     return ran + series.began
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from binders.flink.metrics.rates import (
     BACKPRESSURED,
@@ -20,6 +20,7 @@ RECEIVED_BYTES = "receivedBytes"  # of the connector's sources
 SENT_BYTES = "numBytesSend"  # of sinks (FLIP-33)
 ACK_LEAST, ACK_MEDIAN, WINDOW_FULL = "ackMillisMin", "ackMillis", "windowFull"  # of the connector's sinks
 BROKER = "broker"  # of the connector's sinks, a text
+JITTER = 1.0  # s, by which a vertex's own count of its time may fall
 PROFILED = (RECEIVED_BYTES, SENT_BYTES, ACK_LEAST, ACK_MEDIAN, WINDOW_FULL)
 
 Values = Mapping[str, Aggregate]
@@ -33,15 +34,39 @@ class VertexReading:
     sample: VertexSample
     values: Values
 
+    @property
+    def clock(self) -> float:
+        """The time that a subtask has run, s."""
+        total = sum(self.values[name].sum for name in (BUSY, IDLE, BACKPRESSURED))
+        return total / 1000 / max(1, self.sample.subtasks)
+
 
 def profiled(names: Iterable[str]) -> tuple[str, ...]:
     """The metrics of a vertex, of any of its operators, that a profile has beside those of its rates."""
     return tuple(sorted(name for name in names if name.rpartition(".")[2] in PROFILED and "." in name))
 
 
-def clock(vertices: Sequence[VertexReading]) -> float:
+def clock(vertices: Iterable[VertexReading]) -> float:
     """The time that the job's sources have run, s."""
-    return min((each.sample.clock for each in vertices if each.sample.source), default=0.0)
+    return min((each.clock for each in vertices if each.sample.source), default=0.0)
+
+
+def never_falling(reading: VertexReading, before: VertexReading | None) -> VertexReading:
+    """The reading with times that are not below those of a former one: a task's own count may fall a little.
+
+    A vertex that runs anew counts from 0: its time falls by more, or its rows do.
+    """
+    if before is None or _runs_anew(reading.sample, before.sample):
+        return reading
+    times = {name: reading.values[name] for name in (BUSY, IDLE, BACKPRESSURED)}
+    grown = {
+        name: replace(value, sum=max(value.sum, before.values[name].sum)) for name, value in times.items()
+    }
+    return replace(reading, values={**reading.values, **grown})
+
+
+def _runs_anew(sample: VertexSample, before: VertexSample) -> bool:
+    return sample.clock < before.clock - JITTER or sample.emitted < before.emitted
 
 
 def job_sample(
@@ -87,9 +112,9 @@ def _vertex(reading: VertexReading, before: VertexReading | None) -> profile.Ver
 
 def _busiest(reading: VertexReading, before: VertexReading | None) -> float:
     """The share of time in which the busiest subtask was busy, since a former reading."""
-    now, time = reading.values[BUSY].max / 1000, reading.sample.clock
-    if before is not None and 0 < before.sample.clock < time:
-        now, time = now - before.values[BUSY].max / 1000, time - before.sample.clock
+    now, time = reading.values[BUSY].max / 1000, reading.clock
+    if before is not None and 0 < before.clock < time:
+        now, time = now - before.values[BUSY].max / 1000, time - before.clock
     return min(1.0, max(0.0, now / time)) if time > 0 else 0.0
 
 

@@ -10,7 +10,7 @@ from binders.flink.metrics.collector import MetricsCollector
 from binders.flink.rest.client import FlinkRest
 from binders.flink.rest.overviews import Overview
 from speck.core.inventory import Engine
-from tests.support.engine_answers import FLINK_JOB, AnswerServer, flink_answers, serving
+from tests.support.engine_answers import FLINK_JOB, VERTEX, AnswerServer, flink_answers, serving
 
 LOG = """\
  at a.frame.of.an.entry(That.java:1)
@@ -111,7 +111,7 @@ def test_what_is_wrong_with_a_cluster(
 def test_rates_begin_anew_with_a_job_that_came_back_from_a_checkpoint() -> None:
     """Looked at seldom, it may have counted more by then than before it failed, and run for longer."""
     server, meter = AnswerServer(flink_answers()), MetricsCollector()
-    (counters,) = [pattern for pattern in server.answers if pattern.endswith("get=.*")]
+    (counters,) = [pattern for pattern in server.answers if VERTEX in pattern and pattern.endswith("get=.*")]
     (statistics,) = [pattern for pattern in server.answers if pattern.endswith("/checkpoints")]
 
     def sample(seconds: float, restored: int) -> float | None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
+from binders.flink.metrics.collector import MetricsCollector
 from binders.flink.metrics.processor import WINDOW, ProcessorShare
-from binders.flink.metrics.profile import VertexReading, clock, job_sample, profiled
+from binders.flink.metrics.profile import VertexReading, clock, job_sample, never_falling, profiled
 from binders.flink.metrics.rates import BACKPRESSURED, BUSY, IDLE, RECORDS_OUT
 from binders.flink.metrics.rates import VertexSample as Counters
+from binders.flink.rest.client import FlinkRest
 from binders.flink.rest.validation import Aggregate, aggregates
 from speck.core.profile import AckSample, JobSample, VertexSample
+from tests.support.engine_answers import FLINK_JOB, VERTEX, AnswerServer, flink_answers, serving
 
 
 def single(value: float) -> Aggregate:
@@ -118,6 +123,16 @@ def test_sinks_whose_broker_is_not_known_are_left_out() -> None:
     assert job_sample("i", 0.0, [sink(single(1), single(1), single(0))], {}, {}, None).acks == ()
 
 
+def test_times_do_not_fall_but_with_a_restart() -> None:
+    before, later = source(20, 4), source(20.5, 3.9)
+    grown = never_falling(later, before)
+    assert grown.values[BUSY].sum == before.values[BUSY].sum
+    assert grown.values[IDLE].sum == later.values[IDLE].sum
+    assert grown.sample == later.sample
+    assert never_falling(source(3, 1), before) == source(3, 1)
+    assert never_falling(later, None) == later
+
+
 def test_which_metrics_a_profile_has() -> None:
     names = ["0.x", "windowFull", "Sink__Writer.windowFull", "Sink__Writer.stamps", "a.b.receivedBytes"]
     assert profiled(names) == ("Sink__Writer.windowFull", "a.b.receivedBytes")
@@ -128,6 +143,38 @@ def test_values_that_are_not_finite_are_left_out() -> None:
     assert aggregates([good, good | {"id": "b", "min": "NaN"}]) == {"a": Aggregate(3, 1, 2)}
     with pytest.raises(KeyError):
         aggregates([{"id": "a", "sum": 3}])
+
+
+def test_a_reading_for_metrics_serves_a_profile_too() -> None:
+    """``observed`` grows as the clock of the sources, and not as the time of the requests."""
+    server, collector = AnswerServer(flink_answers()), MetricsCollector()
+    (counters,) = [pattern for pattern in server.answers if VERTEX in pattern and pattern.endswith("get=.*")]
+
+    def run(seconds: float) -> None:
+        for each in server.answers[counters]:
+            value = 1000 * seconds if "Idle" in each["id"] else 10 * seconds
+            each |= {"sum": value, "min": value, "max": value}
+
+    def profile() -> tuple[JobSample, bool]:
+        server.asked.clear()
+        found = collector.profile(rest, FLINK_JOB)
+        assert found is not None
+        return found, counters in server.asked
+
+    with serving(server) as port:
+        rest = FlinkRest(f"http://127.0.0.1:{port}")
+        run(10)
+        collector.metrics(rest, FLINK_JOB)
+        first, asked = profile()
+        assert not asked
+        run(17)
+        second, asked = profile()
+        assert asked
+        rest.close()
+    assert (first.messages_in, first.bytes_out, second.messages_in) == (100, 100, 170)
+    assert second.observed - first.observed == pytest.approx(7 * 1.02)  # idle, busy and back pressured
+    assert second.observed <= time.time()
+    assert [acks.broker for acks in second.acks] == ["tcp://b:1"]
 
 
 def test_the_share_of_busy_time_that_is_processor_time() -> None:
