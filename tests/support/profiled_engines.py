@@ -92,4 +92,4 @@ class SilentEngine(InMemoryEngine):
     """An engine whose binder has no method ``profile``, as one of another package."""
 
     profile = None  # type: ignore[assignment]
-    probe_link = None  # type: ignore[assignment]
+    probe_link = None

@@ -358,13 +358,13 @@ class SiteProfileSchema(Schema):
 class ProbeSchema(Schema):
     """A probe of a link or of a site."""
 
-    site = _text("the site whose engine runs it")
-    target = _text("the site of the broker, or the broker's name; empty: a core of the site is probed")
+    site = text("the site whose engine runs it")
+    target = text("the site of the broker, or the broker's name; empty: a core of the site is probed")
     state = fields.String(
         validate=validate.OneOf([each.value for each in ProbeState]),
         metadata={"description": "refused: not run, for the reason in `message`"},
     )
-    message = _text("the result, or the reason why there is none")
+    message = text("the result, or the reason why there is none")
 
 
 class ProfilesSchema(Schema):
