@@ -110,7 +110,8 @@ class StampsTest {
     private void publish(int from, int to, String job) throws InterruptedException {
         try (MqttSink writer = new MqttSink(new SinkSettings(Login.anonymous(broker.url()), Duration.ofSeconds(30)))) {
             for (int i = from; i < to; i++) {
-                writer.send("in", bytes("" + i), null, job == null ? null : bytes(job), bytes("up/1/2/" + 3 * i));
+                writer.send("in", bytes("" + i), null, job == null ? null : bytes(job),
+                        job == null ? null : bytes("up/1/2/" + 3 * i));
             }
             writer.flush();
         }
@@ -204,8 +205,8 @@ class StampsTest {
         publish(100, INPUTS, null);
         Map<String, Stamp> stamps = wire.stamps(OUTPUTS);
         cluster.cancel(next);
-        assertEquals(new Stamp("job", "edge.o3", 0, 0, 7, "2"), stamps.get("7-2"));
-        assertEquals(new Stamp("job", "edge.o3", 0, 0, 199, "1"), stamps.get("199-1"));
+        assertEquals(new Stamp("job", "edge.o3", 0, 0, 7, "2", Wire.origin("in", "7")), stamps.get("7-2"));
+        assertEquals(new Stamp("job", "edge.o3", 0, 0, 199, "1", Wire.origin("in", "199")), stamps.get("199-1"));
     }
 
     @Test

@@ -5,6 +5,7 @@ import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.Arrays;
+import java.util.HexFormat;
 
 /**
  * The identity of a written message: its writer and its number, or the number of the message that it comes from. A
@@ -14,6 +15,9 @@ import java.util.Arrays;
  * {@code RUN/PARTITION/EPOCH/INDEX} (counted) or {@code RUN/PARTITION/EPOCH/INDEX.PATH} (derived). Messages whose two
  * properties are equal are one message. Anybody may publish such properties, so texts beyond the bounds of this class
  * are no stamp.
+ *
+ * <p>A derived stamp that begins with the position of a message in a session ends in {@code ~ORIGIN}, eight hexadecimal
+ * digits: a position may name another message later, once its broker has lost the end of the session.
  *
  * <p>A writer whose messages each replace the one before may repeat its work with other messages and numbers. It numbers
  * them upwards and writes {@code RUN/PARTITION/EPOCH/INDEX.newest}: a message that is not above an earlier one is void.
@@ -26,21 +30,32 @@ import java.util.Arrays;
  * @param path empty for a counted stamp; for a derived one, of each job on the way from the message with this partition,
  *     epoch and index, the index of the output among the outputs of its input, joined by dots; {@code newest} stands
  *     first if only the newest message counts
+ * @param origin for a derived stamp that begins with a position, the hash of the message there, 0 to 2^32 - 1;
+ *     {@link #NO_ORIGIN} for all others
  */
-public record Stamp(String job, String run, int partition, long epoch, long index, String path) {
+public record Stamp(String job, String run, int partition, long epoch, long index, String path, long origin) {
     public static final String JOB = "speck-job";
     public static final String SEQUENCE = "speck-seq";
     /** The path, or its first element, of stamps of which only the highest counts. */
     public static final String NEWEST = "newest";
     public static final int LONGEST_PATH = 32;
+    public static final long NO_ORIGIN = -1;
     static final int LONGEST_NAME = 100;
     static final int LONGEST_SEQUENCE = 256;
     /** With the longest numbers before it and one element after it, a sequence is still within its bound. */
     private static final int LONGEST_PATH_TEXT = 160;
+    private static final char BEFORE_ORIGIN = '~';
+    private static final int ORIGIN_LENGTH = 1 + Integer.BYTES * 2;
+    private static final HexFormat HEXADECIMAL = HexFormat.of();
 
     /** Creates a counted stamp. */
     public Stamp(String job, String run, int partition, long epoch, long index) {
         this(job, run, partition, epoch, index, "");
+    }
+
+    /** Creates a stamp that does not begin with a position. */
+    public Stamp(String job, String run, int partition, long epoch, long index, String path) {
+        this(job, run, partition, epoch, index, path, NO_ORIGIN);
     }
 
     /** True if a stamp may carry the text as job or run: 1 to 100 letters, digits, '.', '_' or '-'. */
@@ -66,11 +81,6 @@ public record Stamp(String job, String run, int partition, long epoch, long inde
     /** True if a message that is not above an earlier one of its stream is void. */
     public boolean replaces() {
         return path.startsWith(NEWEST);
-    }
-
-    /** Returns the same stamp with one more element in its path; see {@link CurrentInput} for that of an output. */
-    public Stamp derive(int output) {
-        return new Stamp(job, run, partition, epoch, index, (derived() ? path + "." : "") + output);
     }
 
     /**
@@ -121,7 +131,12 @@ public record Stamp(String job, String run, int partition, long epoch, long inde
     }
 
     public String sequence() {
-        return prefix(run, partition, epoch) + (derived() ? index + "." + path : index);
+        return prefix(run, partition, epoch) + (derived() ? index + "." + path + originText(origin) : index);
+    }
+
+    /** Returns the end of a sequence with this origin; empty for none. */
+    static String originText(long origin) {
+        return origin == NO_ORIGIN ? "" : BEFORE_ORIGIN + HEXADECIMAL.toHexDigits((int) origin);
     }
 
     /** Returns the common prefix of the sequences of one partition and epoch, for writers that build many. */
@@ -134,6 +149,29 @@ public record Stamp(String job, String run, int partition, long epoch, long inde
         if (job == null || sequence == null || !isName(job) || sequence.length() > LONGEST_SEQUENCE) {
             return null;
         }
+        int end = sequence.length() - ORIGIN_LENGTH;
+        if (end < 0 || sequence.charAt(end) != BEFORE_ORIGIN) {
+            return parse(job, sequence, NO_ORIGIN);
+        }
+        long origin = origin(sequence, end + 1);
+        Stamp stamp = origin == NO_ORIGIN ? null : parse(job, sequence.substring(0, end), origin);
+        return stamp != null && stamp.derived() && !stamp.replaces() ? stamp : null;
+    }
+
+    /** Reads lower-case hexadecimal digits up to the end, so that a number has one text; NO_ORIGIN if there are others. */
+    private static long origin(String text, int from) {
+        long origin = 0;
+        for (int i = from; i < text.length(); i++) {
+            char each = text.charAt(i);
+            if (!isDigit(each) && (each < 'a' || each > 'f')) {
+                return NO_ORIGIN;
+            }
+            origin = origin << 4 | Character.digit(each, 16);
+        }
+        return origin;
+    }
+
+    private static Stamp parse(String job, String sequence, long origin) {
         int first = sequence.indexOf('/');
         int second = sequence.indexOf('/', first + 1);
         int third = sequence.indexOf('/', second + 1);
@@ -148,7 +186,7 @@ public record Stamp(String job, String run, int partition, long epoch, long inde
         String path = dot < 0 ? "" : sequence.substring(dot + 1);
         boolean valid = partition >= 0 && partition <= Integer.MAX_VALUE && epoch >= 0 && index >= 0;
         return valid && (dot < 0 || isPath(path))
-                ? new Stamp(job, sequence.substring(0, first), (int) partition, epoch, index, path) : null;
+                ? new Stamp(job, sequence.substring(0, first), (int) partition, epoch, index, path, origin) : null;
     }
 
     private static boolean isPath(String path) {

@@ -111,7 +111,8 @@ class StampsTest {
         try (MqttSink sink = new MqttSink(new SinkSettings(Login.anonymous(broker.url()), Duration.ofSeconds(30)))) {
             for (int i = 0; i < INPUTS; i++) {
                 String sequence = "up/1/" + i / 100 + "/" + 3 * i;
-                sink.send("in/" + i % 2, bytes("" + i), null, job == null ? null : bytes(job), bytes(sequence));
+                sink.send("in/" + i % 2, bytes("" + i), null, job == null ? null : bytes(job),
+                        job == null ? null : bytes(sequence));
             }
             sink.flush();
         }
@@ -154,8 +155,8 @@ class StampsTest {
     void atTheEdgeStampsComeFromThePosition() throws Exception {
         Map<String, Stamp> stamps = run(new Cut(2, 37, true), StampsTest::exploded,
                 Map.of("incarnation", "edge", "incarnationNumber", "7", "originNumber", "3"), null, EXPLODED_OUTPUTS);
-        assertEquals(new Stamp("job", "edge.o3", 0, 0, 7, "2"), stamps.get("7-2"));
-        assertEquals(new Stamp("job", "edge.o3", 0, 0, 239, "0"), stamps.get("239-0"));
+        assertEquals(new Stamp("job", "edge.o3", 0, 0, 7, "2", Wire.origin("in/1", "7")), stamps.get("7-2"));
+        assertEquals(new Stamp("job", "edge.o3", 0, 0, 239, "0", Wire.origin("in/1", "239")), stamps.get("239-0"));
         assertEquals("derived", mode);
     }
 
