@@ -48,8 +48,8 @@ public final class Wire implements AutoCloseable {
                 Stamp.parse(properties.get(Stamp.JOB), properties.get(Stamp.SEQUENCE)));
     }
 
-    /** Returns the origin in the stamps that are derived from a message without a stamp. */
-    public static long origin(String topic, String text) {
+    /** Returns the fingerprint in the stamps that are derived from a message without a stamp. */
+    public static long fingerprint(String topic, String text) {
         CRC32C crc = new CRC32C();
         crc.update((topic + "\0" + text).getBytes(StandardCharsets.UTF_8));
         return crc.getValue();

@@ -205,8 +205,8 @@ class StampsTest {
         publish(100, INPUTS, null);
         Map<String, Stamp> stamps = wire.stamps(OUTPUTS);
         cluster.cancel(next);
-        assertEquals(new Stamp("job", "edge.o3", 0, 0, 7, "2", Wire.origin("in", "7")), stamps.get("7-2"));
-        assertEquals(new Stamp("job", "edge.o3", 0, 0, 199, "1", Wire.origin("in", "199")), stamps.get("199-1"));
+        assertEquals(new Stamp("job", "edge.o3", 0, 0, 7, "2", Wire.fingerprint("in", "7")), stamps.get("7-2"));
+        assertEquals(new Stamp("job", "edge.o3", 0, 0, 199, "1", Wire.fingerprint("in", "199")), stamps.get("199-1"));
     }
 
     @Test

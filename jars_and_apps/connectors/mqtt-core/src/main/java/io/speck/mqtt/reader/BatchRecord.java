@@ -17,7 +17,7 @@ import java.util.zip.CRC32C;
  * <p>Form: magic, version, check sum; then client id, broker, start, end, partitions, time of the first message, the
  * messages (each packet id, hash, time since the one before in ms as variable-length number whose lowest bits say
  * "duplicate" and "stamp not believed"), and the stamps seen and the writers known at the end of the batch. Version 2
- * had no origins of stamps. Version 1 had one lowest bit, the highest stamp of each stream, and no writers.
+ * had no fingerprints of stamps. Version 1 had one lowest bit, the highest stamp of each stream, and no writers.
  *
  * @param clientId the session that the messages were received in
  * @param broker its broker
@@ -32,7 +32,7 @@ public record BatchRecord(String clientId, String broker, long start, long end, 
         List<Message> messages, SeenStamps seen, KnownWriters writers) {
     private static final int MAGIC = 0x53504b42;
     private static final int VERSION = 3;
-    private static final int VERSION_WITHOUT_ORIGINS = 2;
+    private static final int VERSION_WITHOUT_FINGERPRINTS = 2;
     private static final int VERSION_OF_HIGHEST_STAMPS = 1;
     private static final int DUPLICATE = 1;
     private static final int NOT_BELIEVED = 2;
@@ -109,7 +109,7 @@ public record BatchRecord(String clientId, String broker, long start, long end, 
             messages.add(Message.awaited(packetId, hash, time, (number & DUPLICATE) != 0, believed));
         }
         SeenStamps seen = highest ? SeenStamps.readHighest(in, SeenStamps.RECORDED_HASHES)
-                : SeenStamps.read(in, SeenStamps.RECORDED_HASHES, version > VERSION_WITHOUT_ORIGINS);
+                : SeenStamps.read(in, SeenStamps.RECORDED_HASHES, version > VERSION_WITHOUT_FINGERPRINTS);
         KnownWriters writers = highest ? KnownWriters.all() : KnownWriters.read(in);
         return new BatchRecord(clientId, broker, start, end, partitions, messages, seen, writers);
     }

@@ -79,7 +79,7 @@ public final class CurrentInput {
         }
         int output = outputs++;
         if (stamp == null) {
-            return Stamp.prefix(run, source, 0) + offset + "." + output + Stamp.originText(hash);
+            return Stamp.prefix(run, source, 0) + offset + "." + output + Stamp.fingerprintText(hash);
         }
         if (named == null || namedSource != source || !named.sameStream(stamp)) {
             derivedRun = derivedRun();
@@ -88,7 +88,7 @@ public final class CurrentInput {
             namedSource = source;
         }
         return Stamp.prefix(derivedRun, stamp.partition(), stamp.epoch()) + stamp.index() + derivedPath + output
-                + Stamp.originText(stamp.origin());
+                + Stamp.fingerprintText(stamp.fingerprint());
     }
 
     private String derivedRun() {

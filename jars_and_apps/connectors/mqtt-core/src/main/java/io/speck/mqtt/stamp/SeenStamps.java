@@ -19,7 +19,7 @@ import java.util.Map;
  * {@link #MAXIMUM_STREAMS} the least recently used streams are forgotten, beyond {@link #MAXIMUM_RANGES} the lowest
  * ranges of the stream that has most. What is forgotten counts as new, so that a repetition of it is a duplicate; never
  * is a message taken for a repetition that is none, unless it has the very stamp of another. Hashes of the content and of
- * the origin beside each of the newest stamps show that too.
+ * the fingerprint beside each of the newest stamps show that too.
  */
 public final class SeenStamps {
     public static final int MAXIMUM_STREAMS = 4096;
@@ -29,7 +29,7 @@ public final class SeenStamps {
     public static final int RECORDED_HASHES = 4096;
     private static final int PART_DROPPED = 8;
     private static final int FAR = 1;
-    private static final int ORIGIN = 2;
+    private static final int FINGERPRINT = 2;
     private static final int FLAG_BITS = 2;
 
     /** The answer to a stamp and the content under it. */
@@ -38,7 +38,7 @@ public final class SeenStamps {
         NEW,
         /** The stamp was seen, with the same content as far as it is known. */
         REPETITION,
-        /** The derived stamp was seen with other contents, and with no other origin as far as it is known. */
+        /** The derived stamp was seen with other contents, and with no other fingerprint as far as it is known. */
         CHANGED,
         /** The stamp was seen, and all messages known under it are other ones. */
         COLLISION
@@ -97,7 +97,7 @@ public final class SeenStamps {
             case OTHER -> Verdict.COLLISION;
         };
         if (verdict != Verdict.REPETITION) {
-            hashes.add(new StampHashes.Entry(stream, stamp.epoch(), stamp.index(), hash, stamp.origin()));
+            hashes.add(new StampHashes.Entry(stream, stamp.epoch(), stamp.index(), hash, stamp.fingerprint()));
         }
         return verdict;
     }
@@ -171,7 +171,8 @@ public final class SeenStamps {
 
     /**
      * Writes the newest hashes. Of each: the number of its stream, with two lowest bits; epoch and index if the first bit
-     * says so, otherwise the distance from the entry before of that stream; the hash; the origin if the second bit says so.
+     * says so, otherwise the distance from the entry before of that stream; the hash; the fingerprint if the second bit
+     * says so.
      */
     private void writeHashes(DataOutputStream out, List<Stream> numbered) throws IOException {
         Map<Stream, Integer> numbers = new HashMap<>();
@@ -184,14 +185,14 @@ public final class SeenStamps {
             int number = numbers.get(entry.stream());
             StampHashes.Entry former = before[number];
             boolean near = former != null && former.epoch() == entry.epoch() && former.index() <= entry.index();
-            Varint.write(out, (long) number << FLAG_BITS | (near ? 0 : FAR) | (entry.hasOrigin() ? ORIGIN : 0));
+            Varint.write(out, (long) number << FLAG_BITS | (near ? 0 : FAR) | (entry.hasFingerprint() ? FINGERPRINT : 0));
             if (!near) {
                 Varint.write(out, entry.epoch());
             }
             Varint.write(out, near ? entry.index() - former.index() : entry.index());
             out.writeInt(entry.hash());
-            if (entry.hasOrigin()) {
-                out.writeInt((int) entry.origin());
+            if (entry.hasFingerprint()) {
+                out.writeInt((int) entry.fingerprint());
             }
             before[number] = entry;
         }
@@ -201,31 +202,32 @@ public final class SeenStamps {
      * Reads what {@link #write} wrote.
      *
      * @param mostHashes the number of hashes to keep from now on, a power of two from 16 on
-     * @param origins false for the form before origins, with one bit beside the number of a stream
+     * @param fingerprints false for the form before fingerprints, with one bit beside the number of a stream
      */
-    public static SeenStamps read(DataInputStream in, int mostHashes, boolean origins) throws IOException {
+    public static SeenStamps read(DataInputStream in, int mostHashes, boolean fingerprints) throws IOException {
         SeenStamps read = new SeenStamps(mostHashes);
         List<Stream> numbered = new ArrayList<>();
         for (long remaining = Varint.read(in); remaining > 0; remaining--) {
             Name name = new Name(in.readUTF(), in.readUTF(), in.readInt(), in.readUTF());
             numbered.add(read.put(name, StampRanges.read(in)));
         }
-        read.readHashes(in, numbered, origins);
+        read.readHashes(in, numbered, fingerprints);
         return read;
     }
 
-    private void readHashes(DataInputStream in, List<Stream> numbered, boolean origins) throws IOException {
+    private void readHashes(DataInputStream in, List<Stream> numbered, boolean fingerprints) throws IOException {
         long[] epochs = new long[numbered.size()];
         long[] indexes = new long[numbered.size()];
         for (long remaining = Varint.read(in); remaining > 0; remaining--) {
             long code = Varint.read(in);
-            int number = (int) (code >>> (origins ? FLAG_BITS : 1));
+            int number = (int) (code >>> (fingerprints ? FLAG_BITS : 1));
             boolean near = (code & FAR) == 0;
             epochs[number] = near ? epochs[number] : Varint.read(in);
             indexes[number] = (near ? indexes[number] : 0) + Varint.read(in);
             int hash = in.readInt();
-            long origin = origins && (code & ORIGIN) != 0 ? Integer.toUnsignedLong(in.readInt()) : Stamp.NO_ORIGIN;
-            hashes.add(new StampHashes.Entry(numbered.get(number), epochs[number], indexes[number], hash, origin));
+            boolean known = fingerprints && (code & FINGERPRINT) != 0;
+            long fingerprint = known ? Integer.toUnsignedLong(in.readInt()) : Stamp.NO_FINGERPRINT;
+            hashes.add(new StampHashes.Entry(numbered.get(number), epochs[number], indexes[number], hash, fingerprint));
         }
     }
 

@@ -25,7 +25,7 @@ final class StampHashes {
     private long[] epochs = new long[FIRST_CAPACITY];
     private long[] indexes = new long[FIRST_CAPACITY];
     private int[] hashes = new int[FIRST_CAPACITY];
-    private long[] origins = new long[FIRST_CAPACITY];
+    private long[] fingerprints = new long[FIRST_CAPACITY];
     private int[] nextInChain = new int[FIRST_CAPACITY];
     private int[] chains = emptyChains(FIRST_CAPACITY);
     /** The slot of the next entry. */
@@ -50,16 +50,16 @@ final class StampHashes {
                 if (hashes[slot] == hash) {
                     return Found.SAME;
                 }
-                found = found == Found.RELATED || related(origins[slot], stamp) ? Found.RELATED : Found.OTHER;
+                found = found == Found.RELATED || related(fingerprints[slot], stamp) ? Found.RELATED : Found.OTHER;
             }
         }
         return found;
     }
 
-    /** True if the stamp comes of the message with this origin, or nothing shows that it does not. */
-    private static boolean related(long origin, Stamp stamp) {
-        boolean unknown = origin == Stamp.NO_ORIGIN || stamp.origin() == Stamp.NO_ORIGIN;
-        return stamp.derived() && (unknown || origin == stamp.origin());
+    /** True if the stamp comes of the message with this fingerprint, or nothing shows that it does not. */
+    private static boolean related(long fingerprint, Stamp stamp) {
+        boolean unknown = fingerprint == Stamp.NO_FINGERPRINT || stamp.fingerprint() == Stamp.NO_FINGERPRINT;
+        return stamp.derived() && (unknown || fingerprint == stamp.fingerprint());
     }
 
     void add(Entry entry) {
@@ -75,7 +75,7 @@ final class StampHashes {
         epochs[next] = entry.epoch;
         indexes[next] = entry.index;
         hashes[next] = entry.hash;
-        origins[next] = entry.origin;
+        fingerprints[next] = entry.fingerprint;
         link(next);
         next = (next + 1) % hashes.length;
     }
@@ -87,7 +87,7 @@ final class StampHashes {
         epochs = Arrays.copyOf(epochs, capacity);
         indexes = Arrays.copyOf(indexes, capacity);
         hashes = Arrays.copyOf(hashes, capacity);
-        origins = Arrays.copyOf(origins, capacity);
+        fingerprints = Arrays.copyOf(fingerprints, capacity);
         nextInChain = new int[capacity];
         chains = emptyChains(capacity);
         for (int slot = 0; slot < size; slot++) {
@@ -120,10 +120,10 @@ final class StampHashes {
         nextInChain[before] = nextInChain[slot];
     }
 
-    /** A stamp, the hash of the content under it, and the origin of a derived one, if known. */
-    record Entry(SeenStamps.Stream stream, long epoch, long index, int hash, long origin) {
-        boolean hasOrigin() {
-            return origin != Stamp.NO_ORIGIN;
+    /** A stamp, the hash of the content under it, and the fingerprint of a derived one, if known. */
+    record Entry(SeenStamps.Stream stream, long epoch, long index, int hash, long fingerprint) {
+        boolean hasFingerprint() {
+            return fingerprint != Stamp.NO_FINGERPRINT;
         }
     }
 
@@ -133,7 +133,7 @@ final class StampHashes {
         List<Entry> entries = new ArrayList<>(count);
         for (int i = count; i > 0; i--) {
             int slot = Math.floorMod(next - i, hashes.length);
-            entries.add(new Entry(streams[slot], epochs[slot], indexes[slot], hashes[slot], origins[slot]));
+            entries.add(new Entry(streams[slot], epochs[slot], indexes[slot], hashes[slot], fingerprints[slot]));
         }
         return entries;
     }

@@ -52,9 +52,9 @@ class CurrentInputTest {
         Stamp edge = Stamp.parse("a", outputOf(null, 2));
         Stamp next = derived(derived(edge, "b"), "c");
         assertEquals("0.0.0", next.path());
-        assertEquals(0xfffffffeL, next.origin());
+        assertEquals(0xfffffffeL, next.fingerprint());
         Stamp former = Stamp.parse("a", "own/2/0/5.0");
-        assertEquals(former.origin(), derived(former, "b").origin());
+        assertEquals(former.fingerprint(), derived(former, "b").fingerprint());
         assertEquals(derived(edge, "b").run(), derived(former, "b").run());
         assertFalse(outputOf(COUNTED, 0).contains("~"));
     }
@@ -89,7 +89,7 @@ class CurrentInputTest {
             wide = Stamp.parse("job", sequence);
             assertNotNull(wide, sequence);
             assertTrue(seen.add(wide));
-            assertEquals(7, wide.origin());
+            assertEquals(7, wide.fingerprint());
         }
     }
 

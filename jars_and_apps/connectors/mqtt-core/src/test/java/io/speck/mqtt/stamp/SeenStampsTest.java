@@ -209,7 +209,7 @@ class SeenStampsTest {
     }
 
     @Test
-    void aDerivedStampIsAnotherMessagesIfItsOriginIs() throws IOException {
+    void aDerivedStampIsAnotherMessagesIfItsFingerprintIs() throws IOException {
         assertEquals(Verdict.NEW, seen.add(atPosition(7, "0000000a"), 1));
         assertEquals(Verdict.REPETITION, seen.add(atPosition(7, "0000000a"), 1));
         assertEquals(Verdict.CHANGED, seen.add(atPosition(7, "0000000a"), 2));
@@ -226,7 +226,7 @@ class SeenStampsTest {
     }
 
     @Test
-    void aDerivedStampWithoutAnOriginIsThatOfAnyMessageAtThePosition() throws IOException {
+    void aDerivedStampWithoutAFingerprintIsThatOfAnyMessageAtThePosition() throws IOException {
         seen.add(atPosition(7, null), 1);
         seen.add(atPosition(8, "0000000a"), 2);
         SeenStamps read = restored(seen);
@@ -239,7 +239,7 @@ class SeenStampsTest {
     }
 
     @Test
-    void anOriginThatIsForgottenIsNoCollision() {
+    void aFingerprintThatIsForgottenIsNoCollision() {
         seen.add(atPosition(0, "00000001"), 1);
         seen.add(atPosition(1, "00000001"), 1);
         for (int i = 1; i < SeenStamps.MAXIMUM_HASHES; i++) {

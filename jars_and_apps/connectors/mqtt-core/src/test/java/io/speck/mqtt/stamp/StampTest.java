@@ -37,11 +37,11 @@ class StampTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"r/0/0/7.0~00000000", "r/0/0/7.0.1~0012abef", "r/0/0/7.0~ffffffff"})
-    void originsAreReadBack(String sequence) {
+    void fingerprintsAreReadBack(String sequence) {
         Stamp stamp = Stamp.parse("j", sequence);
         assertEquals(sequence, stamp.sequence());
-        assertEquals(Long.parseLong(sequence.substring(sequence.indexOf('~') + 1), 16), stamp.origin());
-        assertEquals(Stamp.NO_ORIGIN, Stamp.parse("j", sequence.substring(0, sequence.indexOf('~'))).origin());
+        assertEquals(Long.parseLong(sequence.substring(sequence.indexOf('~') + 1), 16), stamp.fingerprint());
+        assertEquals(Stamp.NO_FINGERPRINT, Stamp.parse("j", sequence.substring(0, sequence.indexOf('~'))).fingerprint());
     }
 
     @ParameterizedTest
@@ -49,7 +49,7 @@ class StampTest {
         "r/0/0/7.0~0000000", "r/0/0/7.0~000000000", "r/0/0/7.0~0000000A", "r/0/0/7.0~0000000g", "r/0/0/7.0~-0000001",
         "r/0/0/7.0~ 0000000", "r/0/0/7.0~0000000\u0661", "r/0/0/7.0~00000000~00000000", "r/0/0/7.0~0000.000", "r~00000000/0/0/7.0",
         "r/0/0/7.~00000000", "r/0/0/7.0.~00000000"})
-    void otherOriginsAreNoStamp(String sequence) {
+    void otherFingerprintsAreNoStamp(String sequence) {
         assertNull(Stamp.parse("j", sequence));
     }
 

@@ -155,8 +155,8 @@ class StampsTest {
     void atTheEdgeStampsComeFromThePosition() throws Exception {
         Map<String, Stamp> stamps = run(new Cut(2, 37, true), StampsTest::exploded,
                 Map.of("incarnation", "edge", "incarnationNumber", "7", "originNumber", "3"), null, EXPLODED_OUTPUTS);
-        assertEquals(new Stamp("job", "edge.o3", 0, 0, 7, "2", Wire.origin("in/1", "7")), stamps.get("7-2"));
-        assertEquals(new Stamp("job", "edge.o3", 0, 0, 239, "0", Wire.origin("in/1", "239")), stamps.get("239-0"));
+        assertEquals(new Stamp("job", "edge.o3", 0, 0, 7, "2", Wire.fingerprint("in/1", "7")), stamps.get("7-2"));
+        assertEquals(new Stamp("job", "edge.o3", 0, 0, 239, "0", Wire.fingerprint("in/1", "239")), stamps.get("239-0"));
         assertEquals("derived", mode);
     }
 
