@@ -1,12 +1,8 @@
 package io.speck.mqtt;
 
-import io.netty.buffer.ByteBufUtil;
-import io.netty.handler.codec.mqtt.MqttMessageBuilders;
-import io.netty.handler.codec.mqtt.MqttQoS;
 import io.speck.mqtt.net.Connection;
 import io.speck.mqtt.net.ConnectionListener;
 import io.speck.mqtt.net.ReasonCodes;
-import io.speck.mqtt.net.Runtime;
 import io.speck.mqtt.net.Session;
 import io.speck.mqtt.reader.BatchJournal;
 import io.speck.mqtt.reader.Message;
@@ -69,35 +65,41 @@ public final class Topic implements AutoCloseable {
         return texts(source.messages(0, Long.MAX_VALUE));
     }
 
-    private static List<String> texts(List<Message> messages) {
+    /** Returns the contents of messages. */
+    public static List<String> texts(List<Message> messages) {
         return messages.stream().map(each -> new String(each.payload(), StandardCharsets.UTF_8)).toList();
     }
 
     public static void publish(String url, String topic, Iterable<String> payloads) throws InterruptedException {
         try (MqttSink sink = new MqttSink(new SinkSettings(Login.anonymous(url), PATIENCE))) {
             for (String payload : payloads) {
-                sink.send(topic, payload.getBytes(StandardCharsets.UTF_8), null, null, null);
+                sink.send(topic, bytes(payload), null, null, null);
             }
             sink.flush();
         }
     }
 
     public static void publish(String url, String topic, String key, String payload) throws InterruptedException {
-        try (MqttSink sink = new MqttSink(new SinkSettings(Login.anonymous(url), PATIENCE))) {
-            sink.send(topic, payload.getBytes(StandardCharsets.UTF_8),
-                    key == null ? null : key.getBytes(StandardCharsets.UTF_8), null, null);
-            sink.flush();
-        }
+        publish(url, topic, key, null, null, payload);
     }
 
     /** Publishes a message with the properties of a stamp, whatever texts they are. */
     public static void publishStamped(String url, String topic, String job, String sequence, String payload)
             throws InterruptedException {
+        publish(url, topic, null, job, sequence, payload);
+    }
+
+    /** Publishes a message with these properties; null for none. */
+    public static void publish(String url, String topic, String key, String job, String sequence, String payload)
+            throws InterruptedException {
         try (MqttSink sink = new MqttSink(new SinkSettings(Login.anonymous(url), PATIENCE))) {
-            sink.send(topic, payload.getBytes(StandardCharsets.UTF_8), null, job.getBytes(StandardCharsets.UTF_8),
-                    sequence.getBytes(StandardCharsets.UTF_8));
+            sink.send(topic, bytes(payload), bytes(key), bytes(job), bytes(sequence));
             sink.flush();
         }
+    }
+
+    private static byte[] bytes(String text) {
+        return text == null ? null : text.getBytes(StandardCharsets.UTF_8);
     }
 
     /** Publishes a retained message. */
@@ -110,8 +112,7 @@ public final class Topic implements AutoCloseable {
             }
         };
         Connection connection = Connection.open(Login.anonymous(url), Session.temporary("retainer"), listener, PATIENCE);
-        connection.writeAndFlush(MqttMessageBuilders.publish().topicName(topic).retained(true).messageId(1)
-                .qos(MqttQoS.AT_LEAST_ONCE).payload(ByteBufUtil.writeUtf8(Runtime.BUFFERS, payload)).build());
+        connection.retain(topic, payload, 0, 1);
         int reason = answer.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
         connection.close(true);
         if (reason >= 0x80) {

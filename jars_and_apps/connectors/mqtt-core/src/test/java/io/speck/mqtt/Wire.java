@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.zip.CRC32C;
 
 /** Everything that is published to a topic from now on, repetitions included. */
 public final class Wire implements AutoCloseable {
@@ -45,6 +46,13 @@ public final class Wire implements AutoCloseable {
         }
         return new Published(message.payload().toString(StandardCharsets.UTF_8),
                 Stamp.parse(properties.get(Stamp.JOB), properties.get(Stamp.SEQUENCE)));
+    }
+
+    /** Returns the fingerprint in the stamps that are derived from a message without a stamp. */
+    public static long fingerprint(String topic, String text) {
+        CRC32C crc = new CRC32C();
+        crc.update((topic + "\0" + text).getBytes(StandardCharsets.UTF_8));
+        return crc.getValue();
     }
 
     public List<Published> seen() {

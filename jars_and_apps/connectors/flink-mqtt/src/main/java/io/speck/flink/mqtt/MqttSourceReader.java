@@ -104,7 +104,7 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
 
     /** Names the message as the input of this thread while the operators chained to the source work on it. */
     private void emit(Received next, ReaderOutput<T> output) {
-        input.begin(next.stamp(), ONLY_SOURCE, next.offset());
+        input.begin(next.stamp(), ONLY_SOURCE, next.offset(), next.hash());
         try {
             output.collect(format.apply(next), next.receivedMillis());
         } catch (RuntimeException e) {

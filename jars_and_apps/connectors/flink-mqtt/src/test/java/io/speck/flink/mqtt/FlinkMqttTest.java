@@ -8,7 +8,6 @@ import io.speck.mqtt.CuttingProxy;
 import io.speck.mqtt.Mosquitto;
 import io.speck.mqtt.Topic;
 import io.speck.mqtt.failure.OnError;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
@@ -23,53 +22,27 @@ import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import org.junit.jupiter.api.io.TempDir;
 
 /** Jobs that read and write, in a real Flink, at a real Mosquitto. */
 @Timeout(value = 60, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
-class FlinkMqttTest {
-    private static final long NEVER = 3_600_000;
-    private static final long OFTEN = 100;
-
-    @TempDir
-    static Path files;
-    private static Cluster cluster;
-
-    @TempDir
-    Path folder;
-    private Mosquitto broker;
+class FlinkMqttTest extends ClusterCase {
     private CuttingProxy proxy;
     private Topic out;
 
-    @BeforeAll
-    static void startCluster() throws Exception {
-        cluster = new Cluster(files);
-    }
-
-    @AfterAll
-    static void stopCluster() throws Exception {
-        cluster.close();
-    }
-
     @BeforeEach
     void start() throws Exception {
-        broker = Mosquitto.start(folder);
         proxy = new CuttingProxy(broker.port());
         out = new Topic(broker.url(), "out");
-        Topic.session(broker.url(), "job", "in");
     }
 
     @AfterEach
     void stop() throws Exception {
         out.close();
         proxy.close();
-        broker.close();
     }
 
     private FlinkMqttSourceBuilder<String> source() {

@@ -6,14 +6,12 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.speck.mqtt.Await;
 import io.speck.mqtt.Login;
-import io.speck.mqtt.Mosquitto;
 import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.Topic;
 import io.speck.mqtt.Wire;
 import io.speck.mqtt.stamp.Stamp;
 import io.speck.mqtt.writer.MqttSink;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -38,51 +36,25 @@ import org.apache.flink.streaming.api.functions.ProcessFunction;
 import org.apache.flink.streaming.api.functions.async.ResultFuture;
 import org.apache.flink.streaming.api.functions.async.RichAsyncFunction;
 import org.apache.flink.util.Collector;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import org.junit.jupiter.api.io.TempDir;
 
 /** The stamps of a job's messages: derived from those of its input, or counted. */
 @Timeout(value = 120, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
-class StampsTest {
+class StampsTest extends ClusterCase {
     private static final int INPUTS = 200;
-    private static final long OFTEN = 100;
-    private static final long NEVER = 3_600_000;
-
-    @TempDir
-    static Path files;
-    private static Cluster cluster;
-
-    @TempDir
-    Path folder;
-    private Mosquitto broker;
     private Wire wire;
-
-    @BeforeAll
-    static void startCluster() throws Exception {
-        cluster = new Cluster(files);
-    }
-
-    @AfterAll
-    static void stopCluster() throws Exception {
-        cluster.close();
-    }
 
     @BeforeEach
     void start() throws Exception {
-        broker = Mosquitto.start(folder);
         wire = new Wire(broker.url(), "out");
-        Topic.session(broker.url(), "job", "in");
     }
 
     @AfterEach
     void stop() {
         wire.close();
-        broker.close();
     }
 
     private DataStream<String> read(StreamExecutionEnvironment environment) {
@@ -110,7 +82,8 @@ class StampsTest {
     private void publish(int from, int to, String job) throws InterruptedException {
         try (MqttSink writer = new MqttSink(new SinkSettings(Login.anonymous(broker.url()), Duration.ofSeconds(30)))) {
             for (int i = from; i < to; i++) {
-                writer.send("in", bytes("" + i), null, job == null ? null : bytes(job), bytes("up/1/2/" + 3 * i));
+                writer.send("in", bytes("" + i), null, job == null ? null : bytes(job),
+                        job == null ? null : bytes("up/1/2/" + 3 * i));
             }
             writer.flush();
         }
@@ -204,8 +177,8 @@ class StampsTest {
         publish(100, INPUTS, null);
         Map<String, Stamp> stamps = wire.stamps(OUTPUTS);
         cluster.cancel(next);
-        assertEquals(new Stamp("job", "edge.o3", 0, 0, 7, "2"), stamps.get("7-2"));
-        assertEquals(new Stamp("job", "edge.o3", 0, 0, 199, "1"), stamps.get("199-1"));
+        assertEquals(new Stamp("job", "edge.o3", 0, 0, 7, "2", Wire.fingerprint("in", "7")), stamps.get("7-2"));
+        assertEquals(new Stamp("job", "edge.o3", 0, 0, 199, "1", Wire.fingerprint("in", "199")), stamps.get("199-1"));
     }
 
     @Test

@@ -16,8 +16,8 @@ import java.util.zip.CRC32C;
  *
  * <p>Form: magic, version, check sum; then client id, broker, start, end, partitions, time of the first message, the
  * messages (each packet id, hash, time since the one before in ms as variable-length number whose lowest bits say
- * "duplicate" and "stamp not believed"), and the stamps seen and the writers known at the end of the batch. Version 1
- * had one lowest bit, the highest stamp of each stream, and no writers.
+ * "duplicate" and "stamp not believed"), and the stamps seen and the writers known at the end of the batch. Version 2
+ * had no fingerprints of stamps. Version 1 had one lowest bit, the highest stamp of each stream, and no writers.
  *
  * @param clientId the session that the messages were received in
  * @param broker its broker
@@ -31,7 +31,8 @@ import java.util.zip.CRC32C;
 public record BatchRecord(String clientId, String broker, long start, long end, int partitions,
         List<Message> messages, SeenStamps seen, KnownWriters writers) {
     private static final int MAGIC = 0x53504b42;
-    private static final int VERSION = 2;
+    private static final int VERSION = 3;
+    private static final int VERSION_WITHOUT_FINGERPRINTS = 2;
     private static final int VERSION_OF_HIGHEST_STAMPS = 1;
     private static final int DUPLICATE = 1;
     private static final int NOT_BELIEVED = 2;
@@ -79,9 +80,9 @@ public record BatchRecord(String clientId, String broker, long start, long end, 
             throw new IOException("not a whole batch record (" + record.length + " bytes)");
         }
         int version = getInt(record, 4);
-        if (version != VERSION && version != VERSION_OF_HIGHEST_STAMPS) {
+        if (version < VERSION_OF_HIGHEST_STAMPS || version > VERSION) {
             throw new IOException("batch record of version " + version + " (expected " + VERSION_OF_HIGHEST_STAMPS
-                    + " or " + VERSION + ")");
+                    + " to " + VERSION + ")");
         }
         DataInputStream in = new DataInputStream(new ByteArrayInputStream(record));
         in.skipNBytes(HEADER_BYTES);
@@ -89,7 +90,8 @@ public record BatchRecord(String clientId, String broker, long start, long end, 
     }
 
     private static BatchRecord readBody(DataInputStream in, int version) throws IOException {
-        int flagBits = version == VERSION ? 2 : 1;
+        boolean highest = version == VERSION_OF_HIGHEST_STAMPS;
+        int flagBits = highest ? 1 : 2;
         String clientId = in.readUTF();
         String broker = in.readUTF();
         long start = in.readLong();
@@ -103,12 +105,12 @@ public record BatchRecord(String clientId, String broker, long start, long end, 
             int hash = in.readInt();
             long number = Varint.read(in);
             time += number >>> flagBits;
-            boolean believed = version != VERSION || (number & NOT_BELIEVED) == 0;
+            boolean believed = highest || (number & NOT_BELIEVED) == 0;
             messages.add(Message.awaited(packetId, hash, time, (number & DUPLICATE) != 0, believed));
         }
-        SeenStamps seen = version == VERSION ? SeenStamps.read(in, SeenStamps.RECORDED_HASHES)
-                : SeenStamps.readHighest(in, SeenStamps.RECORDED_HASHES);
-        KnownWriters writers = version == VERSION ? KnownWriters.read(in) : KnownWriters.all();
+        SeenStamps seen = highest ? SeenStamps.readHighest(in, SeenStamps.RECORDED_HASHES)
+                : SeenStamps.read(in, SeenStamps.RECORDED_HASHES, version > VERSION_WITHOUT_FINGERPRINTS);
+        KnownWriters writers = highest ? KnownWriters.all() : KnownWriters.read(in);
         return new BatchRecord(clientId, broker, start, end, partitions, messages, seen, writers);
     }
 

@@ -92,6 +92,11 @@ public final class Message {
         return offset;
     }
 
+    /** Hash of its content: topic, payload, and the properties of a stamp. */
+    public int hash() {
+        return hash;
+    }
+
     /** Creates a message from its record, without its content. */
     static Message awaited(int packetId, int hash, long receivedMillis, boolean duplicate, boolean believed) {
         Message message = new Message(packetId, hash, null, null, receivedMillis, null);
@@ -106,7 +111,7 @@ public final class Message {
 
     /** Returns the content, and releases it. */
     Received take() {
-        Received received = new Received(topic, payload, key, receivedMillis, stamp(), offset);
+        Received received = new Received(topic, payload, key, receivedMillis, stamp(), offset, hash);
         taken = true;
         release();
         return received;

@@ -38,7 +38,8 @@ final class StampCounts {
      * Counts the verdict on a stamp; true if its message is to be dropped.
      *
      * <p>Another content under a derived stamp is the same output in another form, as the stamp says from which message
-     * it comes. Under a counted stamp it is another message: its writer went on counting from an older state.
+     * it comes. It is another message if that has another content: its position came again. So it is under a counted
+     * stamp, whose writer went on counting from an older state.
      */
     boolean drops(Stamp stamp, Verdict verdict) {
         if (verdict == Verdict.NEW) {
@@ -48,10 +49,11 @@ final class StampCounts {
             addDropped(stamp);
             return true;
         }
-        logOnce(stamp);
-        collisions += stamp.derived() ? 0 : 1;
-        changed += stamp.derived() ? 1 : 0;
-        return stamp.derived();
+        boolean drops = verdict == Verdict.CHANGED;
+        logOnce(stamp, drops);
+        collisions += drops ? 0 : 1;
+        changed += drops ? 1 : 0;
+        return drops;
     }
 
     private void addDropped(Stamp stamp) {
@@ -64,11 +66,11 @@ final class StampCounts {
         }
     }
 
-    private void logOnce(Stamp stamp) {
+    private void logOnce(Stamp stamp, boolean drops) {
         String stream = stamp.run() + "/" + stamp.partition() + (stamp.derived() ? " (path " + stamp.path() + ")" : "");
         if (logged.size() < MAXIMUM_LOGGED && logged.add(stamp.job() + " " + stream)) {
             LOG.warn("{}: job '{}' wrote another content under the stamp {} that was received before, in its stream {};"
-                    + " {}", settings.session(), stamp.job(), stamp.sequence(), stream, stamp.derived()
+                    + " {}", settings.session(), stamp.job(), stamp.sequence(), stream, drops
                     ? "the same output in another form is dropped" : "both are returned as messages of their own");
         }
     }

@@ -10,7 +10,7 @@ import java.util.Map;
  * <p>A derived stamp depends on the input and on the index of the output among the outputs of that input. So it does
  * not depend on the order in which messages arrive, on batches, parallelism, or other code before or after.
  *
- * <p>A message without a stamp is named after its position in the session of its source.
+ * <p>A message without a stamp is named after its position in the session of its source, and a hash of its content.
  */
 public final class CurrentInput {
     private static final ThreadLocal<CurrentInput> OF_THREAD = ThreadLocal.withInitial(CurrentInput::new);
@@ -23,6 +23,7 @@ public final class CurrentInput {
     private Stamp stamp;
     private int source;
     private long offset;
+    private long hash;
     private int outputs;
 
     /** The last stamp that was derived from, with its source, and what all outputs of its stream have in common. */
@@ -43,12 +44,14 @@ public final class CurrentInput {
      * @param stamp its stamp; null for none
      * @param source number of its source among those of the job
      * @param offset its position in the session of that source
+     * @param hash hash of its content
      */
-    public void begin(Stamp stamp, int source, long offset) {
+    public void begin(Stamp stamp, int source, long offset, int hash) {
         this.present = true;
         this.stamp = stamp;
         this.source = source;
         this.offset = offset;
+        this.hash = Integer.toUnsignedLong(hash);
         this.outputs = 0;
     }
 
@@ -76,7 +79,7 @@ public final class CurrentInput {
         }
         int output = outputs++;
         if (stamp == null) {
-            return Stamp.prefix(run, source, 0) + offset + "." + output;
+            return Stamp.prefix(run, source, 0) + offset + "." + output + Stamp.fingerprintText(hash);
         }
         if (named == null || namedSource != source || !named.sameStream(stamp)) {
             derivedRun = derivedRun();
@@ -84,7 +87,8 @@ public final class CurrentInput {
             named = stamp;
             namedSource = source;
         }
-        return Stamp.prefix(derivedRun, stamp.partition(), stamp.epoch()) + stamp.index() + derivedPath + output;
+        return Stamp.prefix(derivedRun, stamp.partition(), stamp.epoch()) + stamp.index() + derivedPath + output
+                + Stamp.fingerprintText(stamp.fingerprint());
     }
 
     private String derivedRun() {

@@ -18,8 +18,8 @@ import java.util.Map;
  * <p>A stream is a (job, run, partition, path); its stamps are kept as ranges. Memory is bounded: beyond
  * {@link #MAXIMUM_STREAMS} the least recently used streams are forgotten, beyond {@link #MAXIMUM_RANGES} the lowest
  * ranges of the stream that has most. What is forgotten counts as new, so that a repetition of it is a duplicate; never
- * is a message taken for a repetition that is none, unless it has the very stamp of another. A hash of the content
- * beside each of the newest stamps shows that too.
+ * is a message taken for a repetition that is none, unless it has the very stamp of another. Hashes of the content and of
+ * the fingerprint beside each of the newest stamps show that too.
  */
 public final class SeenStamps {
     public static final int MAXIMUM_STREAMS = 4096;
@@ -28,6 +28,9 @@ public final class SeenStamps {
     /** Hashes that are written with the state. */
     public static final int RECORDED_HASHES = 4096;
     private static final int PART_DROPPED = 8;
+    private static final int FAR = 1;
+    private static final int FINGERPRINT = 2;
+    private static final int FLAG_BITS = 2;
 
     /** The answer to a stamp and the content under it. */
     public enum Verdict {
@@ -35,7 +38,9 @@ public final class SeenStamps {
         NEW,
         /** The stamp was seen, with the same content as far as it is known. */
         REPETITION,
-        /** The stamp was seen, and all contents known under it are other ones. */
+        /** The derived stamp was seen with other contents, and with no other fingerprint as far as it is known. */
+        CHANGED,
+        /** The stamp was seen, and all messages known under it are other ones. */
         COLLISION
     }
 
@@ -86,12 +91,15 @@ public final class SeenStamps {
         if (rangeCount > MAXIMUM_RANGES) {
             dropLowest();
         }
-        StampHashes.Found found = fresh ? StampHashes.Found.NOTHING
-                : hashes.find(stream, stamp.epoch(), stamp.index(), hash);
-        if (fresh || found == StampHashes.Found.OTHER) {
-            hashes.add(stream, stamp.epoch(), stamp.index(), hash);
+        Verdict verdict = fresh ? Verdict.NEW : switch (hashes.find(stream, stamp, hash)) {
+            case NOTHING, SAME -> Verdict.REPETITION;
+            case RELATED -> Verdict.CHANGED;
+            case OTHER -> Verdict.COLLISION;
+        };
+        if (verdict != Verdict.REPETITION) {
+            hashes.add(new StampHashes.Entry(stream, stamp.epoch(), stamp.index(), hash, stamp.fingerprint()));
         }
-        return fresh ? Verdict.NEW : found == StampHashes.Found.OTHER ? Verdict.COLLISION : Verdict.REPETITION;
+        return verdict;
     }
 
     private Stream stream(Stamp stamp) {
@@ -140,7 +148,7 @@ public final class SeenStamps {
         try {
             ByteArrayOutputStream bytes = new ByteArrayOutputStream();
             write(new DataOutputStream(bytes));
-            return read(new DataInputStream(new ByteArrayInputStream(bytes.toByteArray())), mostHashes);
+            return read(new DataInputStream(new ByteArrayInputStream(bytes.toByteArray())), mostHashes, true);
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
@@ -162,8 +170,9 @@ public final class SeenStamps {
     }
 
     /**
-     * Writes the newest hashes. Of each: the number of its stream, doubled, plus 1 if epoch and index follow; otherwise
-     * the distance from the entry before of that stream follows; then the hash.
+     * Writes the newest hashes. Of each: the number of its stream, with two lowest bits; epoch and index if the first bit
+     * says so, otherwise the distance from the entry before of that stream; the hash; the fingerprint if the second bit
+     * says so.
      */
     private void writeHashes(DataOutputStream out, List<Stream> numbered) throws IOException {
         Map<Stream, Integer> numbers = new HashMap<>();
@@ -176,12 +185,15 @@ public final class SeenStamps {
             int number = numbers.get(entry.stream());
             StampHashes.Entry former = before[number];
             boolean near = former != null && former.epoch() == entry.epoch() && former.index() <= entry.index();
-            Varint.write(out, 2L * number + (near ? 0 : 1));
+            Varint.write(out, (long) number << FLAG_BITS | (near ? 0 : FAR) | (entry.hasFingerprint() ? FINGERPRINT : 0));
             if (!near) {
                 Varint.write(out, entry.epoch());
             }
             Varint.write(out, near ? entry.index() - former.index() : entry.index());
             out.writeInt(entry.hash());
+            if (entry.hasFingerprint()) {
+                out.writeInt((int) entry.fingerprint());
+            }
             before[number] = entry;
         }
     }
@@ -190,27 +202,32 @@ public final class SeenStamps {
      * Reads what {@link #write} wrote.
      *
      * @param mostHashes the number of hashes to keep from now on, a power of two from 16 on
+     * @param fingerprints false for the form before fingerprints, with one bit beside the number of a stream
      */
-    public static SeenStamps read(DataInputStream in, int mostHashes) throws IOException {
+    public static SeenStamps read(DataInputStream in, int mostHashes, boolean fingerprints) throws IOException {
         SeenStamps read = new SeenStamps(mostHashes);
         List<Stream> numbered = new ArrayList<>();
         for (long remaining = Varint.read(in); remaining > 0; remaining--) {
             Name name = new Name(in.readUTF(), in.readUTF(), in.readInt(), in.readUTF());
             numbered.add(read.put(name, StampRanges.read(in)));
         }
-        read.readHashes(in, numbered);
+        read.readHashes(in, numbered, fingerprints);
         return read;
     }
 
-    private void readHashes(DataInputStream in, List<Stream> numbered) throws IOException {
+    private void readHashes(DataInputStream in, List<Stream> numbered, boolean fingerprints) throws IOException {
         long[] epochs = new long[numbered.size()];
         long[] indexes = new long[numbered.size()];
         for (long remaining = Varint.read(in); remaining > 0; remaining--) {
             long code = Varint.read(in);
-            int number = (int) (code >>> 1);
-            epochs[number] = (code & 1) == 0 ? epochs[number] : Varint.read(in);
-            indexes[number] = ((code & 1) == 0 ? indexes[number] : 0) + Varint.read(in);
-            hashes.add(numbered.get(number), epochs[number], indexes[number], in.readInt());
+            int number = (int) (code >>> (fingerprints ? FLAG_BITS : 1));
+            boolean near = (code & FAR) == 0;
+            epochs[number] = near ? epochs[number] : Varint.read(in);
+            indexes[number] = (near ? indexes[number] : 0) + Varint.read(in);
+            int hash = in.readInt();
+            boolean known = fingerprints && (code & FINGERPRINT) != 0;
+            long fingerprint = known ? Integer.toUnsignedLong(in.readInt()) : Stamp.NO_FINGERPRINT;
+            hashes.add(new StampHashes.Entry(numbered.get(number), epochs[number], indexes[number], hash, fingerprint));
         }
     }
 

@@ -5,6 +5,7 @@ import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.Arrays;
+import java.util.HexFormat;
 
 /**
  * The identity of a written message: its writer and its number, or the number of the message that it comes from. A
@@ -14,6 +15,9 @@ import java.util.Arrays;
  * {@code RUN/PARTITION/EPOCH/INDEX} (counted) or {@code RUN/PARTITION/EPOCH/INDEX.PATH} (derived). Messages whose two
  * properties are equal are one message. Anybody may publish such properties, so texts beyond the bounds of this class
  * are no stamp.
+ *
+ * <p>A derived stamp that begins with the position of a message in a session ends in {@code ~FINGERPRINT}, eight hexadecimal
+ * digits: a position may name another message later, once its broker has lost the end of the session.
  *
  * <p>A writer whose messages each replace the one before may repeat its work with other messages and numbers. It numbers
  * them upwards and writes {@code RUN/PARTITION/EPOCH/INDEX.newest}: a message that is not above an earlier one is void.
@@ -26,21 +30,32 @@ import java.util.Arrays;
  * @param path empty for a counted stamp; for a derived one, of each job on the way from the message with this partition,
  *     epoch and index, the index of the output among the outputs of its input, joined by dots; {@code newest} stands
  *     first if only the newest message counts
+ * @param fingerprint for a derived stamp that begins with a position, the hash of the message there, 0 to 2^32 - 1;
+ *     {@link #NO_FINGERPRINT} for all others
  */
-public record Stamp(String job, String run, int partition, long epoch, long index, String path) {
+public record Stamp(String job, String run, int partition, long epoch, long index, String path, long fingerprint) {
     public static final String JOB = "speck-job";
     public static final String SEQUENCE = "speck-seq";
     /** The path, or its first element, of stamps of which only the highest counts. */
     public static final String NEWEST = "newest";
     public static final int LONGEST_PATH = 32;
+    public static final long NO_FINGERPRINT = -1;
     static final int LONGEST_NAME = 100;
     static final int LONGEST_SEQUENCE = 256;
     /** With the longest numbers before it and one element after it, a sequence is still within its bound. */
     private static final int LONGEST_PATH_TEXT = 160;
+    private static final char BEFORE_FINGERPRINT = '~';
+    private static final int FINGERPRINT_LENGTH = 1 + Integer.BYTES * 2;
+    private static final HexFormat HEXADECIMAL = HexFormat.of();
 
     /** Creates a counted stamp. */
     public Stamp(String job, String run, int partition, long epoch, long index) {
         this(job, run, partition, epoch, index, "");
+    }
+
+    /** Creates a stamp that does not begin with a position. */
+    public Stamp(String job, String run, int partition, long epoch, long index, String path) {
+        this(job, run, partition, epoch, index, path, NO_FINGERPRINT);
     }
 
     /** True if a stamp may carry the text as job or run: 1 to 100 letters, digits, '.', '_' or '-'. */
@@ -66,11 +81,6 @@ public record Stamp(String job, String run, int partition, long epoch, long inde
     /** True if a message that is not above an earlier one of its stream is void. */
     public boolean replaces() {
         return path.startsWith(NEWEST);
-    }
-
-    /** Returns the same stamp with one more element in its path; see {@link CurrentInput} for that of an output. */
-    public Stamp derive(int output) {
-        return new Stamp(job, run, partition, epoch, index, (derived() ? path + "." : "") + output);
     }
 
     /**
@@ -121,7 +131,12 @@ public record Stamp(String job, String run, int partition, long epoch, long inde
     }
 
     public String sequence() {
-        return prefix(run, partition, epoch) + (derived() ? index + "." + path : index);
+        return prefix(run, partition, epoch) + (derived() ? index + "." + path + fingerprintText(fingerprint) : index);
+    }
+
+    /** Returns the end of a sequence with this fingerprint; empty for none. */
+    static String fingerprintText(long fingerprint) {
+        return fingerprint == NO_FINGERPRINT ? "" : BEFORE_FINGERPRINT + HEXADECIMAL.toHexDigits((int) fingerprint);
     }
 
     /** Returns the common prefix of the sequences of one partition and epoch, for writers that build many. */
@@ -134,6 +149,30 @@ public record Stamp(String job, String run, int partition, long epoch, long inde
         if (job == null || sequence == null || !isName(job) || sequence.length() > LONGEST_SEQUENCE) {
             return null;
         }
+        int end = sequence.length() - FINGERPRINT_LENGTH;
+        if (end < 0 || sequence.charAt(end) != BEFORE_FINGERPRINT) {
+            return parse(job, sequence, sequence.length(), NO_FINGERPRINT);
+        }
+        long fingerprint = fingerprint(sequence, end + 1);
+        Stamp stamp = fingerprint == NO_FINGERPRINT ? null : parse(job, sequence, end, fingerprint);
+        return stamp != null && stamp.derived() && !stamp.replaces() ? stamp : null;
+    }
+
+    /** Reads lower-case hexadecimal digits up to the end, so that a number has one text; -1 if there are others. */
+    private static long fingerprint(String text, int from) {
+        long fingerprint = 0;
+        for (int i = from; i < text.length(); i++) {
+            char each = text.charAt(i);
+            if (!isDigit(each) && (each < 'a' || each > 'f')) {
+                return NO_FINGERPRINT;
+            }
+            fingerprint = fingerprint << 4 | (isDigit(each) ? each - '0' : each - 'a' + 10);
+        }
+        return fingerprint;
+    }
+
+    /** Parses a sequence whose index or path ends here; behind it is neither '.' nor '/'. */
+    private static Stamp parse(String job, String sequence, int end, long fingerprint) {
         int first = sequence.indexOf('/');
         int second = sequence.indexOf('/', first + 1);
         int third = sequence.indexOf('/', second + 1);
@@ -141,14 +180,14 @@ public record Stamp(String job, String run, int partition, long epoch, long inde
             return null;
         }
         int dot = sequence.indexOf('.', third);
-        int end = dot < 0 ? sequence.length() : dot;
+        int indexEnd = dot < 0 ? end : dot;
         long partition = number(sequence, first + 1, second);
         long epoch = number(sequence, second + 1, third);
-        long index = number(sequence, third + 1, end);
-        String path = dot < 0 ? "" : sequence.substring(dot + 1);
+        long index = number(sequence, third + 1, indexEnd);
+        String path = dot < 0 ? "" : sequence.substring(dot + 1, end);
         boolean valid = partition >= 0 && partition <= Integer.MAX_VALUE && epoch >= 0 && index >= 0;
         return valid && (dot < 0 || isPath(path))
-                ? new Stamp(job, sequence.substring(0, first), (int) partition, epoch, index, path) : null;
+                ? new Stamp(job, sequence.substring(0, first), (int) partition, epoch, index, path, fingerprint) : null;
     }
 
     private static boolean isPath(String path) {

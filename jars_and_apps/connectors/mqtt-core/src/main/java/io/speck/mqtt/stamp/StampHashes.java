@@ -11,8 +11,11 @@ import java.util.List;
  * several if messages with other contents came under it.
  */
 final class StampHashes {
-    /** Entries with this stamp: none, one with the same hash, or only ones with others. */
-    enum Found { NOTHING, SAME, OTHER }
+    /**
+     * Entries with this stamp: none, one with the same content, else one that may come of the same message, else only ones
+     * of other messages.
+     */
+    enum Found { NOTHING, SAME, RELATED, OTHER }
 
     private static final int NONE = -1;
     private static final int FIRST_CAPACITY = 16;
@@ -22,6 +25,7 @@ final class StampHashes {
     private long[] epochs = new long[FIRST_CAPACITY];
     private long[] indexes = new long[FIRST_CAPACITY];
     private int[] hashes = new int[FIRST_CAPACITY];
+    private long[] fingerprints = new long[FIRST_CAPACITY];
     private int[] nextInChain = new int[FIRST_CAPACITY];
     private int[] chains = emptyChains(FIRST_CAPACITY);
     /** The slot of the next entry. */
@@ -39,20 +43,26 @@ final class StampHashes {
         return chains;
     }
 
-    Found find(SeenStamps.Stream stream, long epoch, long index, int hash) {
+    Found find(SeenStamps.Stream stream, Stamp stamp, int hash) {
         Found found = Found.NOTHING;
-        for (int slot = chains[chain(stream, epoch, index)]; slot != NONE; slot = nextInChain[slot]) {
-            if (streams[slot] == stream && epochs[slot] == epoch && indexes[slot] == index) {
+        for (int slot = chains[chain(stream, stamp.epoch(), stamp.index())]; slot != NONE; slot = nextInChain[slot]) {
+            if (streams[slot] == stream && epochs[slot] == stamp.epoch() && indexes[slot] == stamp.index()) {
                 if (hashes[slot] == hash) {
                     return Found.SAME;
                 }
-                found = Found.OTHER;
+                found = found == Found.RELATED || related(fingerprints[slot], stamp) ? Found.RELATED : Found.OTHER;
             }
         }
         return found;
     }
 
-    void add(SeenStamps.Stream stream, long epoch, long index, int hash) {
+    /** True if the stamp comes of the message with this fingerprint, or nothing shows that it does not. */
+    private static boolean related(long fingerprint, Stamp stamp) {
+        boolean unknown = fingerprint == Stamp.NO_FINGERPRINT || stamp.fingerprint() == Stamp.NO_FINGERPRINT;
+        return stamp.derived() && (unknown || fingerprint == stamp.fingerprint());
+    }
+
+    void add(Entry entry) {
         if (size == hashes.length && size < maximum) {
             grow();
         }
@@ -61,10 +71,11 @@ final class StampHashes {
         } else {
             size++;
         }
-        streams[next] = stream;
-        epochs[next] = epoch;
-        indexes[next] = index;
-        hashes[next] = hash;
+        streams[next] = entry.stream;
+        epochs[next] = entry.epoch;
+        indexes[next] = entry.index;
+        hashes[next] = entry.hash;
+        fingerprints[next] = entry.fingerprint;
         link(next);
         next = (next + 1) % hashes.length;
     }
@@ -76,6 +87,7 @@ final class StampHashes {
         epochs = Arrays.copyOf(epochs, capacity);
         indexes = Arrays.copyOf(indexes, capacity);
         hashes = Arrays.copyOf(hashes, capacity);
+        fingerprints = Arrays.copyOf(fingerprints, capacity);
         nextInChain = new int[capacity];
         chains = emptyChains(capacity);
         for (int slot = 0; slot < size; slot++) {
@@ -108,8 +120,12 @@ final class StampHashes {
         nextInChain[before] = nextInChain[slot];
     }
 
-    /** A stamp and the hash of the content under it. */
-    record Entry(SeenStamps.Stream stream, long epoch, long index, int hash) {}
+    /** A stamp, the hash of the content under it, and the fingerprint of a derived one, if known. */
+    record Entry(SeenStamps.Stream stream, long epoch, long index, int hash, long fingerprint) {
+        boolean hasFingerprint() {
+            return fingerprint != Stamp.NO_FINGERPRINT;
+        }
+    }
 
     /** Returns the newest entries, {@code limit} at most, from the oldest to the newest. */
     List<Entry> newest(int limit) {
@@ -117,7 +133,7 @@ final class StampHashes {
         List<Entry> entries = new ArrayList<>(count);
         for (int i = count; i > 0; i--) {
             int slot = Math.floorMod(next - i, hashes.length);
-            entries.add(new Entry(streams[slot], epochs[slot], indexes[slot], hashes[slot]));
+            entries.add(new Entry(streams[slot], epochs[slot], indexes[slot], hashes[slot], fingerprints[slot]));
         }
         return entries;
     }

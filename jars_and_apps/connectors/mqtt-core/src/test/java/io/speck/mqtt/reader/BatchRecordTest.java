@@ -22,6 +22,7 @@ class BatchRecordTest {
     void recordIsReadBack() throws IOException {
         SeenStamps seen = new SeenStamps(16);
         seen.add(new Stamp("j", "r", 0, 1, 5), 7);
+        seen.add(new Stamp("j", "edge", 0, 0, 70, "0", 0xffffffffL), 9);
         List<Message> messages = List.of(Message.awaited(65535, -7, 1_000, false, true),
                 Message.awaited(1, 8, 1_300, true, false), Message.awaited(2, 9, 1_299, false, true));
         byte[] bytes = new BatchRecord("c", "tcp://h:1", 10, 12, 3, messages, seen, WRITERS).encode();
@@ -31,6 +32,8 @@ class BatchRecordTest {
         assertEquals(List.of(true, false, true), read.messages().stream().map(each -> each.believed).toList());
         assertEquals(Verdict.REPETITION, read.seen().add(new Stamp("j", "r", 0, 1, 5), 7));
         assertEquals(Verdict.COLLISION, read.seen().add(new Stamp("j", "r", 0, 1, 5), 8));
+        assertEquals(Verdict.CHANGED, read.seen().add(new Stamp("j", "edge", 0, 0, 70, "0", 0xffffffffL), 10));
+        assertEquals(Verdict.COLLISION, read.seen().add(new Stamp("j", "edge", 0, 0, 70, "0", 0), 11));
         assertTrue(read.writers().believes(new Stamp("j", "r", 0, 0, 0)));
         assertFalse(read.writers().believes(new Stamp("k", "r", 0, 0, 0)));
         assertEquals(3, read.messages().size());
@@ -57,6 +60,21 @@ class BatchRecordTest {
         BatchRecord again = BatchRecord.decode(read.encode());
         assertEquals(Verdict.REPETITION, again.seen().add(new Stamp("k", "s/1", 2, 0, 10), 1));
         assertEquals(Verdict.REPETITION, again.seen().add(new Stamp("k", "s/1", 2, 0, 9), 1));
+    }
+
+    @Test
+    void aRecordOfVersion2IsReadBack() throws IOException {
+        byte[] bytes = HexFormat.of().parseHex("53504b4200000002c7628e04000163000c7463703a2f2f683a31383833000000000000000a000000000000000c0000000300"
+                + "00000200000000000003e8fffffffffff900000100000008b3090200016a000172000000000000ffffffffffffffffffffff"
+                + "ffffffffff0105050000016a00046564676500000000000130ffffffffffffffffffffffffffffffff010146000401010500"
+                + "0000070001000000080300460000000902010000000a0000000100016a");
+        BatchRecord read = BatchRecord.decode(BatchRecord.decode(bytes).encode());
+        assertEquals(List.of(true, false), read.messages().stream().map(each -> each.believed).toList());
+        assertEquals(Verdict.REPETITION, read.seen().add(new Stamp("j", "r", 0, 1, 6), 8));
+        assertEquals(Verdict.COLLISION, read.seen().add(new Stamp("j", "r", 0, 1, 5), 9));
+        assertEquals(Verdict.REPETITION, read.seen().add(new Stamp("j", "edge", 0, 0, 70, "0"), 9));
+        assertEquals(Verdict.CHANGED, read.seen().add(new Stamp("j", "edge", 0, 0, 71, "0", 5), 9), "of unknown origin");
+        assertFalse(read.writers().believes(new Stamp("k", "r", 0, 0, 0)));
     }
 
     @Test

@@ -4,14 +4,11 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.speck.mqtt.Await;
 import io.speck.mqtt.Login;
 import io.speck.mqtt.MemoryJournal;
 import io.speck.mqtt.Mosquitto;
-import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.SourceSettings;
-import io.speck.mqtt.writer.MqttSink;
-import java.nio.charset.StandardCharsets;
+import io.speck.mqtt.Topic;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -51,18 +48,7 @@ class HostileStampTest {
     }
 
     private void publish(String text, String key, String job, String sequence) throws Exception {
-        try (MqttSink sink = new MqttSink(new SinkSettings(Login.anonymous(broker.url()), Duration.ofSeconds(20)))) {
-            sink.send("in/a", bytes(text), key == null ? null : bytes(key), bytes(job), bytes(sequence));
-            sink.flush();
-        }
-    }
-
-    private static byte[] bytes(String text) {
-        return text.getBytes(StandardCharsets.UTF_8);
-    }
-
-    private static void await(MqttSource source, long end) {
-        Await.until("messages up to " + end, () -> source.await(end, TimeUnit.SECONDS.toNanos(1)) >= end);
+        Topic.publish(broker.url(), "in/a", key, job, sequence, text);
     }
 
     @Test
@@ -71,18 +57,20 @@ class HostileStampTest {
             publish("a", null, EMOJI, "r/0/0/0");
             publish("b", null, "job", EMOJI);
             publish("c", null, EMOJI, "r/0/0/0");
-            await(source, 3);
-            for (Message message : source.messages(0, 3)) {
+            publish("d", null, "job", "r/0/0/0.0~" + "0".repeat(200));
+            publish("e", null, "job", "r/0/0/0.0~0000000G");
+            Batch.await(source, 5);
+            for (Message message : source.messages(0, 5)) {
                 assertNull(message.stamp());
             }
-            assertEquals(3, source.metrics().badStamps());
-            source.close(0, 3, 1);
-            source.commit(3);
+            assertEquals(5, source.metrics().badStamps());
+            source.close(0, 5, 1);
+            source.commit(5);
         }
-        try (MqttSource again = open(3)) {
-            publish("d", null, "job", "r/0/0/0");
-            await(again, 4);
-            assertEquals("r/0/0/0", again.messages(3, 4).get(0).stamp().sequence());
+        try (MqttSource again = open(5)) {
+            publish("f", null, "job", "r/0/0/0");
+            Batch.await(again, 6);
+            assertEquals("r/0/0/0", again.messages(5, 6).get(0).stamp().sequence());
             assertEquals(0, again.metrics().badStamps());
         }
     }
@@ -93,7 +81,7 @@ class HostileStampTest {
             for (int i = 0; i < 400; i++) {
                 publish("", "k".repeat(60_000), "job", "r/0/0/" + i);
             }
-            await(source, 1);
+            Batch.await(source, 1);
             assertTrue(source.await(400, TimeUnit.SECONDS.toNanos(1)) < 400, "reading pauses");
             for (long start = 0; start < 400; ) {
                 long end = source.await(start + 1, TimeUnit.SECONDS.toNanos(1));

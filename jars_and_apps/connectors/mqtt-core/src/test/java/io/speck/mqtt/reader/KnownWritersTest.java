@@ -10,19 +10,16 @@ import io.speck.mqtt.Await;
 import io.speck.mqtt.Login;
 import io.speck.mqtt.MemoryJournal;
 import io.speck.mqtt.Mosquitto;
-import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.Topic;
 import io.speck.mqtt.net.Connection;
 import io.speck.mqtt.net.ConnectionListener;
 import io.speck.mqtt.net.Session;
 import io.speck.mqtt.stamp.Stamp;
-import io.speck.mqtt.writer.MqttSink;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
-import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -63,10 +60,7 @@ class KnownWritersTest {
     }
 
     private void send(String job, int index, String payload) throws Exception {
-        try (MqttSink sink = new MqttSink(new SinkSettings(Login.anonymous(broker.url()), PATIENCE))) {
-            sink.send("in/a", bytes(payload), null, bytes(job), bytes(Stamp.prefix("r", 0, 0) + index));
-            sink.flush();
-        }
+        Topic.publishStamped(broker.url(), "in/a", job, "r/0/0/" + index, payload);
     }
 
     private void name(String... writers) throws Exception {
@@ -78,24 +72,13 @@ class KnownWritersTest {
         return text.getBytes(StandardCharsets.UTF_8);
     }
 
-    private static List<String> batch(MqttSource source, long start, long end) throws Exception {
-        Await.until("messages up to " + end, () -> source.await(end, TimeUnit.SECONDS.toNanos(1)) >= end);
-        source.close(start, end, 1);
-        return texts(source, start, end);
-    }
-
-    private static List<String> texts(MqttSource source, long start, long end) {
-        return source.messages(start, end).stream()
-                .map(each -> new String(each.payload(), StandardCharsets.UTF_8)).toList();
-    }
-
     @Test
     void allStampsAreBelievedWithoutAList() throws Exception {
         try (MqttSource source = open(0, 0)) {
             send("anyone", 0, "a");
             send("anyone", 0, "a");
             send("anyone", 1, "b");
-            assertEquals(List.of("a", "b"), batch(source, 0, 2));
+            assertEquals(List.of("a", "b"), Batch.next(source, 0, 2));
         }
     }
 
@@ -107,7 +90,7 @@ class KnownWritersTest {
             send("device", 1, "forged");
             send("job", 0, "a");
             send("device", 1, "forged");
-            assertEquals(List.of("a", "forged", "forged"), batch(source, 0, 3));
+            assertEquals(List.of("a", "forged", "forged"), Batch.next(source, 0, 3));
             assertNull(source.messages(1, 2).get(0).stamp());
             assertEquals(2, source.metrics().badStamps());
             assertEquals(1, source.metrics().duplicatesDropped());
@@ -116,22 +99,22 @@ class KnownWritersTest {
             send("second", 0, "b");
             send("second", 0, "b");
             send("device", 2, "c");
-            assertEquals(List.of("b", "c"), batch(source, 3, 5));
+            assertEquals(List.of("b", "c"), Batch.next(source, 3, 5));
             source.commit(5);
         }
         try (MqttSource again = open(5, 5)) {
             send("second", 0, "b");
             send("device", 2, "c");
-            assertEquals(List.of("c"), batch(again, 5, 6));
+            assertEquals(List.of("c"), Batch.next(again, 5, 6));
             name();
             send("job", 7, "d");
             send("job", 7, "d");
-            assertEquals(List.of("d", "d"), batch(again, 6, 8));
+            assertEquals(List.of("d", "d"), Batch.next(again, 6, 8));
             Topic.retain(broker.url(), "speck/writers/reader", "");
             send("device", 9, "e");
             send("device", 9, "e");
             send("device", 10, "f");
-            assertEquals(List.of("e", "f"), batch(again, 8, 10));
+            assertEquals(List.of("e", "f"), Batch.next(again, 8, 10));
         }
     }
 
@@ -145,7 +128,7 @@ class KnownWritersTest {
         send("device", 0, "forged");
         send("job", 0, "a");
         try (MqttSource source = open(0, 0)) {
-            assertEquals(List.of("forged", "a"), batch(source, 0, 2));
+            assertEquals(List.of("forged", "a"), Batch.next(source, 0, 2));
             assertNull(source.messages(0, 1).get(0).stamp());
         }
     }
@@ -154,21 +137,21 @@ class KnownWritersTest {
     void aListThatNoRecordHoldsIsReadWhenTheReaderOpens() throws Exception {
         try (MqttSource source = open(0, 0)) {
             send("job", 0, "a");
-            batch(source, 0, 1);
+            Batch.next(source, 0, 1);
             source.commit(1);
             name("job");
             send("device", 0, "b");
-            Await.until("the message", () -> source.await(2, TimeUnit.SECONDS.toNanos(1)) == 2);
+            Batch.await(source, 2);
             assertNull(source.messages(1, 2).get(0).stamp());
         }
         try (MqttSource again = open(1, 1)) {
-            assertEquals(List.of("b"), batch(again, 1, 2));
+            assertEquals(List.of("b"), Batch.next(again, 1, 2));
             assertNull(again.messages(1, 2).get(0).stamp());
         }
         journal.records.clear();
         try (MqttSource without = open(0, 0)) {
             send("device", 1, "c");
-            Await.until("the message", () -> without.await(2, TimeUnit.SECONDS.toNanos(1)) == 2);
+            Batch.await(without, 2);
             without.messages(0, 2).forEach(each -> assertNull(each.stamp()));
         }
     }
@@ -179,19 +162,19 @@ class KnownWritersTest {
         MqttSource first = open(0, 0);
         send("job", 0, "a");
         send("device", 0, "b");
-        batch(first, 0, 2);
+        Batch.next(first, 0, 2);
         first.close();
         name("device");
         try (MqttSource second = open(0, 2)) {
             second.awaitWhole();
-            assertEquals(List.of("a", "b"), texts(second, 0, 2));
+            assertEquals(List.of("a", "b"), Topic.texts(second.messages(0, 2)));
             assertEquals("job", second.messages(0, 2).get(0).stamp().job());
             assertNull(second.messages(0, 2).get(1).stamp());
             second.commit(2);
             send("device", 0, "c");
             send("device", 0, "c");
             send("job", 0, "a");
-            assertEquals(List.of("c", "a"), batch(second, 2, 4));
+            assertEquals(List.of("c", "a"), Batch.next(second, 2, 4));
         }
     }
 
@@ -224,7 +207,7 @@ class KnownWritersTest {
         name("job");
         try (MqttSource source = open(0, 0)) {
             send("job", 0, "a");
-            batch(source, 0, 1);
+            Batch.next(source, 0, 1);
             source.commit(1);
         }
         Topic.retain(broker.url(), "speck/session/reader", "{\"topics\": [\"in/#\"]}"); // it was not deleted
@@ -236,13 +219,14 @@ class KnownWritersTest {
             source.open(1, 1);
             send("device", 0, "b");
             send("device", 0, "b");
-            assertEquals(List.of("b", "b"), batch(source, 1, 3));
+            assertEquals(List.of("b", "b"), Batch.next(source, 1, 3));
         }
     }
 
     /** Returns the contents up to "end" without those of fences and marks. */
     private static List<String> untilEnd(MqttSource source) {
-        Await.until("the end", () -> texts(source, 0, source.await(Long.MAX_VALUE, 1_000_000)).contains("end"));
+        Await.until("the end",
+                () -> Topic.texts(source.messages(0, source.await(Long.MAX_VALUE, 1_000_000))).contains("end"));
         return source.messages(0, Long.MAX_VALUE).stream().filter(each -> !each.topic().startsWith("speck/fence/")
                 && !each.topic().startsWith("speck/sink/")).map(each -> new String(each.payload(), StandardCharsets.UTF_8))
                 .toList();

@@ -105,24 +105,13 @@ class MqttSourceTest {
         return IntStream.range(from, to).mapToObj(Integer::toString).toArray(String[]::new);
     }
 
-    /** Waits for the batch [start, end) and records it. */
-    private static List<String> batch(MqttSource source, long start, long end) throws Exception {
-        Await.until("messages up to " + end, () -> source.await(end, SECOND) >= end);
-        source.close(start, end, 1);
-        return texts(source.messages(start, end));
-    }
-
-    private static List<String> texts(List<Message> messages) {
-        return messages.stream().map(each -> new String(each.payload(), StandardCharsets.UTF_8)).toList();
-    }
-
     /** Checks that the broker holds no message: a marker sent now is the first message of a new reader. */
     private void assertNothingLeft(long offset) throws Exception {
         publish("marker");
         try (MqttSource next = new MqttSource(settings(), new MemoryJournal())) {
             next.open(offset, offset);
             Await.until("marker", () -> next.await(offset + 1, SECOND) > offset);
-            assertEquals(List.of("marker"), texts(next.messages(offset, offset + 1)));
+            assertEquals(List.of("marker"), Topic.texts(next.messages(offset, offset + 1)));
         }
     }
 
@@ -138,9 +127,9 @@ class MqttSourceTest {
     void messagesComeInOrderUnderIncreasingOffsets() throws Exception {
         MqttSource source = open(0, 0);
         publish(numbers(0, 1000));
-        assertEquals(List.of(numbers(0, 600)), batch(source, 0, 600));
+        assertEquals(List.of(numbers(0, 600)), Batch.next(source, 0, 600));
         source.commit(600);
-        assertEquals(List.of(numbers(600, 1000)), batch(source, 600, 1000));
+        assertEquals(List.of(numbers(600, 1000)), Batch.next(source, 600, 1000));
         source.commit(1000);
         source.close();
         assertNothingLeft(1000);
@@ -150,12 +139,12 @@ class MqttSourceTest {
     void unacknowledgedMessagesAreNotReturnedAgainAfterACut() throws Exception {
         MqttSource source = open(0, 0);
         publish("same", "same", "a", "b");
-        assertEquals(List.of("same", "same"), batch(source, 0, 2));
+        assertEquals(List.of("same", "same"), Batch.next(source, 0, 2));
         proxy.cut();
         publish("same", "c");
         Await.until("reconnected", () -> source.metrics().reconnections() == 1);
         source.commit(2);
-        assertEquals(List.of("a", "b", "same", "c"), batch(source, 2, 6));
+        assertEquals(List.of("a", "b", "same", "c"), Batch.next(source, 2, 6));
         source.commit(6);
         assertEquals(6, source.metrics().received());
         source.close();
@@ -166,14 +155,14 @@ class MqttSourceTest {
     void aCommitWhileTheConnectionIsAwayReachesTheBrokerLater() throws Exception {
         MqttSource source = open(0, 0);
         publish("a", "a", "b");
-        batch(source, 0, 3);
+        Batch.next(source, 0, 3);
         proxy.refuse(true);
         proxy.cut();
         Await.until("noticed", () -> !source.metrics().connected());
         source.commit(3);
         proxy.refuse(false);
         publish("a");
-        assertEquals(List.of("a"), batch(source, 3, 4));
+        assertEquals(List.of("a"), Batch.next(source, 3, 4));
         assertEquals(3, source.metrics().redelivered());
         source.commit(4);
         source.close();
@@ -190,7 +179,7 @@ class MqttSourceTest {
                 proxy.cut();
             }
             for (long start = 200L * round; start < 200L * (round + 1); start += 50) {
-                seen.addAll(batch(source, start, start + 50));
+                seen.addAll(Batch.next(source, start, start + 50));
                 source.commit(start + 50);
             }
         }
@@ -204,17 +193,17 @@ class MqttSourceTest {
     void anUncommittedBatchComesAgainAfterARestart() throws Exception {
         MqttSource first = open(0, 0);
         publish("x", "x", "y", "x", "z");
-        assertEquals(List.of("x", "x"), batch(first, 0, 2));
+        assertEquals(List.of("x", "x"), Batch.next(first, 0, 2));
         first.commit(2);
-        List<String> batch = batch(first, 2, 4);
+        List<String> batch = Batch.next(first, 2, 4);
         crash();
         publish("x");
         MqttSource second = open(2, 4);
         second.awaitWhole();
-        assertEquals(batch, texts(second.messages(2, 4)));
+        assertEquals(batch, Topic.texts(second.messages(2, 4)));
         assertEquals(1, second.recordedPartitions(2));
         second.commit(4);
-        assertEquals(List.of("z", "x"), batch(second, 4, 6));
+        assertEquals(List.of("z", "x"), Batch.next(second, 4, 6));
         second.commit(6);
         second.close();
         assertNothingLeft(6);
@@ -240,13 +229,13 @@ class MqttSourceTest {
     void lostAcknowledgementsOfACommittedBatchAreSentAgain() throws Exception {
         MqttSource first = open(0, 0);
         publish("x", "x", "y");
-        batch(first, 0, 3);
+        Batch.next(first, 0, 3);
         proxy.swallow(true);
         first.commit(3);
         crash();
         publish("x", "x", "y");
         MqttSource second = open(3, 3);
-        assertEquals(List.of("x", "x", "y"), batch(second, 3, 6));
+        assertEquals(List.of("x", "x", "y"), Batch.next(second, 3, 6));
         assertEquals(3, second.metrics().redelivered());
         second.commit(6);
         second.close();
@@ -257,13 +246,13 @@ class MqttSourceTest {
     void aBatchAcknowledgedInPartIsCompleted() throws Exception {
         MqttSource first = open(receiving(5), 0, 0);
         publish("x", "x", "x", "x", "x", "x", "x");
-        batch(first, 0, 5);
+        Batch.next(first, 0, 5);
         proxy.swallowAfter(2 * 4);
         first.commit(5);
         Await.until("two more, for two acknowledgements", () -> first.await(7, SECOND) == 7);
         crash();
         MqttSource second = open(5, 5);
-        assertEquals(List.of("x", "x"), batch(second, 5, 7));
+        assertEquals(List.of("x", "x"), Batch.next(second, 5, 7));
         assertEquals(3, second.metrics().redelivered());
         second.commit(7);
         second.close();
@@ -275,17 +264,17 @@ class MqttSourceTest {
         MqttSource first = open(0, 0);
         String[] alike = IntStream.range(0, 300).mapToObj(i -> "v" + i % 3).toArray(String[]::new);
         publish(alike);
-        batch(first, 0, 100);
+        Batch.next(first, 0, 100);
         proxy.swallow(true);
         first.commit(100);
-        List<String> batch = batch(first, 100, 200);
+        List<String> batch = Batch.next(first, 100, 200);
         crash();
         proxy.cutAfter(100L, 900L, 1500L, 2000L);
         MqttSource second = open(100, 200);
         second.awaitWhole();
-        assertEquals(batch, texts(second.messages(100, 200)));
+        assertEquals(batch, Topic.texts(second.messages(100, 200)));
         second.commit(200);
-        assertEquals(List.of(alike).subList(200, 300), batch(second, 200, 300));
+        assertEquals(List.of(alike).subList(200, 300), Batch.next(second, 200, 300));
         awaitCertain(second, 300);
         assertEquals(300, second.metrics().received());
         second.close();
@@ -308,7 +297,7 @@ class MqttSourceTest {
         maker.close(false);
         publish("a");
         MqttSource source = open(0, 0);
-        assertEquals(List.of("a", "a", "b", "a"), batch(source, 0, 4));
+        assertEquals(List.of("a", "a", "b", "a"), Batch.next(source, 0, 4));
         assertEquals(0, source.metrics().redelivered());
         source.commit(4);
         source.close();
@@ -320,7 +309,7 @@ class MqttSourceTest {
         for (int round = 0; round < 4; round++) {
             MqttSource source = open(round, round);
             publish("x");
-            batch(source, round, round + 1);
+            Batch.next(source, round, round + 1);
             source.commit(round + 1);
             crash();
             opened.clear();
@@ -332,10 +321,10 @@ class MqttSourceTest {
     void aBatchThatNeverReachedTheEngineIsDropped() throws Exception {
         MqttSource first = open(0, 0);
         publish("a", "b", "c");
-        batch(first, 0, 2);
+        Batch.next(first, 0, 2);
         crash();
         MqttSource second = open(0, 0);
-        assertEquals(List.of("a", "b", "c"), batch(second, 0, 3));
+        assertEquals(List.of("a", "b", "c"), Batch.next(second, 0, 3));
     }
 
     @Test
@@ -343,12 +332,12 @@ class MqttSourceTest {
         MqttSource first = open(0, 0);
         publish("job", 0, "a", "a", "b");
         publish("job", 1, "a", "b", "c");
-        assertEquals(List.of("a", "a", "b", "c"), batch(first, 0, 4));
+        assertEquals(List.of("a", "a", "b", "c"), Batch.next(first, 0, 4));
         first.commit(4);
         first.close();
         MqttSource second = open(4, 4);
         publish("job", 2, "b", "c", "d");
-        assertEquals(List.of("d"), batch(second, 4, 5));
+        assertEquals(List.of("d"), Batch.next(second, 4, 5));
         assertEquals(2, second.metrics().duplicatesDropped());
         second.commit(5);
         second.close();
@@ -359,12 +348,12 @@ class MqttSourceTest {
     void stampsOutOfOrderAreNotDropped() throws Exception {
         MqttSource first = open(0, 0);
         publish("job", 10, "k", "l");
-        assertEquals(List.of("k", "l"), batch(first, 0, 2));
+        assertEquals(List.of("k", "l"), Batch.next(first, 0, 2));
         first.commit(2);
         first.close();
         MqttSource second = open(2, 2);
         publish("job", 8, "i", "j", "k", "l", "m");
-        assertEquals(List.of("i", "j", "m"), batch(second, 2, 5));
+        assertEquals(List.of("i", "j", "m"), Batch.next(second, 2, 5));
         assertEquals(Map.of("job/run", 2L), second.metrics().duplicatesByRun());
         assertEquals("job/run=2", second.metrics().runsText());
     }
@@ -373,12 +362,12 @@ class MqttSourceTest {
     void anotherContentUnderACountedStampIsReturnedAndCounted() throws Exception {
         MqttSource first = open(0, 0);
         publish("job", 0, "a", "b");
-        assertEquals(List.of("a", "b"), batch(first, 0, 2));
+        assertEquals(List.of("a", "b"), Batch.next(first, 0, 2));
         first.commit(2);
         first.close();
         MqttSource second = open(2, 2);
         publish("job", 0, "a", "other", "c");
-        assertEquals(List.of("other", "c"), batch(second, 2, 4));
+        assertEquals(List.of("other", "c"), Batch.next(second, 2, 4));
         assertEquals(1, second.metrics().collisions());
         assertEquals(1, second.metrics().duplicatesDropped());
         assertEquals(0, second.metrics().changedRepetitions());
@@ -391,7 +380,7 @@ class MqttSourceTest {
         stamped("job", "r/0/0/5", "a");
         stamped("job", "r/0/0/5", "other");
         stamped("job", "r/0/0/6", "b");
-        assertEquals(List.of("a", "other", "b"), batch(first, 0, 3));
+        assertEquals(List.of("a", "other", "b"), Batch.next(first, 0, 3));
         List<Stamp> stamps = Arrays.asList(new Stamp("job", "r", 0, 0, 5), null, new Stamp("job", "r", 0, 0, 6));
         assertEquals(stamps, first.messages(0, 3).stream().map(Message::stamp).toList());
         first.close();
@@ -406,17 +395,14 @@ class MqttSourceTest {
         stamped("job", "r/0/0/5.0", "a");
         stamped("job", "r/0/0/5.0", "in another form");
         stamped("job", "r/0/0/5.1", "b");
-        assertEquals(List.of("a", "b"), batch(source, 0, 2));
+        assertEquals(List.of("a", "b"), Batch.next(source, 0, 2));
         assertEquals(1, source.metrics().changedRepetitions());
         assertEquals(0, source.metrics().duplicatesDropped());
         assertEquals("r/0/0/5.1", source.messages(1, 2).get(0).stamp().sequence());
     }
 
     private void stamped(String job, String sequence, String payload) throws InterruptedException {
-        try (MqttSink sink = new MqttSink(new SinkSettings(Login.anonymous(broker.url()), Duration.ofSeconds(20)))) {
-            sink.send("in/a", bytes(payload), null, bytes(job), bytes(sequence));
-            sink.flush();
-        }
+        Topic.publishStamped(broker.url(), "in/a", job, sequence, payload);
     }
 
     @Test
@@ -424,7 +410,7 @@ class MqttSourceTest {
         MqttSource first = open(0, 0);
         stamped("job", "r/0/0/5.0", "a");
         publish("b");
-        batch(first, 0, 2);
+        Batch.next(first, 0, 2);
         crash();
         MqttSource second = open(0, 2);
         second.awaitWhole();
@@ -446,7 +432,7 @@ class MqttSourceTest {
     void aLostSessionIsAnError() throws Exception {
         MqttSource first = open(0, 0);
         publish("a");
-        batch(first, 0, 1);
+        Batch.next(first, 0, 1);
         crash();
         loseSession();
         DataLossException lost = assertThrows(DataLossException.class, () -> open(0, 1));
@@ -457,22 +443,22 @@ class MqttSourceTest {
     void aLostSessionIsToleratedIfConfigured() throws Exception {
         MqttSource first = open(0, 0);
         publish("a");
-        batch(first, 0, 1);
+        Batch.next(first, 0, 1);
         crash();
         loseSession();
         MqttSource second = open(lenient(), 0, 1);
         second.awaitWhole();
-        assertEquals(List.of(), texts(second.messages(0, 1)));
+        assertEquals(List.of(), Topic.texts(second.messages(0, 1)));
         second.commit(1);
         publish("b");
-        assertEquals(List.of("b"), batch(second, 1, 2));
+        assertEquals(List.of("b"), Batch.next(second, 1, 2));
     }
 
     @Test
     void recordsDoNotPileUpWhenASessionIsLostWithUnacknowledgedMessages() throws Exception {
         MqttSource source = open(lenient(), 0, 0);
         publish("a", "b");
-        batch(source, 0, 1);
+        Batch.next(source, 0, 1);
         proxy.refuse(true);
         proxy.cut();
         Await.until("noticed", () -> !source.metrics().connected());
@@ -481,9 +467,9 @@ class MqttSourceTest {
         Await.until("reconnected", () -> source.metrics().reconnections() == 1);
         source.commit(1);
         publish("c", "d");
-        assertEquals(List.of("b", "c"), batch(source, 1, 3));
+        assertEquals(List.of("b", "c"), Batch.next(source, 1, 3));
         source.commit(3);
-        assertEquals(List.of("d"), batch(source, 3, 4));
+        assertEquals(List.of("d"), Batch.next(source, 3, 4));
         awaitCertain(source, 4);
     }
 
@@ -496,30 +482,30 @@ class MqttSourceTest {
     void anUncommittedBatchOfAnotherSessionIsCompletedThere() throws Exception {
         MqttSource first = open(0, 0);
         publish("a", "b", "c");
-        batch(first, 0, 2);
+        Batch.next(first, 0, 2);
         crash();
         MqttSource second = open(elsewhere(proxy.url()), 0, 2);
         Topic.publish(broker.url(), "elsewhere", List.of("d"));
         second.awaitWhole();
-        assertEquals(List.of("a", "b"), texts(second.messages(0, 2)));
+        assertEquals(List.of("a", "b"), Topic.texts(second.messages(0, 2)));
         second.commit(2);
-        assertEquals(List.of("d"), batch(second, 2, 3));
+        assertEquals(List.of("d"), Batch.next(second, 2, 3));
         assertEquals(Map.of(), second.metrics().lostMessages());
         second.close();
         MqttSource left = open(2, 2); // what had not been in the batch is still there, and nothing else
-        assertEquals(List.of("c"), batch(left, 2, 3));
+        assertEquals(List.of("c"), Batch.next(left, 2, 3));
     }
 
     @Test
     void anUncommittedBatchAtAnotherBrokerIsCompletedThere(@TempDir Path other) throws Exception {
         MqttSource first = open(0, 0);
         publish("a", "b");
-        batch(first, 0, 2);
+        Batch.next(first, 0, 2);
         crash();
         try (Mosquitto second = Mosquitto.start(other)) {
             MqttSource source = open(elsewhere(second.url()), 0, 2);
             source.awaitWhole();
-            assertEquals(List.of("a", "b"), texts(source.messages(0, 2)));
+            assertEquals(List.of("a", "b"), Topic.texts(source.messages(0, 2)));
             source.commit(2);
             source.close();
         }
@@ -530,7 +516,7 @@ class MqttSourceTest {
     void anUncommittedBatchOfASessionThatIsGoneLeavesItsOffsetsUnused() throws Exception {
         MqttSource first = open(0, 0);
         publish("a", "b");
-        batch(first, 0, 2);
+        Batch.next(first, 0, 2);
         crash();
         loseSession();
         MqttSource second = open(elsewhere(proxy.url()), 0, 2);
@@ -539,14 +525,14 @@ class MqttSourceTest {
         assertEquals(Map.of("batchGivenUp", 2L), second.metrics().lostMessages());
         Topic.publish(broker.url(), "elsewhere", List.of("c", "d"));
         second.commit(2);
-        assertEquals(List.of("c", "d"), batch(second, 2, 4));
+        assertEquals(List.of("c", "d"), Batch.next(second, 2, 4));
     }
 
     @Test
     void aStallAmidTheRedeliveryLosesNothing() throws Exception {
         MqttSource first = open(0, 0);
         publish(numbers(0, 300));
-        List<String> batch = batch(first, 0, 300);
+        List<String> batch = Batch.next(first, 0, 300);
         crash();
         proxy.stallAfter(3000L);
         SourceSettings hasty = new SourceSettings(Login.anonymous(proxy.url()), "reader", "in/#", 65535, 32 << 20, null,
@@ -562,7 +548,7 @@ class MqttSourceTest {
         });
         resuming.start();
         second.awaitWhole();
-        assertEquals(batch, texts(second.messages(0, 300)));
+        assertEquals(batch, Topic.texts(second.messages(0, 300)));
         assertEquals(Map.of(), second.metrics().lostMessages());
         resuming.join();
     }
@@ -571,29 +557,29 @@ class MqttSourceTest {
     void whatABatchThatWasGivenUpHeldIsReturnedWhenItComesAgain() throws Exception {
         MqttSource first = open(0, 0);
         publish("job", 0, "a", "b", "c");
-        batch(first, 0, 1);
+        Batch.next(first, 0, 1);
         first.commit(1);
-        batch(first, 1, 3);
+        Batch.next(first, 1, 3);
         crash();
         loseSession();
         SourceSettings other = new SourceSettings(Login.anonymous(proxy.url()), "other", "in/#", 65535, 1 << 20, null,
                 -1, false, Duration.ofSeconds(20));
         MqttSource second = open(other, 1, 3);
         publish("job", 0, "a", "b", "c", "d");
-        assertEquals(List.of("b", "c", "d"), batch(second, 3, 6));
+        assertEquals(List.of("b", "c", "d"), Batch.next(second, 3, 6));
     }
 
     @Test
     void theBrokerMayRestart() throws Exception {
         MqttSource source = open(0, 0);
         publish("a", "b", "c");
-        batch(source, 0, 2);
+        Batch.next(source, 0, 2);
         source.commit(2);
         broker.stop();
         Await.until("noticed", () -> !source.metrics().connected());
         broker.start();
         publish("d");
-        assertEquals(List.of("c", "d"), batch(source, 2, 4));
+        assertEquals(List.of("c", "d"), Batch.next(source, 2, 4));
         source.commit(4);
         source.close();
         assertNothingLeft(4);
@@ -611,7 +597,7 @@ class MqttSourceTest {
         });
         assertTrue(end.getMessage().contains("attempt 2"), end.getMessage());
         publish("a");
-        assertEquals(List.of("a"), batch(newer, 0, 1));
+        assertEquals(List.of("a"), Batch.next(newer, 0, 1));
         assertThrows(TakenOverException.class, () -> open(fenced(1), 0, 0));
     }
 
@@ -642,7 +628,7 @@ class MqttSourceTest {
         });
         MqttSource survivor = ended.contains(one) ? other : one;
         publish("a");
-        assertEquals(List.of("a"), batch(survivor, 0, 1));
+        assertEquals(List.of("a"), Batch.next(survivor, 0, 1));
     }
 
     private SourceSettings receiving(int maximum) {
@@ -655,9 +641,9 @@ class MqttSourceTest {
         MqttSource source = open(receiving(10), 0, 0);
         publish(numbers(0, 25));
         assertEquals(10, source.await(25, SECOND));
-        batch(source, 0, 10);
+        Batch.next(source, 0, 10);
         source.commit(10);
-        assertEquals(List.of(numbers(10, 20)), batch(source, 10, 20));
+        assertEquals(List.of(numbers(10, 20)), Batch.next(source, 10, 20));
     }
 
     @Test
@@ -671,7 +657,7 @@ class MqttSourceTest {
         while (start < 100_000) {
             long end = source.await(start + 1, SECOND);
             source.close(start, end, 1);
-            List<String> texts = texts(source.messages(start, end));
+            List<String> texts = Topic.texts(source.messages(start, end));
             for (int i = 0; i < texts.size(); i++) {
                 assertEquals(Long.toString(start + i), texts.get(i));
             }

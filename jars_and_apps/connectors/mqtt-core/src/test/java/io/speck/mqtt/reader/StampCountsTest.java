@@ -31,11 +31,13 @@ class StampCountsTest {
     }
 
     @Test
-    void anotherContentIsReturnedIfTheStampIsCounted() {
+    void anotherMessageIsReturnedAndAnotherFormIsNot() {
         Stamp counted = new Stamp("j", "r", 0, 0, 0);
         assertFalse(counts.drops(counted, Verdict.COLLISION));
-        assertTrue(counts.drops(counted.derive(0), Verdict.COLLISION));
-        assertEquals(1, counts.collisions());
+        Stamp derived = new Stamp("j", "r", 0, 0, 0, "0");
+        assertTrue(counts.drops(derived, Verdict.CHANGED));
+        assertFalse(counts.drops(derived, Verdict.COLLISION));
+        assertEquals(2, counts.collisions());
         assertEquals(1, counts.changed());
         assertEquals(0, counts.dropped());
     }

@@ -15,6 +15,7 @@ import org.junit.jupiter.api.Test;
 /** Derives the stamps of outputs from those of their inputs. */
 class CurrentInputTest {
     private static final Stamp COUNTED = new Stamp("a", "run", 3, 17, 42);
+    private static final int HASH = -2;
 
     private final CurrentInput current = CurrentInput.ofThread();
 
@@ -24,7 +25,7 @@ class CurrentInputTest {
     }
 
     private String outputOf(Stamp stamp, int source) {
-        current.begin(stamp, source, 5);
+        current.begin(stamp, source, 5, HASH);
         return current.nextSequence("own");
     }
 
@@ -41,9 +42,21 @@ class CurrentInputTest {
     }
 
     @Test
-    void anInputWithoutAStampIsItsPosition() {
-        assertEquals("own/2/0/5.0", outputOf(null, 2));
-        assertEquals("own/2/0/5.1", current.nextSequence("own"));
+    void anInputWithoutAStampIsItsPositionAndAHashOfItsContent() {
+        assertEquals("own/2/0/5.0~fffffffe", outputOf(null, 2));
+        assertEquals("own/2/0/5.1~fffffffe", current.nextSequence("own"));
+    }
+
+    @Test
+    void eachJobOnTheWayKeepsTheHashOfTheFirstInput() {
+        Stamp edge = Stamp.parse("a", outputOf(null, 2));
+        Stamp next = derived(derived(edge, "b"), "c");
+        assertEquals("0.0.0", next.path());
+        assertEquals(0xfffffffeL, next.fingerprint());
+        Stamp former = Stamp.parse("a", "own/2/0/5.0");
+        assertEquals(former.fingerprint(), derived(former, "b").fingerprint());
+        assertEquals(derived(edge, "b").run(), derived(former, "b").run());
+        assertFalse(outputOf(COUNTED, 0).contains("~"));
     }
 
     @Test
@@ -66,16 +79,17 @@ class CurrentInputTest {
     @Test
     void stampsStayWithinTheirBoundsHoweverLongTheWay() {
         Stamp narrow = COUNTED;
-        Stamp wide = new Stamp("a", "run", Integer.MAX_VALUE, Long.MAX_VALUE, Long.MAX_VALUE);
+        Stamp wide = new Stamp("a", "run", Integer.MAX_VALUE, Long.MAX_VALUE, Long.MAX_VALUE, "2147483647", 7);
         Set<Stamp> seen = new HashSet<>();
         for (int hop = 0; hop < 100; hop++) {
             narrow = derived(narrow, "job");
             assertNotNull(narrow);
             assertTrue(seen.add(narrow));
-            String sequence = outputOf(wide, 0).replaceFirst("\\.0$", ".2147483647");
+            String sequence = outputOf(wide, 0).replaceFirst("\\.0~00000007$", ".2147483647~00000007");
             wide = Stamp.parse("job", sequence);
             assertNotNull(wide, sequence);
             assertTrue(seen.add(wide));
+            assertEquals(7, wide.fingerprint());
         }
     }
 

@@ -27,12 +27,21 @@ class SeenStampsTest {
         return new Stamp("job", "run", 0, epoch, index);
     }
 
+    private static Stamp output(Stamp input, int output) {
+        return Stamp.parse(input.job(), input.sequence() + "." + output);
+    }
+
+    /** The stamp of an output of the message at a position, with the hash of that message or without any (null). */
+    private static Stamp atPosition(long position, String hash) {
+        return Stamp.parse("job", "edge/0/0/" + position + ".0" + (hash == null ? "" : "~" + hash));
+    }
+
     private boolean fresh(SeenStamps stamps, Stamp stamp) {
         return stamps.add(stamp, stamp.hashCode()) == Verdict.NEW;
     }
 
     private static SeenStamps restored(SeenStamps stamps) throws IOException {
-        return SeenStamps.read(new DataInputStream(new ByteArrayInputStream(bytes(stamps))), SeenStamps.RECORDED_HASHES);
+        return SeenStamps.read(new DataInputStream(new ByteArrayInputStream(bytes(stamps))), SeenStamps.RECORDED_HASHES, true);
     }
 
     private static byte[] bytes(SeenStamps stamps) throws IOException {
@@ -48,8 +57,8 @@ class SeenStampsTest {
         assertTrue(fresh(seen, new Stamp("job", "run.1", 0, 0, 0)));
         assertTrue(fresh(seen, new Stamp("job", "run", 1, 0, 0)));
         assertTrue(fresh(seen, stamp(1, 0)));
-        assertTrue(fresh(seen, stamp(0, 0).derive(0)));
-        assertTrue(fresh(seen, stamp(0, 0).derive(1)));
+        assertTrue(fresh(seen, output(stamp(0, 0), 0)));
+        assertTrue(fresh(seen, output(stamp(0, 0), 1)));
         assertEquals(Verdict.REPETITION, seen.add(stamp(0, 0), stamp(0, 0).hashCode()));
         assertEquals(6, seen.streams());
     }
@@ -77,8 +86,8 @@ class SeenStampsTest {
             answering = restored(answering);
         }
         assertEquals(List.of(true, true, false, false, true), accepted);
-        assertTrue(fresh(answering, newest(7).derive(0)), "a stream of its own");
-        assertTrue(!fresh(answering, newest(6).derive(0)));
+        assertTrue(fresh(answering, output(newest(7), 0)), "a stream of its own");
+        assertTrue(!fresh(answering, output(newest(6), 0)));
     }
 
     private static Stamp newest(long index) {
@@ -94,7 +103,7 @@ class SeenStampsTest {
         for (int i = 0; i < 6_000; i++) {
             int index = random.nextInt(1 << 1 + random.nextInt(12));
             Stamp counted = new Stamp("job", "run", random.nextInt(3), random.nextInt(1 + (int) seed), index);
-            stamps.add(random.nextBoolean() ? counted : counted.derive(random.nextInt(3)));
+            stamps.add(random.nextBoolean() ? counted : output(counted, random.nextInt(3)));
         }
         if (seed % 2 == 0) {
             stamps.sort(java.util.Comparator.comparingLong(Stamp::epoch).thenComparingLong(Stamp::index));
@@ -197,6 +206,47 @@ class SeenStampsTest {
         assertEquals(Verdict.COLLISION, read.add(stamp(0, 1), 1));
         assertEquals(Verdict.REPETITION, read.add(stamp(0, 0), 1));
         assertEquals(Verdict.REPETITION, read.add(stamp(0, 0), 9));
+    }
+
+    @Test
+    void aDerivedStampIsAnotherMessagesIfItsFingerprintIs() throws IOException {
+        assertEquals(Verdict.NEW, seen.add(atPosition(7, "0000000a"), 1));
+        assertEquals(Verdict.REPETITION, seen.add(atPosition(7, "0000000a"), 1));
+        assertEquals(Verdict.CHANGED, seen.add(atPosition(7, "0000000a"), 2));
+        assertEquals(Verdict.COLLISION, seen.add(atPosition(7, "fffffffb"), 3));
+        SeenStamps read = restored(seen);
+        for (SeenStamps each : List.of(seen, read)) {
+            assertEquals(Verdict.REPETITION, each.add(atPosition(7, "0000000a"), 2), "seen by now");
+            assertEquals(Verdict.REPETITION, each.add(atPosition(7, "fffffffb"), 3), "seen by now");
+            assertEquals(Verdict.CHANGED, each.add(atPosition(7, "fffffffb"), 4));
+            assertEquals(Verdict.COLLISION, each.add(atPosition(7, "0000000c"), 5));
+            assertEquals(Verdict.NEW, each.add(atPosition(8, "0000000a"), 6), "the same message once more");
+            assertEquals(1, each.ranges());
+        }
+    }
+
+    @Test
+    void aDerivedStampWithoutAFingerprintIsThatOfAnyMessageAtThePosition() throws IOException {
+        seen.add(atPosition(7, null), 1);
+        seen.add(atPosition(8, "0000000a"), 2);
+        SeenStamps read = restored(seen);
+        for (SeenStamps each : List.of(seen, read)) {
+            assertEquals(Verdict.CHANGED, each.add(atPosition(7, null), 3));
+            assertEquals(Verdict.CHANGED, each.add(atPosition(7, "0000000b"), 4));
+            assertEquals(Verdict.CHANGED, each.add(atPosition(8, null), 5));
+            assertEquals(Verdict.REPETITION, each.add(atPosition(8, "0000000a"), 2));
+        }
+    }
+
+    @Test
+    void aFingerprintThatIsForgottenIsNoCollision() {
+        seen.add(atPosition(0, "00000001"), 1);
+        seen.add(atPosition(1, "00000001"), 1);
+        for (int i = 1; i < SeenStamps.MAXIMUM_HASHES; i++) {
+            fresh(seen, stamp(0, i));
+        }
+        assertEquals(Verdict.REPETITION, seen.add(atPosition(0, "00000002"), 2));
+        assertEquals(Verdict.COLLISION, seen.add(atPosition(1, "00000002"), 2));
     }
 
     @Test

@@ -29,10 +29,28 @@ class StampTest {
     @Test
     void stampsOfWhichTheNewestCountsAreReadBack() {
         Stamp stamp = Stamp.parse("j", "r/0/0/7.newest");
-        assertTrue(stamp.replaces() && stamp.derive(3).replaces());
-        assertEquals("r/0/0/7.newest.3", stamp.derive(3).sequence());
-        assertEquals(stamp.derive(3), Stamp.parse("j", "r/0/0/7.newest.3"));
-        assertFalse(COUNTED.replaces() || COUNTED.derive(0).replaces());
+        Stamp output = Stamp.parse("j", "r/0/0/7.newest.3");
+        assertTrue(stamp.replaces() && output.replaces());
+        assertEquals("r/0/0/7.newest.3", output.sequence());
+        assertFalse(COUNTED.replaces() || Stamp.parse("j", "r/0/0/7.3").replaces());
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"r/0/0/7.0~00000000", "r/0/0/7.0.1~0012abef", "r/0/0/7.0~ffffffff"})
+    void fingerprintsAreReadBack(String sequence) {
+        Stamp stamp = Stamp.parse("j", sequence);
+        assertEquals(sequence, stamp.sequence());
+        assertEquals(Long.parseLong(sequence.substring(sequence.indexOf('~') + 1), 16), stamp.fingerprint());
+        assertEquals(Stamp.NO_FINGERPRINT, Stamp.parse("j", sequence.substring(0, sequence.indexOf('~'))).fingerprint());
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"~00000000", "r/0/0/7~00000000", "r/0/0/7.newest~00000000", "r/0/0/7.newest.0~00000000", "r/0/0/7.0~",
+        "r/0/0/7.0~0000000", "r/0/0/7.0~000000000", "r/0/0/7.0~0000000A", "r/0/0/7.0~0000000g", "r/0/0/7.0~-0000001",
+        "r/0/0/7.0~ 0000000", "r/0/0/7.0~0000000\u0661", "r/0/0/7.0~00000000~00000000", "r/0/0/7.0~0000.000", "r~00000000/0/0/7.0",
+        "r/0/0/7.~00000000", "r/0/0/7.0.~00000000"})
+    void otherFingerprintsAreNoStamp(String sequence) {
+        assertNull(Stamp.parse("j", sequence));
     }
 
     @Test

@@ -37,8 +37,9 @@ final class Rows {
 
     /**
      * Packs messages into one array, which is sent to the executors at the cost of copying bytes: topics and streams of
-     * stamps once, then for each message (number of its stream, epoch and index of its stamp, offset, topic number, time in
-     * milliseconds, length, payload).
+     * stamps once, then for each message (number of its stream, epoch, index and fingerprint of its stamp, offset, topic
+     * number, time in milliseconds, length, payload). For a message without a stamp, index and fingerprint are its offset
+     * and its hash.
      */
     static InputPartition pack(List<Message> messages) {
         Map<String, Integer> topics = new LinkedHashMap<>();
@@ -47,13 +48,14 @@ final class Rows {
         for (Message message : messages) {
             topics.putIfAbsent(message.topic(), topics.size());
             streams.putIfAbsent(Stream.of(message), streams.size());
-            bytes += 44 + message.payload().length;
+            bytes += 52 + message.payload().length;
         }
         ByteBuffer packed = ByteBuffer.allocate(bytes);
         for (Message message : messages) {
             Stamp stamp = message.stamp();
             packed.putInt(streams.get(Stream.of(message)));
             packed.putLong(stamp == null ? 0 : stamp.epoch()).putLong(stamp == null ? message.offset() : stamp.index());
+            packed.putLong(stamp == null ? message.hash() : stamp.fingerprint());
             packed.putLong(message.offset());
             packed.putInt(topics.get(message.topic())).putLong(message.receivedMillis());
             packed.putInt(message.payload().length).put(message.payload());
@@ -72,8 +74,8 @@ final class Rows {
             return stamp == null ? UNSTAMPED : new Stream(stamp.job(), stamp.run(), stamp.partition(), stamp.path());
         }
 
-        Stamp at(long epoch, long index) {
-            return job == null ? null : new Stamp(job, run, partition, epoch, index, path);
+        Stamp at(long epoch, long index, long fingerprint) {
+            return job == null ? null : new Stamp(job, run, partition, epoch, index, path, fingerprint);
         }
     }
 
@@ -136,7 +138,8 @@ final class Rows {
             Stream stream = streams[packed.getInt()];
             long epoch = packed.getLong();
             long index = packed.getLong();
-            input.begin(stream.at(epoch, index), source, index);
+            long fingerprint = packed.getLong();
+            input.begin(stream.at(epoch, index, fingerprint), source, index, (int) fingerprint);
             current = packed.getLong();
             row.update(0, topics[packed.getInt()]);
             row.update(2, packed.getLong() * MICROS_A_MILLI);

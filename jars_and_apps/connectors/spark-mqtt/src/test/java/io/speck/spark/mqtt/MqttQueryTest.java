@@ -8,8 +8,6 @@ import io.speck.mqtt.Await;
 import io.speck.mqtt.Mosquitto;
 import io.speck.mqtt.TakenOverException;
 import io.speck.mqtt.Topic;
-import java.io.IOException;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -20,7 +18,6 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.IntStream;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
-import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.api.java.UDF1;
 import org.apache.spark.sql.streaming.DataStreamReader;
 import org.apache.spark.sql.streaming.DataStreamWriter;
@@ -29,44 +26,18 @@ import org.apache.spark.sql.streaming.StreamingQueryException;
 import org.apache.spark.sql.streaming.StreamingQueryProgress;
 import org.apache.spark.sql.streaming.Trigger;
 import org.apache.spark.sql.types.DataTypes;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import org.junit.jupiter.api.io.TempDir;
 
 /** Queries of a local Spark, against a real Mosquitto. */
 @Timeout(120)
-class MqttQueryTest {
-    private static SparkSession spark;
-
-    @TempDir
-    Path folder;
-    private Mosquitto broker;
-
-    @BeforeAll
-    static void startSpark() {
-        spark = Sessions.local();
-    }
-
-    @AfterAll
-    static void stopSpark() {
-        spark.stop();
-    }
-
-    @BeforeEach
-    void start() throws IOException {
-        broker = Mosquitto.start(folder);
-    }
-
+class MqttQueryTest extends SessionCase {
     @AfterEach
     void stop() throws Exception {
         for (StreamingQuery query : spark.streams().active()) {
             query.stop();
         }
-        broker.close();
     }
 
     private DataStreamReader reader() {

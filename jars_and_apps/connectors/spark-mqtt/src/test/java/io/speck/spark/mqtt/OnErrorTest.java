@@ -3,42 +3,30 @@ package io.speck.spark.mqtt;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.speck.mqtt.Mosquitto;
 import io.speck.mqtt.Topic;
 import java.io.File;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeSet;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
-import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.api.java.UDF1;
 import org.apache.spark.sql.streaming.StreamingQuery;
 import org.apache.spark.sql.streaming.StreamingQueryException;
 import org.apache.spark.sql.types.DataTypes;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import org.junit.jupiter.api.io.TempDir;
 
 /** Queries of a local Spark whose code fails on some messages, and which are started again as a coordinator would. */
 @Timeout(180)
-class OnErrorTest {
+class OnErrorTest extends SessionCase {
     private static final int MOST_STARTS = 8;
-    private static SparkSession spark;
-
-    @TempDir
-    Path folder;
-    private Mosquitto broker;
 
     @BeforeAll
-    static void startSpark() {
-        spark = Sessions.local();
+    static void registerFunction() {
         spark.udf().register("inBatches", (UDF1<String, String>) OnErrorTest::failing, DataTypes.StringType);
     }
 
@@ -50,20 +38,9 @@ class OnErrorTest {
         return text;
     }
 
-    @AfterAll
-    static void stopSpark() {
-        spark.stop();
-    }
-
     @BeforeEach
     void start() throws Exception {
-        broker = Mosquitto.start(folder);
         Topic.session(broker.url(), "query", "in");
-    }
-
-    @AfterEach
-    void stop() {
-        broker.close();
     }
 
     private StreamingQuery query(String expression, Map<String, String> options) throws Exception {

@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.speck.mqtt.Login;
 import io.speck.mqtt.MemoryJournal;
-import io.speck.mqtt.Mosquitto;
 import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.Topic;
@@ -13,9 +12,7 @@ import io.speck.mqtt.Wire;
 import io.speck.mqtt.reader.MqttSource;
 import io.speck.mqtt.stamp.Stamp;
 import io.speck.mqtt.writer.MqttSink;
-import java.io.IOException;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
@@ -26,21 +23,16 @@ import java.util.stream.IntStream;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
-import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.streaming.DataStreamReader;
 import org.apache.spark.sql.streaming.StreamingQuery;
 import org.apache.spark.sql.streaming.Trigger;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import org.junit.jupiter.api.io.TempDir;
 
 /** The stamps of a query's messages: derived from those of its input, or counted. */
 @Timeout(180)
-class StampsTest {
+class StampsTest extends SessionCase {
     private static final int INPUTS = 240;
     private static final int EXPLODED_OUTPUTS = INPUTS / 4 * (0 + 1 + 2 + 3);
     /** As many outputs of a message as its number modulo 4, each with the message's number and its own. */
@@ -48,35 +40,14 @@ class StampsTest {
             "explode(transform(sequence(0, 3), k -> concat(value, '-', k))) AS value";
     private static final String KEPT = "cast(split(value, '-')[1] AS INT) < cast(split(value, '-')[0] AS INT) % 4";
 
-    private static SparkSession spark;
-
-    @TempDir
-    Path folder;
-    private Mosquitto broker;
     private int runs;
     private String mode;
-
-    @BeforeAll
-    static void startSpark() {
-        spark = Sessions.local();
-    }
-
-    @AfterAll
-    static void stopSpark() {
-        spark.stop();
-    }
-
-    @BeforeEach
-    void start() throws IOException {
-        broker = Mosquitto.start(folder);
-    }
 
     @AfterEach
     void stop() {
         List.of("spark.sql.codegen.wholeStage", "spark.sql.adaptive.enabled", "spark.speck.incarnation")
                 .forEach(spark.conf()::unset);
         spark.conf().set("spark.sql.shuffle.partitions", 1);
-        broker.close();
     }
 
     /** The settings of one run of a query: they must not change a derived stamp. */
@@ -111,7 +82,8 @@ class StampsTest {
         try (MqttSink sink = new MqttSink(new SinkSettings(Login.anonymous(broker.url()), Duration.ofSeconds(30)))) {
             for (int i = 0; i < INPUTS; i++) {
                 String sequence = "up/1/" + i / 100 + "/" + 3 * i;
-                sink.send("in/" + i % 2, bytes("" + i), null, job == null ? null : bytes(job), bytes(sequence));
+                sink.send("in/" + i % 2, bytes("" + i), null, job == null ? null : bytes(job),
+                        job == null ? null : bytes(sequence));
             }
             sink.flush();
         }
@@ -154,8 +126,8 @@ class StampsTest {
     void atTheEdgeStampsComeFromThePosition() throws Exception {
         Map<String, Stamp> stamps = run(new Cut(2, 37, true), StampsTest::exploded,
                 Map.of("incarnation", "edge", "incarnationNumber", "7", "originNumber", "3"), null, EXPLODED_OUTPUTS);
-        assertEquals(new Stamp("job", "edge.o3", 0, 0, 7, "2"), stamps.get("7-2"));
-        assertEquals(new Stamp("job", "edge.o3", 0, 0, 239, "0"), stamps.get("239-0"));
+        assertEquals(new Stamp("job", "edge.o3", 0, 0, 7, "2", Wire.fingerprint("in/1", "7")), stamps.get("7-2"));
+        assertEquals(new Stamp("job", "edge.o3", 0, 0, 239, "0", Wire.fingerprint("in/1", "239")), stamps.get("239-0"));
         assertEquals("derived", mode);
     }
 
