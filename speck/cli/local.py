@@ -111,18 +111,19 @@ _readable = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option(
     "--malformed",
     type=click.FloatRange(0, 0.9),
-    default=0.02,
-    show_default=True,
-    help="Share of malformed lines that are mixed in.",
+    help="Share of malformed lines that are mixed in [default: 0.02, with --place 0.5].",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of random numbers.")
 @click.option("--mixed", is_flag=True, help="Sites on Spark Connect, Spark standalone and Flink.")
+@click.option("--place", is_flag=True, help="All jobs begin in the cloud, and move as `speck advise` says.")
 @click.option("--keep", is_flag=True, help="Leave everything running, and print the addresses.")
 @json_option
 def demo(**options: Any) -> None:
     """Run road traffic over four sites: 17 jobs, an edit while data flows, every vehicle counted."""
     from speck.cli.demo import DemoOptions, run_demo
 
+    if options["mixed"] and options["place"]:
+        raise click.UsageError("--mixed and --place exclude each other.")
     raise SystemExit(run_demo(DemoOptions(**options)))
 
 

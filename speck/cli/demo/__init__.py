@@ -52,11 +52,17 @@ class Scenario:
 
 
 SPARK = Scenario("road_traffic.yaml", "road_traffic_edited.yaml")
+PLACED = Scenario("road_traffic_any.yaml", "road_traffic_any.yaml")
 MIXED = Scenario(
     "road_traffic_mixed.yaml",
     "road_traffic_mixed_edited.yaml",
     {"C": ("flink",), "D": ("spark-standalone", "flink")},
 )
+
+# Sensors that send as many malformed lines as readings: worth cleaning where they are.
+NOISY = 0.5
+MEASURING = 60.0  # s, for which the jobs are measured before the advice
+MEASURABLE_RATE = 1000.0  # lines/s, at which the generated day lasts longer than that
 
 _POLL = 0.25  # s
 _STUCK = 60.0  # s without any progress
@@ -69,10 +75,11 @@ class DemoOptions:
 
     ``data`` is a file of readings (``None``: a day is generated), of which the first ``limit`` are replayed;
     ``sensors`` a CSV file with each sensor's site.  ``rate`` is in lines/s (0: as fast as possible; ``None``:
-    0 for a file, :data:`WATCHABLE_RATE` for the generated day), ``speedup`` a factor to the recorded speed
-    (0: no bound).
-    ``malformed`` is the share of malformed lines mixed in, ``heap`` the Java heap of each engine; ``mixed``
-    takes sites on Spark Connect, Spark standalone and Flink in place of four on Spark Connect.
+    0 for a file, :data:`WATCHABLE_RATE` for the generated day; with ``place`` :data:`MEASURABLE_RATE`),
+    ``speedup`` a factor to the recorded speed (0: no bound).
+    ``malformed`` is the share of malformed lines mixed in (``None``: 0.02, with ``place`` :data:`NOISY`),
+    ``heap`` the Java heap of each engine.  ``mixed`` takes sites on Spark Connect, Spark standalone and Flink
+    in place of four on Spark Connect; ``place`` deploys all jobs in the cloud, and follows the advice.
     """
 
     data: Path | None = None
@@ -80,17 +87,24 @@ class DemoOptions:
     limit: int | None = None
     rate: float | None = None
     speedup: float = 0.0
-    malformed: float = 0.02
+    malformed: float | None = None
     seed: int = 1
     heap: str = local.DEFAULT_HEAP
     mixed: bool = False
+    place: bool = False
     keep: bool = False
     as_json: bool = False
 
     @property
     def scenario(self) -> Scenario:
         """The sites and the compositions."""
-        return MIXED if self.mixed else SPARK
+        return MIXED if self.mixed else PLACED if self.place else SPARK
+
+    @property
+    def share_malformed(self) -> float:
+        """The share of malformed lines."""
+        default = NOISY if self.place else 0.02
+        return default if self.malformed is None else self.malformed
 
 
 @dataclass
@@ -130,7 +144,8 @@ def run_demo(options: DemoOptions) -> int:
     cleanup = ExitStack()
     try:
         with _handled(_interrupt):
-            return _Demo(options, directory, View(console), cleanup).run()
+            kind = _PlacedDemo if options.place else _Demo
+            return kind(options, directory, View(console), cleanup).run()
     except KeyboardInterrupt:
         console.print("interrupted; stopping all processes")
         return INTERRUPTED
@@ -175,13 +190,17 @@ class _Demo:
         self._brokers = {site.name: site.broker.address for site in self._sites.sites}
         self._server = self._start_server()
         self._client = Client(self._url)
-        self._watcher = Watcher(self._brokers, self._brokers[CLOUD], self._directory)
+        self._watcher = Watcher(self._statistics(), self._brokers[CLOUD], self._directory)
         self._cleanup.callback(self._watcher.stop)
         self._watcher.await_ready()
         self._deploy()
         self._feed_and_edit()
         self._await_counts()
         return self._conclude()
+
+    def _statistics(self) -> Mapping[str, str]:
+        """The broker of each site's statistics."""
+        return self._brokers
 
     # --- the stages
 
@@ -197,7 +216,7 @@ class _Demo:
         with self._stage("input", "The input"):
             file = options.data or generate(self._directory, options.seed)
             check_input(file.absolute(), options.sensors and options.sensors.absolute(), self._directory)
-            self._view.line(f"{file}, {100 * options.malformed:g}% malformed lines mixed in")
+            self._view.line(f"{file}, {100 * options.share_malformed:g}% malformed lines mixed in")
             return file
 
     def _start_sites(self) -> local.LocalSites:
@@ -244,17 +263,19 @@ class _Demo:
     def _feed(self, name: str, share: float, *selection: object) -> Feeder:
         """Replay some streams in the background, at their share of the rate."""
         options = self._options
-        default = WATCHABLE_RATE if options.data is None else 0.0
-        rate = options.rate if options.rate is not None else default
+        rate = options.rate if options.rate is not None else self._default_rate()
         common: list[object] = [f"--broker={site}={address}" for site, address in self._brokers.items()]
         common += ["--rate", rate * share, "--speedup", options.speedup]
-        common += ["--malformed", options.malformed, "--seed", options.seed]
+        common += ["--malformed", options.share_malformed, "--seed", options.seed]
         common += ["--limit", options.limit] if options.limit is not None else []
         common += ["--sensors", options.sensors.absolute()] if options.sensors is not None else []
         feeder = Feeder(name, self._file.absolute(), [*common, *selection], self._directory)
         self._cleanup.callback(feeder.stop)
         self._feeders.append(feeder)
         return feeder
+
+    def _default_rate(self) -> float:
+        return WATCHABLE_RATE if self._options.data is None else 0.0
 
     def _all_sent(self) -> bool:
         return all(feeder.ended() for feeder in self._feeders)
@@ -382,6 +403,52 @@ class _Demo:
         down = f"{command} local down --directory {self._directory / 'sites'}"
         self._view.line(f"to end it:  kill {pid}; {down}")
         self._view.line(f"its files, to be removed after that:  {self._directory}")
+
+
+class _PlacedDemo(_Demo):
+    """The demo of placement: everything begins in the cloud, is measured, and moves as advised."""
+
+    def _statistics(self) -> Mapping[str, str]:
+        """The statistics of all sites are at the cloud's broker, each in a topic of its own."""
+        cloud = self._brokers[CLOUD]
+        return {site: f"{cloud}/local-stats/{site.lower()}" for site in self._brokers}
+
+    def _deploy(self) -> None:
+        text = (PIPELINES / self._options.scenario.first).read_bytes()
+        with self._stage("deploy", f"All 17 jobs in the cloud, {CLOUD}"):
+            proposal = self._client.place(text, COMPOSITION, policy="cloud")
+            self._view.placement(proposal)
+            printed: set[str] = set()
+            begun = self._client.accept(proposal["id"], message=f"all in {CLOUD}")
+            for operation in self._client.follow(begun["id"], _POLL):
+                self._view.operation(operation, printed)
+            _refuse_failed(operation)
+
+    def _feed_and_edit(self) -> None:
+        self._view.phase("Data flows")
+        self._fed = time.monotonic()
+        with self._view:
+            self._feed("feeder", 1.0)
+            self._until("data flows", lambda: bool(self._watcher.totals))
+            self._client.measure(COMPOSITION, MEASURING)
+            measured = time.monotonic() + MEASURING
+            self._until("data flows; the jobs are measured", lambda: time.monotonic() > measured)
+            self._follow_advice()
+            self._until("data flows", self._all_sent)
+
+    def _default_rate(self) -> float:
+        return MEASURABLE_RATE
+
+    def _follow_advice(self) -> None:
+        with self._stage("advise", "The advice, accepted while data flows"):
+            proposal = self._client.advise(COMPOSITION)
+            self._view.placement(proposal)
+            operation = self._follow(self._client.accept(proposal["id"])["id"])
+        self._counts.actions = _by_kind(operation)
+        self._counts.engine_calls = operation["engine_calls"]
+        again = self._client.advise(COMPOSITION)
+        moves = len(again["steps"])
+        self._view.line("asked again: nothing better" if not moves else f"asked again: {moves} more steps")
 
 
 def _by_kind(operation: Mapping[str, Any]) -> dict[str, int]:

@@ -45,6 +45,11 @@ class View:
         for line in render.plan_lines({**plan, "actions": shown}):
             self._console.print(line)
 
+    def placement(self, proposal: Data) -> None:
+        """Print a proposed placement."""
+        for line in render.placement_lines(proposal):
+            self._console.print(line)
+
     def operation(self, operation: Data, printed: set[str]) -> None:
         """Print the ended actions of an operation that are not in ``printed``, and add them to it."""
         for action in operation["actions"]:
