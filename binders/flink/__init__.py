@@ -12,6 +12,8 @@ BOUND = 8
 
 STARTUP_SECONDS = 2.0  # s; a job whose tasks fail at once is being restarted by then
 
+ON_ERROR = ("fail", "skip", "park")  # of the connector's sources
+
 FLINK = EngineKind(
     "flink",
     "flink",
@@ -22,4 +24,5 @@ FLINK = EngineKind(
     startup_seconds=STARTUP_SECONDS,
     local=FLINK_CLUSTER,
     parameters=parameters,
+    on_error=ON_ERROR,
 )

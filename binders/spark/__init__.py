@@ -33,6 +33,8 @@ def parameters(path: Path, entry_class: str) -> tuple[Parameter, ...] | None:
 
 STARTUP_SECONDS = 2.0  # s; the first batch of a query has begun by then
 
+ON_ERROR = ("fail", "skip", "park")  # of the connector's sources
+
 CONNECT = EngineKind(
     "spark-connect",
     "spark",
@@ -42,6 +44,7 @@ CONNECT = EngineKind(
     startup_seconds=STARTUP_SECONDS,
     local=CONNECT_SERVER,
     parameters=parameters,
+    on_error=ON_ERROR,
 )
 STANDALONE = EngineKind(
     "spark-standalone",
@@ -52,4 +55,5 @@ STANDALONE = EngineKind(
     startup_seconds=STARTUP_SECONDS,
     local=STANDALONE_CLUSTER,
     parameters=parameters,
+    on_error=ON_ERROR,
 )

@@ -31,7 +31,8 @@ class EngineKind:
     ``check_code(path, entry_class)`` returns the fault of a job's file as a sentence, or ``None``, without
     running the code.  ``parameters(path, entry_class)`` returns the parameters of faultless code (``None``:
     unknown, or any).  ``connect(address, inventory)`` makes the binder, and opens no connection yet.
-    ``local`` starts an engine on a developer's machine, where that is possible.
+    ``local`` starts an engine on a developer's machine, where that is possible.  ``on_error`` are the
+    treatments of failing messages that the jobs' connector knows.
     """
 
     name: str
@@ -43,6 +44,7 @@ class EngineKind:
     startup_seconds: float = 0.0  # s that a new copy must run before it counts as started
     local: LocalServer | None = None
     parameters: Callable[[Path, str], Sequence[Parameter] | None] | None = None
+    on_error: tuple[str, ...] = ("fail",)
     settle: InitVar[float | None] = None  # startup_seconds, as binders of other packages name it since 0.1
 
     def __post_init__(self, settle: float | None) -> None:

@@ -116,6 +116,13 @@ _readable = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of random numbers.")
 @click.option("--mixed", is_flag=True, help="Sites on Spark Connect, Spark standalone and Flink.")
 @click.option("--place", is_flag=True, help="All jobs begin in the cloud, and move as `speck advise` says.")
+@click.option(
+    "--measure",
+    type=click.FloatRange(30, 3600),
+    default=60.0,
+    show_default=True,
+    help="How long the jobs are measured, in s (--place).",
+)
 @click.option("--keep", is_flag=True, help="Leave everything running, and print the addresses.")
 @json_option
 def demo(**options: Any) -> None:

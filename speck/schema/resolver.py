@@ -68,7 +68,7 @@ class Resolver:
         """The job with these resolved fields, if its code and the others are right too."""
         code_hash = self._code.check(fields, kind, report) if kind is not None else ""
         trigger = _trigger(fields, kind, report)
-        _check_on_error(fields, kind.engine if kind is not None else None, report)
+        _check_on_error(fields, kind, report)
         if not report.sound or kind is None:
             return None
         expects = Expects(**fields["expects"]) if fields.get("expects") else None
@@ -255,7 +255,7 @@ def _report_missing(
         report.add(name, f"is missing (expected {expected}, or a site)", shown="")
 
 
-def _check_on_error(fields: Mapping[str, Any], engine: str | None, report: FaultReport) -> None:
+def _check_on_error(fields: Mapping[str, Any], kind: EngineKind | None, report: FaultReport) -> None:
     on_error, topic = fields.get("on_error", "fail"), fields.get("park_topic")
     if on_error == "park" and report.data.get("park_topic") is None:
         report.add(
@@ -265,7 +265,12 @@ def _check_on_error(fields: Mapping[str, Any], engine: str | None, report: Fault
         report.add("park_topic", f"does not fit on_error {on_error!r} (expected on_error: park)")
     if topic is not None and matches(str(fields.get("source_topic", "")), topic):
         report.add("park_topic", "is among the topics that the job reads (expected another one)")
-    if on_error != "fail" and engine == "flink" and str(fields.get("job_path", "")).endswith(".py"):
+    if kind is None:
+        return
+    if on_error not in kind.on_error:
+        right = " or ".join(kind.on_error)
+        report.add("on_error", f"is not supported by the binder of {kind.name!r} (expected {right})")
+    if on_error != "fail" and kind.engine == "flink" and str(fields.get("job_path", "")).endswith(".py"):
         why = "which runs its functions on batches of messages, so that the one that fails is not known"
         report.add("on_error", f"does not fit a Python program on Flink, {why} (expected fail)")
 

@@ -90,6 +90,19 @@ def test_the_counts_agree_and_the_printed_commands_stop_a_kept_demo(tmp_path: Pa
 
 
 @needs_servers
+@pytest.mark.engine
+def test_the_counts_agree_when_jobs_move_as_advised(tmp_path: Path) -> None:
+    options = {"place": True, "limit": 10_000, "rate": 400, "measure": 35, "as_json": True}
+    output, printed = _demo(tmp_path / "demo", **options).communicate(timeout=TIMEOUT)
+    counts = json.loads(output)
+    assert counts["sent"] == counts["counted_locally"] == counts["counted_globally"], printed
+    assert counts["actions"]["move"] > 0, printed
+    assert counts["actions"]["start"] == counts["actions"]["stop"] == 0
+    assert "asked again: nothing better" in printed
+    eventually(lambda: _processes_of(tmp_path / "demo"), lambda found: found == [])
+
+
+@needs_servers
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.engine
 def test_an_interrupted_demo_stops_everything(tmp_path: Path, number: signal.Signals) -> None:

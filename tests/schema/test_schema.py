@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -620,6 +621,13 @@ def test_messages_on_which_the_code_fails_are_parked(root: Path) -> None:
     found = load(root, FLINK | {"on_error": "park", "park_topic": "T-1-parked"}).composition.jobs["A"]
     assert (found.on_error, found.park_topic) == ("park", "T-1-parked")
     assert load(root, FLINK).composition.jobs["A"].on_error == "fail"
+
+
+def test_a_binder_that_does_not_name_the_treatments_of_failing_messages_knows_none(root: Path) -> None:
+    old = Registry.of([replace(SPARK, on_error=("fail",)), MQTT])
+    data = {"jobs": [CLEAN | {"on_error": "skip"}]}
+    with pytest.raises(InvalidInput, match="on_error 'skip' is not supported by the binder of 'spark'"):
+        load_jobs(data, inventory=INVENTORY, registry=old, root=root, default_name="test")
 
 
 def test_faults_are_values() -> None:

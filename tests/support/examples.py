@@ -73,8 +73,9 @@ def _no_broker(address: str, inventory: Inventory) -> BrokerBinder:
     raise AssertionError(f"reading a file must not connect to {address}")
 
 
-FLINK = EngineKind("flink", "flink", ("http", "https"), check_jar, _no_engine)
-SPARK = EngineKind("spark", "spark", ("sc",), check_python, _no_engine)
+ON_ERROR = ("fail", "skip", "park")
+FLINK = EngineKind("flink", "flink", ("http", "https"), check_jar, _no_engine, on_error=ON_ERROR)
+SPARK = EngineKind("spark", "spark", ("sc",), check_python, _no_engine, on_error=ON_ERROR)
 MQTT = BrokerKind("mqtt", ("tcp", "mqtt", "mqtts", "ssl"), _no_broker)
 REGISTRY = Registry.of([SPARK, FLINK, MQTT])
 

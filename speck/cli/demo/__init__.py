@@ -61,7 +61,6 @@ MIXED = Scenario(
 
 # Sensors that send as many malformed lines as readings: worth cleaning where they are.
 NOISY = 0.5
-MEASURING = 60.0  # s, for which the jobs are measured before the advice
 MEASURABLE_RATE = 1000.0  # lines/s, at which the generated day lasts longer than that
 
 _POLL = 0.25  # s
@@ -79,7 +78,8 @@ class DemoOptions:
     ``speedup`` a factor to the recorded speed (0: no bound).
     ``malformed`` is the share of malformed lines mixed in (``None``: 0.02, with ``place`` :data:`NOISY`),
     ``heap`` the Java heap of each engine.  ``mixed`` takes sites on Spark Connect, Spark standalone and Flink
-    in place of four on Spark Connect; ``place`` deploys all jobs in the cloud, and follows the advice.
+    in place of four on Spark Connect; ``place`` deploys all jobs in the cloud, measures them for ``measure``
+    seconds, and follows the advice.
     """
 
     data: Path | None = None
@@ -92,6 +92,7 @@ class DemoOptions:
     heap: str = local.DEFAULT_HEAP
     mixed: bool = False
     place: bool = False
+    measure: float = 60.0
     keep: bool = False
     as_json: bool = False
 
@@ -430,8 +431,9 @@ class _PlacedDemo(_Demo):
         with self._view:
             self._feed("feeder", 1.0)
             self._until("data flows", lambda: bool(self._watcher.totals))
-            self._client.measure(COMPOSITION, MEASURING)
-            measured = time.monotonic() + MEASURING
+            seconds = self._options.measure
+            self._client.measure(COMPOSITION, seconds)
+            measured = time.monotonic() + seconds
             self._until("data flows; the jobs are measured", lambda: time.monotonic() > measured)
             self._follow_advice()
             self._until("data flows", self._all_sent)
