@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from typing import Any
 
 from speck.core.draft import FREE, Draft
 from speck.core.graph import Endpoint, Graph
+from speck.core.inventory import Site
 from speck.core.job import Job
 from speck.core.placement import PlacementOptions
 from speck.core.topic import is_filter
@@ -240,16 +242,38 @@ def _placeable(
 
 def placement_warnings(draft: Draft, sources: Sources) -> list[Fault]:
     """The warnings about movable jobs."""
-    if draft.options.mode != "auto":
-        return []
     faults: list[Fault] = []
-    bound = (name for name, job in draft.jobs.items() if job.movable and not _shares_state(draft, job))
-    for name in bound:
-        written = "sites" if "sites" in sources[name] else "site"
-        message = "has engines without a common savepoint_dir: with its state the job never moves by itself"
-        right = "expected savepoint_dir of both sites in one place that both see, or upgrade: stateless"
-        FaultReport(faults, sources[name], job=name).add(written, f"{message} ({right})")
+    loads: dict[str, dict[str, float]] = defaultdict(dict)  # of the jobs that can run at one site alone
+    for name, job in draft.jobs.items():
+        if job.movable and draft.options.mode == "auto" and not _shares_state(draft, job):
+            message = "has engines without a common savepoint_dir: with its state the job never moves"
+            right = "expected savepoint_dir of both sites in one place that both see, or upgrade: stateless"
+            written = "sites" if "sites" in sources[name] else "site"
+            FaultReport(faults, sources[name], job=name).add(written, f"{message} by itself ({right})")
+        if (load := _declared_load(job)) and len(draft.candidates[name]) == 1:
+            loads[next(iter(draft.candidates[name]))][name] = load
+    for site, found in loads.items():
+        _warn_of_overload(draft, draft.inventory.sites[site], found, sources, faults)
     return faults
+
+
+def _declared_load(job: Job) -> float:
+    """The number of reference cores that a job needs as it declares; 0: it does not."""
+    if job.expects is None or job.expects.rate is None or job.expects.cost is None:
+        return 0.0
+    return job.expects.rate * job.expects.cost
+
+
+def _warn_of_overload(
+    draft: Draft, site: Site, loads: Mapping[str, float], sources: Sources, faults: list[Fault]
+) -> None:
+    power = (site.all_cores or 0.0) * (site.mean_speed or 1.0)
+    share = math.fsum(loads.values()) / power if power else 0.0
+    if share > draft.options.utilisation:
+        names = sorted(loads, key=lambda name: (-loads[name], name))
+        message = f"adds to a load of {share:.2f} of site {site.name!r}, the only one for {listed(names)}"
+        right = f"expected at most {draft.options.utilisation:g} of its cores"
+        FaultReport(faults, sources[names[0]], job=names[0]).add("expects", f"{message} ({right})")
 
 
 def _shares_state(draft: Draft, job: Job) -> bool:
