@@ -120,7 +120,7 @@ def _worthwhile(problem: Problem, before: Placement, found: Placement) -> Placem
 
 
 def _without(problem: Problem, before: Placement, found: Placement, group: Collection[int]) -> Placement:
-    """The placement without the move of a group; its topics have their new or former homes, as is better."""
+    """The placement without the move of a group; with the best homes of its topics."""
     sites = list(found.sites)
     for job in group:
         sites[job] = before.sites[job]
@@ -129,10 +129,14 @@ def _without(problem: Problem, before: Placement, found: Placement, group: Colle
         for channel in range(len(problem.channels))
         if not {*problem.writers[channel], *problem.readers[channel]}.isdisjoint(group)
     }
-    former = tuple(
+    former = [
         before.homes[channel] if channel in beside else home for channel, home in enumerate(found.homes)
-    )
-    choices = [Placement(tuple(sites), homes, found.bound) for homes in (former, found.homes)]
+    ]
+    best = [
+        problem.home(channel, sites) if channel in beside else home
+        for channel, home in enumerate(found.homes)
+    ]
+    choices = [Placement(tuple(sites), tuple(homes), found.bound) for homes in (former, found.homes, best)]
     return min(choices, key=lambda each: evaluate(problem, each).objective)
 
 
