@@ -10,12 +10,14 @@ from speck.errors import InvalidInput
 from speck.placement.cost import Figures, evaluate
 from speck.placement.explain import WORTH
 from speck.placement.graph import Model
-from speck.placement.groups import Step, steps
+from speck.placement.groups import Step, groups, steps
 from speck.placement.move import MoveCost, break_even, move_cost, rewired
 from speck.placement.policies import Budget, Policy, place
 from speck.placement.problem import Placement, Problem
-from speck.placement.search import EPSILON, Deadline
+from speck.placement.search import EPSILON, LARGEST_GROUP, Deadline
 
+# A group of jobs that gains a smaller share of the objective stays.
+LEAST_STEP = 0.002
 # A policy of a comparison gets this fraction of the time that is left.
 SHARES = 3
 
@@ -59,7 +61,8 @@ def advise(model: Model, policy: Policy, budget: Budget, shared: Collection[int]
     seconds = budget.clock() - begun
     before = model.before(found)
     found = _with_former_homes(problem, before, found)
-    way, placement = _worthwhile(problem, before, found, shared)
+    placement = _worthwhile(problem, before, found)
+    way = steps(problem, before, placement, shared=shared)
     now, after = evaluate(problem, before), evaluate(problem, placement)
     cost = move_cost(problem, before, placement, after, shared)
     return Advice(
@@ -96,19 +99,45 @@ def _with_former_homes(problem: Problem, before: Placement, found: Placement) ->
     return Placement(found.sites, tuple(homes), found.bound)
 
 
-def _worthwhile(
-    problem: Problem, before: Placement, found: Placement, shared: Collection[int]
-) -> tuple[list[Step], Placement]:
-    """The first steps of the way, up to where the others together gain less than the model's own error."""
-    way = steps(problem, before, found, shared=shared)
-    least = evaluate(problem, found).objective * WORTH
-    taken = len(way)
-    while taken and sum(step.gain for step in way[taken - 1 :]) < least:
-        former = way[taken - 2].after if taken > 1 else before
-        if problem.faults(former.sites):
-            break  # what runs is not allowed any more
-        taken -= 1
-    return way[:taken], way[taken - 1].after if taken else before
+def _worthwhile(problem: Problem, before: Placement, found: Placement) -> Placement:
+    """The placement found, less the moves whose effect is below the model's own error.
+
+    A group of jobs stays that changes the objective by less than :data:`LEAST_STEP`, and all jobs stay if
+    the moves together change it by less than :data:`~speck.placement.explain.WORTH`.  A policy that has
+    another aim than the objective may raise it by more.
+    """
+    present = found
+    for group in groups(problem, before, found, LARGEST_GROUP):
+        objective = evaluate(problem, present).objective
+        without = _without(problem, before, present, group)
+        loss = evaluate(problem, without).objective - objective
+        if abs(loss) < LEAST_STEP * objective and not problem.faults(without.sites):
+            present = without
+    now, then = evaluate(problem, before).objective, evaluate(problem, present).objective
+    if abs(now - then) < WORTH * now and not problem.faults(before.sites):
+        return Placement(before.sites, before.homes, found.bound)
+    return present
+
+
+def _without(problem: Problem, before: Placement, found: Placement, group: Collection[int]) -> Placement:
+    """The placement without the move of a group; with the best homes of its topics."""
+    sites = list(found.sites)
+    for job in group:
+        sites[job] = before.sites[job]
+    beside = {
+        channel
+        for channel in range(len(problem.channels))
+        if not {*problem.writers[channel], *problem.readers[channel]}.isdisjoint(group)
+    }
+    former = [
+        before.homes[channel] if channel in beside else home for channel, home in enumerate(found.homes)
+    ]
+    best = [
+        problem.home(channel, sites) if channel in beside else home
+        for channel, home in enumerate(found.homes)
+    ]
+    choices = [Placement(tuple(sites), tuple(homes), found.bound) for homes in (former, found.homes, best)]
+    return min(choices, key=lambda each: evaluate(problem, each).objective)
 
 
 def compare(model: Model, policies: Collection[Policy], budget: Budget) -> list[Comparison]:

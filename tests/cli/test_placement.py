@@ -60,7 +60,7 @@ def test_advise_shows_every_row_and_accept_carries_it_out(
     assert "policy speck, optimum to 0.01 %" in lines[0]
     for edge in "abc":
         assert f"  > move    clean-{edge}, local-{edge}   D -> {edge.upper()}   one step" in lines
-        assert f"  ~ update  clean/{edge}   home D -> {edge.upper()}" in lines
+        assert f"  ~ home    clean/{edge}   D -> {edge.upper()}" in lines
     assert "    keep    global   D   its inputs come from 3 sites" in lines
     begun = [line.strip() for line in lines]
     for row in ROWS:

@@ -292,6 +292,17 @@ def test_other_compositions_are_load(bench: Bench) -> None:
     assert together[1]["cores"] == pytest.approx(alone[1]["cores"])
 
 
+def test_policy_with_another_aim_may_make_it_worse_and_says_so(bench: Bench) -> None:
+    bench.apply(road_traffic())
+    proposed = bench.advise(CLOUD)
+    assert {each["to"] for each in proposed["verdicts"]} == {"D"}
+    figures = proposed["figures"]
+    assert figures["after"]["objective"] > figures["now"]["objective"]
+    assert proposed["cost"]["pays_after"] is None
+    bench.accept(proposed)
+    assert set(bench.world.where().values()) == {engine_at("D")}
+
+
 def test_plan_names_the_sites_of_new_jobs(bench: Bench) -> None:
     notes = bench.services.coordinator.plan(road_traffic()).consequences
     assert notes["clean-a"] == "at site A, chosen among any"

@@ -135,6 +135,46 @@ def test_present_place_is_that_of_the_composition() -> None:
     assert not _model(road_traffic()).complete
 
 
+def _at(sites: dict[str, str]) -> Model:
+    model = _model(road_traffic(), Profiler()())
+    chosen = [model.table.index(sites[name]) for name in model.jobs]
+    placement = model.problem.placement(chosen)
+    settled = model.draft.settled(model.sites(placement), model.homes(placement))
+    return _model(settled, Profiler()())
+
+
+def test_groups_that_gain_next_to_nothing_stay() -> None:
+    best = {name: name[-1].upper() if name != "global" else "D" for name in road_traffic().jobs}
+    model = _at(best | {"clean-a": "D", "local-a": "D"})
+    quiet = replace(
+        model.problem,
+        channels=[
+            replace(each, rate=1.0) if each.name == f"{broker_at('B')} sensors" else each
+            for each in model.problem.channels
+        ],
+    )
+    elsewhere = model.problem.placement(
+        [
+            model.table.index("D") if name in ("clean-a", "local-a", "clean-b", "local-b") else site
+            for name, site in zip(model.jobs, model.incumbent.sites, strict=True)
+        ]
+    )
+    now = replace(model, problem=quiet, sites_now=elsewhere.sites, homes_now=elsewhere.homes)
+    advice = advise(now, policy("speck"), Budget())
+    moved = {model.jobs[job] for step in advice.steps for job in step.jobs}
+    assert moved == {"clean-a", "local-a"}
+
+
+@pytest.mark.parametrize("name", ["speck", "search", "amnis", "source", "cloud"])
+def test_advice_is_stable_once_it_is_taken(name: str) -> None:
+    model = _at(dict.fromkeys(road_traffic().jobs, "D"))
+    once = advise(model, policy(name), Budget())
+    taken = replace(model, sites_now=once.placement.sites, homes_now=once.placement.homes)
+    again = advise(taken, policy(name), Budget())
+    assert again.steps == ()
+    assert again.placement.homes == once.placement.homes
+
+
 # --- sites and links
 
 

@@ -60,7 +60,7 @@ def _rows(proposal: Data, explained: set[str]) -> Iterator[Text]:
         yield from _step_rows(step, verdicts)
     for home in proposal["homes"]:
         if home["from"] not in (None, home["to"]):
-            yield _action("update", ", ".join(home["topics"]), f"home {home['from']} -> {home['to']}")
+            yield _action("home", ", ".join(home["topics"]), f"{home['from']} -> {home['to']}")
     for action in proposal["plan"]["actions"]:
         name, kind = action["job"], action["kind"]
         verdict = verdicts.get(name)
@@ -88,7 +88,7 @@ def _step_rows(step: Data, verdicts: Data) -> Iterator[Text]:
 
 
 def _action(kind: str, names: str, rest: str) -> Text:
-    mark, style = MARKS[kind]
+    mark, style = MARKS.get(kind, MARKS["update"])
     return Text(f"  {mark} {kind:<6}  {names}   {rest}", style=style)
 
 
@@ -141,7 +141,9 @@ def _cost(cost: Data) -> str:
     jobs = "1 job stands" if cost["jobs"] == 1 else f"{cost['jobs']} jobs stand"
     state = f", {size(cost['state'])} of state" if cost["state"] else ""
     pays = cost["pays_after"]
-    back = "a job would not catch up at these rates" if pays is None else f"pays back after {span(pays)}"
+    back = f"pays back after {span(pays)}" if pays is not None else "never pays back"
+    if cost["catch_up"] is None:
+        back = "a job would not catch up at these rates"
     return f"{jobs} still {span(cost['standstill'])}{state}; {back}"
 
 
@@ -154,7 +156,9 @@ def _known(known: Data) -> str:
                 if kind == "measured" and known["oldest"] is not None
                 else ""
             )
-            parts.append(f"{count} {'job' if count == 1 else 'jobs'} {kind}{age}")
+            names = [each["job"] for each in known["by_job"] if each["known"] == kind]
+            listed = f" ({', '.join(names)})" if kind != "measured" and len(names) <= _SHOWN else ""
+            parts.append(f"{count} {'job' if count == 1 else 'jobs'} {kind}{age}{listed}")
     links = [each for each in known["links"] if each["known"] != "measured"]
     for kind in ("declared", "assumed"):
         pairs = sorted(
