@@ -301,6 +301,23 @@ def test_a_count_that_falls_begins_anew() -> None:
     assert len(restarted.samples) == 1
 
 
+def test_busy_time_that_falls_by_some_ms_is_no_restart() -> None:
+    """Flink derives it from other times, which are read at other moments."""
+    samples = flink_stream([0] * 8, 1e-3)
+    for number, each in enumerate(samples):
+        (source, count) = each.vertices
+        shaken = replace(source, busy=source.busy + 0.05 * (number % 2), idle=source.idle)
+        samples[number] = replace(each, vertices=(shaken, count))
+    series = series_of(samples)
+    assert len(series.samples) == len(samples)
+    assert value_of(estimated(samples).rate_in) == 0
+    restarted = replace(samples[-1].vertices[0], busy=0.0, idle=3.0)
+    later = replace(
+        samples[-1], observed=samples[-1].observed + 10, vertices=(restarted, samples[-1].vertices[1])
+    )
+    assert series.with_next(later, later.observed)[1] == {Oddity.RESTART: 1}
+
+
 def test_a_single_jump_is_left_out_and_one_that_holds_is_the_new_rate() -> None:
     samples = [JobSample(engine_id="j", observed=BEGIN + 10 * n, messages_in=10 * n) for n in range(6)]
     glitch = replace(samples[3], messages_in=10**9)

@@ -98,7 +98,7 @@ def links_table(links: Iterable[Data], now: float) -> Table:
                 each["target"],
                 _number(each["round_trip"], 1000),
                 (">" if each["at_least"] else "") + (_number(each["bandwidth"], _MBIT) or ""),
-                _number(each["used"], _MBIT),
+                _number(each["load"], _MBIT),
                 _sources(each["round_trip"], each["bandwidth"]),
                 _age(each["round_trip"], now),
             )

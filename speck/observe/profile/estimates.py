@@ -161,13 +161,16 @@ def _vertex_load(
     before: VertexSample, after: VertexSample, rate_in: float, rate_out: float, span: _Span
 ) -> VertexLoad:
     time = span.seconds * after.subtasks
-    busy = min((after.busy - before.busy) / time, 1.0)
+    busy, idle, pressed = (
+        min(max(getattr(after, name) - getattr(before, name), 0.0) / time, 1.0)
+        for name in ("busy", "idle", "back_pressured")
+    )
     return VertexLoad(
         name=after.name,
         subtasks=after.subtasks,
         busy=busy,
-        idle=min((after.idle - before.idle) / time, 1.0),
-        back_pressured=min((after.back_pressured - before.back_pressured) / time, 1.0),
+        idle=idle,
+        back_pressured=pressed,
         rate_in=rate_in,
         rate_out=rate_out,
         true_rate_in=_per_busy(rate_in, busy, span),
@@ -245,7 +248,7 @@ def _work_seconds(first: JobSample, last: JobSample) -> float:
     """
     seconds = last.observed - first.observed
     pairs = zip(first.vertices, last.vertices, strict=True)
-    busy = sum(min(after.busy - before.busy, seconds * after.subtasks) for before, after in pairs)
+    busy = sum(min(max(after.busy - before.busy, 0.0), seconds * after.subtasks) for before, after in pairs)
     return busy * (1.0 if last.processor_share is None else last.processor_share)
 
 

@@ -19,6 +19,7 @@ from speck.core.profile import AckSample, BatchSample, JobSample, VertexSample
 LENGTH = 36  # samples: 6 minutes of one every 10 s
 FUTURE = 60.0  # s, by which the clock of an engine may be ahead
 JUMP = 1000.0  # times the former rate
+INEXACT = 1.0  # s, by which the times of a vertex may fall
 IDLE = 15.0  # s, after which counts that the engine reports again are those of a job without messages
 _LARGEST = 2.0**63
 _LONGEST = 3600.0  # s, of an acknowledgement or of a batch's work
@@ -145,15 +146,21 @@ def _vertices_restarted(before: Sequence[VertexSample], after: Sequence[VertexSa
     """True if a count of a vertex fell, or if the vertices are others."""
     if [(each.name, each.subtasks) for each in before] != [(each.name, each.subtasks) for each in after]:
         return True
-    return any(
-        new < old
-        for one, other in zip(before, after, strict=True)
-        for old, new in zip(_totals(one), _totals(other), strict=True)
-    )
+    return any(_vertex_restarted(one, other) for one, other in zip(before, after, strict=True))
 
 
-def _totals(vertex: VertexSample) -> tuple[float, ...]:
-    return vertex.records_in, vertex.records_out, vertex.busy, vertex.idle, vertex.back_pressured
+def _vertex_restarted(before: VertexSample, after: VertexSample) -> bool:
+    """True if counts fell, or the time for which the task has run.
+
+    Flink derives the busy time from the others, which are not read at one moment, so that it may fall by
+    some ms; all three together are the time that the task has run.
+    """
+    fell = after.records_in < before.records_in or after.records_out < before.records_out
+    return fell or sum(_times(after)) < sum(_times(before)) - INEXACT
+
+
+def _times(vertex: VertexSample) -> tuple[float, float, float]:
+    return vertex.busy, vertex.idle, vertex.back_pressured
 
 
 # --- single values
@@ -215,7 +222,9 @@ def _is_sound(sample: JobSample) -> bool:
 
 
 def _is_valid_vertex(vertex: VertexSample) -> bool:
-    return _is_valid_size(vertex.subtasks) and all(map(_is_valid, (*_totals(vertex), vertex.busiest)))
+    return _is_valid_size(vertex.subtasks) and all(
+        map(_is_valid, (vertex.records_in, vertex.records_out, *_times(vertex), vertex.busiest))
+    )
 
 
 def _is_valid_batch(batch: BatchSample) -> bool:
