@@ -4,16 +4,19 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.speck.mqtt.Await;
+import io.speck.mqtt.BrokerAddress;
 import io.speck.mqtt.CuttingProxy;
 import io.speck.mqtt.Login;
 import io.speck.mqtt.MemoryJournal;
 import io.speck.mqtt.Mosquitto;
 import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.SourceSettings;
+import io.speck.mqtt.TlsFiles;
 import io.speck.mqtt.reader.MqttSource;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -40,8 +43,11 @@ class AckMetricsTest {
         broker.close();
     }
 
+    /** Its login is its own, so that it has no connection, and no figures, of an earlier test at the same port. */
     private static MqttSink sink(CuttingProxy proxy) throws InterruptedException {
-        return new MqttSink(new SinkSettings(Login.anonymous(proxy.url()), Duration.ofSeconds(60)));
+        String user = UUID.randomUUID().toString();
+        Login login = new Login(BrokerAddress.parse(proxy.url()), user, null, TlsFiles.NONE);
+        return new MqttSink(new SinkSettings(login, Duration.ofSeconds(60)));
     }
 
     @Test
