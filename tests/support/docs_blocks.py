@@ -5,6 +5,7 @@ A comment on the line before a fence is for the tests, and is not seen by reader
 - ``<!-- file: NAME -->``: the block is saved under this name, for the commands that follow;
 - ``<!-- not run: WHY -->``: its commands are only looked up (do they exist, with these options?);
 - ``<!-- any order -->``: its output may come in any order of lines;
+- ``<!-- figures vary -->``: each line of its output is compared up to its first figure;
 - ``<!-- until shown -->``: it is typed again and again until it prints what is shown;
 - ``<!-- fragment: WHY -->``: it is not whole, and so not compiled or loaded.
 """
