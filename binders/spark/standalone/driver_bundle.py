@@ -14,6 +14,7 @@ SCRIPT_NAME = "speck_driver.py"
 # All modules that binders.spark.standalone.driver imports; none of them needs more than PySpark.
 _MODULES = (
     "speck.core.job",
+    "speck.core.placement",
     "speck.core.runtime",
     "binders.common.python_source",
     *(
