@@ -129,5 +129,5 @@ def _form(field: Any) -> str:
     example = metadata.get("example")
     if example is None:
         return ""
-    text = json.dumps(example) if isinstance(example, dict) else str(example)
+    text = json.dumps(example) if isinstance(example, dict | list | bool) else str(example)
     return f"for example {code(text)}"

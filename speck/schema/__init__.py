@@ -9,6 +9,7 @@
 ``resolver``        a job's fields to a job: sites, addresses, engine; its code in ``code``
 ``logins``          faults of logins, and warnings about their secrets
 ``lint``            warnings about a composition as a whole
+``placement``       the block of that name; faults and warnings of jobs and topics that SpecK places
 ``fault_report``    how faults are worded and collected
 ``yaml``            YAML and JSON text, with lines and variables
 ==================  ==================================================================================
