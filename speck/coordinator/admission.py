@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+
+from speck.core.graph import Endpoint, Graph
 from speck.core.job import Composition, Job
 from speck.core.quotas import refuse_composition, refuse_jobs
 from speck.core.settings import Quotas
 from speck.errors import Fault, InvalidInput
 from speck.schema import client_id_conflicts
+from speck.schema.fault_report import listed
 from speck.store import Store
 
 
@@ -14,7 +18,7 @@ def refuse_unplaced(composition: Composition) -> None:
     """Raise :class:`InvalidInput` when a job has no site yet, or a topic of it no home."""
     faults = [
         Fault(
-            f"has no site yet among {', '.join(job.sites)} (expected one to be chosen before it is planned; "
+            f"has no site yet among {listed(job.sites)} (expected one to be chosen before it is planned; "
             "to choose it by hand, write 'site: NAME')",
             job=name,
             field="sites",
@@ -49,8 +53,51 @@ def refuse_claimed(store: Store, quotas: Quotas, composition: Composition) -> No
     taken = {fault.job for fault in faults}
     others = [job for job in _desired_elsewhere(store, composition.name) if job.job_name not in taken]
     faults += client_id_conflicts([*others, *composition.jobs.values()])
+    if not faults:
+        faults += _mixed_channels(composition, others, owners)
     if faults:
         raise InvalidInput(faults, f"composition {composition.name!r}")
+
+
+def _mixed_channels(
+    composition: Composition, others: Sequence[Job], owners: Mapping[str, str]
+) -> Iterator[Fault]:
+    """A fault for each topic placed by SpecK that would carry messages of two compositions.
+
+    Reading another composition's channel at its broker is no fault: nothing is mixed.
+    """
+    if not any(len(job.placed) > 1 for job in (*composition.jobs.values(), *others)):
+        return
+    graph = Graph.of([*composition.jobs.values(), *others])
+    for topic, writers in graph.writers.items():
+        own = [name for name in writers if name in composition.jobs]
+        foreign = [name for name in writers if name not in composition.jobs]
+        if own and foreign and any("sink_broker" in graph.jobs[name].placed for name in writers):
+            yield _mixed_channel(own[0], "sink_topic", topic, foreign[0], owners)
+    for read, matched in graph.matched.items():
+        for topic in matched:
+            yield from _mixed_readers(graph, composition, read, topic, owners)
+
+
+def _mixed_readers(
+    graph: Graph, composition: Composition, read: Endpoint, topic: Endpoint, owners: Mapping[str, str]
+) -> Iterator[Fault]:
+    placed = [name for name in graph.readers[read] if "source_broker" in graph.jobs[name].placed]
+    for reader in placed:
+        own = reader in composition.jobs
+        mixed = [name for name in graph.writers[topic] if (name in composition.jobs) != own]
+        if mixed:
+            named = (reader, "source_topic", mixed[0]) if own else (mixed[0], "sink_topic", reader)
+            yield _mixed_channel(named[0], named[1], topic, named[2], owners)
+            return
+
+
+def _mixed_channel(job: str, field: str, topic: Endpoint, other: str, owners: Mapping[str, str]) -> Fault:
+    message = (
+        f"{field} {topic.topic!r} at {topic.broker} is placed by SpecK, and a topic of job {other!r} of "
+        f"composition {owners.get(other, '')!r} there (expected another topic, or another broker)"
+    )
+    return Fault(message, job=job, field=field, value=topic.topic)
 
 
 def _desired_elsewhere(store: Store, name: str) -> list[Job]:

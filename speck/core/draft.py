@@ -7,14 +7,14 @@ those that one filter takes in share a **channel**, and thereby a home, the site
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 from speck.core.graph import Endpoint, Graph, source_of
-from speck.core.inventory import Inventory, Site
+from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
-from speck.core.placement import PlacementOptions
+from speck.core.placement import ANY, PlacementOptions
 from speck.errors import Fault, InvalidInput
 
 FREE = ""  # the broker of a free topic
@@ -76,13 +76,14 @@ class Draft:
         """
         present = composition.jobs if running is None else running
         emptied = {name: _emptied(job) for name, job in composition.jobs.items()}
+        places = _Places(inventory, runs)
         candidates, refused, sites = {}, list[Refusal](), {}
         for name, job in emptied.items():
-            found, reasons, site = _candidates(job, inventory, runs, present.get(name))
-            candidates[name] = found
-            refused += reasons
-            if site is not None:
-                sites[name] = site
+            at = places.site_of(present[name]) if name in present else None
+            candidates[name], reasons = places.candidates(job, at, present.get(name))
+            refused += [Refusal(name, *each) for each in reasons]
+            if job.movable and at is not None and at in candidates[name]:
+                sites[name] = at
         draft = cls(replace(composition, jobs=emptied), inventory, candidates, tuple(refused), sites)
         return replace(draft, homes=dict(draft._present_homes(present)))
 
@@ -151,13 +152,24 @@ class Draft:
         site = self.inventory.site_of_broker(endpoint.broker)
         return None if site is None else site.name
 
-    def _present_homes(self, present: Mapping[str, Job]) -> Iterable[tuple[str, str]]:
+    def _present_homes(self, present: Mapping[str, Job]) -> Iterator[tuple[str, str]]:
         for channel in self.channels.values():
-            forms = (present[name] for name in channel.writers if name in present)
-            brokers = (form.sink_broker for form in forms if form.sink_topic in channel.topics)
-            homes = (site.name for each in brokers if (site := self.inventory.site_of_broker(each)))
+            homes = (
+                site.name
+                for each in self._brokers(channel, present)
+                if (site := self.inventory.site_of_broker(each))
+            )
             if (home := next(homes, None)) is not None:
                 yield channel.name, home
+
+    def _brokers(self, channel: Channel, present: Mapping[str, Job]) -> Iterator[str]:
+        """The brokers that have a channel now, by its writers and then by its readers."""
+        for name in channel.writers:
+            if name in present and present[name].sink_topic == self.jobs[name].sink_topic:
+                yield present[name].sink_broker
+        for name in channel.readers:
+            if name in present and present[name].source_topic == self.jobs[name].source_topic:
+                yield present[name].source_broker
 
     # --- jobs that belong together or apart
 
@@ -226,37 +238,51 @@ def _emptied(job: Job) -> Job:
     return replace(job, site=None, **dict.fromkeys(job.placed, FREE))  # type: ignore[arg-type]  # all are text
 
 
-def _candidates(
-    job: Job, inventory: Inventory, runs: Runs, present: Job | None
-) -> tuple[dict[str, str], list[Refusal], str | None]:
-    """The engine addresses of a job by site, the refused sites, and the site where it is and may stay."""
-    if not job.movable:
-        own = inventory.site_of_engine(job.spe_address)
-        return ({own.name: job.spe_address} if own else {}), [], None
-    found, refused = dict[str, str](), list[Refusal]()
-    for name in inventory.sites if job.anywhere else job.sites:
-        address = _engine_at(inventory.sites.get(name), job.engine, runs, present)
-        if address is not None:
-            found[name] = address
-        else:
-            reason = f"has no engine of kind {job.engine!r}" if name in inventory.sites else "is no site here"
-            refused.append(Refusal(job.job_name, name, reason))
-    at = inventory.site_of_engine(present.spe_address) if present is not None else None
-    if at is None or at.name not in found:
-        return found, refused, None
-    if job.pin:
-        others = [name for name in found if name != at.name]
-        refused += [Refusal(job.job_name, name, f"the job is pinned to {at.name}") for name in others]
-        found = {at.name: found[at.name]}
-    return found, refused, at.name
+Reasons = tuple[tuple[str, str], ...]  # refused sites, each with the reason
 
 
-def _engine_at(site: Site | None, engine: str, runs: Runs, present: Job | None) -> str | None:
-    """The address of a site's engine of this kind: the one that has the job, or the first."""
-    addresses = [each.spe_address for each in site.engines if runs(engine, each.spe_address)] if site else []
-    if present is not None and present.spe_address in addresses:
-        return present.spe_address
-    return addresses[0] if addresses else None
+class _Places:
+    """The sites and engines of an inventory, each looked at once for all jobs of a kind."""
+
+    def __init__(self, inventory: Inventory, runs: Runs) -> None:
+        self._sites = inventory.sites
+        self._runs = cache(runs)
+        self._allowed = cache(self._find_allowed)
+        pairs = [(each.spe_address, name) for name, site in self._sites.items() for each in site.engines]
+        self._site_of = dict(reversed(pairs))
+
+    def site_of(self, job: Job) -> str | None:
+        """The name of the site of a job's engine."""
+        return self._site_of.get(job.spe_address)
+
+    def candidates(self, job: Job, at: str | None, present: Job | None) -> tuple[Mapping[str, str], Reasons]:
+        """The engine addresses of a job by site, and the refused sites; ``present`` it is ``at`` a site."""
+        if not job.movable:
+            own = self.site_of(job)
+            return ({own: job.spe_address} if own else {}), ()
+        found, refused = self._allowed(job.sites, job.engine)
+        if at is None or present is None or at not in found:
+            return found, refused
+        if self._runs(job.engine, present.spe_address):
+            found = {**found, at: present.spe_address}  # of several engines there, the one that has it
+        if job.pin:
+            others = tuple((name, f"the job is pinned to {at}") for name in found if name != at)
+            return {at: found[at]}, (*refused, *others)
+        return found, refused
+
+    def _find_allowed(self, names: tuple[str, ...], engine: str) -> tuple[Mapping[str, str], Reasons]:
+        found, refused = dict[str, str](), list[tuple[str, str]]()
+        for name in self._sites if names == (ANY,) else names:
+            engines = self._sites[name].engines if name in self._sites else ()
+            address = next(
+                (each.spe_address for each in engines if self._runs(engine, each.spe_address)), None
+            )
+            if address is not None:
+                found[name] = address
+            else:
+                reason = f"has no engine of kind {engine!r}" if name in self._sites else "is no site here"
+                refused.append((name, reason))
+        return found, tuple(refused)
 
 
 def _members(group_of: Mapping[str, str]) -> dict[str, list[str]]:

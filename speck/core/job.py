@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from speck.core.placement import ANY, Expects, PlacementOptions
+from speck.core.placement import Expects, PlacementOptions
 
 Scalar = str | int | float | bool
 
@@ -79,11 +79,6 @@ class Job:
     def settled(self) -> bool:
         """True if no address is still to be chosen."""
         return all(getattr(self, name) for name in self.placed)
-
-    @property
-    def anywhere(self) -> bool:
-        """True if every site with an engine of the job's kind may run it."""
-        return self.sites == (ANY,)
 
     def to_dict(self) -> dict[str, Any]:
         """The job as plain data, without fields that have their default: the stored form stays small."""

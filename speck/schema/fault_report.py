@@ -106,6 +106,12 @@ def named(name: str | int) -> str:
     return text if len(text) <= SHOWN_LENGTH and text.isprintable() else quoted(text)
 
 
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """The first names, and the number of the others."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
 def show(value: object) -> str:
     """A value about as the user wrote it, shortened to :data:`SHOWN_LENGTH`."""
     if value is None or isinstance(value, bool):

@@ -10,7 +10,7 @@ from speck.core.graph import Endpoint, Graph, Members
 from speck.core.job import client_id, fence_topic
 from speck.core.topic import is_filter, matches
 from speck.errors import Fault
-from speck.schema.fault_report import FaultReport, Suggestions
+from speck.schema.fault_report import FaultReport, Suggestions, listed
 
 
 def lint(graph: Graph, sources: Mapping[str, Mapping[str, Any]]) -> list[Fault]:
@@ -39,20 +39,16 @@ def _brokers(endpoints: Iterable[Endpoint]) -> dict[str, list[str]]:
 
 def _unwritten(endpoint: Endpoint, elsewhere: Mapping[str, list[str]], names: Suggestions) -> str:
     if brokers := elsewhere.get(endpoint.topic):
-        return f"is written at {_listed(brokers)} but read at {endpoint.broker}: no data flows between them"
+        return f"is written at {listed(brokers)} but read at {endpoint.broker}: no data flows between them"
     return f"is written by no job here: an external source, or a mistake{_near(names, endpoint.topic)}"
 
 
 def _unread(endpoint: Endpoint, elsewhere: Mapping[str, list[str]], names: Suggestions) -> str:
     if brokers := elsewhere.get(endpoint.topic):
-        return f"is read at {_listed(brokers)} but written at {endpoint.broker}: no data flows between them"
+        return f"is read at {listed(brokers)} but written at {endpoint.broker}: no data flows between them"
     if endpoint.broker == FREE:
         return "is read by no job here, and SpecK chooses its broker (an external reader needs sink_broker)"
     return f"is read by no job here: an external sink, or a mistake{_near(names, endpoint.topic)}"
-
-
-def _listed(brokers: list[str]) -> str:
-    return ", ".join(brokers[:3]) + (f" and {len(brokers) - 3} more" if len(brokers) > 3 else "")
 
 
 def _near(names: Suggestions, topic: str) -> str:

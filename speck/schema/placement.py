@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
 from speck.core.draft import FREE, Draft
 from speck.core.graph import Endpoint, Graph
+from speck.core.inventory import Site
 from speck.core.job import Job
 from speck.core.placement import PlacementOptions
 from speck.core.topic import is_filter
 from speck.errors import Fault
 from speck.placement.policies import policies
-from speck.schema.fault_report import FaultReport, Faults, Suggestions
+from speck.schema.fault_report import FaultReport, Faults, Suggestions, listed
 from speck.schema.schemas import PlacementSchema
 from speck.schema.validation import report_unknown_fields, validate_fields
 
@@ -104,21 +106,38 @@ def _report_mixed_topics(draft: Draft, reports: Mapping[str, FaultReport]) -> No
     jobs = draft.jobs
     # All topics as if at one broker: those of one name, and those that a filter takes in, meet.
     merged = Graph.of(replace(job, source_broker=FREE, sink_broker=FREE) for job in jobs.values())
-    met = [
-        (merged.writers[topic], merged.readers[read])
-        for read in merged.matched
-        for topic in merged.matched[read]
-    ]
-    met += [(writers, ()) for writers in merged.sinks.values()]
+    writers = {
+        topic: _Ends.of("sink_topic", {name: jobs[name].sink_broker for name in names})
+        for topic, names in merged.writers.items()
+    }
+    readers = {
+        read: _Ends.of("source_topic", {name: jobs[name].source_broker for name in names})
+        for read, names in merged.readers.items()
+    }
+    nobody = _Ends("source_topic", None, ())
+    met = [(writers[topic], readers[read]) for read in merged.matched for topic in merged.matched[read]]
+    met += [(writers[topic], nobody) for topic in merged.sinks]
     reported = set[tuple[str, str]]()
-    for writers, readers in met:
-        ends = [(name, "sink_topic", jobs[name].sink_broker) for name in writers]
-        ends += [(name, "source_topic", jobs[name].source_broker) for name in readers]
-        addressed = sorted({broker for _, _, broker in ends if broker != FREE})
-        free = [(name, field) for name, field, broker in ends if broker == FREE]
-        if addressed and free and free[0] not in reported:
-            reported.add(free[0])
-            _report_mixed(draft, *free[0], addressed, reports)
+    for here, there in met:
+        ends = here if here.free is not None else there
+        brokers = here.brokers or there.brokers
+        if ends.free is not None and brokers and (ends.free, ends.field) not in reported:
+            reported.add((ends.free, ends.field))
+            _report_mixed(draft, ends.free, ends.field, brokers, reports)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """The jobs that write to a topic, or read from it: the first without a broker, the brokers of others."""
+
+    field: str
+    free: str | None
+    brokers: tuple[str, ...]
+
+    @classmethod
+    def of(cls, field: str, brokers: Mapping[str, str]) -> _Ends:
+        free = next((name for name, broker in brokers.items() if broker == FREE), None)
+        return cls(field, free, tuple(sorted(set(brokers.values()) - {FREE})))
 
 
 def _report_mixed(
@@ -126,9 +145,9 @@ def _report_mixed(
 ) -> None:
     shown = [draft.home_of(Endpoint(each, "")) or each for each in brokers]
     if field == "source_topic":
-        predicate = f"is written at broker {' and '.join(shown)} (expected source_broker: {shown[0]})"
+        predicate = f"is written at broker {listed(shown)} (expected source_broker: {shown[0]})"
     else:
-        places = " and ".join(shown)
+        places = listed(shown)
         right = f"expected two names: placed at {shown[0]} they would be one"
         predicate = f"is a channel here and also at broker {places} ({right})"
     reports[name].add(field, predicate)
@@ -153,16 +172,22 @@ def _report_unborn_topics(
 def _report_groups(draft: Draft, reports: Mapping[str, FaultReport]) -> None:
     for group in draft.groups:
         if not _common_sites(draft, group):
-            named = "; ".join(f"{name}: {', '.join(draft.candidates[name]) or 'none'}" for name in group)
             asking = next(name for name in group if draft.jobs[name].with_job)
+            named = _with_sites(draft, group)
             reports[asking].add("with", f"leaves no site for all of them ({named}; expected one in common)")
     group_of = {name: group for group in draft.groups for name in group}
     for one, other in draft.pairs:
         group = group_of.get(one, ())
         if other in group:
             asking = one if other in draft.jobs[one].apart else other
-            right = f"expected one of both: {', '.join(group)} share a site"
+            right = f"expected one of both: {listed(group)} share a site"
             reports[asking].add("apart", f"contradicts 'with' ({right})")
+
+
+def _with_sites(draft: Draft, names: Sequence[str]) -> str:
+    """The first jobs, each with the sites that may run it."""
+    shown = [f"{name}: {listed(list(draft.candidates[name])) or 'none'}" for name in names[:4]]
+    return "; ".join(shown) + (f"; and {len(names) - 4} more" if len(names) > 4 else "")
 
 
 def _common_sites(draft: Draft, group: Sequence[str]) -> tuple[str, ...]:
@@ -187,7 +212,7 @@ def _report_apart(draft: Draft, reports: Mapping[str, FaultReport]) -> None:
             units = [order[index], *(each for each in order[:index] if each in against[order[index]])]
             members = sorted(name for unit in units for name in unit)
             asking = next(name for name in members if draft.jobs[name].apart)
-            named = "; ".join(f"{name}: {', '.join(draft.candidates[name])}" for name in members)
+            named = _with_sites(draft, members)
             reports[asking].add("apart", f"leaves no site for one of them ({named}; expected more sites)")
             return
 
@@ -217,16 +242,38 @@ def _placeable(
 
 def placement_warnings(draft: Draft, sources: Sources) -> list[Fault]:
     """The warnings about movable jobs."""
-    if draft.options.mode != "auto":
-        return []
     faults: list[Fault] = []
-    bound = (name for name, job in draft.jobs.items() if job.movable and not _shares_state(draft, job))
-    for name in bound:
-        written = "sites" if "sites" in sources[name] else "site"
-        message = "has engines without a common savepoint_dir: with its state the job never moves by itself"
-        right = "expected savepoint_dir of both sites in one place that both see, or upgrade: stateless"
-        FaultReport(faults, sources[name], job=name).add(written, f"{message} ({right})")
+    loads: dict[str, dict[str, float]] = defaultdict(dict)  # of the jobs that can run at one site alone
+    for name, job in draft.jobs.items():
+        if job.movable and draft.options.mode == "auto" and not _shares_state(draft, job):
+            message = "has engines without a common savepoint_dir: with its state the job never moves"
+            right = "expected savepoint_dir of both sites in one place that both see, or upgrade: stateless"
+            written = "sites" if "sites" in sources[name] else "site"
+            FaultReport(faults, sources[name], job=name).add(written, f"{message} by itself ({right})")
+        if (load := _declared_load(job)) and len(draft.candidates[name]) == 1:
+            loads[next(iter(draft.candidates[name]))][name] = load
+    for site, found in loads.items():
+        _warn_of_overload(draft, draft.inventory.sites[site], found, sources, faults)
     return faults
+
+
+def _declared_load(job: Job) -> float:
+    """The number of reference cores that a job needs as it declares; 0: it does not."""
+    if job.expects is None or job.expects.rate is None or job.expects.cost is None:
+        return 0.0
+    return job.expects.rate * job.expects.cost
+
+
+def _warn_of_overload(
+    draft: Draft, site: Site, loads: Mapping[str, float], sources: Sources, faults: list[Fault]
+) -> None:
+    power = (site.all_cores or 0.0) * (site.mean_speed or 1.0)
+    share = math.fsum(loads.values()) / power if power else 0.0
+    if share > draft.options.utilisation:
+        names = sorted(loads, key=lambda name: (-loads[name], name))
+        message = f"adds to a load of {share:.2f} of site {site.name!r}, the only one for {listed(names)}"
+        right = f"expected at most {draft.options.utilisation:g} of its cores"
+        FaultReport(faults, sources[names[0]], job=names[0]).add("expects", f"{message} ({right})")
 
 
 def _shares_state(draft: Draft, job: Job) -> bool:

@@ -15,7 +15,7 @@ from speck.core.placement import ANY, Expects
 from speck.core.topic import matches
 from speck.schema.address import NOT_AN_ADDRESS, SAME_SCHEME, BadAddress, canonical, redacted
 from speck.schema.code import CodeChecker
-from speck.schema.fault_report import FaultReport
+from speck.schema.fault_report import FaultReport, listed
 from speck.schema.units import spark_interval
 from speck.store.jobfile import SUFFIXES
 
@@ -126,7 +126,7 @@ class Resolver:
             if self._registry.runs(engine, each)
         )
         if (kind := next(kinds, None)) is None:
-            among = "no site of the inventory" if tuple(sites) == (ANY,) else f"none of {', '.join(sites)}"
+            among = "no site of the inventory" if tuple(sites) == (ANY,) else f"none of {listed(sites)}"
             written = "sites" if report.data.get("sites") is not None else "site"
             report.add(
                 written, f"fits no engine: {among} has one of kind {engine!r} (expected a site with one)"

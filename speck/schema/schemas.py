@@ -126,7 +126,7 @@ class JobSchema(StrictSchema):
     site = Text(
         "a site, in place of the addresses that are not given; `any`: SpecK chooses among those with an "
         "engine of the job's kind",
-        expected="a site's name, or any",
+        expected="a site's name",
         example="A",
     )
     arguments = Arguments("arguments of the job's code", example={"window": "5 minutes", "limit": 10})

@@ -153,3 +153,19 @@ def test_a_path_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_a_cycle_cannot_be_drawn(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="a -> a"):
         draw_image([job("a", "t", "t")], INVENTORY, tmp_path / "picture.svg")
+
+
+def test_jobs_that_are_not_placed_yet_are_a_group_of_their_own(tmp_path: Path) -> None:
+    nowhere = {"spe_address": "", "engine": "spark", "sites": ("any",), "placed": ("spe_address",)}
+    jobs = [
+        at("A", "first", "raw", "clean"),
+        job("second", "clean", "all", source_broker="tcp://A:1883", sink_broker="", **nowhere),
+        job("third", "all", "out", source_broker="", sink_broker="tcp://A:1883", **nowhere),
+        at("A", "last", "out", "end"),
+    ]
+    text = draw_text(jobs, INVENTORY)
+    assert text.splitlines()[0] == "A  sc://A:15002"
+    assert "placed by SpecK\n" in text
+    assert "--> second @ placed by SpecK" in text
+    draw_image(jobs, INVENTORY, tmp_path / "graph.svg")
+    assert "placed by SpecK" in (tmp_path / "graph.svg").read_text(encoding="utf-8")

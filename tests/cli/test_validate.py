@@ -167,3 +167,39 @@ def test_a_graph_as_json(
     drawn = {each["job_name"]: each["feeds"] for each in json.loads(capsys.readouterr().out)}
     assert next(iter(drawn)) == "early"
     assert drawn == {"early": ["late", "later"], "late": [], "later": []}
+
+
+MOVABLE = """
+jobs:
+- job_name: a
+  site: any
+  engine: spark
+  source_broker: A
+  source_topic: t0
+  sink_topic: t1
+  entry_class: work
+  job_path: work.py
+- job_name: b
+  site: any
+  engine: spark
+  source_topic: t1
+  sink_topic: t2
+  entry_class: work
+  job_path: work.py
+"""
+
+
+def test_jobs_that_speck_places_are_counted(validate: Validate, tmp_path: Path) -> None:
+    (tmp_path / "sites.yaml").write_text(SITES)
+    said = validate(MOVABLE, "--sites", "sites.yaml")
+    assert (said.code, said.out) == (
+        0,
+        "file.yaml: composition file, jobs a, b (2 of them placed by SpecK), no faults\n",
+    )
+    assert "line 4: job 'a': site 'any' has no site to choose from" in validate(MOVABLE).err
+    wrong = validate(
+        MOVABLE.replace("source_topic: t1", "source_topic: t3"), "--sites", "sites.yaml", "--json"
+    )
+    (fault,) = json.loads(wrong.out)["faults"]
+    assert (fault["line"], fault["job"], fault["field"]) == (14, "b", "source_topic")
+    assert "is written by no job here (expected source_broker" in fault["message"]

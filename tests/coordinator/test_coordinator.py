@@ -141,6 +141,28 @@ def test_a_job_without_a_site_is_never_planned(coordinator: Coordinator, world: 
     assert world.changes() == []
 
 
+def test_a_channel_carries_messages_of_one_composition(coordinator: Coordinator, world: World) -> None:
+    """Two compositions may have free topics of one name, but not at one broker."""
+    free = ("spe_address", "source_broker", "sink_broker")
+    writer = replace(make_job("w", "in", "clean"), sites=("any",), placed=free[::2])
+    reader = replace(make_job("r", "clean", "out"), sites=("any",), placed=free)
+    carry_out(coordinator, composition(writer, reader))
+    other = make_job("other", "in", "clean")
+    for job in (replace(other, sites=("any",), placed=free[::2]), other):
+        with pytest.raises(
+            InvalidInput, match=r"job 'other': sink_topic 'clean' at tcp://b1:1883 is placed by"
+        ):
+            coordinator.plan(composition(job, name="second"))
+    with pytest.raises(
+        InvalidInput, match=r"topic of job 'w' of composition 'traffic' there \(expected another"
+    ):
+        coordinator.plan(composition(replace(reader, job_name="second", sink_topic="z"), name="second"))
+    away = replace(other, sink_broker="tcp://b2:1883", sites=("any",), placed=free[::2])
+    tap = make_job("tap", "clean", "copy")
+    carry_out(coordinator, composition(away, tap, name="second"))
+    assert coordinator.plan(composition(writer, reader)).changes == ()
+
+
 def test_new_source_is_a_new_session_and_the_old_one_is_deleted(
     coordinator: Coordinator, world: World
 ) -> None:

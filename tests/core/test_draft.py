@@ -200,6 +200,14 @@ def test_a_channel_stays_where_its_writer_sends() -> None:
     assert draft(*chain(), running=running).homes == {"clean": "D"}
 
 
+def test_a_channel_stays_where_its_readers_wait_when_its_writer_is_another() -> None:
+    second = movable("second", "clean", "out", spe_address="sc://b:15002", source_broker="tcp://d:1883")
+    former = first("former", spe_address="http://a:8081/", sink_broker="tcp://b:1883")
+    assert draft(*chain(), running=[former, second]).homes == {"clean": "D"}
+    elsewhere = replace(second, source_topic="raw")
+    assert draft(*chain(), running=[former, elsewhere]).homes == {}
+
+
 ENGINES = {"flink": "AD", "spark": "BD"}
 PLACES = some.sampled_from("ABD")
 

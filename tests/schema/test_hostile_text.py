@@ -22,7 +22,7 @@ from speck.core.inventory import Inventory
 from speck.errors import InvalidInput
 from speck.schema import load_composition, load_inventory
 from speck.schema.fault_report import MAX_FAULTS
-from speck.schema.schemas import JobSchema
+from speck.schema.schemas import JobSchema, PlacementSchema
 from speck.server.api.problems import fault_data
 from tests.support.doubles import World, double_kinds
 from tests.support.examples import PIPELINES
@@ -165,7 +165,103 @@ def test_odd_values_in_every_field(value: Any) -> None:
     read_or_refused(composition_in_json, json.dumps(value, default=str).encode())
 
 
-SITE_FIELDS = ("spe_address", "broker_address", "memory", "uplink", "broker_login", "slots", "x")
+# Fields of movable jobs and of the block ``placement``, beside what makes a composition sound.
+
+PLACES = ("site", "sites", "pin", "with", "apart", "expects", "source_broker", "sink_broker", "engine")
+OPTIONS = sorted(PlacementSchema().load_fields)
+SOUND = {"source_topic": "in", "sink_topic": "t", "entry_class": "clean"}
+names = some.sampled_from(["a", "b", "A", "any", "in", "t", "+", "#", "1/s", "3 us", "0", "off"])
+apt_values = names | some.lists(names, max_size=3) | odd_values
+movable_jobs = some.dictionaries(some.sampled_from(PLACES), apt_values, max_size=5).flatmap(
+    lambda places: some.fixed_dictionaries(
+        {**{name: some.just(value) for name, value in SOUND.items()}, "job_name": names}
+    ).map(lambda job: {**job, "job_path": "jobs.py", "site": "any", "engine": "spark", **places})
+)
+SITES = load_inventory(
+    "sites:\n  A: {spe_address: 'sc://a', broker_address: 'tcp://a'}\n"
+    "  B: {spe_address: 'sc://b', broker_address: 'tcp://b'}\n"
+)
+
+
+@fuzzed
+@given(
+    some.lists(movable_jobs, max_size=4),
+    some.dictionaries(some.sampled_from([*OPTIONS, "x"]), apt_values, max_size=4) | odd_values,
+)
+def test_odd_values_of_placement(tmp_path_factory: pytest.TempPathFactory, jobs: Any, block: Any) -> None:
+    root = tmp_path_factory.getbasetemp()
+    (root / "jobs.py").write_text("def clean(messages): ...\n")
+
+    def read(text: bytes) -> None:
+        loaded = load_composition(text, inventory=SITES, registry=REGISTRY, root=root, default_name="it")
+        for warning in loaded.warnings:
+            check_words(str(warning))
+
+    read_or_refused(read, yaml.safe_dump({"jobs": jobs, "placement": block}).encode("utf-8", "surrogatepass"))
+
+
+LINKS = some.dictionaries(some.sampled_from(["from", "to", "bandwidth", "latency", "x"]), apt_values)
+
+
+@fuzzed
+@given(some.lists(LINKS | odd_values, max_size=3) | odd_values)
+def test_odd_values_of_links(links: Any) -> None:
+    sites = {name: {"spe_address": f"sc://{name}", "broker_address": f"tcp://{name}"} for name in "AB"}
+    text = yaml.safe_dump({"sites": sites, "links": links}, allow_unicode=True)
+    read_or_refused(load_inventory, text.encode("utf-8", "surrogatepass"))
+
+
+JOBS = 2000
+
+
+def movable(number: int, more: str) -> str:
+    fields = "entry_class: clean, job_path: jobs.py, engine: spark, site: any"
+    return f"- {{job_name: j{number}, {fields}, {more}}}\n"
+
+
+def chained(number: int) -> str:
+    before = f"source_topic: t{number - 1}" if number else "source_broker: A, source_topic: in"
+    together = f", with: j{number - 1}" if number else ""
+    return f"{before}, sink_topic: t{number}{together}"
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (chained, None),
+        (lambda n: "source_topic: '#', sink_topic: t", "the jobs form a cycle"),
+        (lambda n: f"source_topic: '+/x', sink_topic: '{n}/x', sink_broker: B", "is written at broker"),
+        (lambda n: f"source_topic: a{n}, sink_topic: b{n}", "stopped after"),
+        (lambda n: f"{chained(n)}, apart: j{(n + 2) % JOBS}", "contradicts 'with'"),
+        (
+            lambda n: f"{chained(0)}, apart: [j{(n + 1) % JOBS}, j{(n + 2) % JOBS}]",
+            "leaves no site for one of them",
+        ),
+    ],
+)
+def test_many_movable_jobs(tmp_path: Path, more: Callable[[int], str], said: str | None) -> None:
+    """The square of their number would take minutes."""
+    (tmp_path / "jobs.py").write_text("def clean(messages): ...\n")
+    text = "jobs:\n" + "".join(movable(number, more(number)) for number in range(JOBS))
+
+    def read(text: bytes) -> None:
+        load_composition(text, inventory=SITES, registry=REGISTRY, root=tmp_path, default_name="it")
+
+    messages = read_or_refused(read, text.encode())
+    assert any(said in message for message in messages) if said else messages == []
+
+
+SITE_FIELDS = (
+    "spe_address",
+    "broker_address",
+    "memory",
+    "uplink",
+    "broker_login",
+    "slots",
+    "cores",
+    "tier",
+    "x",
+)
 odd_fields = some.sampled_from(SITE_FIELDS)
 odd_sites = some.dictionaries(odd_fields, odd_values, max_size=5)
 

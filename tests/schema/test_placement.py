@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -380,6 +381,22 @@ def test_auto_warns_of_a_state_that_cannot_go_along(
     warnings = [str(each) for each in read(root, text, Inventory(sites)).warnings]
     shown = "line 3: job 'one': site 'any' has engines without a common savepoint_dir: with its state "
     assert any(shown in each for each in warnings) is warned
+
+
+@pytest.mark.parametrize(("cores", "warned"), [(4.0, True), (8.0, False), (None, False)])
+def test_jobs_that_can_run_nowhere_else_and_need_too_much(
+    root: Path, cores: float | None, warned: bool
+) -> None:
+    sites = {**INVENTORY.sites, "D": replace(INVENTORY.sites["D"], cores=cores, speed=0.5)}
+    text = jobs(
+        "sites: [D], expects: {rate: 400/s, cost: 2 ms}",
+        "site: D, expects: {rate: 400/s, cost: 3 ms}",
+        "site: any, expects: {rate: 10000/s, cost: 1 s}",
+        "site: D",
+    )
+    warnings = [str(each) for each in read(root, text, Inventory(sites)).warnings]
+    shown = "adds to a load of 1.00 of site 'D', the only one for j1, j0 (expected at most 0.7 of its cores)"
+    assert any("line 3: job 'j1': expects" in each and shown in each for each in warnings) is warned
 
 
 def test_a_single_job_is_not_placed(root: Path) -> None:

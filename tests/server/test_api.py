@@ -271,7 +271,7 @@ def test_sites_tell_what_can_be_reached(tmp_path: Path) -> None:
     assert (engine["reached"], engine["capacity"]["slots"]) == (True, 4)
     assert (unreached["reached"], second["broker"]["reached"]) == (False, True)
     assert "sc://B:1 cannot be reached" in unreached["error"]
-    unknown = dict.fromkeys(("bandwidth", "latency"))
+    unknown = dict.fromkeys(("bandwidth", "downlink", "latency"))
     assert (first["uplink"], second["uplink"]) == (unknown | {"bandwidth": 10e6}, unknown)
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from speck.core.job import Job
+from speck.core.placement import Expects, PlacementOptions
 from speck.core.runtime import Attempt, Handle, State
 from speck.core.settings import HistoryBounds
 from speck.errors import NotFound, StoreError, StoreLocked
@@ -32,6 +34,19 @@ def attempt(number: int, job: str = "a") -> Attempt:
     return Attempt(
         id=f"{number:032x}", job_name=job, number=number, session="speck-a", state=State("kind", "place")
     )
+
+
+def test_the_options_of_placement_are_kept_with_a_revision_and_jobs_with_their_sites(tmp_path: Path) -> None:
+    expects = Expects(rate=500.0, cost=2e-5)
+    placed = make_job("a", sites=("A", "D"), placed=("spe_address",), apart=("b",), expects=expects)
+    options = PlacementOptions(mode="auto", max_age=2.0, min_gain=0.1, group=4)
+    written = [revision(1, placed), replace(revision(2, placed), placement=options)]
+    written.append(replace(revision(3), placement=PlacementOptions()))
+    with Store(tmp_path / "s") as store, store.transaction() as transaction:
+        for each in written:
+            transaction.put_revision(each)
+    with Store(tmp_path / "s") as store:
+        assert [store.revision("traffic", each.number) for each in written] == written
 
 
 def test_everything_written_is_read_again_after_reopening(tmp_path: Path) -> None:
