@@ -87,7 +87,7 @@ class Measures:
 
     # --- attention
 
-    def attend(self, seconds: float = ATTENTION) -> None:
+    def request(self, seconds: float = ATTENTION) -> None:
         """Have the engines asked for so many seconds from now on."""
         self._until = max(self._until, self.clock() + seconds)
 
@@ -216,7 +216,7 @@ class Measures:
 
     def inputs(self) -> Inputs:
         """The best known profiles of all jobs, links and sites, for the placer; the engines are asked now."""
-        self.attend()
+        self.request()
         forms = [form for each in self.deployments.snapshots() for form in each.forms.values()]
         jobs = {name: each.estimate.profile for name, each in self.jobs(forms).items()}
         return Inputs(jobs=jobs, links=self.links(), sites=self.sites())
