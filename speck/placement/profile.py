@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any
@@ -106,11 +106,15 @@ class SiteProfile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """All profiles: of jobs by name, of links by the names of both sites, of sites by name."""
+    """All profiles: of jobs by name, of links by the names of both sites, of sites by name.
+
+    ``history`` has the past rates into jobs by name, messages/s, one every 10 s, the newest last.
+    """
 
     jobs: Mapping[str, JobProfile] = field(default_factory=dict)
     links: Mapping[tuple[str, str], LinkProfile] = field(default_factory=dict)
     sites: Mapping[str, SiteProfile] = field(default_factory=dict)
+    history: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 
 def assumed_profile(engine: str) -> JobProfile:
