@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,8 +13,11 @@ from speck.observe.links import Link, links_of
 from speck.observe.measures import JobMeasure, Measures
 from speck.observe.probing import Prober
 from speck.observe.sampler import Sampler
-from speck.placement.profile import JobProfile, Value
+from speck.placement.profile import Inputs, JobProfile, Value
 from speck.store.deployments import Deployments, Snapshot
+
+_PATIENCE = 3.0  # s, for the capacities of engines that were not asked before
+_PAUSE = 0.02  # s
 
 _JOB_VALUES = (
     "rate_in",
@@ -86,6 +90,17 @@ class ProfileQueries:
 
     def _sites(self, places: set[str]) -> list[str]:
         return [name for name in self.inventory.sites if name in places]
+
+    def inputs(self) -> Inputs:
+        """The inputs of the placer; sampling goes on for a minute.
+
+        The first time, waits for the engines' capacities, a few seconds at most.
+        """
+        self.sampler.measure()
+        deadline = time.monotonic() + _PATIENCE
+        while self.measures.unasked() and time.monotonic() < deadline:
+            time.sleep(_PAUSE)
+        return self.measures.inputs()
 
     def links(self) -> list[dict[str, Any]]:
         """All links between sites; sampling goes on for a minute."""

@@ -21,7 +21,7 @@ LONGEST = 7 * 86_400.0  # s, for which an old measurement is better than an assu
 FULL = 0.5  # share of time with a full window, above which the link is the limit
 BANDWIDTH = 12.5e6  # bytes/s (100 Mbit/s), assumed
 LATENCY = 0.01  # s one way between a site and the middle of the network, assumed
-_KEPT = 30  # observations of a job: 5 minutes of one every 10 s
+_RETAINED = 30  # observations of a job: 5 minutes of one every 10 s
 _LOAD = 60.0  # s, for which a job counts towards the load
 
 Link = tuple[str, str]  # the names of both sites
@@ -46,13 +46,13 @@ class Crossings:
     def add(self, link: Link, job: str, crossing: Crossing) -> None:
         """Add a job's crossing of a link."""
         jobs = self._of_links.setdefault(link, {})
-        jobs.setdefault(job, deque(maxlen=_KEPT)).append(crossing)
+        jobs.setdefault(job, deque(maxlen=_RETAINED)).append(crossing)
 
     def forget_others(self, jobs: Iterable[str]) -> None:
         """Forget the crossings of all but these jobs."""
-        kept = set(jobs)
+        retained = set(jobs)
         for link, crossings in list(self._of_links.items()):
-            self._of_links[link] = {job: each for job, each in crossings.items() if job in kept}
+            self._of_links[link] = {job: each for job, each in crossings.items() if job in retained}
 
     def measured(self, now: float) -> dict[Link, LinkProfile]:
         """The links with a crossing within the last five minutes."""

@@ -157,9 +157,11 @@ class LossRecorder:
             known = self._known(composition, job)
             before = known.last if known.copy == copy else {}
             known.copy, known.last = copy, before | counts
-            for reason, count in counts.items():
-                self._add(known, reason, _growth(before.get(reason, 0), count))
-        self.report()
+            grown = {reason: _growth(before.get(reason, 0), count) for reason, count in counts.items()}
+            for reason, number in grown.items():
+                self._add(known, reason, number)
+        if any(grown.values()):  # a report reads the counts of all jobs
+            self.report()
 
     def note_event(self, event: Event) -> None:
         """Count the messages that the apply or the reaper gave up; the event itself is in the log already."""

@@ -21,7 +21,7 @@ from speck.core.profile import JobSample
 from speck.core.runtime import Capacity, Handle
 from speck.errors import SpeckError
 from speck.observe.links import LONGEST, Crossings, Link, crossing_of, link_profiles
-from speck.observe.profile.estimates import Estimate, estimate
+from speck.observe.profile.estimates import Estimate, estimate, rate_history
 from speck.observe.profile.screening import Oddities, Series
 from speck.observe.sites import site_profile
 from speck.placement.profile import Inputs, JobProfile, LinkProfile, SiteProfile, assumed_profile, combined
@@ -83,11 +83,12 @@ class Measures:
     _copies: dict[str, _Copy] = field(default_factory=dict, init=False)
     _crossings: Crossings = field(default_factory=Crossings, init=False)
     _capacities: dict[str, tuple[float, Capacity]] = field(default_factory=dict, init=False)
+    _asked: set[str] = field(default_factory=set, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     # --- attention
 
-    def attend(self, seconds: float = ATTENTION) -> None:
+    def request(self, seconds: float = ATTENTION) -> None:
         """Have the engines asked for so many seconds from now on."""
         self._until = max(self._until, self.clock() + seconds)
 
@@ -124,19 +125,24 @@ class Measures:
         for job, handle in jobs:
             self.take(job, handle, answers.get(handle.engine_id, fault))
 
+    def unasked(self) -> list[str]:
+        """The addresses of the engines of the inventory whose capacity was not asked for yet."""
+        with self._lock:
+            return [address for address in self._sites if address not in self._asked]
+
     def ask_capacity(self, address: str) -> None:
         """Ask an engine for its cores and memory; raises nothing."""
         try:
             binder = self.pool.engine_at(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address)
             capacity = binder.capacity()
+            with self._lock:
+                self._capacities[address] = self.clock(), capacity
         except SpeckError as error:
             _log.debug("%s does not report its capacity: %s", address, error)
-            return
         except Exception:
             _log.exception("the request to %s for its capacity failed", address)
-            return
         with self._lock:
-            self._capacities[address] = self.clock(), capacity
+            self._asked.add(address)
 
     def take(self, job: Job, handle: Handle, answer: JobSample | SpeckError) -> None:
         """Take the counts of a job, or the error that kept them away."""
@@ -215,11 +221,13 @@ class Measures:
         return {name: self._site(name, stored.get(name)) for name in self.inventory.sites}
 
     def inputs(self) -> Inputs:
-        """The best known profiles of all jobs, links and sites, for the placer; the engines are asked now."""
-        self.attend()
+        """The best known profiles of all jobs, links and sites, as of now, for the placer."""
         forms = [form for each in self.deployments.snapshots() for form in each.forms.values()]
         jobs = {name: each.estimate.profile for name, each in self.jobs(forms).items()}
-        return Inputs(jobs=jobs, links=self.links(), sites=self.sites())
+        with self._lock:
+            copies = dict(self._copies)
+        history = {name: rate_history(copy.series) for name, copy in copies.items()}
+        return Inputs(jobs=jobs, links=self.links(), sites=self.sites(), history=history)
 
     def _measure(
         self, job: Job, copy: _Copy | None, stored: JobProfile | None, speeds: Mapping[str, float]

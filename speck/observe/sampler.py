@@ -171,7 +171,7 @@ class Sampler:
             if not self._attended():
                 self._wake.set()
             if self.measures is not None:
-                self.measures.attend(seconds)
+                self.measures.request(seconds)
             self._begin_thread()
 
     def _pace(self) -> float:

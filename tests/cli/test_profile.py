@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from pathlib import Path
 
 import pytest
 import requests
 
+from speck import cli
 from speck.cli import profile
 from speck.coordinator import Services
-from tests.support.rest_server import RestServer, yaml_of
+from speck.core.inventory import Inventory
+from tests.support import rest_server as rest_module
+from tests.support.doubles import World
+from tests.support.examples import one_site
+from tests.support.profiled_engines import Profiled
+from tests.support.rest_server import RestServer, rest_server, yaml_of
 from tests.support.samples import flink_stream
 from tests.support.speck_command import Speck
 
@@ -99,6 +107,32 @@ def test_a_time_that_is_none(speck: Speck, text: str) -> None:
 def test_a_time_that_is_too_short_or_too_long(speck: Speck, text: str) -> None:
     done = speck("profile", "--for", text)
     assert f"{text!r} is too short or too long (expected 30s to 24h)" in " ".join(done.err.split())
+
+
+def test_links_and_sites_are_probed_on_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """These engines have no probe: each link and site is named."""
+    sites = Inventory({name: one_site(name, f"sc://{name}:1", f"tcp://{name}:1883") for name in ("x", "y")})
+    world = World()
+    profiled = Profiled(time.time, lambda name, engine_id, now: flink_stream([], 1e-3)[0])
+    monkeypatch.setattr(rest_module, "double_kinds", lambda world: profiled.registry(world))
+    with rest_server(tmp_path / "probes", sites, world=world) as rest:
+        rest.coordinator.sampler._begin_thread = lambda: None  # type: ignore[method-assign]
+        monkeypatch.setattr(sys, "argv", ["speck", "--server", rest.url, "profile", "--links", "--sites"])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert ended.value.code == 1
+        printed = capsys.readouterr()
+        assert printed.err.splitlines()[1:] == [
+            "link x to y: not probed: the engine at sc://x:1 has no probe",
+            "link y to x: not probed: the engine at sc://y:1 has no probe",
+            "site x: not probed: the engine at sc://x:1 has no probe",
+            "site y: not probed: the engine at sc://y:1 has no probe",
+        ]
+        lines = [line.split() for line in printed.out.splitlines()]
+        assert ["x", "y", "40", "100", "-", "assumed", "-"] in lines
+        assert ["x", "1", "-", "-", "assumed", "-"] in lines
 
 
 def test_a_measurement_begins_at_once_and_its_end_is_told(rest: RestServer) -> None:

@@ -321,7 +321,24 @@ def test_cores_and_memory_of_sites_are_those_of_their_engines(bench: Bench) -> N
 def test_the_inputs_of_the_placer(bench: Bench) -> None:
     bench.apply(flink_job("a"), make_job("s", spe_address=SILENT))
     bench.measure()
-    inputs = bench.measures.inputs()
+    inputs = bench.services.profiles.inputs()
+    assert inputs.history["a"] == [100.0] * 6
     assert {name: each.rate_in is not None for name, each in inputs.jobs.items()} == {"a": True, "s": False}
     assert set(inputs.sites) == {"A", "D", "S"}
     assert set(inputs.links) == {(one, other) for one in "ADS" for other in "ADS" if one != other}
+
+
+def test_the_first_inputs_wait_for_the_capacities_of_sites(tmp_path: Path) -> None:
+    """The sampler asks the engines in its own threads; one that does not answer holds up nothing."""
+    world = World()
+    profiled = Profiled(lambda: BEGIN, lambda name, engine_id, now: flink_stream([], COST)[0])
+    with Store(tmp_path / "store") as store:
+        world.fail("capacity", OutcomeUnknown("late", address=SILENT), address=SILENT, times=None)
+        services = build(store, profiled.registry(world), SITES, Settings(period=0), clock=lambda: BEGIN)
+        sites = services.profiles.inputs().sites
+        assert {name: known(each.cores) for name, each in sites.items() if name != "S"} == {
+            "A": (4, Known.MEASURED),
+            "D": (4, Known.MEASURED),
+        }
+        assert sites["S"].cores is None
+        services.coordinator.close()

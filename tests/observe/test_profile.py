@@ -322,9 +322,9 @@ def test_a_single_jump_is_left_out_and_one_that_holds_is_the_new_rate() -> None:
     samples = [JobSample(engine_id="j", observed=BEGIN + 10 * n, messages_in=10 * n) for n in range(6)]
     glitch = replace(samples[3], messages_in=10**9)
     assert len(series_of([*samples[:3], glitch, *samples[4:]]).samples) == 5
-    held = [replace(each, messages_in=10**9 + 10**6 * n) for n, each in enumerate(samples[3:])]
-    series = series_of([*samples[:3], *held])
-    assert [each.sample for each in series.samples] == held
+    lasting = [replace(each, messages_in=10**9 + 10**6 * n) for n, each in enumerate(samples[3:])]
+    series = series_of([*samples[:3], *lasting])
+    assert [each.sample for each in series.samples] == lasting
 
 
 def test_a_restart_behind_an_odd_value_is_seen() -> None:

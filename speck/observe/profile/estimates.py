@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from speck.core.profile import BatchSample, JobSample, VertexSample
 from speck.observe.profile.fits import Point, least_squares, theil_sen, through_origin
@@ -105,6 +106,13 @@ def estimate(series: Series, now: float, speed: float = 1.0, former: JobProfile 
 
 def _with_vertices(samples: Sequence[Received]) -> Sequence[Received]:
     return [each for each in samples if each.sample.vertices and each.sample.messages_in is not None]
+
+
+def rate_history(series: Series) -> list[float]:
+    """The rates into a job between its samples, messages/s, the newest last."""
+    known = [each for each in series.samples if each.sample.messages_in is not None]
+    spans = (_Span(one.sample, other.sample, other.at, 2) for one, other in pairwise(known))
+    return [(span.growth("messages_in") or 0) / span.seconds for span in spans if span.seconds > 0]
 
 
 def _recent(series: Series, now: float) -> Sequence[Received]:

@@ -1,0 +1,162 @@
+"""Links between sites: the order of their sources, and what acknowledgements tell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from speck.core.inventory import Broker, Inventory, Uplink
+from speck.core.profile import AckSample
+from speck.observe.links import (
+    WIRE_OVERHEAD,
+    Crossing,
+    Crossings,
+    crossing_of,
+    declared_link,
+    link_profile,
+    link_profiles,
+)
+from speck.placement.profile import Known, LinkProfile, Value
+from speck.store.profiles import MeasuredLink
+from tests.support.examples import one_site
+from tests.support.samples import flink_stream, series_of
+
+NOW = 1_000_000.0
+LINK = ("A", "D")
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
+UPLINKS = {"A": Uplink(bandwidth=2e6, latency=80), "D": Uplink(bandwidth=100e6, latency=5), "S": Uplink()}
+INVENTORY = Inventory(
+    {
+        name: replace(one_site(name, f"http://{name}:8081", f"tcp://{name}:1883"), uplink=uplink)
+        for name, uplink in UPLINKS.items()
+    },
+    {"hub": Broker(broker_address="tcp://hub:1883")},
+)
+
+
+def measured(age: float, round_trip: float, bandwidth: float, *, at_least: bool = False) -> LinkProfile:
+    def value(number: float) -> Value:
+        return Value(number, Known.MEASURED, NOW - age, 5)
+
+    return LinkProfile(
+        source="A",
+        target="D",
+        round_trip=value(round_trip),
+        bandwidth=value(bandwidth),
+        at_least=at_least,
+        load=value(bandwidth),
+    )
+
+
+DECLARED = LinkProfile(
+    source="A",
+    target="D",
+    round_trip=Value(0.1, Known.DECLARED),
+    bandwidth=Value(1e6, Known.DECLARED),
+)
+UNDECLARED = LinkProfile(source="A", target="D")
+
+
+@pytest.mark.parametrize(
+    ("active", "passive", "declared", "expected"),
+    [
+        ((59 * MINUTE, 0.2, 2e6), (MINUTE, 0.3, 3e6), DECLARED, (0.2, 2e6, "measured")),
+        ((61 * MINUTE, 0.2, 2e6), (4 * MINUTE, 0.3, 3e6), DECLARED, (0.3, 3e6, "measured")),
+        ((61 * MINUTE, 0.2, 2e6), (6 * MINUTE, 0.3, 3e6), DECLARED, (0.1, 1e6, "declared")),
+        (None, None, DECLARED, (0.1, 1e6, "declared")),
+        ((6 * DAY, 0.2, 2e6), (6 * DAY, 0.3, 3e6), UNDECLARED, (0.2, 2e6, "measured")),
+        (None, (6 * DAY, 0.3, 3e6), UNDECLARED, (0.3, 3e6, "measured")),
+        ((8 * DAY, 0.2, 2e6), (8 * DAY, 0.3, 3e6), UNDECLARED, (0.04, 12.5e6, "assumed")),
+        (None, None, UNDECLARED, (0.04, 12.5e6, "assumed")),
+    ],
+)
+def test_the_best_known_values(
+    active: tuple[float, float, float] | None,
+    passive: tuple[float, float, float] | None,
+    declared: LinkProfile,
+    expected: tuple[float, float, str],
+) -> None:
+    both = MeasuredLink(
+        passive=measured(*passive) if passive else None, active=measured(*active) if active else None
+    )
+    found = link_profile(LINK, both, declared, NOW)
+    assert found.round_trip is not None
+    assert found.bandwidth is not None
+    assert (found.round_trip.value, found.bandwidth.value, found.bandwidth.known) == expected
+
+
+@pytest.mark.parametrize(
+    ("bound", "expected"), [(5e5, (1e6, False, "declared")), (2e6, (2e6, True, "measured"))]
+)
+def test_a_lower_bound_counts_where_it_is_above_the_declared_value(
+    bound: float, expected: tuple[float, bool, str]
+) -> None:
+    passive = measured(MINUTE, 0.3, bound, at_least=True)
+    found = link_profile(LINK, MeasuredLink(passive=passive), DECLARED, NOW)
+    assert found.bandwidth is not None
+    assert (found.bandwidth.value, found.at_least, found.bandwidth.known) == expected
+
+
+def test_the_slower_end_and_the_sum_of_the_delays_are_declared() -> None:
+    link = declared_link(INVENTORY, ("A", "D"))
+    assert link.bandwidth == Value(2e6 / 8, Known.DECLARED)
+    assert link.round_trip is not None
+    assert link.round_trip.value == pytest.approx(2 * 0.085)
+    assert declared_link(INVENTORY, ("D", "A")) == replace(link, source="D", target="A")
+    one_end = declared_link(INVENTORY, ("D", "hub"))  # a broker has no uplink
+    assert one_end.bandwidth == Value(100e6 / 8, Known.DECLARED)
+    assert declared_link(INVENTORY, ("S", "hub")) == LinkProfile(source="S", target="hub")
+
+
+def test_links_lead_from_engines_to_the_brokers_of_others() -> None:
+    found = link_profiles(INVENTORY, {}, NOW)
+    assert set(found) == {(one, other) for one in "ADS" for other in (*"ADS", "hub") if one != other}
+
+
+def crossings(*each: tuple[str, Crossing]) -> Crossings:
+    found = Crossings()
+    for job, crossing in each:
+        found.add(LINK, job, crossing)
+    return found
+
+
+def test_jobs_share_a_link() -> None:
+    found = crossings(
+        ("a", Crossing(NOW - 250, 9e5, 0.15, 0.9)),
+        ("a", Crossing(NOW - 10, 1e5, 0.2, 0.1)),
+        ("b", Crossing(NOW - 5, 2e5, None, 0.0)),
+        ("gone", Crossing(NOW - 400, 7e5, 0.01, 0.9)),
+    ).measured(NOW)[LINK]
+    assert found.round_trip is not None
+    assert found.bandwidth is not None
+    assert found.round_trip.value == 0.15  # the least within five minutes
+    assert found.bandwidth.value == 3e5
+    assert found.at_least
+    assert found.load == found.bandwidth
+
+
+def test_a_full_window_tells_the_bandwidth() -> None:
+    found = crossings(("a", Crossing(NOW, 1e5, 0.2, 0.8)), ("b", Crossing(NOW, 2e5, 0.3, 0.1))).measured(NOW)
+    assert found[LINK].bandwidth == Value(3e5, Known.MEASURED, NOW, 2)
+    assert not found[LINK].at_least
+
+
+def test_old_crossings_and_those_of_jobs_that_are_gone_tell_nothing() -> None:
+    found = crossings(("a", Crossing(NOW - 301, 1e5, 0.2, 0.8)))
+    assert found.measured(NOW) == {}
+    found.add(LINK, "b", Crossing(NOW, 1e5, 0.2, 0.8))
+    found.forget_others(["a"])
+    assert found.measured(NOW) == {}
+
+
+def test_a_crossing_has_the_bytes_on_the_wire() -> None:
+    samples = flink_stream([100, 200], 1e-3)
+    acks = (AckSample(broker="tcp://d:1883", least=0.02, median=0.03, window_full=0.4),)
+    series = series_of(replace(each, acks=acks) for each in samples)
+    found = crossing_of(series, "tcp://d:1883")
+    assert found is not None
+    assert found.bytes_rate == pytest.approx(100 * (60 + WIRE_OVERHEAD))  # half of 200 messages/s in
+    assert (found.least, found.window_full) == (0.02, 0.4)
+    assert crossing_of(series, "tcp://a:1883") is None
+    assert crossing_of(series_of(samples[:1]), "tcp://d:1883") is None
