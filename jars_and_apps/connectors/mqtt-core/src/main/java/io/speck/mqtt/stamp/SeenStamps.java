@@ -18,7 +18,7 @@ import java.util.Map;
  * <p>A stream is a (job, run, partition, path); its stamps are kept as ranges. Memory is bounded: beyond
  * {@link #MAXIMUM_STREAMS} the least recently used streams are forgotten, beyond {@link #MAXIMUM_RANGES} the lowest
  * ranges of the stream that has most. What is forgotten counts as new, so that a repetition of it is a duplicate; never
- * is a message taken for a repetition that is none, unless it has the very stamp of another. Hashes of the content and of
+ * is a message taken for a repetition that is none, unless it has the very stamp of another. The hash of the content and
  * the fingerprint beside each of the newest stamps show that too.
  */
 public final class SeenStamps {

@@ -16,8 +16,8 @@ import java.util.HexFormat;
  * properties are equal are one message. Anybody may publish such properties, so texts beyond the bounds of this class
  * are no stamp.
  *
- * <p>A derived stamp that begins with the position of a message in a session ends in {@code ~FINGERPRINT}, eight hexadecimal
- * digits: a position may name another message later, once its broker has lost the end of the session.
+ * <p>A derived stamp that begins with the position of a message in a session ends in {@code ~FINGERPRINT}, eight
+ * hexadecimal digits: a position may name another message later, once its broker has lost the end of the session.
  *
  * <p>A writer whose messages each replace the one before may repeat its work with other messages and numbers. It numbers
  * them upwards and writes {@code RUN/PARTITION/EPOCH/INDEX.newest}: a message that is not above an earlier one is void.
