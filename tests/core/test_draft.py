@@ -214,8 +214,11 @@ PLACES = some.sampled_from("ABD")
 
 @some.composite
 def placements(draw: some.DrawFn) -> tuple[list[Job], Mapping[str, str], Mapping[str, str]]:
-    """Jobs in a line, some of them fixed, with a place for each movable one and a home for each channel."""
-    jobs, sites = [first(expects=Expects(rate=10.0))], {"first": draw(some.sampled_from("AD"))}
+    """Jobs that read from each other, with a place for each movable one and a home for each channel."""
+    jobs, sites = (
+        [first("first", "t/first", expects=Expects(rate=10.0))],
+        {"first": draw(some.sampled_from("AD"))},
+    )
     for number in range(draw(some.integers(0, 5))):
         engine = draw(some.sampled_from(("flink", "spark")))
         taken = jobs[draw(some.integers(0, len(jobs) - 1))]
@@ -223,7 +226,10 @@ def placements(draw: some.DrawFn) -> tuple[list[Job], Mapping[str, str], Mapping
         if draw(some.booleans()):
             given["sink_broker"] = "tcp://d:1883"
         sites[f"j{number}"] = draw(some.sampled_from(ENGINES[engine]))
-        jobs.append(movable(f"j{number}", taken.sink_topic, f"t{number}", engine=engine, **given))
+        jobs.append(movable(f"j{number}", taken.sink_topic, f"t/{number}", engine=engine, **given))
+    if draw(some.booleans()):
+        sites["all"] = "B"
+        jobs.append(movable("all", "t/+", "all", engine="spark"))
     jobs.append(job("fixed", "other", "results"))
     homes = {channel: draw(PLACES) for channel in draft(*jobs).channels}
     return jobs, sites, homes
