@@ -40,6 +40,7 @@ from speck.core.runtime import JobMetrics
 
 MIN_INTERVAL = 0.5  # s of the job's own time between two samples
 RECENT = 5.0  # s, within which a reading for metrics serves for a profile too
+CHECKPOINTS = 60.0  # s, for which the size of a job's state holds
 FETCHED = 10.0  # s, Flink's default interval of fetching the counters of all tasks
 
 
@@ -98,6 +99,8 @@ class _Series:
     base: Sample = field(default_factory=dict)
     restored: int = 0  # how often the job had been restored from a checkpoint by then
     last: Rates | None = None
+    checkpoints: Mapping[str, Any] | None = None
+    checkpoints_at: float = 0.0  # Unix time at which they were read, s
     reading: _Reading | None = None  # not profiled yet
     profiled: Mapping[str, VertexReading] = field(default_factory=dict)  # by id, as last reported
     began: float | None = None  # Unix time at which the clock of its sources was 0, s
@@ -153,14 +156,10 @@ class MetricsCollector:
         not asked twice.  ``observed`` is by the clock of the job's sources: Flink fetches the counters of all
         tasks every 10 s, and the difference of two samples is that of the times when they were counted.
         """
-        with self._guard:
-            series = self._series.get(job)
-            reading = series.reading if series is not None else None
-        if series is None or reading is None or time.time() - reading.at > RECENT:
-            found = self._read(rest, job)
-            if found is None:
-                return None
-            series, reading = found
+        found = self._recent(job) or self._read(rest, job, checkpoints_for=CHECKPOINTS)
+        if found is None:
+            return None
+        series, reading = found
         if not reading.vertices:
             return JobSample(engine_id=job, observed=reading.at)
         brokers = self._brokers(rest, job, series)
@@ -178,13 +177,26 @@ class MetricsCollector:
         with self._guard:
             self._series.pop(job, None)
 
-    def _read(self, rest: FlinkRest, job: str) -> tuple[_Series, _Reading] | None:
-        checkpoints = rest.checkpoints(job)
+    def _recent(self, job: str) -> tuple[_Series, _Reading] | None:
+        with self._guard:
+            series = self._series.get(job)
+        if series is None or series.reading is None or time.time() - series.reading.at > RECENT:
+            return None
+        return series, series.reading
+
+    def _read(
+        self, rest: FlinkRest, job: str, checkpoints_for: float = 0.0
+    ) -> tuple[_Series, _Reading] | None:
+        """Read the metrics of a job; its checkpoints may have been read ``checkpoints_for`` seconds ago."""
+        with self._guard:
+            series = self._series.setdefault(job, _Series())
+        checkpoints = series.checkpoints
+        if checkpoints is None or time.time() - series.checkpoints_at >= checkpoints_for:
+            checkpoints, series.checkpoints_at = rest.checkpoints(job), time.time()
+            series.checkpoints = checkpoints
         if checkpoints is None:
             self.forget(job)
             return None
-        with self._guard:
-            series = self._series.setdefault(job, _Series())
         if not series.vertices:
             series.vertices = _vertices(rest, job)
         found: dict[str, VertexReading] = {}

@@ -170,6 +170,7 @@ def test_a_reading_for_metrics_serves_a_profile_too() -> None:
         run(17)
         second, asked = profile()
         assert asked
+        assert not any(pattern.endswith("/checkpoints") for pattern in server.asked)
         rest.close()
     assert (first.messages_in, first.bytes_out, second.messages_in) == (100, 100, 170)
     assert second.observed - first.observed == pytest.approx(7 * 1.02)  # idle, busy and back pressured
