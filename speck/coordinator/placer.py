@@ -79,7 +79,7 @@ class Placer:
 
     # --- applying
 
-    def settle(self, composition: Composition, place: str = NEW) -> Composition:
+    def assign(self, composition: Composition, place: str = NEW) -> Composition:
         """The composition with a place for each job and topic.
 
         Movable jobs that run, and their topics, stay where they are if their ``sites`` still allow it.
@@ -147,7 +147,7 @@ class Placer:
             advice = advise(model, chosen, budget, shared)
             asked = [model.number[name] for name in wishes.explain]
             before = model.before(advice.placement) if any(draft.sites) else None
-            why = verdicts(model.problem, before, advice.placement, model.held, asked)
+            why = verdicts(model.problem, before, advice.placement, model.fixed, asked)
             rows = compare(model, self._others(), budget) if wishes.compare else []
         settled = draft.settled(model.sites(advice.placement), model.homes(advice.placement))
         return Placed(settled, head.revision, model, advice, chosen.name, why, rows, inputs)

@@ -231,7 +231,7 @@ def test_jobs_of_binders_without_profiles_stay_and_that_is_said(third_party: Ben
     advice = third_party.advise()
     assert set(kinds_of(advice).values()) == {"keep"}
     assert why(advice, "clean-a") == "its engine's binder (flink) reports no profile"
-    assert all(each["held"] for each in advice["verdicts"])
+    assert all(each["fixed"] for each in advice["verdicts"])
 
 
 def test_job_without_a_rate_stays_and_that_is_said(bench: Bench) -> None:
