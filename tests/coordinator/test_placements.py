@@ -303,6 +303,20 @@ def test_policy_with_another_aim_may_make_it_worse_and_says_so(bench: Bench) -> 
     assert set(bench.world.where().values()) == {engine_at("D")}
 
 
+def test_reader_whose_writer_is_gone_goes_on_reading_there(bench: Bench) -> None:
+    bench.all_in_cloud()
+    deleted = bench.services.coordinator.delete_job("clean-a", give_up=True)
+    assert deleted.wait(30)
+    advice = bench.advise()
+    assert kinds_of(advice)["clean-b"] == "move"
+    bench.accept(advice)
+    reader = bench.services.coordinator.desired("traffic").jobs["local-a"]
+    assert reader.source_broker == broker_at("D")
+    assert "source_broker" in reader.placed
+    bench.apply(road_traffic())
+    assert len(bench.world.where()) == 7
+
+
 def test_plan_names_the_sites_of_new_jobs(bench: Bench) -> None:
     notes = bench.services.coordinator.plan(road_traffic()).consequences
     assert notes["clean-a"] == "at site A, chosen among any"
