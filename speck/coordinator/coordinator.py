@@ -122,9 +122,9 @@ class Coordinator:
     ) -> Plan:
         """The plan from what runs to this composition.  Nothing is changed.
 
-        ``place`` is as in :meth:`~speck.coordinator.placer.Placer.settle`.
+        ``place`` is as in :meth:`~speck.coordinator.placer.Placer.assign`.
         """
-        composition = self.placer.settle(composition, place)
+        composition = self.placer.assign(composition, place)
         head = self.deployments.head(composition.name)
         left_behind = self._abandoned(head, leave_behind)
         return self._planned(head, composition, base_revision, left_behind, give_up)
@@ -203,7 +203,7 @@ class Coordinator:
         name = composition.name
         with self.operations.exclusive(name):
             head = self._changeable_head(name)
-            composition = self.placer.settle(composition, place)
+            composition = self.placer.assign(composition, place)
             left_behind = self._abandoned(head, leave_behind)
             plan = self._planned(head, composition, base_revision, left_behind, give_up)
             last = self.desired(name)

@@ -12,7 +12,7 @@ from speck.binder.contract import Profiles
 from speck.binder.pool import BinderPool
 from speck.coordinator.admission import refuse_unplaced
 from speck.coordinator.portability import portable, reachable
-from speck.core.draft import Draft
+from speck.core.draft import FREE, Draft
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
 from speck.core.plan import Plan, Start
@@ -79,7 +79,7 @@ class Placer:
 
     # --- applying
 
-    def settle(self, composition: Composition, place: str = NEW) -> Composition:
+    def assign(self, composition: Composition, place: str = NEW) -> Composition:
         """The composition with a place for each job and topic.
 
         Movable jobs that run, and their topics, stay where they are if their ``sites`` still allow it.
@@ -147,7 +147,7 @@ class Placer:
             advice = advise(model, chosen, budget, shared)
             asked = [model.number[name] for name in wishes.explain]
             before = model.before(advice.placement) if any(draft.sites) else None
-            why = verdicts(model.problem, before, advice.placement, model.held, asked)
+            why = verdicts(model.problem, before, advice.placement, model.fixed, asked)
             rows = compare(model, self._others(), budget) if wishes.compare else []
         settled = draft.settled(model.sites(advice.placement), model.homes(advice.placement))
         return Placed(settled, head.revision, model, advice, chosen.name, why, rows, inputs)
@@ -165,7 +165,9 @@ class Placer:
         desired = {} if head.deleting else self.deployments.desired(head)
         here = {name: job for name, job in composition.jobs.items() if job.settled and job.movable}
         running = {**{name: job for name, job in desired.items() if job.settled}, **here}
-        draft = Draft.of(composition, self.inventory, self.pool.registry.runs, running)
+        draft = _with_former_sources(
+            Draft.of(composition, self.inventory, self.pool.registry.runs, running), running
+        )
         if faults := list(_homeless(draft)):
             raise InvalidInput(faults, f"composition {composition.name!r}")
         return draft
@@ -244,6 +246,18 @@ class Placer:
 
     def _budget(self) -> Budget:
         return Budget(SECONDS, clock=time.thread_time)
+
+
+def _with_former_sources(draft: Draft, running: Mapping[str, Job]) -> Draft:
+    """A draft in which jobs whose writers are gone go on reading where they read now."""
+    jobs = {
+        name: replace(job, source_broker=running[name].source_broker)
+        for name, job in draft.jobs.items()
+        if job.source_broker == FREE and name not in draft.reads and name in running
+    }
+    if not jobs:
+        return draft
+    return replace(draft, composition=replace(draft.composition, jobs={**draft.jobs, **jobs}))
 
 
 def place_notes(plan: Plan) -> dict[str, str]:

@@ -110,7 +110,7 @@ def _verdict_data(model: Model, verdict: Verdict) -> dict[str, Any]:
         "from": None if before is None else model.table.name(before),
         "to": model.table.name(verdict.after),
         "why": verdict.why,
-        "held": verdict.job in model.held,
+        "fixed": verdict.job in model.fixed,
     }
 
 

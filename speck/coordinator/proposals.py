@@ -17,7 +17,7 @@ from speck.errors import Conflict, Expired, NotFound, StaleRevision
 from speck.placement.graph import Model
 from speck.store.deployments import nearest
 
-KEPT = 100
+CAPACITY = 100
 LIFETIME = 15 * 60.0  # s
 # An input that differs by more than this share makes a proposal stale.
 TOLERANCE = 0.2
@@ -50,7 +50,7 @@ class Proposals:
     placer: Placer
     mint: Callable[[], str]
     clock: Callable[[], float]
-    _kept: dict[str, Proposal] = field(default_factory=dict, init=False)
+    _proposals: dict[str, Proposal] = field(default_factory=dict, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def propose(
@@ -69,9 +69,9 @@ class Proposals:
         now = self.clock()
         proposal = Proposal(self.mint()[:_ID_LENGTH], placed, plan, now, now + LIFETIME, tuple(warnings))
         with self._lock:
-            self._kept[proposal.id] = proposal
-            while len(self._kept) > KEPT:
-                del self._kept[next(iter(self._kept))]
+            self._proposals[proposal.id] = proposal
+            while len(self._proposals) > CAPACITY:
+                del self._proposals[next(iter(self._proposals))]
         return self._data(proposal)
 
     def advise(self, name: str, wishes: Wishes) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class Proposals:
     def all(self) -> list[dict[str, Any]]:
         """The kept proposals, newest first."""
         with self._lock:
-            found = list(self._kept.values())
+            found = list(self._proposals.values())
         return [self._data(each) for each in reversed(found)]
 
     def data(self, identifier: str) -> dict[str, Any]:
@@ -138,8 +138,8 @@ class Proposals:
 
     def _proposal(self, identifier: str) -> Proposal:
         with self._lock:
-            found = self._kept.get(identifier)
-            near = nearest(identifier, self._kept)
+            found = self._proposals.get(identifier)
+            near = nearest(identifier, self._proposals)
         if found is None:
             raise NotFound(f"there is no placement {identifier!r}{near}")
         return found

@@ -91,11 +91,11 @@ def _with_former_homes(problem: Problem, before: Placement, found: Placement) ->
     for channel in rewired(problem, before, found):
         new = homes[channel]
         homes[channel] = before.homes[channel]
-        kept = evaluate(problem, Placement(found.sites, tuple(homes))).objective
-        if kept > least * (1 + WORTH / 2) + EPSILON:
+        unchanged = evaluate(problem, Placement(found.sites, tuple(homes))).objective
+        if unchanged > least * (1 + WORTH / 2) + EPSILON:
             homes[channel] = new
         else:
-            least = min(least, kept)
+            least = min(least, unchanged)
     return Placement(found.sites, tuple(homes), found.bound)
 
 

@@ -69,12 +69,12 @@ def verdicts(
     problem: Problem,
     before: Placement | None,
     after: Placement,
-    held: Mapping[int, str],
+    fixed: Mapping[int, str],
     asked: Sequence[int] = (),
 ) -> list[Verdict]:
     """A verdict on each job; ``before`` is the present placement (``None``: nothing runs).
 
-    ``held`` has the reasons of jobs that no policy may move.  ``asked`` are jobs to be compared with their
+    ``fixed`` has the reasons of jobs that no policy may move.  ``asked`` are jobs to be compared with their
     other sites in problems too large to compare all.
     """
     now = evaluate(problem, after)
@@ -82,12 +82,12 @@ def verdicts(
     for job in range(len(problem.jobs)):
         place = after.sites[job]
         was = place if before is None else before.sites[job]
-        if job in held:
-            why = held[job]
+        if job in fixed:
+            why = fixed[job]
         elif was != place:
             why = _why_moved(problem, after, now, job, was)
         elif len(problem.jobs) <= COMPARED or job in asked:
-            why = _why_kept(problem, after, now, job)
+            why = _why_stays(problem, after, now, job)
         else:
             why = "no other site is better"
         found.append(Verdict(job, was, place, why))
@@ -105,7 +105,7 @@ def _why_moved(problem: Problem, after: Placement, now: Figures, job: int, was: 
     return _difference(problem, back, now)
 
 
-def _why_kept(problem: Problem, after: Placement, now: Figures, job: int) -> str:
+def _why_stays(problem: Problem, after: Placement, now: Figures, job: int) -> str:
     unit = problem.unit_of[job]
     jobs, place = problem.units[unit], after.sites[job]
     taken = {after.sites[problem.units[other][0]] for other in problem.opponents[unit]}

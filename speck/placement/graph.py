@@ -48,7 +48,7 @@ class Model:
     """The problem of one composition with the names behind its indices.
 
     ``sites_now`` and ``homes_now`` are those of the jobs and channels that have a place already (``None``:
-    not yet).  ``held`` has the reasons of jobs that no policy may move, by index, ``sources`` how each job's
+    not yet).  ``fixed`` has the reasons of jobs that no policy may move, by index, ``sources`` how each job's
     values are known.
     """
 
@@ -59,7 +59,7 @@ class Model:
     channels: tuple[str, ...]
     sites_now: tuple[int | None, ...]
     homes_now: tuple[int | None, ...]
-    held: Mapping[int, str]
+    fixed: Mapping[int, str]
     sources: Mapping[str, Source]
 
     @cached_property
@@ -112,7 +112,7 @@ class Surroundings:
     """What the problem of a composition depends on besides its draft.
 
     ``running`` are the names of its jobs that run; ``unprofiled`` those at engines whose binder reports no
-    profile; ``pinned`` are held by the request, ``constraints`` allow a job some sites (names) alone.
+    profile; ``pinned`` are fixed by the request, ``constraints`` allow a job some sites (names) alone.
     ``hold`` keeps all running jobs and topics where they are.  ``background`` is the load of other
     compositions.
     """
@@ -144,7 +144,7 @@ class _Builder:
         self._channels: list[Channel] = []
         self._inputs: dict[str, tuple[int, ...]] = {}
         self._rates = _Rates(draft, around.inputs)
-        self._held: dict[int, str] = {}
+        self._fixed: dict[int, str] = {}
 
     def model(self) -> Model:
         self._add_channels()
@@ -173,7 +173,7 @@ class _Builder:
             keys,
             tuple(map(self._site_now, self._names)),
             tuple(map(self._home_now, keys, self._channels)),
-            self._held,
+            self._fixed,
             sources,
         )
 
@@ -295,26 +295,26 @@ class _Builder:
         )
 
     def _allowed(self, index: int, name: str) -> tuple[int, ...]:
-        """The sites that may run a job; notes the reason if it is held."""
+        """The sites that may run a job; notes the reason if it is fixed."""
         job, present = self._draft.jobs[name], self._draft.sites.get(name)
         candidates = tuple(self._table.index(each) for each in self._draft.candidates[name])
         if not job.movable:
-            self._held[index] = "its site is fixed in the file"
+            self._fixed[index] = "its site is fixed in the file"
             return (self._table.engines[job.spe_address],)
-        if (wanted := self._around.constraints.get(name)) is not None:
+        if (requested := self._around.constraints.get(name)) is not None:
             candidates = tuple(
-                self._table.index(each) for each in wanted if each in self._draft.candidates[name]
+                self._table.index(each) for each in requested if each in self._draft.candidates[name]
             )
         if present is None:
             return candidates
         here = self._table.index(present)
-        why = self._why_held(name, job)
+        why = self._why_fixed(name, job)
         if why is None or (name in self._around.constraints and here not in candidates):
             return candidates
-        self._held[index] = why
+        self._fixed[index] = why
         return (here,)
 
-    def _why_held(self, name: str, job: Job) -> str | None:
+    def _why_fixed(self, name: str, job: Job) -> str | None:
         """The reason why a running, movable job stays where it is; ``None`` if it may move."""
         reasons = {
             "it runs, and only new jobs are placed": self._around.hold,

@@ -47,7 +47,7 @@ def test_names_come_from_the_server(served: RestServer) -> None:
 
 
 def test_commands_and_options() -> None:
-    assert candidates("http://127.0.0.1:1", "pl") == ["plan"]
+    assert candidates("http://127.0.0.1:1", "pla") == ["place", "plan"]
     assert candidates("http://127.0.0.1:1", "sites", "c") == ["check"]
     assert "--tail" in candidates("http://127.0.0.1:1", "logs", "--")
 

@@ -231,7 +231,7 @@ def test_jobs_of_binders_without_profiles_stay_and_that_is_said(third_party: Ben
     advice = third_party.advise()
     assert set(kinds_of(advice).values()) == {"keep"}
     assert why(advice, "clean-a") == "its engine's binder (flink) reports no profile"
-    assert all(each["held"] for each in advice["verdicts"])
+    assert all(each["fixed"] for each in advice["verdicts"])
 
 
 def test_job_without_a_rate_stays_and_that_is_said(bench: Bench) -> None:
@@ -301,6 +301,20 @@ def test_policy_with_another_aim_may_make_it_worse_and_says_so(bench: Bench) -> 
     assert proposed["cost"]["pays_after"] is None
     bench.accept(proposed)
     assert set(bench.world.where().values()) == {engine_at("D")}
+
+
+def test_reader_whose_writer_is_gone_goes_on_reading_there(bench: Bench) -> None:
+    bench.all_in_cloud()
+    deleted = bench.services.coordinator.delete_job("clean-a", give_up=True)
+    assert deleted.wait(30)
+    advice = bench.advise()
+    assert kinds_of(advice)["clean-b"] == "move"
+    bench.accept(advice)
+    reader = bench.services.coordinator.desired("traffic").jobs["local-a"]
+    assert reader.source_broker == broker_at("D")
+    assert "source_broker" in reader.placed
+    bench.apply(road_traffic())
+    assert len(bench.world.where()) == 7
 
 
 def test_plan_names_the_sites_of_new_jobs(bench: Bench) -> None:

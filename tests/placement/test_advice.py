@@ -243,8 +243,8 @@ def test_reasons_of_a_small_placement() -> None:
     moved, _ = verdicts(problem, before, after, {})
     assert (moved.before, moved.after) == (1, 0)
     assert moved.why == "edge would be 1.02 times its target (link, up) otherwise"
-    held = verdicts(problem, before, after, {1: "it is pinned"})[1]
-    assert held.why == "it is pinned"
+    fixed = verdicts(problem, before, after, {1: "it is pinned"})[1]
+    assert fixed.why == "it is pinned"
     now = busiest(problem, evaluate(problem, before), "link")
     assert (now.site, now.resource, now.share > now.target) == ("edge", "up", True)
 

@@ -100,7 +100,7 @@ def test_jobs_outside_the_inventory_are_at_sites_of_their_own() -> None:
     )
     model = _model(desired)
     index = model.number["far"]
-    assert model.held[index] == "its site is fixed in the file"
+    assert model.fixed[index] == "its site is fixed in the file"
     (site,) = model.problem.jobs[index].allowed
     assert model.table.name(site) == "http://far:8081"
     assert model.problem.sites[model.problem.cloud].name == "D"
@@ -112,7 +112,7 @@ def test_spark_jobs_have_batches() -> None:
     assert (job.engine, job.trigger, job.batch_overhead) == (EngineModel.SPARK, 0.5, BATCH_OVERHEAD)
 
 
-def _settled(site: str) -> Composition:
+def _all_at(site: str) -> Composition:
     model = _model(road_traffic())
     index = model.table.index(site)
     placement = model.problem.placement([index] * len(model.jobs))
@@ -121,7 +121,7 @@ def _settled(site: str) -> Composition:
 
 @pytest.mark.parametrize("name", ["speck", "cloud", "source", "first-fit", "search"])
 def test_held_jobs_and_topics_are_never_moved(name: str) -> None:
-    model = _model(_settled("B"), Profiler()(), running=list(road_traffic().jobs), hold=True)
+    model = _model(_all_at("B"), Profiler()(), running=list(road_traffic().jobs), hold=True)
     advice = advise(model, policy(name), Budget())
     assert advice.steps == ()
     assert advice.placement.sites == model.sites_now
@@ -129,7 +129,7 @@ def test_held_jobs_and_topics_are_never_moved(name: str) -> None:
 
 
 def test_present_place_is_that_of_the_composition() -> None:
-    model = _model(_settled("B"), Profiler()())
+    model = _model(_all_at("B"), Profiler()())
     assert {model.table.name(site) for site in model.sites_now if site is not None} == {"B"}
     assert evaluate(model.problem, model.incumbent).objective > 0
     assert not _model(road_traffic()).complete

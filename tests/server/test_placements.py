@@ -107,8 +107,8 @@ def test_busy_solver_is_503_with_retry_after(bench: Bench, monkeypatch: pytest.M
 
 
 def test_apply_places_new_jobs_or_all(bench: Bench) -> None:
-    kept = bench.ask("POST", "/compositions", dry_run="true", body=ROAD_TRAFFIC)
-    assert kept.json()["counts"]["keep"] == 7
+    unchanged = bench.ask("POST", "/compositions", dry_run="true", body=ROAD_TRAFFIC)
+    assert unchanged.json()["counts"]["keep"] == 7
     moved = bench.ask("POST", "/compositions", dry_run="true", place="all", body=ROAD_TRAFFIC)
     assert moved.json()["counts"]["move"] == 6
     wrong = bench.ask("POST", "/compositions", dry_run="true", place="some", body=ROAD_TRAFFIC)

@@ -102,7 +102,7 @@ class VerdictSchema(Schema):
     source = text("its present site (null: none)", data_key="from", attribute="from", allow_none=True)
     to = text("the site proposed")
     why = text("the reason")
-    held = fields.Boolean(metadata={"description": "true if no policy may move it"})
+    fixed = fields.Boolean(metadata={"description": "true if no policy may move it"})
 
 
 class HomeSchema(Schema):
