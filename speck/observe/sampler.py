@@ -40,6 +40,8 @@ PERIOD = 5.0  # s between two questions to an engine, at least
 BROKER_PERIOD = 30.0  # s, likewise to a broker
 SHARE = 5  # an engine that took a second to answer is asked again after so many seconds
 ATTENTION = 60.0  # s, for which sampling goes on after the readings were read
+BUDGET = 0.01  # of a core, for measuring the load of all jobs
+LONGEST_PERIOD = 17.5  # s, between two samples of a job's load beyond that budget: three within 40 s
 WATCH_PERIOD = 20.0  # s between two questions to an engine while nobody reads
 THREADS = 16  # engines that are asked at a time
 
@@ -247,22 +249,30 @@ class Sampler:
     ) -> dict[EngineKey, _Question]:
         """The questions for the counts of jobs, and for the capacities of all engines of the inventory."""
         period = measures.period - self.period / 2  # rounds do not begin to the millisecond
+        budget = BUDGET / max(1, len(grouped))
         counts: dict[EngineKey, _Question] = {
             (f"counts of {kind}", address): (
                 period,
-                partial(self._timed, measures.ask, (kind, address), jobs),
+                partial(self._timed, budget, measures.ask, (kind, address), jobs),
             )
             for (kind, address), jobs in grouped.items()
         }
+        capacity = partial(self._timed, budget, measures.ask_capacity)
         return counts | {
-            ("capacity", address): (CAPACITY_PERIOD, partial(self._timed, measures.ask_capacity, address))
+            ("capacity", address): (CAPACITY_PERIOD, partial(capacity, address))
             for address in measures.engines()
         }
 
-    def _timed(self, ask: Callable[..., None], *arguments: Any) -> float:
-        begun = self.now()
+    def _timed(self, budget: float, ask: Callable[..., None], *arguments: Any) -> float:
+        """Ask an engine; returns how long that took, s.
+
+        Where it took more processor time than a budget (a share of a core) allows, returns more, so that the
+        engine is asked again later, but within :data:`LONGEST_PERIOD`.
+        """
+        begun, used = self.now(), time.thread_time()
         ask(*arguments)
-        return self.now() - begun
+        pause = min((time.thread_time() - used) / budget, LONGEST_PERIOD)
+        return max(self.now() - begun, pause / SHARE)
 
     def await_answers(self) -> None:
         """Wait until the calls under way have ended."""

@@ -15,6 +15,7 @@ from speck.core.profile import AckSample, JobSample
 from speck.core.runtime import Capacity
 from speck.core.settings import Settings
 from speck.errors import OutcomeUnknown, StoreFull
+from speck.observe import sampler as sampler_module
 from speck.observe.measures import JobMeasure, Measures
 from speck.placement.profile import FIXED, JobProfile, Known, Value
 from speck.store import Store
@@ -153,6 +154,19 @@ def test_an_engine_is_asked_once_for_all_of_its_jobs(bench: Bench) -> None:
     bench.apply(*(flink_job(f"a{number}") for number in range(20)), flink_job("d", D))
     bench.measure(60)
     assert sorted(bench.profiled.asked) == [A] * 7 + [D] * 7
+
+
+def test_answers_that_take_long_to_read_are_asked_for_less_often(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that takes half a second of the processor: every 20 s, which is enough for three samples."""
+    used = iter(number * 0.5 for number in range(1000))
+    monkeypatch.setattr(sampler_module.time, "thread_time", lambda: next(used))
+    bench.apply(flink_job("a"))
+    bench.measure(30)
+    bench.sample()
+    assert len(bench.profiled.asked) == 3  # at 0, 20 and 40 s
+    assert bench.found(flink_job("a")).fresh
 
 
 def test_the_profile_of_a_job_that_runs(bench: Bench) -> None:
