@@ -136,16 +136,16 @@ class Network:
         self.links[site] = link
         _shape(["ip", "netns", "exec", self.namespace(site)], "wan", link.up)
         _shape(["ip", "netns", "exec", self._router], f"s{self._numbers[site]}", link.down)
-        self._tell({"site": self._numbers[site], "delay": link.delay, "loss": link.loss})
+        self._request({"site": self._numbers[site], "delay": link.delay, "loss": link.loss})
 
     def cut(self, site: str, out: bool = True) -> None:
         """Drop all packets from and to a site from now on, or let them pass again."""
-        self._tell({"site": self._numbers[site], "out": out})
+        self._request({"site": self._numbers[site], "out": out})
 
     def bytes_between(self) -> dict[tuple[str, str], int]:
         """The bytes of the IP packets that the relay has passed on, by sender and receiver."""
         names = {number: name for name, number in self._numbers.items()}
-        answer = self._tell({"counters": True})
+        answer = self._request({"counters": True})
         return {(names[one], names[other]): count for one, other, count in answer["bytes"]}
 
     @property
@@ -218,14 +218,14 @@ class Network:
             stdout=subprocess.PIPE,
             text=True,
         )
-        self._tell({})  # it answers once the device is open
+        self._request({})  # it answers once the device is open
 
     def _stop_relay(self) -> None:
         if self._relay is not None:
             self._relay.kill()
             self._relay.communicate()
 
-    def _tell(self, message: Mapping[str, Any]) -> dict[str, Any]:
+    def _request(self, message: Mapping[str, Any]) -> dict[str, Any]:
         relay = self._relay
         assert relay is not None
         assert relay.stdin is not None
