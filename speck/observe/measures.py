@@ -69,7 +69,8 @@ def _ignore(oddities: Oddities) -> None:
 class Measures:
     """The profiles of all jobs, links and sites.  Safe to use from several threads.
 
-    ``clock`` gives Unix time, s; ``on_oddities`` is called with the number of dropped values by reason.
+    ``clock`` gives Unix time, s; ``on_oddities`` is called with the number of dropped values by reason,
+    ``on_request`` when the engines are to be asked again.
     """
 
     deployments: Deployments
@@ -77,6 +78,7 @@ class Measures:
     inventory: Inventory
     clock: Callable[[], float]
     on_oddities: Callable[[Oddities], None] = _ignore
+    on_request: Callable[[], None] = lambda: None
     period: float = PERIOD
     _until: float = field(default=0.0, init=False)
     _written: float = field(default=0.0, init=False)
@@ -90,7 +92,10 @@ class Measures:
 
     def request(self, seconds: float = ATTENTION) -> None:
         """Have the engines asked for so many seconds from now on."""
+        was_attended = self.is_attended()
         self._until = max(self._until, self.clock() + seconds)
+        if not was_attended:
+            self.on_request()
 
     @property
     def until(self) -> float:
@@ -221,7 +226,8 @@ class Measures:
         return {name: self._site(name, stored.get(name)) for name in self.inventory.sites}
 
     def inputs(self) -> Inputs:
-        """The best known profiles of all jobs, links and sites, as of now, for the placer."""
+        """The best known profiles of all jobs, links and sites, for the placer; sampling goes on a minute."""
+        self.request()
         forms = [form for each in self.deployments.snapshots() for form in each.forms.values()]
         jobs = {name: each.estimate.profile for name, each in self.jobs(forms).items()}
         with self._lock:

@@ -105,6 +105,11 @@ class Sampler:
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
+    def __post_init__(self) -> None:
+        """Begin the next round at once when profiles are requested."""
+        if self.measures is not None:
+            self.measures.on_request = self._wake.set
+
     # --- readings
 
     def readings(self) -> dict[str, Reading]:

@@ -356,3 +356,13 @@ def test_the_first_inputs_wait_for_the_capacities_of_sites(tmp_path: Path) -> No
         }
         assert sites["S"].cores is None
         services.coordinator.close()
+
+
+def test_a_request_wakes_a_sampler_that_watches(bench: Bench) -> None:
+    sampler = bench.services.coordinator.sampler
+    sampler._wake.clear()
+    bench.measures.inputs()
+    assert sampler._wake.is_set()
+    sampler._wake.clear()
+    bench.measures.inputs()  # it is at work already
+    assert not sampler._wake.is_set()
