@@ -98,7 +98,7 @@ def test_the_counts_agree_when_jobs_move_as_advised(tmp_path: Path) -> None:
     assert counts["sent"] == counts["counted_locally"] == counts["counted_globally"], printed
     assert counts["actions"]["move"] > 0, printed
     assert counts["actions"]["start"] == counts["actions"]["stop"] == 0
-    assert "asked again: " in printed
+    assert "Asked again" in printed
     eventually(lambda: _processes_of(tmp_path / "demo"), lambda found: found == [])
 
 

@@ -213,6 +213,17 @@ def test_batches_of_one_size_or_few_batches_tell_no_cost(rows: list[int]) -> Non
     assert profile.batch_overhead is None
 
 
+def test_rows_that_explain_nothing_are_told_from_rows_that_do() -> None:
+    chance = Random(1)
+    points = [(float(chance.randint(100, 1000)), chance.uniform(0.1, 3.0)) for _ in range(40)]
+    noise = theil_sen(points)
+    assert noise is not None
+    assert noise.low < 0 < noise.high
+    real = theil_sen([(x, 0.002 * x + 0.2 * y) for x, y in points])
+    assert real is not None
+    assert 0.001 < real.low < real.slope < real.high < 0.003
+
+
 @property_test
 @given(
     st.floats(-10, 10),
@@ -226,15 +237,19 @@ def test_theil_sen_ignores_a_quarter_of_outliers(intercept: float, slope: float,
     straight = least_squares(points)
     assert found is not None
     assert straight is not None
-    assert abs(found[1] - slope) < 1e-6 + 3e6 / (max(xs) - min(xs))
+    assert abs(found.slope - slope) < 1e-6 + 3e6 / (max(xs) - min(xs))
     clean = theil_sen([(x, intercept + slope * x) for x in xs])
-    assert clean == pytest.approx((intercept, slope), abs=1e-6)
+    assert clean is not None
+    assert (clean.intercept, clean.slope) == pytest.approx((intercept, slope), abs=1e-6)
+    assert clean.low - 1e-6 <= slope <= clean.high + 1e-6
 
 
 def test_theil_sen_is_exact_where_least_squares_is_not() -> None:
     points = [(float(x), 3.0 + 2.0 * x) for x in range(20)]
     points[3], points[11] = (3.0, 500.0), (11.0, -300.0)
-    assert theil_sen(points) == pytest.approx((3.0, 2.0))
+    found = theil_sen(points)
+    assert found is not None
+    assert (found.intercept, found.slope) == pytest.approx((3.0, 2.0))
     assert least_squares(points) != pytest.approx((3.0, 2.0), rel=0.1)
 
 

@@ -448,9 +448,8 @@ class _PlacedDemo(_Demo):
             operation = self._follow(self._client.accept(proposal["id"])["id"])
         self._counts.actions = _by_kind(operation)
         self._counts.engine_calls = operation["engine_calls"]
-        again = self._client.advise(COMPOSITION)
-        moves = len(again["steps"])
-        self._view.line("asked again: nothing better" if not moves else f"asked again: {moves} more steps")
+        self._view.phase("Asked again")
+        self._view.placement(self._client.advise(COMPOSITION))
 
 
 def _by_kind(operation: Mapping[str, Any]) -> dict[str, int]:

@@ -23,6 +23,7 @@ SPREAD = 1.5  # times; rates that differ by less do not separate cost from fixed
 LEAST_BUSY = 0.02  # s; Flink counts busy time in ms
 LEAST_BATCHES = 8
 BATCH_SPREAD = 2.0  # times, of the rows
+WIDEST = 3.0  # times the slope: the end of its interval of confidence
 MOST_BATCHES = 40  # in a fit, whose time grows with the square
 PRESSED = 0.5  # share of time, above which a source counts as back pressured
 SWITCH = 1.15  # times, by which the busy time's true rate must exceed that of the pressure to be replaced
@@ -329,6 +330,7 @@ def _work_line(batches: Sequence[BatchSample]) -> Point | None:
         return None
     step = -(-len(batches) // MOST_BATCHES)
     line = theil_sen([(each.rows, each.work) for each in batches[::step]])
-    if line is None or line[1] <= 0:
+    # Where other work on the machine decides how long a batch takes, the rows explain little of it.
+    if line is None or line.low <= 0 or line.high > WIDEST * line.slope:
         return None
-    return max(line[0], 0.0), line[1]
+    return max(line.intercept, 0.0), line.slope
