@@ -117,7 +117,10 @@ class ExactSearch:
 
     def place(self, problem: Problem, incumbent: Placement, budget: Budget) -> Placement:
         """The best placement found, with the program's bound if one program covers all jobs."""
-        from speck.placement import milp  # HiGHS may be missing: policy() then answers with `search`
+        if not solver_available():  # policy() answers with `search` then
+            message = "policy 'speck' needs HiGHS, which cannot be loaded (expected the package highspy)"
+            raise InvalidInput([Fault(message, field="policy", value=self.name)], "placement")
+        from speck.placement import milp
         from speck.placement.parts import by_parts
 
         deadline = Deadline(budget.clock, budget.seconds)

@@ -17,6 +17,7 @@ from speck.core.placement import PlacementOptions
 from speck.core.runtime import State
 from speck.core.settings import Settings
 from speck.errors import Conflict, Expired, InvalidInput, NotFound, Overloaded, StaleRevision
+from speck.placement.policies import solver_available
 from speck.store import Store
 from tests.support.doubles import InMemoryEngine, World
 from tests.support.jobs_by_hand import make_job, write_code
@@ -169,7 +170,7 @@ def test_advice_moves_jobs_to_the_data_and_says_why(bench: Bench) -> None:
     assert "A would be" in why(advice, "clean-a") or "WAN" in why(advice, "clean-a")
     assert advice["known_by"]["jobs"] == {"measured": 7, "declared": 0, "assumed": 0}
     assert {"from": "A", "to": "D", "known": "declared"} in advice["known_by"]["links"]
-    assert advice["gap"] == pytest.approx(0, abs=0.01)
+    assert advice["gap"] == (pytest.approx(0, abs=0.01) if solver_available() else None)
     assert bench.world.changes() == calls
 
 
@@ -272,12 +273,13 @@ def test_wrong_names_are_refused_with_near_ones(bench: Bench, wishes: Wishes, fa
 def test_all_policies_are_compared(bench: Bench) -> None:
     bench.all_in_cloud()
     rows = {each["policy"]: each for each in bench.advise(Wishes(compare=True))["policies"]}
-    best = rows["speck"]["figures"]["objective"]
+    best = rows["speck" if solver_available() else "search"]["figures"]["objective"]
     assert {"cloud", "source", "amnis", "forecast-greedy", "exhaustive"} <= rows.keys()
     assert all(
         each["figures"] is None or each["figures"]["objective"] >= best - 1e-9 for each in rows.values()
     )
     assert rows["cloud"]["moves"] == 0
+    assert solver_available() or "needs HiGHS" in rows["speck"]["error"]
 
 
 def test_other_compositions_are_load(bench: Bench) -> None:

@@ -77,7 +77,7 @@ def test_accepted_proposal_is_an_operation(bench: Bench) -> None:
     answer = bench.ask("POST", f"/placements/{proposed['id']}/accept", wait=30)
     assert (answer.status_code, answer.json()["state"]) == (200, "succeeded")
     assert answer.json()["author"] == "write"
-    assert answer.json()["message"] == f"placement {proposed['id']}, policy speck"
+    assert answer.json()["message"] == f"placement {proposed['id']}, policy {proposed['policy']}"
     again = bench.ask("POST", f"/placements/{proposed['id']}/accept")
     assert again.status_code == 409
     shown = bench.ask("GET", f"/placements/{proposed['id']}").json()
