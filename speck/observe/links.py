@@ -161,25 +161,37 @@ def _assumed(link: Link) -> LinkProfile:
 
 
 def declared_link(inventory: Inventory, link: Link) -> LinkProfile:
-    """The declared values of a link: the uplinks of both sites; empty where none is declared.
+    """The declared values of a link: of its path (``links``), else of the uplinks of both sites.
 
-    Both ends share the path, so that its bandwidth is the lower one, and its delay the sum.  The end without
-    a declared value counts as assumed.
+    Both ends share the path, so that its bandwidth is the lower one, up at the one and down at the other,
+    and its delay the sum.  The end without a declared value counts as assumed.
     """
-    ends = [inventory.sites.get(name) for name in link]
-    rates = [each.uplink.bandwidth for each in ends if each is not None]
-    delays = [each.uplink.latency if each is not None else None for each in ends]
-    known = [rate / 8 for rate in rates if rate is not None]  # bytes/s
-    round_trip = None
-    if any(each is not None for each in delays):
-        one_way = sum(LATENCY if each is None else each / 1000 for each in delays)
-        round_trip = Value(2 * one_way, Known.DECLARED)
+    path = inventory.link(*link)
+    rate = path.bandwidth if path and path.bandwidth is not None else _lower_end(inventory, link)
+    one_way = path.latency / 1000 if path and path.latency is not None else _both_delays(inventory, link)
     return LinkProfile(
         source=link[0],
         target=link[1],
-        round_trip=round_trip,
-        bandwidth=Value(min(known), Known.DECLARED) if known else None,
+        round_trip=None if one_way is None else Value(2 * one_way, Known.DECLARED),
+        bandwidth=None if rate is None else Value(rate / 8, Known.DECLARED),
     )
+
+
+def _lower_end(inventory: Inventory, link: Link) -> float | None:
+    """The lower declared bandwidth of both ends, bit/s."""
+    source, target = (inventory.sites.get(name) for name in link)
+    rates = [source.uplink.bandwidth] if source else []
+    rates += [target.uplink.downlink or target.uplink.bandwidth] if target else []
+    return min((rate for rate in rates if rate is not None), default=None)
+
+
+def _both_delays(inventory: Inventory, link: Link) -> float | None:
+    """The sum of the declared delays of both ends, s."""
+    ends = [inventory.sites.get(name) for name in link]
+    delays = [each.uplink.latency if each is not None else None for each in ends]
+    if all(each is None for each in delays):
+        return None
+    return sum(LATENCY if each is None else each / 1000 for each in delays)
 
 
 def links_of(inventory: Inventory) -> list[Link]:

@@ -33,11 +33,20 @@ def site_profile(site: Site, capacities: Capacities, stored: SiteProfile | None,
 
 
 def declared_site(site: Site) -> SiteProfile:
-    """The values that the inventory declares: the memory of engines, if all declare it."""
+    """The values that the inventory declares; the memory of engines, if all declare it."""
     sizes = [each.memory for each in site.engines]
     known = [size for size in sizes if size is not None]
     complete = bool(known) and len(known) == len(sizes)
-    return SiteProfile(name=site.name, memory=Value(sum(known), Known.DECLARED) if complete else None)
+    return SiteProfile(
+        name=site.name,
+        speed=_declared(site.mean_speed),
+        cores=_declared(site.all_cores),
+        memory=_declared(sum(known) if complete else None),
+    )
+
+
+def _declared(value: float | None) -> Value | None:
+    return None if value is None else Value(value, Known.DECLARED)
 
 
 def _largest(reported: list[tuple[float, int | None]]) -> Value | None:

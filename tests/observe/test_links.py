@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from speck.core.inventory import Broker, Inventory, Uplink
+from speck.core.inventory import Link as InventoryLink
 from speck.core.profile import AckSample
 from speck.observe.links import (
     WIRE_OVERHEAD,
@@ -107,6 +108,21 @@ def test_the_slower_end_and_the_sum_of_the_delays_are_declared() -> None:
     one_end = declared_link(INVENTORY, ("D", "hub"))  # a broker has no uplink
     assert one_end.bandwidth == Value(100e6 / 8, Known.DECLARED)
     assert declared_link(INVENTORY, ("S", "hub")) == LinkProfile(source="S", target="hub")
+
+
+def test_a_declared_path_and_a_downlink_come_before_the_uplinks() -> None:
+    paths = (InventoryLink(source="A", target="D", bandwidth=8e6, latency=30),)
+    declared = declared_link(replace(INVENTORY, links=paths), ("D", "A"))  # also of the other direction
+    assert (declared.bandwidth, declared.round_trip) == (
+        Value(1e6, Known.DECLARED),
+        Value(0.06, Known.DECLARED),
+    )
+    down = {
+        **INVENTORY.sites,
+        "A": replace(INVENTORY.sites["A"], uplink=Uplink(bandwidth=2e6, downlink=16e6)),
+    }
+    assert declared_link(Inventory(down), ("D", "A")).bandwidth == Value(2e6, Known.DECLARED)
+    assert declared_link(Inventory(down), ("A", "D")).bandwidth == Value(2e6 / 8, Known.DECLARED)
 
 
 def test_links_lead_from_engines_to_the_brokers_of_others() -> None:

@@ -17,6 +17,7 @@ from speck.core.settings import Settings
 from speck.errors import OutcomeUnknown, StoreFull
 from speck.observe import sampler as sampler_module
 from speck.observe.measures import JobMeasure, Measures
+from speck.observe.sites import site_profile
 from speck.placement.profile import FIXED, JobProfile, Known, Value
 from speck.store import Store
 from tests.support.doubles import World
@@ -330,6 +331,12 @@ def test_cores_and_memory_of_sites_are_those_of_their_engines(bench: Bench) -> N
     bench.end()
     bench.begin()
     assert known(bench.measures.sites()["D"].cores) == (3, Known.MEASURED)
+
+
+def test_declared_cores_and_speed_of_a_site() -> None:
+    site = replace(SITES.sites["A"], cores=2.0, speed=0.5)
+    profile = site_profile(site, {A: (BEGIN, Capacity(cores=8))}, None, BEGIN)
+    assert (known(profile.cores), known(profile.speed)) == ((2.0, Known.DECLARED), (0.5, Known.DECLARED))
 
 
 def test_the_inputs_of_the_placer(bench: Bench) -> None:
