@@ -109,7 +109,8 @@ def build(
         inventory=inventory,
         clock=clock,
     )
-    placer = Placer(deployments, pool, inventory, inputs or measures.inputs, settings.state_limit)
+    profiles = ProfileQueries(deployments, sampler, measures, prober, inventory, clock)
+    placer = Placer(deployments, pool, inventory, inputs or profiles.inputs, settings.state_limit)
     coordinator = Coordinator(
         store=store,
         registry=registry,
@@ -132,6 +133,5 @@ def build(
     )
     sites = SiteQueries(store, pool, inventory, reconciler.orphans)
     doctor = Doctor(deployments, pool, inventory, sampler, losses)
-    profiles = ProfileQueries(deployments, sampler, measures, prober, inventory, clock)
     proposals = Proposals(coordinator, placer, mint, clock)
     return Services(coordinator, queries, sites, profiles, metrics, doctor, proposals, files)

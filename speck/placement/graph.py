@@ -20,7 +20,7 @@ from speck.placement.problem import (
     Tier,
     Weights,
 )
-from speck.placement.profile import Inputs, JobProfile, Known, Value
+from speck.placement.profile import Inputs, JobProfile, Known, Value, with_expected
 from speck.placement.sites import SiteTable
 
 # Assumed of a job that nothing is known of; costs are those of benchmarks/README.md.
@@ -260,37 +260,32 @@ class _Builder:
 
     def _size(self, name: str) -> float:
         """The bytes of a message that a job writes, with its topic."""
-        measured, expects = self._profile(name).bytes_out, self._draft.jobs[name].expects
-        if measured is not None and measured.known is Known.MEASURED:
-            return measured.value
-        if expects is not None and expects.bytes is not None:
-            return expects.bytes
-        return measured.value if measured is not None else SIZE
+        return _value(self._profile(name).bytes_out, SIZE)
 
     # --- jobs
 
     def _job(self, index: int, name: str) -> PlacedJob:
         job, profile = self._draft.jobs[name], self._profile(name)
         model = EngineModel.FLINK if job.engine == "flink" else EngineModel.SPARK
-        known, expects = self._rates.of(name) is not None, job.expects
+        known = self._rates.of(name) is not None
         free = self._free[job.sink_topic] if name in self._draft.writes else None
         output = self._keys[free or _key(sink_of(job))]
-        state = _value(profile.state, expects.state if expects else None, 0.0)
+        state = _value(profile.state, 0.0)
         return PlacedJob(
             name=name,
             allowed=self._allowed(index, name),
             inputs=self._inputs[name],
             output=output,
             engine=model,
-            cost=_value(profile.cost, expects.cost if expects else None, COST[model]),
-            fixed=_value(profile.fixed, None, FIXED),
+            cost=_value(profile.cost, COST[model]),
+            fixed=_value(profile.fixed, FIXED),
             # The messages of a job without a known rate are born in its channel: see _unknown_part.
             selectivity=self._rates.selectivity(name) if known or not self._running(name) else 0.0,
             parallelism=job.parallelism or 1,
             memory=MEMORY[model],
             state=state,
             stateful=state > 0,
-            batch_overhead=_value(profile.batch_overhead, None, BATCH_OVERHEAD),
+            batch_overhead=_value(profile.batch_overhead, BATCH_OVERHEAD),
             trigger=_seconds(job.trigger),
         )
 
@@ -329,15 +324,15 @@ class _Builder:
         return name in self._around.running
 
     def _profile(self, name: str) -> JobProfile:
-        return self._around.inputs.jobs.get(name) or JobProfile()
+        return _profile(self._draft.jobs[name], self._around.inputs)
 
     def _source(self, name: str) -> Source:
         """How the values are known that decide most: rate, size and cost."""
-        profile, expects = self._profile(name), self._draft.jobs[name].expects
+        profile = self._profile(name)
         values = {
-            "rate": _better(self._rates.of(name), None),
-            "bytes": _better(profile.bytes_out, expects.bytes if expects else None),
-            "cost": _better(profile.cost, expects.cost if expects else None),
+            "rate": self._rates.of(name) or _UNKNOWN,
+            "bytes": profile.bytes_out or _UNKNOWN,
+            "cost": profile.cost or _UNKNOWN,
         }
         order = list(Known)
         worst = max(values, key=lambda each: order.index(values[each].known))
@@ -381,16 +376,10 @@ class _Rates:
 
     def selectivity(self, name: str) -> float:
         """Messages out per message in."""
-        profile, expects = self._inputs.jobs.get(name) or JobProfile(), self._draft.jobs[name].expects
-        return _value(profile.selectivity, expects.selectivity if expects else None, 1.0)
+        return _value(_profile(self._draft.jobs[name], self._inputs).selectivity, 1.0)
 
     def _known(self, name: str) -> Value | None:
-        profile, expects = self._inputs.jobs.get(name), self._draft.jobs[name].expects
-        if profile is not None and profile.rate_in is not None:
-            return profile.rate_in
-        if expects is not None and expects.rate is not None:
-            return Value(expects.rate, Known.DECLARED)
-        return None
+        return _profile(self._draft.jobs[name], self._inputs).rate_in
 
     def _derived(self, name: str) -> Value | None:
         writers = self._draft.graph.writers_of(self._draft.jobs[name])
@@ -414,18 +403,16 @@ def _key(endpoint: Endpoint) -> str:
     return f"{endpoint.broker} {endpoint.topic}"
 
 
-def _better(value: Value | None, declared: float | None) -> Value:
-    if value is not None and value.known is Known.MEASURED:
-        return value
-    if declared is not None:
-        return Value(declared, Known.DECLARED)
-    return value if value is not None else Value(0.0, Known.ASSUMED)
+_UNKNOWN = Value(0.0, Known.ASSUMED)
 
 
-def _value(value: Value | None, declared: float | None, assumed: float) -> float:
-    if value is None and declared is None:
-        return assumed
-    return _better(value, declared).value
+def _profile(job: Job, inputs: Inputs) -> JobProfile:
+    """The measured profile of a job, and what its author expects where nothing is measured."""
+    return with_expected(inputs.jobs.get(job.job_name) or JobProfile(), job.expects)
+
+
+def _value(value: Value | None, assumed: float) -> float:
+    return assumed if value is None else value.value
 
 
 def _seconds(trigger: str | None) -> float:

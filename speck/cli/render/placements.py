@@ -12,7 +12,7 @@ from speck.cli.render.plans import MARKS, has_changes, plan_heading, undrained_l
 from speck.cli.render.tables import table
 from speck.cli.render.values import Data
 
-_LABEL, _NOW = 24, 22  # columns
+_LABEL, _NOW = 24, 30  # columns
 _MINUTES = 60.0
 _SHOWN = 4  # names of jobs in one row
 
