@@ -194,8 +194,8 @@ def differences(shown: Iterable[str], printed: Iterable[str], any_order: bool) -
 
 
 def _before_figures(line: str) -> str:
-    """A line up to its first figure."""
-    return re.split(r"[-+]?\d", line, maxsplit=1)[0]
+    """A line up to its first figure or id, or to what is the busiest."""
+    return re.split(r"[-+]?\d|\b[0-9a-f]{8}\b|(?<=busiest) ", line, maxsplit=1)[0]
 
 
 def normalized(line: str) -> str:

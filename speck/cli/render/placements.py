@@ -132,7 +132,11 @@ def _busiest(figures: Data) -> str:
 
 def _multiplier(figures: Data) -> str:
     value = figures["multiplier"]
-    return "without a limit" if value is None else f"{value:.2g} ({figures['bottleneck']})"
+    if value is None:
+        return "without a limit"
+    return (
+        f"{value:.2g} ({figures['bottleneck']})" if value < 10 else f"{value:,.0f} ({figures['bottleneck']})"
+    )
 
 
 def _cost(cost: Data) -> str:
