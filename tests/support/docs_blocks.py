@@ -124,7 +124,7 @@ def words(command: str) -> list[str]:
     while found and re.match(r"[A-Z_]+=", found[0]):
         found = found[1:]
     for index, word in enumerate(found):
-        if word in ("|", ">", "<", "&&", ";", "2>&1", ">>"):
+        if word in ("|", ">", "<", "&&", ";", "2>&1", "2>", ">>"):
             return found[:index]
     return found
 
