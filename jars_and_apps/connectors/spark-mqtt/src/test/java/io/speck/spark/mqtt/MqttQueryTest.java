@@ -117,7 +117,7 @@ class MqttQueryTest extends SessionCase {
                 Topic.publish(broker.url(), "in/a", numbers(10 * round, 10 * round + 10));
                 Await.until("batch " + round, () -> out.all().size() >= expected.size());
                 Await.until("its commit", () -> Arrays.stream(query.recentProgress())
-                        .anyMatch(each -> each.numInputRows() == 10));
+                        .mapToLong(each -> each.numInputRows()).sum() == 10);
                 query.stop();
                 assertEquals(expected, out.all());
             }
