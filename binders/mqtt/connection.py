@@ -41,6 +41,8 @@ _NO_SUBSCRIBER = 0x10
 _KEEP_ALIVE = 30
 _POLL = 0.5
 
+_CALLBACKS = ("on_connect", "on_disconnect", "on_message", "on_subscribe", "on_unsubscribe", "on_publish")
+
 
 class Connection:
     """A connection that is open during its ``with`` block; every call may raise a ``BinderError``.
@@ -283,6 +285,9 @@ class Connection:
                 connection.close()
             with contextlib.suppress(Exception):
                 self._client.loop(0)
+        # paho keeps two file descriptors until its client goes: at once, where nothing refers in a circle.
+        for callback in _CALLBACKS:
+            setattr(self._client, callback, None)
 
     # --- internals ---------------------------------------------------------------------------------
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from docs.generate import commands, fields, rest
 
 ROOT = Path(__file__).parent.parent.parent
+_PICTURE = re.compile(r"\]\(([\w-]+\.svg)\)")  # beside the page that shows it
 
 
 def pages() -> dict[str, str]:
@@ -16,7 +18,7 @@ def pages() -> dict[str, str]:
         "inventory-fields.md": fields.inventory_page(),
         "rest-paths.md": rest.page(rest.document()),
         "commands.md": commands.page(),
-        "benchmarks.md": _read("benchmarks/README.md").replace("](deploy", "](../../benchmarks/deploy"),
+        "benchmarks.md": _PICTURE.sub(r"](../../benchmarks/\1)", _read("benchmarks/README.md")),
         "changes.md": _read("CHANGELOG.md"),
     }
 

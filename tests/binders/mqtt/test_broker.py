@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import os
 import shutil
 import socket
 import ssl
@@ -589,6 +591,21 @@ def test_a_server_that_never_answers() -> None:
 def test_an_unknown_host_is_unreachable() -> None:
     with pytest.raises(Unreachable, match="no-such-host"):
         MqttBroker("tcp://no-such-host.invalid:1883", Inventory()).check()
+
+
+def test_a_closed_connection_leaves_no_file_open(mosquitto: MosquittoServer) -> None:
+    """Not even until the garbage of circles is collected, which may take minutes."""
+    used = binder(mosquitto)
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(5):
+            used.check()
+            used.close()
+        assert len(os.listdir("/proc/self/fd")) <= before
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(
