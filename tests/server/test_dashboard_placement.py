@@ -80,7 +80,8 @@ def test_acceptance_is_confirmed_and_carried_out(at: tuple[RestServer, Page]) ->
     page.one("dialog", "Accept the placement of traffic?")
     assert rest.world.changes() == before
     page.click("dialog button.main", "Accept")
-    page.until(lambda: "apply of traffic succeeded" in page.text(), "the end of the operation")
+    page.until(lambda: page.run("return location.hash").startswith("#/operations/"), "its operation")
+    page.until(lambda: rest.client.operations(1, "traffic")[0]["state"] == "succeeded", "its end")
     assert rest.world.running("clean-a")[0].job.spe_address == engine_at("A")
     page.open(VIEW)
     page.click("form button", "Advise")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from binders.spark.connect import engine as connect
+from binders.spark.connect import specification
 from binders.spark.connect.checkpoint_transfer import PART
 from binders.spark.connect.engine import ConnectEngine
 from binders.spark.local.commands import CONNECTOR
@@ -273,7 +273,7 @@ def test_windows_in_rocksdb_go_on_over_moves(
     def with_rocksdb(job: Job, attempt: Attempt) -> dict[str, str]:
         return settings(job, attempt) | {"spark.sql.streaming.stateStore.providerClass": ROCKSDB}
 
-    monkeypatch.setattr(connect, "settings", with_rocksdb)
+    monkeypatch.setattr(specification, "settings", with_rocksdb)
     with MosquittoServer(tmp_path / "mosquitto") as broker:
         sites = Sites(spark_server, other_server, broker.address, tmp_path, shared=shared, entry="windowed")
         try:
