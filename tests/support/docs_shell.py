@@ -194,8 +194,11 @@ def differences(shown: Iterable[str], printed: Iterable[str], any_order: bool) -
 
 
 def _before_figures(line: str) -> str:
-    """A line up to its first figure or id, or to what is the busiest."""
-    return re.split(r"[-+]?\d|\b[0-9a-f]{8}\b|(?<=busiest) ", line, maxsplit=1)[0]
+    """The first two columns of a line, up to its first figure or id; nothing of the reasons below it."""
+    if line.startswith(" " * 8):
+        return ""
+    text = re.split(r"[-+]?\d|\b[0-9a-f]{8}\b|(?<=busiest) ", line, maxsplit=1)[0]
+    return "  ".join(re.split(r"\s{2,}", text.strip())[:2])
 
 
 def normalized(line: str) -> str:
