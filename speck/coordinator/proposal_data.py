@@ -172,7 +172,7 @@ def _used_links(model: Model, placements: Iterable[Placement]) -> Sequence[tuple
 
 
 def _link_known(model: Model, inputs: Inputs, one: str, other: str) -> Known:
-    """How bandwidth and latency of a path are known: the worse of both."""
+    """The source of the bandwidth and latency of a path: the less certain of both."""
     path = inputs.links.get((one, other))
     values = (path.bandwidth, path.round_trip) if path is not None else (None, None)
     uplinks = [model.draft.inventory.sites[name].uplink for name in (one, other)]

@@ -36,7 +36,7 @@ NO_RATE = "its rate is neither measured (speck profile) nor declared (expects: {
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """How the values of a job are known: the worst of them, the oldest sample, and the worst one's name."""
+    """The source of the values of a job: of the least certain, its name, and the oldest sample."""
 
     known: Known
     until: float
@@ -109,7 +109,7 @@ class Model:
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """What the problem of a composition depends on besides its draft.
+    """The surroundings of a composition, on which its problem depends besides its draft.
 
     ``running`` are the names of its jobs that run; ``unprofiled`` those at engines whose binder reports no
     profile; ``pinned`` are fixed by the request, ``constraints`` allow a job some sites (names) alone.
@@ -327,7 +327,7 @@ class _Builder:
         return _profile(self._draft.jobs[name], self._around.inputs)
 
     def _source(self, name: str) -> Source:
-        """How the values are known that decide most: rate, size and cost."""
+        """The source of the values that decide most: rate, size and cost."""
         profile = self._profile(name)
         values = {
             "rate": self._rates.of(name) or _UNKNOWN,

@@ -25,7 +25,7 @@ class Tier(StrEnum):
 
 
 class EngineModel(StrEnum):
-    """How an engine takes messages: one by one, or in batches."""
+    """The way in which an engine takes messages: one by one, or in batches."""
 
     FLINK = "flink"
     SPARK = "spark"

@@ -16,7 +16,7 @@ _OTHER_COST = 12e-6  # of an engine of another package: the larger
 
 
 class Known(StrEnum):
-    """How a value is known, the best first."""
+    """The source of a value, the best first."""
 
     MEASURED = "measured"
     DECLARED = "declared"

@@ -62,7 +62,7 @@ class Observer:
         self.sent += texts
         for start in range(0, messages, TOGETHER) if gap else (0,):
             self.out.send(self.job.source_topic, texts[start : start + TOGETHER] if gap else texts)
-            time.sleep(gap)
+            time.sleep(gap)  # so that batches of several sizes come about: nothing announces a pause
         return eventually(partial(profile_of, self.engine, self.handle), self._has_all)
 
     def _has_all(self, sample: JobSample) -> bool:

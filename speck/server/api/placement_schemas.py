@@ -126,7 +126,7 @@ class ComparisonSchema(Schema):
 
 
 class KnownJobSchema(Schema):
-    """How the load of a job is known: by the least certain of rate, bytes and cost."""
+    """The source of the load of a job: that of the least certain of rate, bytes and cost."""
 
     job = text("its name")
     known = text("measured, declared or assumed")
@@ -134,7 +134,7 @@ class KnownJobSchema(Schema):
 
 
 class KnownLinkSchema(Schema):
-    """How a path between sites is known."""
+    """The source of the figures of a path between sites."""
 
     source = text("the site of the engine", data_key="from", attribute="from")
     to = text("the site of the broker")
@@ -142,7 +142,7 @@ class KnownLinkSchema(Schema):
 
 
 class KnownSchema(Schema):
-    """How the inputs of a placement are known."""
+    """The sources of the inputs of a placement."""
 
     jobs = fields.Dict(
         keys=fields.String(),

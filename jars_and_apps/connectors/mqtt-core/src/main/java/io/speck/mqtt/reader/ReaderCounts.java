@@ -2,7 +2,7 @@ package io.speck.mqtt.reader;
 
 import io.speck.mqtt.net.SessionKeeper;
 
-/** What a reader has received in this process. Not thread-safe; guarded by the reader's lock. */
+/** The counts of what a reader has received in this process. Not thread-safe; guarded by the reader's lock. */
 final class ReaderCounts {
     private long received;
     private long receivedBytes;
