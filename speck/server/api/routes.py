@@ -18,6 +18,7 @@ from speck.schema import Loaded, load_composition, load_job, read_document
 from speck.server.api import exposition, parameters, problems, schemas
 from speck.server.api.live import Live
 from speck.server.api.problems import fault_data
+from speck.server.api.profile_schemas import LinkSchema, MeasurementSchema, ProfilesSchema
 from speck.server.middleware import authentication
 from speck.server.middleware.authentication import author
 
@@ -287,7 +288,7 @@ def show_rates() -> Any:
 
 @blueprint.route("/profile", methods=["GET"])
 @blueprint.arguments(parameters.ProfileQuery, location="query")
-@blueprint.response(200, schemas.ProfilesSchema)
+@blueprint.response(200, ProfilesSchema)
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
 def show_profile(query: dict[str, Any]) -> Any:
     """The load of each job (rates, bytes, cost, state), and the power of each site"""
@@ -296,7 +297,7 @@ def show_profile(query: dict[str, Any]) -> Any:
 
 @blueprint.route("/profile", methods=["POST"])
 @blueprint.arguments(parameters.MeasurementQuery, location="query")
-@blueprint.response(202, schemas.MeasurementSchema)
+@blueprint.response(202, MeasurementSchema)
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
 @blueprint.alt_response(409, schema=schemas.ProblemSchema, description="probes run already")
 def measure_profile(query: dict[str, Any]) -> Any:
@@ -305,7 +306,7 @@ def measure_profile(query: dict[str, Any]) -> Any:
 
 
 @blueprint.route("/links", methods=["GET"])
-@blueprint.response(200, schemas.LinkSchema(many=True))
+@blueprint.response(200, LinkSchema(many=True))
 def list_links() -> Any:
     """The links between sites: round trip, bandwidth, load"""
     return _profiles().links()
