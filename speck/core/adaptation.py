@@ -1,0 +1,169 @@
+"""The adaptation of a composition's placement: its decisions, what they rest on, and what is remembered.
+
+Times are Unix time, s.  A *group* is the names of jobs that move together, sorted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+ENTRIES = 50  # of the decisions that are remembered
+
+
+class Decision(StrEnum):
+    """The answer of one round of the loop."""
+
+    HOLD = "hold"
+    ADVISE = "advise"  # a better placement exists, and is a user's to accept
+    STEP = "step"
+    BACK = "back"  # a step that did not hold what was predicted is taken back
+
+
+class Trigger(StrEnum):
+    """The cause of a round."""
+
+    PERIOD = "period"
+    RATES = "rates"
+    CORES = "cores"
+    MEMORY = "memory"
+    LINK = "link"
+    LAG = "lag"
+    SILENT = "silent"
+    VERDICT = "verdict"  # a step is to be judged
+    RESUMED = "resumed"
+
+
+class Outcome(StrEnum):
+    """What became of a step."""
+
+    PENDING = "pending"
+    KEPT = "kept"
+    BACK = "back"
+    FAILED = "failed"
+    SUPERSEDED = "superseded"  # by a user's apply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One decision with its reason, and the step that it is about, if any.
+
+    ``gain`` is the predicted fall of the objective as a share of it; ``repeated`` counts the same decision
+    for the same reason in a row, of which ``at`` is the last and ``since`` the first.
+    """
+
+    at: float
+    since: float
+    decision: Decision
+    trigger: Trigger
+    reason: str
+    jobs: tuple[str, ...] = ()
+    source: str = ""
+    target: str = ""
+    gain: float | None = None
+    operation: str = ""
+    repeated: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Streak:
+    """A step that was the best one in ``count`` decisions in a row."""
+
+    jobs: tuple[str, ...]
+    target: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ban:
+    """A group that may not move to a site until a time; ``times``: how often it was banned there."""
+
+    jobs: tuple[str, ...]
+    target: str
+    until: float
+    times: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRecord:
+    """A step with its prediction, stored before it is carried out.
+
+    ``objective``, ``age_p95`` (s) are the figures before it, ``predicted`` the objective after it, at the rates
+    of ``at``; it is judged from ``due`` on.  ``revision`` is the one made by it, ``operation`` the operation's
+    id (empty: not begun).  ``windows`` counts the windows in which it was looked at, ``good`` those that held.
+    """
+
+    jobs: tuple[str, ...]
+    source: str
+    target: str
+    at: float
+    due: float
+    objective: float
+    predicted: float
+    age_p95: float
+    revision: int = 0
+    operation: str = ""
+    outcome: Outcome = Outcome.PENDING
+    windows: int = 0
+    good: int = 0
+    back: bool = False  # the step takes a former one back
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What the loop remembers of a composition; in the store, so that it outlives the server.
+
+    ``revision`` is the one that the streak belongs to.  ``steps`` are those of the last day, oldest first, the
+    last may be pending.  ``paused`` is the end of a pause (0: none).  ``fell`` is the time until which the
+    loop only advises, as it has made its steps of an hour or a day (0: it does not).
+    """
+
+    revision: int = 0
+    streak: Streak | None = None
+    bans: tuple[Ban, ...] = ()
+    steps: tuple[StepRecord, ...] = ()
+    entries: tuple[Entry, ...] = ()
+    paused: float = 0.0
+    fell: float = 0.0
+    rates: Mapping[str, float] = field(default_factory=dict)  # of jobs at the last decision, messages/s
+
+    @property
+    def pending(self) -> StepRecord | None:
+        """The step that is not judged yet."""
+        last = self.steps[-1] if self.steps else None
+        return last if last is not None and last.outcome is Outcome.PENDING else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The memory as plain data."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Memory:
+        """The inverse of :meth:`to_dict`."""
+        streak = data.get("streak")
+        return cls(
+            revision=data["revision"],
+            streak=None if streak is None else Streak(**_grouped(streak)),
+            bans=tuple(Ban(**_grouped(each)) for each in data["bans"]),
+            steps=tuple(
+                StepRecord(**_grouped(each) | {"outcome": Outcome(each["outcome"])}) for each in data["steps"]
+            ),
+            entries=tuple(
+                Entry(
+                    **_grouped(each)
+                    | {"decision": Decision(each["decision"]), "trigger": Trigger(each["trigger"])}
+                )
+                for each in data["entries"]
+            ),
+            paused=data["paused"],
+            fell=data["fell"],
+            rates=dict(data["rates"]),
+        )
+
+
+def _grouped(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {**data, "jobs": tuple(data["jobs"])}
