@@ -1,4 +1,4 @@
-"""The adaptation of a composition's placement: its decisions, what they rest on, and what is remembered.
+"""The adaptation of a composition's placement: its decisions and its memory.
 
 Times are Unix time, s.  A *group* is the names of jobs that move together, sorted.
 """
@@ -92,9 +92,10 @@ class Ban:
 class StepRecord:
     """A step with its prediction, stored before it is carried out.
 
-    ``objective``, ``age_p95`` (s) are the figures before it, ``predicted`` the objective after it, at the rates
-    of ``at``; it is judged from ``due`` on.  ``revision`` is the one made by it, ``operation`` the operation's
-    id (empty: not begun).  ``windows`` counts the windows in which it was looked at, ``good`` those that held.
+    ``objective`` and ``age_p95`` (s) are the figures before it, ``predicted`` is the objective after it, at
+    the rates of ``at``; it is judged from ``due`` on.  ``revision`` is the one made by it, ``operation`` the
+    id of its operation (empty: not begun).  ``windows`` counts the windows in which it was looked at,
+    ``good`` those that held.  ``back``: the step takes a former one back.
     """
 
     jobs: tuple[str, ...]
@@ -110,16 +111,17 @@ class StepRecord:
     outcome: Outcome = Outcome.PENDING
     windows: int = 0
     good: int = 0
-    back: bool = False  # the step takes a former one back
+    back: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What the loop remembers of a composition; in the store, so that it outlives the server.
+    """The memory of a composition's loop; in the store, so that it outlives the server.
 
-    ``revision`` is the one that the streak belongs to.  ``steps`` are those of the last day, oldest first, the
-    last may be pending.  ``paused`` is the end of a pause (0: none).  ``fell`` is the time until which the
-    loop only advises, as it has made its steps of an hour or a day (0: it does not).
+    ``revision`` is the one that the streak belongs to.  ``steps`` are those of the last day, oldest first;
+    the last may be pending.  ``paused`` is the end of a pause (0: none).  ``fell`` is the time until which
+    the loop only advises, as it has made its steps of an hour or a day (0: it does not).  ``rates`` are
+    those into each job at the last decision, messages/s.
     """
 
     revision: int = 0
@@ -129,7 +131,7 @@ class Memory:
     entries: tuple[Entry, ...] = ()
     paused: float = 0.0
     fell: float = 0.0
-    rates: Mapping[str, float] = field(default_factory=dict)  # of jobs at the last decision, messages/s
+    rates: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def pending(self) -> StepRecord | None:
