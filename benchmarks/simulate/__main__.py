@@ -1,8 +1,8 @@
 """``python -m benchmarks.simulate [PART ...] [--json]``: policies and the loop, simulated.
 
 The parts: ``agreement`` of the simulators with each other and of the cost model with them; ``real``, of
-simulator (b) with runs of real engines, from ``--runs FILE``; ``regret`` of the policies.  Intervals are of
-95% over seeds, by the bootstrap.
+simulator (b) with runs of real engines, from ``--runs FILE``; ``regret`` of the policies; ``adapt``, the loop
+over hours of changing conditions.  Intervals are of 95% over seeds, by the bootstrap.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks.simulate import agreement, real, regret
+from benchmarks.simulate import adapt, agreement, real, regret
 
-PARTS = ("agreement", "real", "regret")
+PARTS = ("agreement", "real", "regret", "adapt")
 
 
 def main() -> int:
@@ -39,6 +39,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--load", type=float, default=1.0, help="factor of the sources' rates (default: 1)")
     parser.add_argument("--policies", nargs="+", help="of regret (default: all, of 1,000 jobs on only some)")
     parser.add_argument("--budget", type=float, default=10.0, help="time of a policy, s (default: 10)")
+    parser.add_argument("--trials", nargs="+", choices=adapt.TRIALS, help="of adapt (default: all)")
+    parser.add_argument(
+        "--compare", nargs="+", choices=adapt.VARIANTS, default=adapt.VARIANTS, help="variants of adapt (all)"
+    )
+    parser.add_argument("--step", type=float, default=0.1, help="step of adapt, s (default: 0.1)")
     parser.add_argument("--runs", type=Path, help="JSON lines of real runs, by benchmarks.placement gates")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
@@ -55,6 +60,16 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         names = options.policies or (regret.LARGE if options.jobs >= 1000 else regret.SMALL)
         result["regret"] = regret.measure(
             options.seeds, options.jobs, options.sites, names, options.load, options.budget
+        )
+    if "adapt" in parts:
+        result["adapt"] = adapt.measure(
+            options.trials or list(adapt.TRIALS),
+            options.compare,
+            options.seeds,
+            options.jobs,
+            options.sites,
+            options.load,
+            options.step,
         )
     result["real"] = real.compare(real.read(options.runs)) if options.runs else {"runs": 0, "proven": False}
     if not result["real"]["proven"]:
@@ -82,6 +97,37 @@ def _print(result: dict[str, Any]) -> None:
                     f"{each['seconds']['value']:.2f}",
                 )
             )
+    if "adapt" in result:
+        row = "{:<12} {:<11} {:>28} {:>9} {:>9} {:>24} {:>5} {:>6} {:>9}".format
+        print(
+            row(
+                "trial",
+                "variant",
+                "excess, median",
+                "mean",
+                "p95",
+                "steps a composition",
+                "most",
+                "backs",
+                "returned",
+            )
+        )
+        for trial in set(adapt.TRIALS) & result["adapt"].keys():
+            for variant, each in result["adapt"][trial].items():
+                steps = "{value:.2f} ({low:.2f} to {high:.2f})".format(**each["steps"])
+                print(
+                    row(
+                        trial,
+                        variant,
+                        _percent(each["excess"]),
+                        f"{each['excess_mean']['value']:.1%}",
+                        f"{each['excess_p95']['value']:.1%}",
+                        steps,
+                        each["steps_most"],
+                        each["backs"],
+                        each["returned"],
+                    )
+                )
     if "claims" in result:
         print(result["claims"])
 

@@ -22,6 +22,7 @@ from benchmarks.simulate.queues import Indices, Queue, divided, totals
 from speck.placement.problem import EngineModel, Placement, Problem
 
 _BROKER_CORES = 1.0  # a broker has one thread
+_FULL = 0.9  # share of a window that counts as a full one
 
 
 class Fluid:
@@ -41,6 +42,10 @@ class Fluid:
         self._stands_until = np.zeros(jobs)
         self._session = np.zeros(jobs)  # messages since the last checkpoint
         self._batches = Batches([problem.jobs[int(each)] for each in self._spark])
+        # Counters since the beginning: messages into and out of jobs; of flows, bytes between sites, and
+        # the time during which a writer's window was full, s.
+        self.taken, self.made = np.zeros(jobs), np.zeros(jobs)
+        self.crossed, self.full = np.zeros(flows), np.zeros(flows)
         self.place(placement)
         self.reset()
 
@@ -63,6 +68,7 @@ class Fluid:
         self._flow_channel = np.array([channel for _, channel in (*written, *read)], dtype=np.intp)
         self._written = np.arange(len(self._flow_job)) < len(written)
         self._writes, self._reads = slice(0, len(written)), slice(len(written), None)
+        self.flow_of_writer = {job: flow for flow, (job, _) in enumerate(written)}
         sizes = np.array([channel.size + problem.overhead for channel in problem.channels])
         self._size = sizes[self._flow_channel]
         readers = np.array([len(each) for each in problem.readers], dtype=float)
@@ -85,7 +91,7 @@ class Fluid:
         ends = self._site[self._flow_job], self._home[self._flow_channel]
         source, target = np.where(self._written, *ends), np.where(self._written, ends[1], ends[0])
         self._away = source != target
-        self._source = source
+        self._source, self._target = source, target
         self._describe_crossings(source, target)
         for job, seconds in (standstill or {}).items():
             self._stands_until[job] = max(self._stands_until[job], self.time + seconds)
@@ -121,7 +127,6 @@ class Fluid:
         self._delivered_jobs = Queue.empty(len(problem.jobs))
         self._used = np.zeros(len(problem.sites))  # reference core-seconds
         self._sent = np.zeros(len(problem.sites)), np.zeros(len(problem.sites))
-        self.taken = np.zeros(len(problem.jobs))  # messages
 
     @property
     def waiting(self) -> float:
@@ -138,6 +143,18 @@ class Fluid:
         crossing = np.bincount(self._far_job[read], self._down.mass[read], len(self._jobs.mass))
         return np.asarray(self._jobs.mass + sent + crossing)
 
+    def site(self, job: int) -> int:
+        """The site of a job."""
+        return int(self._site[job])
+
+    def crosses(self, flow: int) -> bool:
+        """True if a flow is one between sites."""
+        return bool(self._away[flow])
+
+    def ends(self, flow: int) -> tuple[int, int]:
+        """The sites of a flow's source and target."""
+        return int(self._source[flow]), int(self._target[flow])
+
     def run(self, seconds: float, scenario: Scenario) -> None:
         """Simulate some time."""
         for _ in range(round(seconds / self.step)):
@@ -147,7 +164,7 @@ class Fluid:
         """Simulate one step."""
         step, middle = self.step, self.time + self.step / 2
         speed = self._speed * now.speed
-        stands = self._stands_until > self.time
+        stands = self._stands_until > middle
         born = self._born * now.rates * step
         self._channels.add(Queue(born, born * middle))
         jobs, passes, level = self._processors(speed, stands)
@@ -214,7 +231,9 @@ class Fluid:
             out.put(spark, emitted)
         self.taken += taken.mass
         self._used += np.bincount(site, taken.mass * self._cost, len(speed)) + self._idle(self.step)
-        return out.times(np.where(self._ends_here, 1.0, self._selectivity))
+        out = out.times(np.where(self._ends_here, 1.0, self._selectivity))
+        self.made += out.mass
+        return out
 
     def _room(self) -> Floats:
         """The messages that each job may take in until the window towards its broker is full."""
@@ -236,7 +255,9 @@ class Fluid:
         room = engines.WINDOW + down[self._far_target] / size - crossing.mass
         wanted = np.minimum(waiting.mass, np.maximum(0.0, room))
         wanted *= np.where(self._far_written, 1.0, ~stands[self._far_job]) * self._window(wanted)
+        self.full[far] += step * (waiting.mass > _FULL * engines.WINDOW)
         granted, _ = divided(wanted * size, self._far_source, up)
+        self.crossed[far] += granted
         crossing.add(waiting.take(granted / size))
         arrived, self._up = self._up, Queue.empty(len(self._size))
         self._up.put(far, waiting)
