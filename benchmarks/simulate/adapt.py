@@ -7,6 +7,7 @@ and without any standstill, which nothing real can reach.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.simulate.conditions import Scenario, Spell, Surge, changing
-from benchmarks.simulate.driving import LOOK, PERIOD, Driven, World, look, steps_of
+from benchmarks.simulate.driving import LOOK, PERIOD, Driven, World, budget, look, steps_of
 from benchmarks.simulate.intervals import mean
 from benchmarks.simulate.observed import objective
 from benchmarks.simulate.worlds import large
@@ -28,7 +29,7 @@ HOUR = 3600.0
 BEST_EVERY = 600.0  # s
 _MINUTE = 60.0
 _LEAST_GAIN = 1e-6  # share of the objective; below it is rounding
-_BUDGET = 10.0
+_BUDGET = 120.0  # tries, as of :func:`~benchmarks.simulate.driving.budget`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,15 +50,15 @@ def _busiest(problem: Problem, placement: Placement) -> int:
 
 
 def _day(problem: Problem, placement: Placement) -> Scenario:
-    """Four hours with the load of a day, an hour of a link at a quarter, and an outage of a minute."""
+    """Three hours with the load of a day, 45 min of a link at a quarter, and an outage of a minute."""
     site = _busiest(problem, placement)
-    spells = (Spell(site, 1.5 * HOUR, 2.5 * HOUR, 0.25), Spell(site, 3.5 * HOUR, 3.5 * HOUR + 60, 1e-6))
-    return changing(problem, amplitude=0.5, period=4 * HOUR, spells=spells)
+    spells = (Spell(site, 1.25 * HOUR, 2 * HOUR, 0.25), Spell(site, 2.5 * HOUR, 2.5 * HOUR + 60, 1e-6))
+    return changing(problem, amplitude=0.5, period=3 * HOUR, spells=spells)
 
 
 def _liar(problem: Problem, placement: Placement) -> Scenario:
     """An edge where the policy places something has a third of its declared speed."""
-    after = place(problem, placement, policy("speck"), Budget(_BUDGET))
+    after = place(problem, placement, policy("speck"), Budget(_BUDGET, clock=itertools.count().__next__))
     edges = [site for site in after.sites if problem.sites[site].tier is Tier.EDGE]
     site = max(edges, key=edges.count) if edges else _busiest(problem, placement)
     return changing(problem, speeds={site: 0.3})
@@ -65,7 +66,7 @@ def _liar(problem: Problem, placement: Placement) -> Scenario:
 
 TRIALS: Mapping[str, Trial] = {
     "noise": Trial(hours=0.5, scenario=lambda problem, _: changing(problem)),
-    "day": Trial(hours=4.0, scenario=_day),
+    "day": Trial(hours=3.0, scenario=_day),
     "from-cloud": Trial(hours=1.0, scenario=lambda problem, _: changing(problem), cloud=True),
     "halved": Trial(
         hours=1.0,
@@ -77,12 +78,12 @@ TRIALS: Mapping[str, Trial] = {
         hours=1.0, scenario=lambda problem, _: changing(problem, surges=(Surge(0, 600.0, 1e9, 3.0),))
     ),
     "outage": Trial(
-        hours=0.5,
+        hours=0.4,
         scenario=lambda problem, placement: changing(
             problem, spells=(Spell(_busiest(problem, placement), 600.0, 660.0, 1e-6),)
         ),
     ),
-    "liar": Trial(hours=2.0, scenario=_liar, cloud=True),
+    "liar": Trial(hours=1.0, scenario=_liar, cloud=True),
 }
 
 
@@ -173,7 +174,9 @@ def begin(
     problem = large(seed, jobs, sites, load)
     placement = problem.all_in_cloud
     if not trial.cloud:
-        placement = place(problem, placement, policy("speck"), Budget(_BUDGET))
+        placement = place(
+            problem, placement, policy("speck"), Budget(_BUDGET, clock=itertools.count().__next__)
+        )
     scenario = trial.scenario(problem, placement)
     return World(problem, placement, scenario, noise=trial.noise, seed=seed, step=step), placement
 
@@ -197,7 +200,9 @@ def _place_best(world: World) -> None:
             for index, channel in enumerate(problem.channels)
         ],
     )
-    world.placement = place(true, world.placement, policy("speck"), Budget(_BUDGET))
+    world.placement = place(
+        true, world.placement, policy("speck"), Budget(_BUDGET, clock=itertools.count().__next__)
+    )
     world.fluid.place(world.placement)
 
 
@@ -208,7 +213,7 @@ def _move_all(world: World, driven: Driven) -> int:
     if now < driven.operation_ends or world.cut(part) or len(inputs.fresh) < len(part.jobs):
         return 0
     model = world.model(part, inputs, homes_stay=False)
-    after = place(model.problem, model.incumbent, world.policy, Budget(_BUDGET))
+    after = place(model.problem, model.incumbent, world.policy, budget())
     old, new = (evaluate(model.problem, each).objective for each in (model.incumbent, after))
     if old - new <= _LEAST_GAIN * old:
         return 0

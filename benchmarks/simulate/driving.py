@@ -7,6 +7,7 @@ advice that also moves topics is not looked for, since it leads to no step.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -35,7 +36,12 @@ LOOK = 10.0  # s between two looks at what is measured, as in the product
 PERIOD = 60.0  # s between two decisions
 SILENCE = 60.0  # s without an answer, after which a site counts as silent
 CUT = 1e-3  # factor of a bandwidth, below which a link counts as cut
-_BUDGET = 2.0  # s of a policy for one composition
+_TRIES = 25  # groups that local search tries for one composition, after the program is solved
+
+
+def budget() -> Budget:
+    """A budget that a clock of tries ends and not one of time, so that a seed gives the same answer."""
+    return Budget(float(_TRIES), clock=itertools.count().__next__)
 
 
 @dataclass
@@ -246,7 +252,7 @@ def advise(
         for index, job in enumerate(problem.jobs)
     ]
     permitted = replace(model, problem=replace(problem, jobs=jobs))
-    after = place(permitted.problem, permitted.incumbent, world.policy, Budget(_BUDGET))
+    after = place(permitted.problem, permitted.incumbent, world.policy, budget())
     now = evaluate(permitted.problem, permitted.incumbent).objective
     gain = (now - evaluate(permitted.problem, after).objective) / now
     return candidates(permitted, after, inputs), gain
